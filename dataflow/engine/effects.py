@@ -1,0 +1,128 @@
+"""What an engine wants done. The shell performs a step's effects in their order, the leaf's as one commit."""
+
+from dataclasses import dataclass
+
+from dataflow.plan.nodes import Aggregate, Chain
+from dataflow.types import Columns, Delta, Key, LookupId, Position, ReadId, Row, ViewId
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Run upstream: the rows of `relation` whose `columns` equal one of `keys` (all rows if `columns` is ``()``).
+
+    A Chain's rows are looked up. Of an Aggregate over a Chain, *state rows* are (`plan.lookup`). Ends in a `LookupDone`
+    or a `LookupFailed`.
+    """
+
+    id: LookupId
+    relation: Chain | Aggregate
+    columns: Columns
+    keys: tuple[Key, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelLookup:
+    """Nobody wants this lookup's result any more; reporting it is allowed and does nothing."""
+
+    id: LookupId
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Somebody waits for `position` to be applied: push the stream if it does not get there by itself (architecture §5)."""
+
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class LeafFill:
+    """The key is covered now, by exactly these rows (a bag). Whatever the leaf had under it is replaced."""
+
+    view: ViewId
+    key: Key
+    rows: list[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class LeafFillAll:
+    """The whole view is covered now, by exactly these rows, by key. A key that is not among them has none."""
+
+    view: ViewId
+    rows: dict[Key, list[Row]]
+
+
+@dataclass(frozen=True, slots=True)
+class LeafChange:
+    """Rows removed and added under covered keys, by key. What is removed is there; equal rows cancelled out before."""
+
+    view: ViewId
+    changes: dict[Key, Delta]
+
+
+@dataclass(frozen=True, slots=True)
+class LeafClear:
+    """All covered keys of the view stay covered and have no rows any more (TRUNCATE)."""
+
+    view: ViewId
+
+
+@dataclass(frozen=True, slots=True)
+class LeafEvict:
+    """The key is a hole again; ``()`` of a full view: all of it."""
+
+    view: ViewId
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class LeafDrop:
+    """The view has gone."""
+
+    view: ViewId
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """All keys of the read are covered: answer it from the leaf as this step leaves it."""
+
+    read: ReadId
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """The read cannot be answered by filling (a key too large, or evicted again and again): run its views upstream, in
+    one snapshot, and report a `ForwardDone`."""
+
+    read: ReadId
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerForward:
+    """Send the rows that were forwarded, as exact at `position`."""
+
+    read: ReadId
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class FailRead:
+    """The read cannot be answered, for `reason`."""
+
+    read: ReadId
+    reason: str
+    retryable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ViewStatus:
+    """The view is ``building``, ``ready`` or ``broken`` from this step on."""
+
+    view: ViewId
+    status: str
+    reason: str | None = None
+
+
+LeafEffect = LeafFill | LeafFillAll | LeafChange | LeafClear | LeafEvict | LeafDrop
+Effect = (
+    Lookup | CancelLookup | Reach | LeafEffect | Answer | Forward | AnswerForward | FailRead | ViewStatus
+)  # fmt: skip

@@ -1,0 +1,182 @@
+"""What can happen to an engine. Each is one call of `Engine.step`."""
+
+from dataclasses import dataclass, field
+
+from dataflow.plan.nodes import View
+from dataflow.types import Columns, Key, LookupId, Position, ReadId, Row, Snapshot, TransactionId, ViewId
+
+
+@dataclass(slots=True)
+class TableDelta:
+    """What one transaction did to one table, net: full rows, in the table's column order.
+
+    With `truncated`, all rows from before are gone and `added` is what came afterwards (`removed` is empty).
+    With `overflow`, the transaction was too large to carry its rows: both lists are empty and anything may have changed.
+    """
+
+    removed: list[Row] = field(default_factory=list)
+    added: list[Row] = field(default_factory=list)
+    truncated: bool = False
+    overflow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A committed upstream transaction: its id, where its commit ends in the stream, and its changes by table."""
+
+    id: TransactionId
+    end: Position
+    tables: dict[str, TableDelta]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStarted:
+    """The stream begins at `position`; `snapshot` sees exactly what was committed before (a slot's exported snapshot).
+
+    Must be the first event, and comes again after continuity was lost: everything is then evicted.
+    """
+
+    position: Position
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Transactions of the stream, in commit order, then how far the stream is (at least the last one's end)."""
+
+    transactions: list[Transaction]
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """The stream is at `position`; nothing that the engine follows was committed since."""
+
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTaken:
+    """A heartbeat's snapshot, taken before this event: what it sees no later lookup can miss. It trims the ring."""
+
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class TableJoined:
+    """`table` was added to the publication; `snapshot` was taken after that had committed (architecture §5)."""
+
+    table: str
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class InstallView:
+    """A view to maintain, under an id that was never used before. A full one starts to load at once."""
+
+    id: ViewId
+    view: View
+
+
+@dataclass(frozen=True, slots=True)
+class DropView:
+    """A view that nobody reads any more. Nodes that no other view needs go with it."""
+
+    id: ViewId
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A read that missed: answered when all its keys are covered at once, by one `Answer`. Ids are not reused."""
+
+    id: ReadId
+    keys: tuple[tuple[ViewId, Key], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRead:
+    """The reader has gone. A flight that nobody waits for still completes."""
+
+    id: ReadId
+
+
+@dataclass(frozen=True, slots=True)
+class LookupDone:
+    """The rows of a `Lookup`, the snapshot they were read at, and a position by which all it sees is in the stream."""
+
+    id: LookupId
+    rows: list[Row]
+    snapshot: Snapshot
+    bound: Position
+
+
+@dataclass(frozen=True, slots=True)
+class LookupFailed:
+    """A `Lookup` that has no result. Unless `retryable`, the views above it are broken for `reason`."""
+
+    id: LookupId
+    reason: str
+    retryable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardDone:
+    """The rows of a `Forward`, as a `LookupDone`; `tables` are those its SQL reads."""
+
+    id: ReadId
+    snapshot: Snapshot
+    bound: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A subscription: the key is filled, never chosen by the eviction policy, and refilled when correctness evicts it."""
+
+    view: ViewId
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class Unpin:
+    """One `Pin` less."""
+
+    view: ViewId
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class EvictKey:
+    """Forget one key of a view."""
+
+    view: ViewId
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class EvictInner:
+    """Forget one key of an inner materialization (its node's number, as ``explain`` shows it) with all that depends on it."""
+
+    node: int
+    columns: Columns
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class EvictBytes:
+    """Forget keys, the oldest first, until about `state_bytes` less are held."""
+
+    state_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChanged:
+    """`table` is not what the plans took it for: the views that read it are broken for `reason`."""
+
+    table: str
+    reason: str
+
+
+Event = (
+    StreamStarted | Apply | Advance | SnapshotTaken | TableJoined | InstallView | DropView | Read | CancelRead
+    | LookupDone | LookupFailed | ForwardDone | Pin | Unpin | EvictKey | EvictInner | EvictBytes | SchemaChanged
+)  # fmt: skip

@@ -1,0 +1,38 @@
+"""Errors of the engine, by whose fault they are."""
+
+from dataclasses import dataclass
+
+
+class InvariantViolation(AssertionError):
+    """Ours: the engine's state contradicts one of its invariants."""
+
+
+class EvaluationError(Exception):
+    """The upstream's data made an expression fail (an overflow, say) where the upstream would fail too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in a SQL text: offsets of its first character and behind its last."""
+
+    start: int
+    end: int
+
+
+class UnsupportedQuery(Exception):
+    """No incremental plan for this SQL (yet): normal flow, with the reason and the place in the text."""
+
+    def __init__(self, reason: str, span: Span | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.span = span
+
+
+class InvalidQuery(Exception):
+    """The user's: not a SELECT that the upstream would run (syntax, unknown names, side effects)."""
+
+    def __init__(self, reason: str, span: Span | None = None, hint: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.span = span
+        self.hint = hint

@@ -1,0 +1,75 @@
+"""What the engine knows of the upstream's catalog: types, columns, tables, keys.
+
+Not here: how values of a type compare (`values`); who reads the catalog (`service.upstream`).
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class SqlType:
+    """A type of the upstream, with what equality and order of its values depend on."""
+
+    #: PostgreSQL's ``typname``: ``int4``, ``text``, ``timestamptz`` … (an array's is its element's, see `element`).
+    name: str
+    #: How a cast to it is written, quoted and qualified where needed: ``int8``, ``public.mood``, ``int4[]``.
+    sql: str
+    #: ``base``, ``enum``, ``array`` or ``other`` (carried as text; neither compared nor ordered).
+    kind: str = "base"
+    #: The element type of an array.
+    element: "SqlType | None" = None
+    #: Labels of an enum, in order.
+    labels: tuple[str, ...] = ()
+    #: For text kinds: ``bytes`` (C, POSIX, C.UTF-8: order is byte order), ``deterministic`` (equality is byte
+    #: equality, order is the collation's own) or ``nondeterministic``.
+    collation: str = "bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table or of a relation."""
+
+    name: str
+    type: SqlType
+    not_null: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """A validated foreign key of the table it stands in."""
+
+    #: Own columns, by ordinal, in the order of `parent_columns`.
+    columns: tuple[int, ...]
+    parent: str
+    parent_columns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A base table of the upstream. Rows of it have one value per entry of `columns`, in that order."""
+
+    #: Qualified and, where needed, quoted: ``public.stories``.
+    name: str
+    columns: tuple[Column, ...]
+    #: Unique keys whose columns are all NOT NULL, by ordinal; the primary key first.
+    keys: tuple[tuple[int, ...], ...] = ()
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    #: Leading columns of each of the upstream's indexes, for the warnings of ``explain``.
+    indexes: tuple[tuple[int, ...], ...] = ()
+    #: The planner's estimate of the number of rows (``pg_class.reltuples``); -1 if unknown.
+    estimated_rows: float = -1
+
+    def ordinal(self, name: str) -> int:
+        """The position of the column `name`; KeyError if there is none."""
+        for i, column in enumerate(self.columns):
+            if column.name == name:
+                return i
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The tables a view may read, by qualified name, and the schemas a bare name is searched in."""
+
+    tables: dict[str, Table] = field(default_factory=dict)
+    search_path: tuple[str, ...] = ("public",)

@@ -1,0 +1,51 @@
+"""The words the engine is written in: values, rows, keys, positions.
+
+A *value* is the exact text the upstream prints for it (``None`` is NULL). Text is a row's identity: an update from
+``1.0`` to ``1.00`` is a change although the two are equal. A *key* holds the *normal forms* of values
+(`dataflow.values.normal_form`), in which two values are the same text exactly if the upstream's ``=`` calls them equal.
+
+Not here: SQL types (`schema`), normal forms and orders (`values`), scalar expressions (`scalar`).
+"""
+
+from collections.abc import Iterable
+from typing import NewType, Protocol
+
+Value = str | None
+#: One value per column, in the column order of its relation.
+Row = tuple[Value, ...]
+#: Normal forms, one per key column; ``()`` is the key of everything (a full materialization).
+Key = tuple[Value, ...]
+#: Columns of a relation, as indexes into its rows.
+Columns = tuple[int, ...]
+#: A point in the upstream's change stream. Only the order matters to the engine (PostgreSQL: an LSN).
+Position = int
+
+NodeId = NewType("NodeId", int)
+ViewId = NewType("ViewId", int)
+LookupId = NewType("LookupId", int)
+ReadId = NewType("ReadId", int)
+TransactionId = NewType("TransactionId", int)
+
+#: Rows that go and rows that come, both bags; what goes was in the relation before.
+Delta = tuple[list[Row], list[Row]]
+
+
+class Snapshot(Protocol):
+    """Which transactions one upstream statement saw (architecture §5)."""
+
+    def sees(self, transaction: TransactionId, end: Position) -> bool:
+        """Whether that transaction, whose commit ends at `end` in the stream, was visible."""
+        ...
+
+    def covers(self, other: "Snapshot") -> bool:
+        """Whether everything that `other` sees is seen here too."""
+        ...
+
+    def finished(self, other: "Snapshot") -> bool:
+        """Whether every transaction that was open, or older, when `other` was taken had ended."""
+        ...
+
+
+def columns_of(row: Row, columns: Iterable[int]) -> Row:
+    """The values of `row` in `columns`."""
+    return tuple(row[c] for c in columns)
