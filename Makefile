@@ -1,0 +1,118 @@
+# Everything a newcomer or a developer types. `make demo` and `make test` set up all they need by themselves.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+# The first Python on the path that is new enough; `make demo PYTHON=/path/to/python` overrides it.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
+# Tests run on this many processes.
+JOBS ?= auto
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+
+# An environment whose interpreter has gone (upgraded away) or that was made in another folder is made anew.
+ifneq ($(wildcard $(VENV)/made),)
+ifneq ($(shell [ "$$(cat $(VENV)/made)" = "$(CURDIR)" ] && $(BIN)/python -c '' >/dev/null 2>&1 && echo runs),runs)
+$(shell rm -rf $(VENV))
+endif
+endif
+
+.PHONY: help
+help: ## Show this list
+	@echo "Upquery: SQL views answered from memory, kept right by the database's change stream."
+	@echo
+	@echo "  make demo   try it: an embedded PostgreSQL, a news site, a live write load, curl lines to copy"
+	@echo "  make test   check it: lint, types, all tests"
+	@echo
+	@echo "Both need Python 3.11 or newer and a network, install into ./$(VENV) only, and are the only set-up there is."
+	@echo
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+	@echo
+	@echo "  Variables: PYTHON=python3.12   JOBS=2   ARGS='--port 9000' (handed to demo, sim, bench and pytest)"
+
+.PHONY: demo
+demo: $(VENV)/made ## Start the demo; Ctrl-C stops all of it
+	@$(BIN)/upquery demo $(ARGS)
+
+.PHONY: test
+test: lint ## Lint, types, then all tests
+	@echo "── pytest"
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+.PHONY: lint
+lint: $(VENV)/made-dev ## ruff (lint and format) and mypy, changing nothing
+	@echo "── ruff check"
+	@$(BIN)/ruff check
+	@echo "── ruff format --check"
+	@$(BIN)/ruff format --check
+	@echo "── mypy --strict"
+	@$(BIN)/mypy
+
+.PHONY: format
+format: $(VENV)/made-dev ## Let ruff fix and format the code
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+.PHONY: sim
+sim: $(VENV)/made-dev ## The long simulation: 2 million random steps against an oracle
+	@$(BIN)/python -m tests.simulation $(ARGS)
+
+.PHONY: bench
+bench: $(VENV)/made-bench ## Measure it against its peers, on this machine
+	@$(BIN)/python -m load $(ARGS)
+
+.PHONY: openapi
+openapi: $(VENV)/made-dev ## Write api_schemas/openapi.json anew
+	@$(BIN)/upquery openapi > api_schemas/openapi.json
+	@echo "wrote api_schemas/openapi.json"
+
+.PHONY: clean
+clean: ## Remove the virtual environment, caches and the demo's cached data
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m service.demo.data_directory --remove || true; fi
+	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ── The virtual environment ──────────────────────────────────────────────────────────────────────────────────────────
+# One environment, made anew whenever pyproject.toml changes; `made-dev` and `made-bench` add what only they need.
+
+.PHONY: python
+python:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "Upquery needs Python 3.11 or newer with venv (Debian: apt install python3-venv)."; \
+		echo "Install one, or name it: make PYTHON=/path/to/python3.11 …"; exit 1; fi
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "$(PYTHON) is $$($(PYTHON) --version 2>&1); Upquery needs Python 3.11 or newer."; exit 1; }
+
+$(VENV)/made: pyproject.toml | python
+	@echo "── Making ./$(VENV) with $$($(PYTHON) --version) (once; it takes a minute or two and about 250 MB)"
+	@rm -rf $(VENV) && $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --root-user-action=ignore --quiet --progress-bar off --editable '.[demo]' & \
+		pid=$$!; $(call WAIT,installing the service and an embedded PostgreSQL)
+	@echo "$(CURDIR)" > $@
+
+$(VENV)/made-dev: $(VENV)/made
+	@$(PIP) install --root-user-action=ignore --quiet --progress-bar off --editable '.[dev]' & \
+		pid=$$!; $(call WAIT,installing the test tools)
+	@touch $@
+
+$(VENV)/made-bench: $(VENV)/made
+	@$(PIP) install --root-user-action=ignore --quiet --progress-bar off --editable '.[bench]' & \
+		pid=$$!; $(call WAIT,installing the peers of the benchmark)
+	@touch $@
+
+# Says what runs and for how long it has, until the background job $$pid ends, and ends as it does. Off a terminal: a
+# line every ten seconds.
+define WAIT
+trap "kill $$pid 2>/dev/null; echo; exit 130" INT TERM; start=$$SECONDS; \
+while kill -0 $$pid 2>/dev/null; do \
+	if [ -t 1 ]; then printf '\r   $(1) … %d s, %s so far' $$((SECONDS - start)) "$$(du -sh $(VENV) 2>/dev/null | cut -f1)"; \
+	elif [ $$(( (SECONDS - start) % 10 )) -eq 0 ]; then echo "   $(1) … $$((SECONDS - start)) s"; fi; \
+	sleep 1; \
+done; \
+if wait $$pid; then echo "$$([ -t 1 ] && printf '\r')   $(1): done in $$((SECONDS - start)) s.                    "; \
+else echo; echo "   $(1) failed: pip says why above."; exit 1; fi
+endef
