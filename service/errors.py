@@ -1,0 +1,99 @@
+"""Errors that clients see: one table of codes, statuses and titles (RFC 9457 problem details).
+
+*Invariants*: a problem never carries upstream internals, credentials or stack traces, and is never cached.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What all problems of one code have in common. `retry_after_s` is sent as Retry-After."""
+
+    status: int
+    title: str
+    retryable: bool = False
+    retry_after_s: int | None = None
+
+
+#: The one table. A code that is not here cannot be raised.
+KINDS: dict[str, Kind] = {
+    "bad_request": Kind(400, "The request cannot be understood"),
+    "not_found": Kind(404, "There is nothing at this path"),
+    "method_not_allowed": Kind(405, "This path does not take this method"),
+    "parameter_missing": Kind(422, "A parameter of the view is missing"),
+    "parameter_unknown": Kind(422, "The view has no such parameter"),
+    "parameter_type": Kind(422, "A parameter has a value that its type does not allow"),
+    "invalid_request": Kind(422, "The request's body does not have the documented form"),
+    "view_unsupported": Kind(422, "This SQL cannot be a view"),
+    "view_invalid": Kind(422, "The upstream would not run this SQL"),
+    "unauthenticated": Kind(401, "Credentials are missing or wrong"),
+    "forbidden": Kind(403, "These credentials do not allow this"),
+    "view_not_found": Kind(404, "There is no such view"),
+    "view_exists": Kind(409, "There is a view of this name already"),
+    "view_in_use": Kind(409, "Other views read this one"),
+    "must_refetch": Kind(410, "The change log does not reach back that far"),
+    "too_large": Kind(413, "The request or its answer is too large"),
+    "rate_limited": Kind(429, "Too many requests", retryable=True, retry_after_s=1),
+    "view_building": Kind(503, "The view is still being built", retryable=True, retry_after_s=1),
+    "view_broken": Kind(503, "The view cannot be kept up to date"),
+    "upstream_unavailable": Kind(503, "The database does not answer", retryable=True, retry_after_s=2),
+    "upstream_refused": Kind(503, "The database refused the query"),
+    "engine_unavailable": Kind(503, "The engine does not run; cached answers are still served", retryable=True, retry_after_s=1),
+    "read_timeout": Kind(504, "The answer could not be computed in time", retryable=True, retry_after_s=1),
+    "version_timeout": Kind(504, "The view is not that new yet", retryable=True, retry_after_s=1),
+    "internal_error": Kind(500, "Something went wrong here, not with the request"),
+}  # fmt: skip
+
+
+class ApiError(Exception):
+    """A problem for the client: `code` of `KINDS`, `detail` for this case, `hint`: what to do about it.
+
+    `members` are further members of the problem (``parameter``, ``span``, ``progress`` …).
+    `retryable` overrides the kind's.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        detail: str,
+        hint: str | None = None,
+        *,
+        retryable: bool | None = None,
+        members: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.code = code
+        self.kind = KINDS[code]
+        self.detail = detail
+        self.hint = hint
+        self.retryable = self.kind.retryable if retryable is None else retryable
+        self.members = members or {}
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return self.kind.status
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers of the problem response."""
+        headers = {"cache-control": "no-store", "content-type": "application/problem+json"}
+        if self.retryable and self.kind.retry_after_s is not None:
+            headers["retry-after"] = str(self.kind.retry_after_s)
+        return headers
+
+    def problem(self, instance: str) -> dict[str, Any]:
+        """The body, for the request path `instance`."""
+        return {
+            "type": f"urn:upquery:problem:{self.code}",
+            "title": self.kind.title,
+            "status": self.kind.status,
+            "detail": self.detail,
+            "instance": instance,
+            "code": self.code,
+            "hint": self.hint,
+            "retryable": self.retryable,
+            **self.members,
+        }
