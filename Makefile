@@ -71,8 +71,7 @@ openapi: $(VENV)/made-dev ## Write api_schemas/openapi.json anew
 	@echo "wrote api_schemas/openapi.json"
 
 .PHONY: clean
-clean: ## Remove the virtual environment, caches and the demo's cached data
-	@if [ -x $(BIN)/python ]; then $(BIN)/python -m service.demo.data_directory --remove || true; fi
+clean: ## Remove the virtual environment and caches
 	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

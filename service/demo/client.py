@@ -1,0 +1,63 @@
+"""Reads the demo's views over HTTP, as any client of the service does."""
+
+from dataclasses import dataclass
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+JsonRow = dict[str, Any]
+
+
+class ReadError(Exception):
+    """The service did not answer with rows; the message says what it said instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the service answered."""
+
+    rows: list[JsonRow]
+    version: str
+    #: ``Cache-Status``: answered from memory, or by asking the database.
+    hit: bool
+    #: How far the answer may be behind the database, by the service's own account; None if it gave none.
+    age_ms: float | None
+    elapsed_ms: float
+
+
+class Client:
+    """A connection to one service."""
+
+    def __init__(self, url: str) -> None:
+        self._http = httpx.AsyncClient(base_url=url, timeout=30.0)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._http.aclose()
+
+    async def read(self, view: str, parameters: dict[str, str], at_least: str | None = None) -> Answer:
+        """The rows of a view, at the version `at_least` or a newer one. Raises `ReadError`."""
+        headers = {"Upquery-Min-Version": at_least, "Prefer": "wait=10"} if at_least else {}
+        started = perf_counter()
+        try:
+            reply = await self._http.get(f"/v1/views/{view}", params=parameters, headers=headers)
+        except httpx.HTTPError as error:
+            raise ReadError(f"{view}: {error or type(error).__name__}") from error
+        elapsed_ms = (perf_counter() - started) * 1000
+        if reply.status_code != httpx.codes.OK:
+            raise ReadError(f"{view}{parameters}: {reply.status_code} {reply.text}")
+        body = reply.json()
+        age = reply.headers.get("upquery-age-ms")
+        return Answer(
+            rows=body["rows"],
+            version=body["version"],
+            hit="; hit" in reply.headers.get("cache-status", ""),
+            age_ms=None if age is None else float(age),
+            elapsed_ms=elapsed_ms,
+        )

@@ -1,0 +1,146 @@
+"""What the demo shows in the terminal. Nothing here does anything but show."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from service.demo.check import Comparison
+from service.demo.client import Answer
+from service.demo.loading import Progress as LoadingProgress
+from service.demo.views import VIEWS, DemoView
+
+
+@dataclass(frozen=True, slots=True)
+class FirstAnswers:
+    """The first two answers to a view's example: one asked from the database, one from memory."""
+
+    view: DemoView
+    first: Answer
+    second: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What the status line says."""
+
+    hits: int
+    misses: int
+    failures: int
+    writes_per_second: float
+    age_ms: float | None
+
+
+def view_url(base: str, view: DemoView) -> str:
+    """Where the view's example is read."""
+    query = f"?{urlencode(view.example_parameters)}" if view.example else ""
+    return f"{base}/v1/views/{view.name}{query}"
+
+
+def curl_line(base: str, view: DemoView) -> str:
+    """What to type to read the view's example."""
+    return f"curl -s {shlex.quote(view_url(base, view))}"
+
+
+@contextmanager
+def loading(console: Console, rows: int) -> Iterator[LoadingProgress]:
+    """A progress bar over all rows that are loaded."""
+    columns = (
+        TextColumn("  {task.description:<28}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("rows"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("loading", total=rows)
+
+        def advance(table: str, count: int) -> None:
+            progress.update(task, description=f"loading {table}", advance=count)
+
+        yield advance
+        progress.update(task, description="data loaded", total=progress.tasks[0].completed)
+
+
+@contextmanager
+def step(console: Console, what: str) -> Iterator[None]:
+    """A spinner while something starts, then how long it took."""
+    columns = (SpinnerColumn(finished_text="[green]✓"), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task(what, total=1)
+        yield
+        progress.update(task, completed=1)
+
+
+def welcome(console: Console, base: str, admin: str, database: str, answers: Sequence[FirstAnswers]) -> None:
+    """The table of views, and what to type."""
+    table = Table(title="Views you can read", title_justify="left", title_style="bold", expand=False)
+    table.add_column("view", style="bold")
+    table.add_column("what it answers")
+    for heading in ("rows", "first, ms", "again, ms"):
+        table.add_column(heading, justify="right")
+    for each in answers:
+        table.add_row(
+            each.view.name,
+            each.view.purpose,
+            str(len(each.second.rows)),
+            f"{each.first.elapsed_ms:.1f}",
+            f"{each.second.elapsed_ms:.1f}",
+        )
+    console.print()
+    console.print(table)
+    console.print(Text("first: computed by asking the database (front_page was loaded before); again: from memory\n"))
+    console.print("[bold]Try in another terminal[/bold]")
+    for view in VIEWS:
+        console.print(f"  {curl_line(base, view)}", soft_wrap=True, highlight=False)
+    console.print()
+    console.print("[bold]And[/bold]")
+    for what, line in (
+        ("headers: hit or miss, version, age", f"curl -si {shlex.quote(view_url(base, VIEWS[0]))}"),
+        ("how a view is kept", f"curl -s {admin}/v1/catalog/views/{VIEWS[3].name}/plan"),
+        ("all views", f"curl -s {admin}/v1/catalog/views"),
+        ("API documentation", f"{base}/docs"),
+        ("the database", f"psql {shlex.quote(database)}"),
+    ):
+        console.print(f"  {what:<36}{line}", soft_wrap=True, highlight=False)
+    console.print()
+
+
+def status_line(activity: Activity) -> Text:
+    """Hits, misses, writes and lag, for a live line."""
+    age = "unknown" if activity.age_ms is None else f"{activity.age_ms:.0f} ms"
+    line = Text()
+    for what, value, style in (
+        ("hits", f"{activity.hits:,}", "bold green"),
+        ("misses", f"{activity.misses:,}", "bold yellow"),
+        ("writes", f"{activity.writes_per_second:.0f}/s", "bold"),
+        ("behind the database", age, "bold"),
+    ):
+        line.append(f"{what} ", "dim").append(f"{value}   ", style)
+    if activity.failures:
+        line.append(f"failed reads {activity.failures:,}   ", "bold red")
+    return line.append("Ctrl-C stops everything", "dim")
+
+
+def comparisons(console: Console, by_view: dict[str, Comparison]) -> None:
+    """What a check compared."""
+    table = Table(title="Answers compared with the database, at the same version", title_justify="left")
+    table.add_column("view", style="bold")
+    for heading in ("answers", "rows", "from memory", "different"):
+        table.add_column(heading, justify="right")
+    for name, comparison in by_view.items():
+        different = len(comparison.differences)
+        table.add_row(
+            name,
+            f"{comparison.reads:,}",
+            f"{comparison.rows:,}",
+            f"{comparison.hits:,}",
+            f"[bold red]{different}[/]" if different else "[green]0[/]",
+        )
+    console.print(table)
