@@ -1,0 +1,411 @@
+"""The views that the simulation installs, built as plan nodes: one relation per way in which the engine can go wrong,
+each with every set of parameters that makes its route another one.
+
+Invariants: chains over one table share their columns where they can, so that views share materializations.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dataflow.plan.nodes import (
+    Aggregate,
+    AggregateCall,
+    AggregateFunction,
+    Block,
+    BlockInput,
+    Chain,
+    JoinCondition,
+    OutputColumn,
+    Parameter,
+    Relation,
+    View,
+    column_types,
+)
+from dataflow.scalar import Call, ColumnRef, Literal, Scalar
+from dataflow.schema import SqlType
+from dataflow.types import Columns
+from tests.simulation.schema import BOOL, INT4, INT8, LATE_TABLE, NUMERIC, TABLES, TEXT
+
+TABLE_BY_NAME = {t.name.removeprefix("public."): t for t in TABLES}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A relation and the column sets it is read by."""
+
+    name: str
+    relation: Chain | Block
+    keys: tuple[Columns, ...]
+
+    def views(self) -> list[View]:
+        """One view per set of parameters."""
+        return [
+            view_of(f"{self.name}_by_{'_'.join(map(str, key)) or 'nothing'}", self.relation, key) for key in self.keys
+        ]
+
+
+# --- building blocks -------------------------------------------------------------------------------------------------
+
+
+def view_of(name: str, relation: Chain | Block, key: Columns) -> View:
+    """A view that shows all columns."""
+    parameters = tuple(Parameter(f"p{i}", column) for i, column in enumerate(key))
+    width = len(relation.columns)
+    return View(name, name, relation, parameters, tuple(OutputColumn(f"c{i}", i) for i in range(width)))
+
+
+def field_of(table: str, name: str) -> ColumnRef:
+    """A column of a base table's full row."""
+    ordinal = TABLE_BY_NAME[table].ordinal(name)
+    return ColumnRef(ordinal, TABLE_BY_NAME[table].columns[ordinal].type)
+
+
+def chain(table: str, *columns: str | Scalar, where: Scalar | None = None) -> Chain:
+    """A chain of named (all by default) or computed columns."""
+    names = columns or tuple(c.name for c in TABLE_BY_NAME[table].columns)
+    scalars = tuple(field_of(table, c) if isinstance(c, str) else c for c in names)
+    return Chain(TABLE_BY_NAME[table].name, where, scalars)
+
+
+def call(function: str, sql_type: SqlType, *arguments: Scalar) -> Call:
+    """A function call."""
+    return Call(function, arguments, sql_type)
+
+
+def number(value: int, sql_type: SqlType = INT4) -> Literal:
+    """An integer constant."""
+    return Literal(str(value), sql_type)
+
+
+def or_number(scalar: Scalar, value: int) -> Call:
+    """coalesce(scalar, value)."""
+    return call("coalesce", scalar.type, scalar, number(value, scalar.type))
+
+
+def times(left: Scalar, right: Scalar) -> Call:
+    """A product of integers."""
+    return call("*", INT8, left, right)
+
+
+def greater(left: Scalar, right: Scalar) -> Call:
+    """left > right."""
+    return call(">", BOOL, left, right)
+
+
+class Joined:
+    """The concatenated columns of a block's inputs, by (input, column)."""
+
+    def __init__(self, *inputs: BlockInput) -> None:
+        self.inputs = inputs
+        self.types = [column_types(i.relation) for i in inputs]
+
+    def col(self, block_input: int, column: int) -> ColumnRef:
+        """One column of one input."""
+        return ColumnRef(sum(map(len, self.types[:block_input])) + column, self.types[block_input][column])
+
+    def block(self, *columns: tuple[int, int] | Scalar, where: Scalar | None = None) -> Block:
+        """The block with these columns; all of them by default."""
+        chosen: Sequence[tuple[int, int] | Scalar] = columns or [
+            (i, c) for i, types in enumerate(self.types) for c in range(len(types))
+        ]
+        return Block(self.inputs, where, tuple(self.col(*c) if isinstance(c, tuple) else c for c in chosen))
+
+
+def first(relation: Relation) -> BlockInput:
+    """The first input of a block."""
+    return BlockInput(relation)
+
+
+def inner(relation: Relation, *on: tuple[int, int, int]) -> BlockInput:
+    """JOIN relation ON own = input.column …"""
+    return BlockInput(relation, False, tuple(JoinCondition(*c) for c in sorted(on)))
+
+
+def left(relation: Relation, *on: tuple[int, int, int]) -> BlockInput:
+    """LEFT JOIN relation ON own = input.column …"""
+    return BlockInput(relation, True, tuple(JoinCondition(*c) for c in sorted(on)))
+
+
+def aggregate(relation: Chain | Block, group: Columns, *calls: AggregateCall, scalar: bool = False) -> Aggregate:
+    """GROUP BY."""
+    return Aggregate(relation, group, calls, scalar)
+
+
+def over(relation: Aggregate, where: Scalar | None = None) -> Block:
+    """The block that makes an aggregate a view; `where` is its HAVING."""
+    return Joined(first(relation)).block(where=where)
+
+
+COUNT_ROWS = AggregateCall(AggregateFunction.COUNT_ROWS, None, INT8)
+
+
+def count_rows(weight: Scalar) -> AggregateCall:
+    """COUNT(*) of rows that stand for several."""
+    return AggregateCall(AggregateFunction.COUNT_ROWS, None, INT8, weight)
+
+
+def function_of(function: AggregateFunction, argument: Scalar) -> AggregateCall:
+    """An aggregate function with the type PostgreSQL gives it."""
+    result = argument.type
+    if function is AggregateFunction.COUNT:
+        result = INT8
+    elif function is AggregateFunction.AVG:
+        result = NUMERIC
+    elif function is AggregateFunction.SUM and argument.type.name in ("int4", "int8"):
+        result = INT8 if argument.type.name == "int4" else NUMERIC
+    return AggregateCall(function, argument, result)
+
+
+def count(argument: Scalar) -> AggregateCall:
+    """COUNT(x)."""
+    return function_of(AggregateFunction.COUNT, argument)
+
+
+def total(argument: Scalar, weight: Scalar | None = None, partial: Scalar | None = None) -> AggregateCall:
+    """SUM(x), of rows that stand for several, or of partial sums of `partial` values."""
+    plain = function_of(AggregateFunction.SUM, argument)
+    result = argument.type if partial is not None else plain.type
+    return AggregateCall(plain.function, argument, result, weight, partial)
+
+
+def average(argument: Scalar, weight: Scalar | None = None, partial: Scalar | None = None) -> AggregateCall:
+    """AVG(x), likewise."""
+    return AggregateCall(AggregateFunction.AVG, argument, NUMERIC, weight, partial)
+
+
+def least(argument: Scalar) -> AggregateCall:
+    """MIN(x)."""
+    return function_of(AggregateFunction.MIN, argument)
+
+
+def greatest(argument: Scalar) -> AggregateCall:
+    """MAX(x)."""
+    return function_of(AggregateFunction.MAX, argument)
+
+
+# --- the relations ---------------------------------------------------------------------------------------------------
+
+USERS = chain("users")
+STORIES = chain("stories")
+VOTES = chain("votes")
+COMMENTS = chain("comments")
+TAGS = chain("tags")
+FOLLOWS = chain("follows")
+UPVOTES = chain("votes", "story", "voter", where=greater(field_of("votes", "weight"), number(0)))
+
+WEIGHT, SCORE, KARMA = field_of("votes", "weight"), field_of("stories", "score"), field_of("users", "karma")
+NAME, TITLE, BODY = field_of("users", "name"), field_of("stories", "title"), field_of("comments", "body")
+
+#: story, count(*), count(weight), sum(weight)
+VOTE_COUNTS = aggregate(VOTES, (0,), COUNT_ROWS, count(WEIGHT), total(WEIGHT))
+COMMENT_COUNTS = aggregate(COMMENTS, (1,), COUNT_ROWS)
+#: author, count(*), avg(score), min(title)
+AUTHORS = aggregate(STORIES, (1,), COUNT_ROWS, average(SCORE), least(TITLE))
+
+STORY_USER = Joined(first(STORIES), inner(USERS, (0, 0, 1)))
+COMMENT_STORY_USER = Joined(first(COMMENTS), inner(STORIES, (0, 0, 1)), inner(USERS, (0, 0, 2)))
+COMMENT_STORY_AUTHOR = Joined(first(COMMENTS), inner(STORIES, (0, 0, 1)), inner(USERS, (0, 1, 1)))
+VOTE_STORY_AUTHOR = Joined(first(VOTES), inner(STORIES, (0, 0, 0)), inner(USERS, (0, 1, 1)))
+STORY_VOTES = Joined(first(STORIES), left(VOTE_COUNTS, (0, 0, 0)))
+STORY_VOTES_COMMENTS = Joined(first(STORIES), left(VOTE_COUNTS, (0, 0, 0)), left(COMMENT_COUNTS, (0, 0, 0)))
+
+
+def single_tables() -> list[Shape]:
+    """Chains, alone."""
+    no_title = call("coalesce", TEXT, TITLE, Literal("none", TEXT))
+    weighty = chain("votes", "story", "weight", where=greater(WEIGHT, number(0)))
+    return [
+        Shape("stories", STORIES, ((0,), (1,), (1, 2), (0, 1), (3,), (1, 1), ())),
+        Shape("weighty_votes", weighty, ((0,), (1,), ())),
+        Shape("titles", chain("stories", "id", "author", no_title), ((1,), (2,), (1, 2))),
+        Shape("karma", chain("users", "karma", "id"), ((0,), (0, 1))),
+        Shape("tags", TAGS, ((0,), (1,), (0, 1))),
+    ]
+
+
+def aggregates_over_chains() -> list[Shape]:
+    """All functions, grouped and not, by numbers with several spellings, with HAVING."""
+    everything = (COUNT_ROWS, count(WEIGHT), total(WEIGHT), average(WEIGHT), least(WEIGHT), greatest(WEIGHT))
+    by_story = aggregate(VOTES, (0,), *everything)
+    several = greater(ColumnRef(1, INT8), number(1, INT8))
+    scores = aggregate(STORIES, (1,), COUNT_ROWS, total(SCORE), average(SCORE), count(SCORE))
+    scalar_scores = aggregate(STORIES, (1,), COUNT_ROWS, total(SCORE), average(SCORE), greatest(TITLE), scalar=True)
+    scalar_two = aggregate(STORIES, (2, 1), COUNT_ROWS, total(SCORE), least(TITLE), scalar=True)
+    scalar_all = aggregate(VOTES, (), *everything, scalar=True)
+    scalar_counts = aggregate(VOTES, (), COUNT_ROWS, total(WEIGHT), scalar=True)
+    return [
+        Shape("votes_of_story", over(by_story), ((0,), (0, 0), (1,), ())),
+        Shape("votes_of_story_voter", over(aggregate(VOTES, (0, 1), *everything)), ((0,), (1,), (0, 1), (1, 0))),
+        Shape("popular", over(by_story, several), ((0,), ())),
+        Shape("scores", over(scores), ((0,), ())),
+        Shape("scalar_scores", over(scalar_scores), ((0,),)),
+        Shape("scalar_scores_having", over(scalar_scores, several), ((0,),)),
+        Shape("scalar_title_author", over(scalar_two), ((0, 1), (1, 0))),
+        Shape("scalar_votes", over(scalar_all), ((),)),
+        Shape("scalar_vote_counts", over(scalar_counts), ((),)),
+        Shape("users_by_karma", over(aggregate(USERS, (2,), COUNT_ROWS, least(NAME), total(KARMA))), ((0,), ())),
+        Shape("extremes", over(aggregate(STORIES, (2,), least(SCORE), greatest(SCORE), average(SCORE))), ((0,), ())),
+    ]
+
+
+def inner_joins() -> list[Shape]:
+    """Two to four inputs, driven from each, straddled, incongruent, with themselves, by two conditions."""
+    replies = Joined(first(COMMENTS), inner(COMMENTS, (3, 0, 0)))
+    siblings = Joined(first(COMMENTS), inner(COMMENTS, (1, 0, 1)))
+    grandchildren = Joined(first(COMMENTS), inner(COMMENTS, (3, 0, 0)), inner(COMMENTS, (3, 1, 0)))
+    voted_and_commented = Joined(first(COMMENTS), inner(STORIES, (0, 0, 1)), inner(VOTES, (0, 1, 0), (1, 0, 2)))
+    four = Joined(first(VOTES), inner(STORIES, (0, 0, 0)), inner(USERS, (0, 1, 1)), inner(TAGS, (0, 1, 0)))
+    same_number = Joined(first(USERS), inner(STORIES, (3, 0, 2)))
+    story_user = STORY_USER.block((0, 0), (0, 2), (0, 1), (1, 1), (1, 2))
+    tagged = Joined(first(STORIES), inner(TAGS, (0, 0, 0)))
+    return [
+        Shape("story_user", story_user, ((0,), (2,), (3,), (4,), (1, 3), (0, 3), (1, 4), ())),
+        Shape("comment_story_user", COMMENT_STORY_USER.block((0, 0), (0, 1), (0, 4), (1, 1), (1, 2), (2, 0), (2, 1)),
+              ((0,), (1,), (3,), (5,), (6,), (4, 6), (2, 4, 6), (3, 5))),
+        Shape("comment_story_author", COMMENT_STORY_AUTHOR.block((0, 0), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2)),
+              ((0,), (1,), (2,), (4,), (5,), (6,), (1, 5), (3, 5))),
+        Shape("four", four.block((0, 1), (0, 2), (1, 0), (2, 1), (3, 1)), ((0,), (2,), (3,), (4,), (0, 4), (3, 4), ())),
+        Shape("replies", replies.block((0, 0), (0, 1), (0, 2), (1, 0), (1, 2)), ((0,), (1,), (2,), (3,), (4,), (2, 4))),
+        Shape("siblings", siblings.block((0, 0), (0, 1), (1, 0), (1, 2)), ((0,), (1,), (2,), (3,), (0, 3))),
+        Shape("grandchildren", grandchildren.block((0, 0), (0, 2), (1, 2), (2, 0), (2, 2)), ((0,), (1,), (2,), (4,), (1, 4))),
+        Shape("voted_and_commented", voted_and_commented.block((0, 0), (0, 2), (1, 0), (1, 1), (2, 2)),
+              ((0,), (1,), (2,), (3,), (1, 3))),
+        Shape("same_number", same_number.block((0, 0), (0, 2), (1, 0), (1, 3)), ((0,), (1,), (2,), (3,))),
+        Shape("tagged", tagged.block((0, 0), (0, 1), (1, 1)), ((0,), (1,), (2,), (1, 2), ())),
+        Shape("upvoted", Joined(first(STORIES), inner(UPVOTES, (0, 0, 0))).block((0, 0), (0, 1), (1, 1)), ((0,), (1,), (2,))),
+    ]  # fmt: skip
+
+
+def left_joins() -> list[Shape]:
+    """Padding, off inner and left inputs, with aggregates, filtered after it, of whole joins."""
+    story_votes_rows = Joined(first(STORIES), left(VOTES, (0, 0, 0)))
+    story_comment_user = Joined(first(STORIES), left(COMMENTS, (1, 0, 0)), left(USERS, (0, 1, 2)))
+    user_story_votes = Joined(first(USERS), left(STORIES, (1, 0, 0)), left(VOTE_COUNTS, (0, 1, 0)))
+    rich = Joined(
+        first(STORIES), inner(USERS, (0, 0, 1)), left(VOTE_COUNTS, (0, 0, 0)), left(COMMENT_COUNTS, (0, 0, 0))
+    )
+    parents = Joined(first(COMMENTS), left(COMMENTS, (0, 0, 3)))
+    commented_upvotes = Joined(first(COMMENTS), left(UPVOTES, (0, 0, 1), (1, 0, 2)))
+    two_hang = Joined(first(COMMENTS), left(STORIES, (0, 0, 1)), left(VOTES, (0, 1, 0), (1, 0, 2)))
+    nobody = call("is null", BOOL, story_votes_rows.col(1, 0))
+    tagged_stories = Joined(first(STORIES), inner(TAGS, (0, 0, 0))).block((0, 1), (0, 0), (1, 1))
+    user_tags = Joined(first(USERS), left(tagged_stories, (0, 0, 0)))
+    return [
+        Shape("story_votes", STORY_VOTES.block((0, 0), (0, 1), (0, 2), or_number(STORY_VOTES.col(1, 1), 0), (1, 3)),
+              ((0,), (1,), (1, 2), (3,), ())),
+        Shape("story_vote_rows", story_votes_rows.block((0, 0), (0, 1), (1, 1), (1, 2)), ((0,), (1,), (2,), (1, 2), ())),
+        Shape("unvoted", story_votes_rows.block((0, 0), (0, 1), where=nobody), ((0,), (1,), ())),
+        Shape("story_comment_user", story_comment_user.block((0, 0), (0, 1), (1, 0), (1, 2), (2, 1)), ((0,), (1,), (4,), ())),
+        Shape("user_story_votes", user_story_votes.block((0, 0), (0, 1), (1, 0), (1, 2), (2, 1)), ((0,), (1,), (2,))),
+        Shape("rich_story", rich.block((0, 0), (0, 2), (1, 0), (1, 1), (2, 1), (2, 3), (3, 1)), ((0,), (2,), (3,), (1, 3))),
+        Shape("parents", parents.block((0, 0), (0, 1), (0, 3), (1, 0), (1, 4)), ((0,), (1,), (2,))),
+        Shape("commented_upvotes", commented_upvotes.block((0, 0), (0, 1), (0, 2), (1, 0), (1, 1)), ((0,), (1,), (2,), (1, 2))),
+        Shape("two_hang", two_hang.block((0, 0), (0, 2), (1, 1), (1, 0), (2, 2)), ((0,), (1,), (2,))),
+        Shape("user_tags", user_tags.block((0, 0), (0, 1), (1, 1), (1, 2)), ((0,), (1,), ())),
+    ]  # fmt: skip
+
+
+def aggregates_over_blocks() -> list[Shape]:
+    """Groups of joined rows, weighted ones too, and what is built on top of them."""
+    weight, score = VOTE_STORY_AUTHOR.col(0, 2), VOTE_STORY_AUTHOR.col(1, 3)
+    vote_rows = VOTE_STORY_AUTHOR.block((2, 0), (2, 1), weight, score, (1, 2))
+    weight_column, score_column = ColumnRef(2, INT4), ColumnRef(3, NUMERIC)
+    user_karma = aggregate(vote_rows, (0,), COUNT_ROWS, total(weight_column), average(score_column))
+    name_karma = aggregate(
+        vote_rows, (1,), COUNT_ROWS, count(weight_column), total(score_column), least(weight_column),
+        greatest(ColumnRef(4, TEXT)),
+    )  # fmt: skip
+    title_name = aggregate(vote_rows, (4, 1), COUNT_ROWS, average(weight_column))
+    scalar_name = aggregate(vote_rows, (1,), COUNT_ROWS, total(score_column), scalar=True)
+    scalar_all = aggregate(vote_rows, (), COUNT_ROWS, total(weight_column), greatest(weight_column), scalar=True)
+    users_karma = Joined(first(USERS), left(user_karma, (0, 0, 0)))
+    active_users = Joined(first(USERS), inner(user_karma, (0, 0, 0)), inner(AUTHORS, (0, 0, 0)))
+    histogram = aggregate(over(VOTE_COUNTS), (1,), COUNT_ROWS, total(ColumnRef(3, INT8)))
+    story_scores = STORY_VOTES.block((0, 1), (0, 0), or_number(STORY_VOTES.col(1, 1), 0))
+    users_stories = Joined(first(USERS), left(story_scores, (0, 0, 0)))
+    users_count = users_stories.block((0, 1), (1, 2))
+    return [
+        Shape("user_karma", over(user_karma), ((0,), ())),
+        Shape("name_karma", over(name_karma), ((0,), ())),
+        Shape("title_name", over(title_name), ((0,), (1,), (0, 1))),
+        Shape("scalar_name", over(scalar_name), ((0,),)),
+        Shape("scalar_vote_rows", over(scalar_all), ((),)),
+        Shape("users_karma", users_karma.block((0, 0), (0, 1), (1, 1), (1, 2), (1, 3)), ((0,), (1,), ())),
+        Shape("active_users", active_users.block((0, 0), (0, 1), (1, 1), (2, 1), (2, 2)), ((0,), (1,), (3,), (1, 3))),
+        Shape("histogram", over(histogram), ((0,), ())),
+        Shape("user_stories", users_stories.block((0, 0), (0, 1), (1, 1), (1, 2)), ((0,), (1,))),
+        Shape("names_votes", over(aggregate(users_count, (0,), COUNT_ROWS, total(ColumnRef(1, INT8)))), ((0,), ())),
+        *weighted(),
+    ]
+
+
+def weighted() -> list[Shape]:
+    """Eager aggregation: rows that stand for several, and partial sums."""
+    one, two = STORY_VOTES, STORY_VOTES_COMMENTS
+    votes = one.block((0, 1), (0, 3), or_number(one.col(1, 1), 1), or_number(one.col(1, 2), 0), (1, 3), (0, 2))
+    rows, values, partial = ColumnRef(2, INT8), ColumnRef(3, INT8), ColumnRef(4, INT8)
+    score = ColumnRef(1, NUMERIC)
+    author_votes = aggregate(
+        votes, (0,), count_rows(rows), count_rows(values), total(partial, None, values), average(partial, None, values),
+        total(score, rows), average(score, rows), greatest(ColumnRef(5, TEXT)),
+    )  # fmt: skip
+    products = two.block(
+        (0, 1), or_number(two.col(1, 1), 1), or_number(two.col(1, 2), 0), (1, 3), or_number(two.col(2, 1), 1)
+    )
+    first_rows, first_values = ColumnRef(1, INT8), ColumnRef(2, INT8)
+    first_sum, second_rows = ColumnRef(3, INT8), ColumnRef(4, INT8)
+    both = aggregate(
+        products, (0,), count_rows(times(first_rows, second_rows)), total(first_sum, second_rows, first_values),
+        average(first_sum, second_rows, first_values),
+    )  # fmt: skip
+    users_votes = Joined(first(USERS), left(author_votes, (0, 0, 0)))
+    return [
+        Shape("author_votes", over(author_votes), ((0,), ())),
+        Shape("author_products", over(both), ((0,), ())),
+        Shape("users_votes", users_votes.block((0, 0), (0, 1), (1, 1), (1, 3), (1, 5), (1, 6)), ((0,), (1,))),
+    ]
+
+
+def joins_over_aggregates() -> list[Shape]:
+    """An aggregate as an inner input, driven from either side."""
+    user_authors = Joined(first(USERS), inner(AUTHORS, (0, 0, 0)))
+    busy = greater(user_authors.col(1, 1), number(1, INT8))
+    counts = Joined(first(VOTE_COUNTS), inner(COMMENT_COUNTS, (0, 0, 0)), inner(STORIES, (0, 0, 0)))
+    return [
+        Shape(
+            "user_authors", user_authors.block((0, 0), (0, 1), (1, 1), (1, 2), (1, 3)), ((0,), (1,), (2,), (1, 4), ())
+        ),
+        Shape("busy_authors", user_authors.block((0, 0), (0, 1), where=busy), ((0,), (1,))),
+        Shape("counts", counts.block((0, 0), (0, 1), (1, 1), (2, 1), (2, 2)), ((0,), (3,), (3, 4), ())),
+    ]
+
+
+def late_tables() -> list[Shape]:
+    """Views over the table that joins the publication late."""
+    followed = Joined(first(FOLLOWS), inner(USERS, (0, 0, 1)))
+    followers = Joined(first(USERS), left(aggregate(FOLLOWS, (1,), COUNT_ROWS), (0, 0, 0)))
+    followed_stories = Joined(first(FOLLOWS), inner(STORIES, (1, 0, 1)))
+    return [
+        Shape("follows", FOLLOWS, ((0,), (1,), ())),
+        Shape("followed", followed.block((0, 0), (0, 2), (1, 0), (1, 1)), ((0,), (1,), (2,), (3,))),
+        Shape("followers", followers.block((0, 0), (0, 1), (1, 1)), ((0,), (1,), ())),
+        Shape("followed_stories", followed_stories.block((0, 0), (0, 2), (1, 0)), ((0,), (2,))),
+    ]
+
+
+def tables_of(relation: Relation) -> frozenset[str]:
+    """The base tables below a relation."""
+    if isinstance(relation, Chain):
+        return frozenset((relation.table,))
+    if isinstance(relation, Aggregate):
+        return tables_of(relation.input)
+    return frozenset().union(*(tables_of(i.relation) for i in relation.inputs))
+
+
+SHAPES: tuple[Shape, ...] = (
+    *single_tables(), *aggregates_over_chains(), *inner_joins(), *left_joins(), *aggregates_over_blocks(),
+    *joins_over_aggregates(), *late_tables(),
+)  # fmt: skip
+VIEWS: tuple[View, ...] = tuple(view for shape in SHAPES for view in shape.views())
+LATE_VIEWS = tuple(view for view in VIEWS if LATE_TABLE in tables_of(view.relation))
+EARLY_VIEWS = tuple(view for view in VIEWS if LATE_TABLE not in tables_of(view.relation))

@@ -1,0 +1,494 @@
+"""A simulated upstream: tables under MVCC, transactions that overlap, a change stream, lookups at snapshots.
+
+What is real about it:
+
+- A transaction's commit is in the stream (`World.log`) before snapshots see it; in between it is in *limbo*. What
+  conflicts with it (the same row, the same key, a foreign key) waits for it, so a snapshot's visible set is any set of
+  committed transactions closed under row conflicts: unseen before seen, seen but not streamed, streamed but unseen.
+- Visibility only grows: a later snapshot sees what an earlier one saw.
+- A table that joined the publication late is streamed from then on: what transactions then open did before is missing.
+- The slot's start snapshot sees every commit before its position, also those in limbo.
+
+State is drawn from a random generator that the caller passes in, so that one action of a run does the same whatever
+happened to the actions before it.
+
+Not here: when what happens (`simulation`), what a view should contain (`oracle`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from random import Random
+
+from dataflow.engine.events import TableDelta, Transaction
+from dataflow.plan.nodes import Aggregate, Chain
+from dataflow.schema import ForeignKey, Table
+from dataflow.types import Columns, Key, Position, Row, TransactionId
+from tests.simulation.oracle import compiled, normals_of
+from tests.simulation.schema import LATE_TABLE, SIZES, SchemaVariant, build_catalog, domain
+from tests.simulation.state_rows import state_normals, state_rows
+
+KEY_SHARE, NO_KEY_UPDATE, EXCLUSIVE = "key share", "no key update", "exclusive"
+#: Which held modes keep a mode from being taken, as for PostgreSQL's row locks.
+CONFLICTS = {
+    KEY_SHARE: (EXCLUSIVE,),
+    NO_KEY_UPDATE: (NO_KEY_UPDATE, EXCLUSIVE),
+    EXCLUSIVE: (KEY_SHARE, NO_KEY_UPDATE, EXCLUSIVE),
+}
+#: What is locked: a table's key value, or a row version where there is no key.
+Item = tuple[str, object]
+
+
+class BlockedError(Exception):
+    """The statement would wait for another transaction, or fail: nothing was done."""
+
+
+class SimulatedSnapshot:
+    """A snapshot as PostgreSQL prints it: everything below `xmax` that is not `running` is seen."""
+
+    __slots__ = ("running", "xmax")
+
+    def __init__(self, xmax: int, running: Iterable[int]) -> None:
+        self.xmax = xmax
+        self.running = frozenset(running)
+
+    def __repr__(self) -> str:
+        return f"SimulatedSnapshot({self.xmax}, {sorted(self.running)})"
+
+    def sees(self, transaction: TransactionId, end: Position) -> bool:  # noqa: ARG002
+        """By id; the position says nothing."""
+        return transaction < self.xmax and transaction not in self.running
+
+    def covers(self, other: "SimulatedSnapshot") -> bool:
+        """Everything `other` sees is seen here."""
+        hidden = self.running | frozenset(range(self.xmax, other.xmax))
+        return all(x in other.running for x in hidden if x < other.xmax)
+
+    def finished(self, other: "SimulatedSnapshot") -> bool:
+        """Everything below `other.xmax` had ended."""
+        return min(self.running, default=self.xmax) >= other.xmax
+
+
+class Version:
+    """A row version: who made it and who removed it (open, in limbo, or seen by all)."""
+
+    __slots__ = ("creator", "deleter", "row")
+
+    def __init__(self, row: Row, creator: int) -> None:
+        self.row = row
+        self.creator = creator
+        self.deleter: int | None = None
+
+
+@dataclass(slots=True)
+class OpenTransaction:
+    """A transaction that may still commit or roll back."""
+
+    id: int
+    #: What it did, in order, to be undone in reverse: (table, version, whether it was created here).
+    undo: list[tuple[str, Version, bool]] = field(default_factory=list)
+    #: Its part of the stream so far, by table.
+    stream: dict[str, TableDelta] = field(default_factory=dict)
+    locks: list[tuple[Item, str]] = field(default_factory=list)
+    truncated: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A transaction as the stream carries it, and what it really did."""
+
+    streamed: Transaction
+    changes: dict[str, tuple[list[Row], list[Row]]]
+
+
+@dataclass(frozen=True, slots=True)
+class LookupResult:
+    """What a statement brought back."""
+
+    rows: list[Row]
+    snapshot: SimulatedSnapshot
+    bound: Position
+
+
+class World:
+    """The upstream. What runs now sees what is committed and not in limbo."""
+
+    def __init__(self, variant: SchemaVariant, rng: Random) -> None:
+        self.variant = variant
+        self.catalog = build_catalog(variant)
+        #: All row versions that some snapshot of now or later may see.
+        self.versions: dict[str, list[Version]] = {name: [] for name in self.catalog.tables}
+        #: Tables whose changes are in the stream.
+        self.published = set(self.catalog.tables) - {LATE_TABLE}
+        self.next_xid = 100
+        #: Where the write-ahead log ends.
+        self.wal = 1000
+        self.open: dict[int, OpenTransaction] = {}
+        #: Committed, in the stream, not yet seen by snapshots.
+        self.limbo: set[int] = set()
+        #: End positions of commits in limbo, and the greatest of those that are visible: what a bound must reach.
+        self.ends: dict[int, Position] = {}
+        self.seen_end = 0
+        #: The stream from the beginning of time, in commit order.
+        self.log: list[Committed] = []
+        #: Who holds an item, by mode.
+        self.held: dict[Item, dict[str, set[int]]] = {}
+        #: Who last took an item in which mode and committed: whoever conflicts with it has waited for it.
+        self.last: dict[Item, dict[str, set[int]]] = {}
+        self.table_locks: dict[str, int] = {}
+        self.last_truncate: dict[str, int] = {}
+        self.populate(rng)
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> SimulatedSnapshot:
+        """What a statement that starts now sees."""
+        return SimulatedSnapshot(self.next_xid, self.limbo | {t.id for t in self.open.values()})
+
+    def start_snapshot(self) -> SimulatedSnapshot:
+        """What a slot created now exports: every commit before its position."""
+        return SimulatedSnapshot(self.next_xid, {t.id for t in self.open.values()})
+
+    def visible_rows(self, table: str) -> list[Row]:
+        """The table, as a statement that starts now sees it."""
+        running = self.limbo | {t.id for t in self.open.values()}
+        return [
+            v.row
+            for v in self.versions[table]
+            if v.creator not in running and (v.deleter is None or v.deleter in running)
+        ]
+
+    def visible_tables(self) -> dict[str, list[Row]]:
+        """All tables, as a statement that starts now sees them."""
+        return {name: self.visible_rows(name) for name in self.catalog.tables}
+
+    def bound(self, rng: Random) -> Position:
+        """A position by which all that is visible is in the stream."""
+        return rng.choice((self.seen_end, self.wal, rng.randint(self.seen_end, self.wal)))
+
+    def look_up(self, relation: Chain | Aggregate, columns: Columns, keys: Iterable[Key], rng: Random) -> LookupResult:
+        """Run a lookup now: a chain's rows, or an aggregate's state rows, under the keys."""
+        if isinstance(relation, Chain):
+            rows = compiled(relation).evaluate(self.visible_rows)
+            normals = normals_of(relation, columns)
+        else:
+            rows = state_rows(relation, self.visible_rows, rng)
+            normals = state_normals(relation, columns)
+        wanted = {tuple(n(v) for n, v in zip(normals, key, strict=True)) for key in keys}
+        found = [r for r in rows if tuple(n(r[c]) for n, c in zip(normals, columns, strict=True)) in wanted]
+        rng.shuffle(found)
+        return LookupResult(found, self.snapshot(), self.bound(rng))
+
+    # --- transactions ------------------------------------------------------------------------------------------------
+
+    def begin(self) -> OpenTransaction:
+        """A new transaction."""
+        transaction = OpenTransaction(self.next_xid)
+        self.next_xid += 1
+        self.open[transaction.id] = transaction
+        return transaction
+
+    def commit(self, transaction: OpenTransaction, rng: Random, overflow: bool = False, limbo: bool = False) -> None:
+        """Write the commit into the stream. With `limbo`, snapshots do not see it yet."""
+        del self.open[transaction.id]
+        changes = self.changes_of(transaction)
+        self.wal += rng.randint(1, 3)
+        stream = transaction.stream
+        if overflow:
+            stream = {table: TableDelta(truncated=d.truncated, overflow=True) for table, d in stream.items()}
+        streamed = Transaction(TransactionId(transaction.id), self.wal, stream)
+        self.log.append(Committed(streamed, changes))
+        self.ends[transaction.id] = self.wal
+        self.release(transaction, committed=True)
+        self.limbo.add(transaction.id)
+        if not limbo:
+            self.reveal(transaction.id)
+
+    def changes_of(self, transaction: OpenTransaction) -> dict[str, tuple[list[Row], list[Row]]]:
+        """What a committing transaction did, net, by row version; versions that nobody else ever saw go."""
+        changes: dict[str, tuple[list[Row], list[Row]]] = {}
+        dropped: set[int] = set()
+        for table, version, created in transaction.undo:
+            removed, added = changes.setdefault(table, ([], []))
+            mine = version.creator == transaction.id
+            if created and version.deleter is None:
+                added.append(version.row)
+            elif created:
+                dropped.add(id(version))
+            elif not mine:
+                removed.append(version.row)
+        for table in changes if dropped else ():
+            self.versions[table] = [v for v in self.versions[table] if id(v) not in dropped]
+        return changes
+
+    def roll_back(self, transaction: OpenTransaction, statements: int | None = None) -> None:
+        """Undo everything and end, or undo the last changes only (ROLLBACK TO SAVEPOINT)."""
+        if statements is None:
+            del self.open[transaction.id]
+            self.undo(transaction, 0)
+            self.release(transaction, committed=False)
+        elif not transaction.truncated:
+            self.undo(transaction, max(0, len(transaction.undo) - statements))
+            self.restream(transaction)
+
+    def undo(self, transaction: OpenTransaction, down_to: int) -> None:
+        """Take back changes, the last first."""
+        while len(transaction.undo) > down_to:
+            table, version, created = transaction.undo.pop()
+            if created:
+                self.versions[table].remove(version)
+            else:
+                version.deleter = None
+
+    def restream(self, transaction: OpenTransaction) -> None:
+        """The stream's part of what is left after a savepoint's rollback (never of a table that joined meanwhile)."""
+        if any(table == LATE_TABLE for table, _, _ in transaction.undo):
+            self.roll_back(transaction)
+            return
+        transaction.stream = {}
+        for table, version, created in transaction.undo:
+            self.record(transaction, table, None if created else version.row, version.row if created else None)
+
+    def release(self, transaction: OpenTransaction, committed: bool) -> None:
+        """Give up the locks; who takes them next has seen this transaction's end."""
+        for item, mode in transaction.locks:
+            self.held[item][mode].discard(transaction.id)
+            if committed:
+                self.last.setdefault(item, {}).setdefault(mode, set()).add(transaction.id)
+        for table in transaction.truncated:
+            del self.table_locks[table]
+            if committed:
+                self.last_truncate[table] = transaction.id
+
+    def reveal(self, xid: int) -> None:
+        """From now on snapshots see this transaction."""
+        if xid in self.limbo:
+            self.limbo.discard(xid)
+            self.seen_end = max(self.seen_end, self.ends.pop(xid))
+
+    def vacuum(self) -> None:
+        """Forget versions that no snapshot from now on can see."""
+        running = self.limbo | {t.id for t in self.open.values()}
+        for table, versions in self.versions.items():
+            self.versions[table] = [v for v in versions if v.deleter is None or v.deleter in running]
+
+    # --- locks -------------------------------------------------------------------------------------------------------
+
+    def lock(self, transaction: OpenTransaction, item: Item, mode: str) -> None:
+        """Take a row lock. Whoever held a conflicting one before is visible once it is granted."""
+        if self.table_locks.get(item[0], transaction.id) != transaction.id:
+            raise BlockedError
+        held = self.held.setdefault(item, {KEY_SHARE: set(), NO_KEY_UPDATE: set(), EXCLUSIVE: set()})
+        for other in CONFLICTS[mode]:
+            if held[other] - {transaction.id}:
+                raise BlockedError
+        if item[0] in self.last_truncate:
+            self.reveal(self.last_truncate[item[0]])
+        last = self.last.get(item)
+        for other in CONFLICTS[mode] if last else ():
+            for xid in last.get(other, ()):  # type: ignore[union-attr]
+                self.reveal(xid)
+        if transaction.id not in held[mode]:
+            held[mode].add(transaction.id)
+            transaction.locks.append((item, mode))
+
+    def item_of(self, table: Table, version: Version) -> Item:
+        """What stands for the row: its primary key, or itself."""
+        if not table.keys:
+            return (table.name, version)
+        return (table.name, tuple(version.row[c] for c in table.keys[0]))
+
+    def live(self, transaction: OpenTransaction, table: str) -> list[Version]:
+        """Row versions that this transaction can work on."""
+        others = {t.id for t in self.open.values()} - {transaction.id}
+        return [v for v in self.versions[table] if v.deleter is None and v.creator not in others]
+
+    # --- statements --------------------------------------------------------------------------------------------------
+
+    def insert(self, transaction: OpenTransaction, table: Table, row: Row) -> None:
+        """INSERT of one row."""
+        version = Version(row, transaction.id)
+        if table.keys:
+            key = tuple(row[c] for c in table.keys[0])
+            self.lock(transaction, (table.name, key), EXCLUSIVE)
+            if self.with_key(table, key):
+                raise BlockedError
+        self.lock_parents(transaction, table, row, itself=row)
+        self.versions[table.name].append(version)
+        transaction.undo.append((table.name, version, True))
+        self.record(transaction, table.name, None, row)
+
+    def delete(self, transaction: OpenTransaction, table: Table, version: Version, cascade: bool = False) -> None:
+        """DELETE of one row, with its children if `cascade`."""
+        self.lock(transaction, self.item_of(table, version), EXCLUSIVE)
+        self.lock_parents(transaction, table, version.row)
+        for child, child_version in self.children(table, version.row):
+            if not cascade or (child_version.creator in self.open and child_version.creator != transaction.id):
+                raise BlockedError
+            if child_version.deleter is None and child_version is not version:
+                self.delete(transaction, child, child_version, cascade)
+        if version.deleter is None:
+            version.deleter = transaction.id
+            transaction.undo.append((table.name, version, False))
+            self.record(transaction, table.name, version.row, None)
+
+    def update(self, transaction: OpenTransaction, table: Table, version: Version, row: Row) -> None:
+        """UPDATE of one row; its primary key may change."""
+        key_changes = any(row[c] != version.row[c] for key in table.keys for c in key)
+        self.lock(transaction, self.item_of(table, version), EXCLUSIVE if key_changes else NO_KEY_UPDATE)
+        if key_changes:
+            key = tuple(row[c] for c in table.keys[0])
+            self.lock(transaction, (table.name, key), EXCLUSIVE)
+            if self.with_key(table, key) or self.children(table, version.row):
+                raise BlockedError
+        self.lock_parents(transaction, table, version.row)
+        self.lock_parents(transaction, table, row, itself=row)
+        if version.deleter is not None:
+            raise BlockedError
+        version.deleter = transaction.id
+        transaction.undo.append((table.name, version, False))
+        new = Version(row, transaction.id)
+        self.versions[table.name].append(new)
+        transaction.undo.append((table.name, new, True))
+        self.record(transaction, table.name, version.row, row)
+
+    def truncate(self, transaction: OpenTransaction, table: Table) -> None:
+        """TRUNCATE … CASCADE: waits for everyone who touched the tables."""
+        tables = self.with_dependants(table)
+        touched = {item[0] for other in self.open.values() if other is not transaction for item, _ in other.locks}
+        if touched & tables or any(self.table_locks.get(t, transaction.id) != transaction.id for t in tables):
+            raise BlockedError
+        for xid in list(self.limbo):
+            self.reveal(xid)
+        for name in sorted(tables):
+            self.truncate_one(transaction, name)
+
+    def truncate_one(self, transaction: OpenTransaction, name: str) -> None:
+        """All rows of one table go."""
+        transaction.truncated.add(name)
+        self.table_locks[name] = transaction.id
+        for version in self.live(transaction, name):
+            version.deleter = transaction.id
+            transaction.undo.append((name, version, False))
+        if name in self.published:
+            transaction.stream[name] = TableDelta(truncated=True)
+
+    def record(self, transaction: OpenTransaction, table: str, removed: Row | None, added: Row | None) -> None:
+        """Note a change for the stream, if the table is published; what was added here and goes again cancels."""
+        if table not in self.published:
+            return
+        delta = transaction.stream.setdefault(table, TableDelta())
+        if removed is not None:
+            if removed in delta.added:
+                delta.added.remove(removed)
+            elif not delta.truncated:
+                delta.removed.append(removed)
+        if added is not None:
+            delta.added.append(added)
+
+    # --- constraints -------------------------------------------------------------------------------------------------
+
+    def with_key(self, table: Table, key: Key) -> bool:
+        """Whether a row with this primary key is there (nobody else can have it in work: the key is locked)."""
+        columns = table.keys[0]
+        return any(v.deleter is None and tuple(v.row[c] for c in columns) == key for v in self.versions[table.name])
+
+    def lock_parents(self, transaction: OpenTransaction, table: Table, row: Row, itself: Row | None = None) -> None:
+        """Every row that this one references is there (or is `itself`) and stays."""
+        for foreign_key in table.foreign_keys:
+            key = tuple(row[c] for c in foreign_key.columns)
+            if None in key:
+                continue
+            parent = self.catalog.tables[foreign_key.parent]
+            self.lock(transaction, (parent.name, key), KEY_SHARE)
+            is_itself = parent is table and itself is not None and self.references_itself(foreign_key, itself)
+            if itself is not None and not is_itself and not self.with_key(parent, key):
+                raise BlockedError
+
+    def references_itself(self, foreign_key: ForeignKey, row: Row) -> bool:
+        """Whether a row of a table that references itself is its own parent."""
+        own = tuple(row[c] for c in foreign_key.columns)
+        return own == tuple(row[c] for c in foreign_key.parent_columns)
+
+    def children(self, table: Table, row: Row) -> list[tuple[Table, Version]]:
+        """Rows that reference this one, other than itself."""
+        found = []
+        for child in self.catalog.tables.values():
+            for foreign_key in child.foreign_keys:
+                if foreign_key.parent == table.name:
+                    key = tuple(row[c] for c in foreign_key.parent_columns)
+                    found += [
+                        (child, v)
+                        for v in self.versions[child.name]
+                        if v.deleter is None
+                        and v.row is not row
+                        and tuple(v.row[c] for c in foreign_key.columns) == key
+                    ]
+        return found
+
+    def with_dependants(self, table: Table) -> set[str]:
+        """The table and all that reference it."""
+        names = {table.name}
+        while True:
+            more = {t.name for t in self.catalog.tables.values() for f in t.foreign_keys if f.parent in names}
+            if more <= names:
+                return names
+            names |= more
+
+    # --- random writers ----------------------------------------------------------------------------------------------
+
+    def random_row(self, table: Table, rng: Random) -> Row:
+        """Any row of the table."""
+        row = [rng.choice(domain(c.name, self.variant)) for c in table.columns]
+        for i, c in enumerate(table.columns):
+            while row[i] is None and c.not_null:
+                row[i] = rng.choice(domain(c.name, self.variant))
+        return tuple(row)
+
+    def random_statement(self, transaction: OpenTransaction, rng: Random) -> bool:
+        """One statement of a writer; False if it could not be done."""
+        table = rng.choice(list(self.catalog.tables.values()))
+        rows = self.live(transaction, table.name)
+        grow = len(rows) < SIZES[table.name] * rng.choice((0.5, 1, 1.5))
+        statements = len(transaction.undo)
+        try:
+            if not rows or (grow and rng.random() < 0.7):
+                self.insert(transaction, table, self.random_row(table, rng))
+            elif rng.random() < (0.3 if grow else 0.6):
+                self.delete(transaction, table, rng.choice(rows), cascade=rng.random() < 0.4)
+            else:
+                self.random_update(transaction, table, rng.choice(rows), rng)
+        except BlockedError:
+            if len(transaction.undo) > statements:
+                self.roll_back(transaction, len(transaction.undo) - statements)
+            return False
+        return True
+
+    def random_update(self, transaction: OpenTransaction, table: Table, version: Version, rng: Random) -> None:
+        """UPDATE of one or several columns, to the same value at times."""
+        fresh = self.random_row(table, rng)
+        changed = set(rng.sample(range(len(fresh)), rng.randint(1, min(2, len(fresh)))))
+        row = tuple([fresh[i] if i in changed else v for i, v in enumerate(version.row)])
+        self.update(transaction, table, version, row)
+
+    def populate(self, rng: Random) -> None:
+        """What was there before the stream began."""
+        for name, table in self.catalog.tables.items():
+            for _ in range(SIZES[name]):
+                transaction = self.begin()
+                try:
+                    self.insert(transaction, table, self.random_row(table, rng))
+                except BlockedError:
+                    self.roll_back(transaction)
+                else:
+                    self.commit(transaction, rng)
+        self.vacuum()
+
+
+def apply_changes(tables: dict[str, list[Row]], committed: Committed) -> None:
+    """Bring whole tables forward by one transaction."""
+    for table, (removed, added) in committed.changes.items():
+        rows = Counter(tables[table])
+        rows.subtract(removed)
+        rows.update(added)
+        tables[table] = list(rows.elements())
