@@ -1,0 +1,131 @@
+"""The words of the change stream: what a committed upstream transaction did, table by table.
+
+*Invariants*: a `TableChange`'s rows have one value per column of the table's `TableLayout`, in its order; values are
+the upstream's own text, None is NULL. Transactions come in commit order, each whole and once.
+
+Not here: decoding (`postgres.pgoutput`), the connection (`postgres.source`), the engine's own words (`service.bridge`).
+"""
+
+from dataclasses import dataclass, field
+
+#: A row as the upstream prints it, one text (or None) per column.
+ChangedRow = tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """How the rows of a followed table are laid out, and which table it is.
+
+    Names alone do not say that: a table dropped and created anew, or a column renamed over another, has the same ones.
+
+    Replacing a table's layout by an unequal one means *following it anew*: rows between the two may be missing, so
+    whoever does that treats the table as one that has just been added to the publication.
+    """
+
+    #: Columns in the order rows are delivered in.
+    columns: tuple[str, ...]
+    #: The table's identity upstream (PostgreSQL: its OID); 0 is any table of that name.
+    oid: int = 0
+    #: For each column the identity of its type, modifier included: (type OID, typmod). Empty: not checked.
+    types: tuple[tuple[int, int], ...] = ()
+    #: For each column its ``attnum``. The stream does not carry it; the catalog check compares it.
+    numbers: tuple[int, ...] = ()
+    #: The table is known to be like this from here on; its rows in transactions that end at or before are dropped.
+    since: int = field(default=0, compare=False)
+
+
+class TableChange:
+    """What one transaction did to one table: bags of full rows, ``removed`` always rows from before the transaction.
+
+    With `truncated`, all rows from before are gone, `removed` is empty and `added` is what came afterwards. With
+    `overflow` the transaction was too large to hold: both bags are empty and anything may have changed.
+    """
+
+    __slots__ = ("added", "overflow", "removed", "truncated")
+
+    def __init__(
+        self,
+        removed: list[ChangedRow] | None = None,
+        added: list[ChangedRow] | None = None,
+        truncated: bool = False,
+        overflow: bool = False,
+    ) -> None:
+        self.removed: list[ChangedRow] = [] if removed is None else removed
+        self.added: list[ChangedRow] = [] if added is None else added
+        self.truncated = truncated
+        self.overflow = overflow
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TableChange):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"TableChange({self.removed!r}, {self.added!r}, truncated={self.truncated}, overflow={self.overflow})"
+
+
+class Transaction:
+    """A committed transaction that touched followed tables. Tables that it did not change in the end are left out."""
+
+    __slots__ = ("end_lsn", "tables", "xid")
+
+    def __init__(self, xid: int, end_lsn: int, tables: dict[str, TableChange]) -> None:
+        #: 64 bit, as in ``pg_current_snapshot()``.
+        self.xid = xid
+        #: Where its commit ends in the stream.
+        self.end_lsn = end_lsn
+        #: By qualified name, as in the layouts given to the source.
+        self.tables = tables
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Transaction):
+            return NotImplemented
+        return (self.xid, self.end_lsn, self.tables) == (other.xid, other.end_lsn, other.tables)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Transaction({self.xid}, {self.end_lsn:#x}, {self.tables!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaNotice:
+    """A followed table is no longer what its layout says.
+
+    `columns` are the layout's columns that are gone or of another type: rows go on coming, with NULL for what is gone,
+    so whatever does not use those columns stays right. Empty: no rows of the table are delivered any more until it fits
+    again (it lost its replica identity, or is another table now).
+    """
+
+    table: str
+    #: One sentence for the user, with the statement that repairs it where there is one.
+    reason: str
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Batch:
+    """Whole transactions in commit order, then how far the stream is (at least the last one's end).
+
+    `schema` says what was found out about tables before any of these transactions' rows could be misread.
+    """
+
+    transactions: list[Transaction]
+    position: int
+    schema: list[SchemaNotice] = field(default_factory=list)
+
+
+class StreamLost(Exception):
+    """There is no change stream (any more). Continuity is lost: a new one starts at a new snapshot.
+
+    `reason` is for the user and holds no credentials; `hint` is a statement or a setting that repairs it. Unless
+    `retryable`, trying again without changing something will fail again.
+    """
+
+    def __init__(self, reason: str, retryable: bool, hint: str | None = None) -> None:
+        super().__init__(reason if hint is None else f"{reason} {hint}")
+        self.reason = reason
+        self.retryable = retryable
+        self.hint = hint
