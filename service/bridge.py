@@ -1,0 +1,29 @@
+"""The only module that knows both `cdc` and `dataflow`: the stream's words become the engine's.
+
+Not here: reading the stream (`runtime.stream`), rows themselves (they are the same tuples on both sides, and nothing is
+done per row).
+"""
+
+from cdc.change import TableChange
+from cdc.change import Transaction as Change
+from dataflow.engine.events import TableDelta, Transaction
+from dataflow.types import TransactionId
+
+
+def transactions(changes: list[Change]) -> list[Transaction]:
+    """The engine's form of a batch of the stream's transactions."""
+    return [
+        Transaction(
+            TransactionId(change.xid), change.end_lsn, {table: _delta(tc) for table, tc in change.tables.items()}
+        )
+        for change in changes
+    ]
+
+
+def _delta(change: TableChange) -> TableDelta:
+    return TableDelta(change.removed, change.added, change.truncated, change.overflow)
+
+
+def rows_in(changes: list[Change]) -> int:
+    """How many rows a batch of transactions carries."""
+    return sum(len(tc.removed) + len(tc.added) for change in changes for tc in change.tables.values())

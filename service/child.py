@@ -1,0 +1,128 @@
+"""What a child process and its supervisor have agreed on.
+
+The configuration comes as one pickle on standard input (passwords are then in no argument list and no environment). The
+input stays open as long as the parent lives: its end is the order to stop, however the parent died. One line of JSON on
+standard output says how the start went; everything else goes to standard error.
+
+Not here: restarting (`supervisor`); what the children do (`engine_process`, `worker`).
+"""
+
+import os
+import pickle
+import signal
+import socket
+import struct
+import sys
+import threading
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import orjson
+
+if TYPE_CHECKING:
+    from service.settings import LogSettings, Settings
+    from service.worker import WorkerConfig
+
+#: A child that was told to stop has this long; then it is ended.
+STOP_S = 5.0
+_LENGTH = struct.Struct("!I")
+
+
+@dataclass(frozen=True, slots=True)
+class StartReport:
+    """How a child's start went: ready, or why not, with the supervisor's exit code."""
+
+    ready: bool
+    message: str = ""
+    exit_code: int = 1
+
+
+def send_configuration(configuration: object) -> bytes:
+    """The bytes to write to a child's standard input."""
+    body = pickle.dumps(configuration)
+    return _LENGTH.pack(len(body)) + body
+
+
+def receive_configuration(stream: BinaryIO | None = None) -> object:
+    """The parent's configuration. The bytes are our own parent's, never a stranger's."""
+    source = stream or sys.stdin.buffer
+    (length,) = _LENGTH.unpack(source.read(_LENGTH.size))
+    return pickle.loads(source.read(length))
+
+
+def end_with_parent() -> None:
+    """Stops this process, politely and then at once, when the parent is gone.
+
+    A thread, because a loop that hangs would not notice.
+    """
+    threading.Thread(target=_wait_for_parent, name="parent", daemon=True).start()
+
+
+def _wait_for_parent() -> None:
+    while sys.stdin.buffer.read(1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+    threading.Event().wait(STOP_S)
+    os._exit(1)
+
+
+def report(start: StartReport) -> None:
+    """Tells the supervisor how the start went."""
+    sys.stdout.buffer.write(orjson.dumps(asdict(start)) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def read_report(line: bytes) -> StartReport | None:
+    """The report of a line of standard output; None if it is none (the child died)."""
+    try:
+        return StartReport(**orjson.loads(line))
+    except (ValueError, TypeError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerChild:
+    """Configuration of an API worker's process; `listener` is an inherited file descriptor."""
+
+    config: "WorkerConfig"
+    listener: int
+    log: "LogSettings"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineChild:
+    """Configuration of the engine's process."""
+
+    settings: "Settings"
+    run_directory: Path
+
+
+def main() -> None:
+    """The main of every child: becomes what its configuration says."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    configuration = receive_configuration()
+    end_with_parent()
+    if isinstance(configuration, EngineChild):
+        from service.engine_process import run_engine
+
+        sys.exit(run_engine(configuration))
+    if isinstance(configuration, WorkerChild):
+        _run_worker(configuration)
+
+
+def _run_worker(child: WorkerChild) -> None:
+    from service.telemetry import configure_logging
+    from service.worker import run_worker
+
+    configure_logging(child.log, f"worker-{child.config.number}")
+    listener = socket.socket(fileno=child.listener)
+    report(StartReport(ready=True))
+    run_worker(child.config, listener)
+
+
+if __name__ == "__main__":
+    # Pickles name this module by its import name, not by __main__.
+    from service.child import main as entry
+
+    entry()

@@ -1,0 +1,67 @@
+"""The directory of one run: the leaf store and the sockets, on a memory file system where there is one.
+
+Its owner holds a lock on a file in it. A directory whose lock is free was left by a process that was killed, and the next
+run removes it: nothing piles up in memory.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+PREFIX = "upquery-run-"
+_MEMORY = Path("/dev/shm")
+
+
+class RunDirectory:
+    """A fresh directory that only this user can enter, gone with `close`."""
+
+    def __init__(self, parent: Path | None = None) -> None:
+        self._parent = parent or _default_parent()
+        self._parent.mkdir(parents=True, exist_ok=True)
+        remove_abandoned(self._parent)
+        self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self._parent))
+        self._lock = os.open(self.path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    @property
+    def leaf_path(self) -> Path:
+        """The leaf store."""
+        return self.path / "leaf"
+
+    @property
+    def engine_socket(self) -> Path:
+        """Where API workers reach the engine."""
+        return self.path / "engine.sock"
+
+    @property
+    def control_socket(self) -> Path:
+        """Where the supervisor reaches the engine."""
+        return self.path / "control.sock"
+
+    def close(self) -> None:
+        """Removes the directory."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _default_parent() -> Path:
+    return _MEMORY if os.access(_MEMORY, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+
+
+def remove_abandoned(parent: Path) -> None:
+    """Removes the directories of runs that were killed."""
+    for path in parent.glob(f"{PREFIX}*"):
+        try:
+            lock = os.open(path / "lock", os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            # Another user's, or being made or removed right now.
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+        except OSError:
+            pass  # Its run is alive.
+        finally:
+            os.close(lock)

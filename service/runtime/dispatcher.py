@@ -1,0 +1,118 @@
+"""The one place where the engine is stepped and its effects are performed.
+
+A step and its leaf commit happen without giving up the loop, so whoever runs next sees both or neither: there is no
+queue of events and no lock. An answer is read from the leaf store in the same breath as the commit that made it
+possible, before any other event could evict it.
+
+Invariants: after a step failed, no event reaches that engine and nothing more is committed from it.
+
+Not here: what each effect means (the parts that register with `on`).
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import structlog
+
+from dataflow.engine.effects import LeafChange, LeafClear, LeafDrop, LeafEvict, LeafFill, LeafFillAll, ViewStatus
+from dataflow.engine.engine import Engine
+from dataflow.engine.events import Advance, Apply, Event, SnapshotTaken, StreamStarted
+from dataflow.types import Position
+from service.leaf_store.writer import LeafWriter
+from service.runtime.ages import Ages
+from service.runtime.counters import Counters
+
+log = structlog.get_logger()
+E = TypeVar("E")
+
+_LEAF = frozenset({LeafFill, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafDrop})
+#: Events after which readers should see a new position or age, whether any row changed or not.
+_MOVES = frozenset({StreamStarted, Apply, Advance, SnapshotTaken})
+
+
+class Dispatcher:
+    """Steps `engine`, commits to `leaf`, hands the other effects to whoever registered for them.
+
+    State: `failure` is the event at which the engine failed; while it is set, steps do nothing.
+    """
+
+    def __init__(self, leaf: LeafWriter, ages: Ages, counters: Counters) -> None:
+        self._leaf = leaf
+        self._ages = ages
+        self._counters = counters
+        self._performers: dict[type, Callable[[Any], None]] = {}
+        self._watchers: list[Callable[[Position], None]] = []
+        self._on_failure: Callable[[Event], None] = lambda _: None
+        self.engine: Engine | None = None
+        self.failure: Event | None = None
+
+    def on(self, effect: type[E], perform: Callable[[E], None]) -> None:
+        """`perform` is called for each such effect, after the step's commit (`ViewStatus`: before it, to be part of it)."""
+        self._performers[effect] = perform
+
+    def on_move(self, watch: Callable[[Position], None]) -> None:
+        """`watch` is called with the position after each commit that may have moved it."""
+        self._watchers.append(watch)
+
+    def on_failure(self, tell: Callable[[Event], None]) -> None:
+        """`tell` is called with the event at which the engine failed."""
+        self._on_failure = tell
+
+    def start(self, engine: Engine) -> None:
+        """Events go to `engine` from now on."""
+        self.engine = engine
+        self.failure = None
+
+    def stop(self) -> None:
+        """There is no stream to be at any position of: events are ignored until the next `start`."""
+        self.engine = None
+
+    @property
+    def running(self) -> bool:
+        """Whether there is an engine that events reach."""
+        return self.engine is not None and self.failure is None
+
+    @property
+    def position(self) -> Position:
+        """How far the engine is; 0 without one."""
+        return 0 if self.engine is None else self.engine.applied
+
+    def step(self, event: Event) -> None:
+        """Hands one event to the engine and performs what it wants."""
+        engine = self.engine
+        if engine is None or self.failure is not None:
+            return
+        try:
+            effects = engine.step(event)
+            self._counters.steps += 1
+            self._commit(event, engine, effects)
+            for effect in effects:
+                kind = type(effect)
+                if kind not in _LEAF and kind is not ViewStatus:
+                    self._performers[kind](effect)
+        except Exception:
+            self._fail(event)
+            return
+        if type(event) in _MOVES:
+            for watch in self._watchers:
+                watch(engine.applied)
+
+    def _commit(self, event: Event, engine: Engine, effects: list[Any]) -> None:
+        leaf: list[Any] = []
+        status = False
+        for effect in effects:
+            kind = type(effect)
+            if kind in _LEAF:
+                leaf.append(effect)
+            elif kind is ViewStatus:
+                status = True
+                self._performers[kind](effect)
+        if leaf or status or type(event) in _MOVES:
+            self._leaf.commit(leaf, engine.applied, self._ages.applied(engine.applied))
+            self._counters.leaf_commits += 1
+
+    def _fail(self, event: Event) -> None:
+        self.failure = event
+        self._counters.engine_failures += 1
+        log.exception("the engine failed; it is built anew from nothing", event_kind=type(event).__name__)
+        self._on_failure(event)

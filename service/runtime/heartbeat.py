@@ -1,0 +1,46 @@
+"""Once a second: a snapshot that trims the engine's ring, and tells how old answers are."""
+
+import asyncio
+import time
+
+import structlog
+
+from dataflow.engine.events import SnapshotTaken
+from service.runtime.ages import Ages
+from service.runtime.counters import Counters
+from service.runtime.dispatcher import Dispatcher
+from service.runtime.pushes import Pushes
+from service.upstream.connect import UpstreamError
+from service.upstream.lookups import Lookups
+
+log = structlog.get_logger()
+
+PERIOD_S = 1.0
+
+
+def wall_ms() -> int:
+    """Unix time in milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+async def beat(dispatcher: Dispatcher, lookups: Lookups, pushes: Pushes, ages: Ages, counters: Counters) -> None:
+    """One heartbeat. Without a database it does nothing: answers grow older, and say so."""
+    sent_ms = wall_ms()
+    try:
+        found = await lookups.snapshot()
+    except UpstreamError as error:
+        log.warning("heartbeat failed", reason=error.detail)
+        return
+    counters.heartbeats += 1
+    ages.sent(sent_ms, found.bound)
+    dispatcher.step(SnapshotTaken(found.snapshot))
+    pushes.reach(found.bound)
+
+
+async def heartbeats(
+    dispatcher: Dispatcher, lookups: Lookups, pushes: Pushes, ages: Ages, counters: Counters
+) -> None:
+    """Heartbeats for as long as the stream is up."""
+    while dispatcher.running:
+        await beat(dispatcher, lookups, pushes, ages, counters)
+        await asyncio.sleep(PERIOD_S)

@@ -1,0 +1,91 @@
+"""Runs the engine's lookups upstream, a bounded number at once.
+
+Not here: how one is run and versioned (`upstream.lookups`); which are wanted (`dataflow.engine`).
+"""
+
+import asyncio
+
+import structlog
+
+from dataflow.engine.effects import CancelLookup, Lookup
+from dataflow.engine.events import LookupDone, LookupFailed
+from dataflow.plan.lookup import lookup_sql
+from dataflow.plan.nodes import Aggregate, Chain
+from dataflow.schema import Catalog
+from dataflow.types import Columns, LookupId
+from service.runtime.counters import Counters
+from service.runtime.dispatcher import Dispatcher
+from service.upstream.connect import UpstreamError
+from service.upstream.lookups import Lookups
+
+log = structlog.get_logger()
+
+
+class LookupTasks:
+    """One task for each lookup in flight.
+
+    Maintains: `_tasks` holds those that have not reported. After `restart` none of before reports any more.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, lookups: Lookups, slots: int, counters: Counters) -> None:
+        self._dispatcher = dispatcher
+        self._lookups = lookups
+        self._slots = asyncio.Semaphore(slots)
+        self._counters = counters
+        self._catalog = Catalog()
+        self._sql: dict[tuple[Chain | Aggregate, Columns], str] = {}
+        self._tasks: dict[LookupId, asyncio.Task[None]] = {}
+        dispatcher.on(Lookup, self._start)
+        dispatcher.on(CancelLookup, self._cancel)
+
+    @property
+    def in_flight(self) -> int:
+        """Lookups that have not reported."""
+        return len(self._tasks)
+
+    def restart(self, catalog: Catalog) -> None:
+        """A new engine, over `catalog`: the old one's lookups are of no use."""
+        for task in self._tasks.values():
+            task.cancel()
+        self._tasks.clear()
+        self._sql.clear()
+        self._catalog = catalog
+
+    def _start(self, lookup: Lookup) -> None:
+        self._tasks[lookup.id] = asyncio.get_running_loop().create_task(self._run(lookup))
+
+    def _cancel(self, cancel: CancelLookup) -> None:
+        task = self._tasks.pop(cancel.id, None)
+        if task is not None:
+            task.cancel()
+
+    async def _run(self, lookup: Lookup) -> None:
+        try:
+            event = await self._look_up(lookup)
+        except UpstreamError as error:
+            self._counters.lookup_failures += 1
+            log.warning("lookup failed", relation=_tables(lookup.relation), reason=str(error), code=error.code)
+            event = LookupFailed(lookup.id, str(error), error.retryable)
+        del self._tasks[lookup.id]
+        self._dispatcher.step(event)
+
+    async def _look_up(self, lookup: Lookup) -> LookupDone:
+        arrays = [list(column) for column in zip(*lookup.keys, strict=True)] if lookup.columns else []
+        async with self._slots:
+            found = await self._lookups.run(self._statement(lookup), arrays)
+        self._counters.lookups += 1
+        self._counters.lookup_keys += len(lookup.keys)
+        self._counters.lookup_rows += len(found.rows)
+        return LookupDone(lookup.id, found.rows, found.snapshot, found.bound)
+
+    def _statement(self, lookup: Lookup) -> str:
+        at = (lookup.relation, lookup.columns)
+        sql = self._sql.get(at)
+        if sql is None:
+            sql = self._sql[at] = lookup_sql(lookup.relation, lookup.columns, self._catalog)
+        return sql
+
+
+def _tables(relation: Chain | Aggregate) -> str:
+    chain = relation if isinstance(relation, Chain) else relation.input
+    return chain.table if isinstance(chain, Chain) else "?"

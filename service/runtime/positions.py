@@ -1,0 +1,35 @@
+"""Who waits for the leaf store to be at a position."""
+
+import asyncio
+import heapq
+import itertools
+
+from dataflow.types import Position
+
+
+class Positions:
+    """Futures by the position that resolves them.
+
+    Maintains: `_waiting` is a heap; what it holds is above `applied`.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Position, int, asyncio.Future[None]]] = []
+        self._order = itertools.count()
+        self.applied: Position = 0
+
+    def advanced(self, position: Position) -> None:
+        """A commit has `position`."""
+        self.applied = position
+        while self._waiting and self._waiting[0][0] <= position:
+            future = heapq.heappop(self._waiting)[2]
+            if not future.done():
+                future.set_result(None)
+
+    async def wait(self, position: Position) -> None:
+        """Returns once a commit has at least `position`."""
+        if position <= self.applied:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (position, next(self._order), future))
+        await future

@@ -1,0 +1,39 @@
+"""Follows one change stream: its transactions become the engine's, a bounded number of rows in each step.
+
+Between two steps the loop runs whatever else is ready, so a read waits for at most one step however far the stream is
+behind.
+
+Not here: reconnecting (`runtime.runtime`), decoding (`cdc`).
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from cdc.change import SchemaNotice
+from cdc.postgres.source import PostgresSource
+from dataflow.engine.events import Advance, Apply
+from service import bridge
+from service.runtime.counters import Counters
+from service.runtime.dispatcher import Dispatcher
+
+
+async def follow(
+    source: PostgresSource,
+    dispatcher: Dispatcher,
+    step_rows: int,
+    counters: Counters,
+    on_schema: Callable[[SchemaNotice], None],
+) -> None:
+    """Until the stream is lost (raises `StreamLost`) or the engine failed (returns)."""
+    while dispatcher.running:
+        batch = await source.next_batch(step_rows)
+        for notice in batch.schema:
+            on_schema(notice)
+        if batch.transactions:
+            counters.transactions += len(batch.transactions)
+            counters.rows += bridge.rows_in(batch.transactions)
+            dispatcher.step(Apply(bridge.transactions(batch.transactions), batch.position))
+        else:
+            dispatcher.step(Advance(batch.position))
+        source.acknowledge(batch.position)
+        await asyncio.sleep(0)

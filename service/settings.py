@@ -1,0 +1,262 @@
+"""The service's settings: one TOML file, every key also as ``UPQUERY_SECTION__KEY`` in the environment.
+
+The environment wins over the file. A key nobody knows is an error that names the nearest known one: a misspelt setting
+must not silently be a default.
+
+Not here: what a setting does (its section's reader); command line options (`service.cli`).
+"""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ByteSize, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+ENVIRONMENT_PREFIX = "UPQUERY_"
+#: Names in the environment that are about the process, not about settings.
+RESERVED_VARIABLES = frozenset({"UPQUERY_CONFIG"})
+
+
+class SettingsError(Exception):
+    """The settings cannot be used; the text says which key and what to do."""
+
+
+class Section(BaseModel):
+    """A table of the TOML file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class UpstreamSettings(Section):
+    """The database that the views are about, and how hard it may be asked."""
+
+    url: str
+    #: Instead of a password in `url`.
+    password: SecretStr | None = None
+    password_file: Path | None = None
+    pool_size: int = Field(8, ge=1, le=200)
+    statement_timeout_s: float = Field(30.0, gt=0)
+    connect_timeout_s: float = Field(10.0, gt=0)
+    #: Lookups in flight at once, and keys of one lookup: a cold start must not flatten the upstream.
+    lookups_in_flight: int = Field(64, ge=1)
+    lookup_keys: int = Field(256, ge=1)
+
+
+class CdcSettings(Section):
+    """Where the change stream comes from."""
+
+    source: Literal["direct"] = "direct"
+    #: A replication login apart from the lookups' (poolers, rights). Default: the upstream's.
+    url: str | None = None
+    slot: Literal["temporary"] = "temporary"
+    publication: str = Field("upquery", min_length=1, max_length=63)
+    #: Run ``ALTER TABLE … REPLICA IDENTITY FULL`` for tables that views need, instead of refusing them.
+    set_replica_identity: bool = False
+    #: A transaction of more rows than this evicts what it touches instead of being applied row by row.
+    transaction_rows: int = Field(200_000, ge=1)
+    #: How often the tables that views read are compared with the upstream's catalog (a dropped table is not in the stream).
+    schema_check_s: float = Field(5.0, gt=0)
+
+
+class HttpSettings(Section):
+    """The two ports."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(8080, ge=0, le=65535)
+    #: API worker processes.
+    workers: int = Field(1, ge=1, le=256)
+    admin_port: int = Field(8081, ge=0, le=65535)
+    #: How long a read that missed may wait for its upquery.
+    read_timeout_s: float = Field(5.0, gt=0)
+
+
+class EngineSettings(Section):
+    """The engine processes."""
+
+    shards: Literal[1] = 1
+    #: Budget for engine state and leaf store together.
+    memory: ByteSize = ByteSize(1 << 30)
+    #: Rows of transactions applied in one step; reads wait at most for one step.
+    step_rows: int = Field(500, ge=1)
+    #: Where a run keeps the leaf store and its sockets. Default: shared memory.
+    directory: Path | None = None
+
+
+class StateSettings(Section):
+    """What survives a restart."""
+
+    #: Views put over HTTP are kept here.
+    directory: Path = Path("upquery-state")
+
+
+class LogSettings(Section):
+    """Logs go to standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["text", "json"] = "text"
+
+
+class ViewSettings(Section):
+    """A view of the configuration file."""
+
+    name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,62}$")
+    sql: str = Field(min_length=1)
+
+
+class Settings(BaseSettings):
+    """All settings. Build it with `load_settings`, which turns mistakes into one clear message."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENVIRONMENT_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, nested_model_default_partial_update=True
+    )
+
+    upstream: UpstreamSettings
+    cdc: CdcSettings = CdcSettings()
+    http: HttpSettings = HttpSettings()
+    engine: EngineSettings = EngineSettings()
+    state: StateSettings = StateSettings()
+    log: LogSettings = LogSettings()
+    views: tuple[ViewSettings, ...] = ()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment wins over the file's values, which are the constructor's."""
+        return (env_settings, init_settings)
+
+
+def load_settings(path: Path | None, overrides: Mapping[str, Any] | None = None) -> Settings:
+    """The settings of a TOML file (none: defaults) and the environment. Raises `SettingsError`.
+
+    `overrides` ({section: {key: value}}) are command line options and win over the file, not over the environment.
+    """
+    values = _read_file(path) if path is not None else {}
+    for section, keys in (overrides or {}).items():
+        values[section] = {**values.get(section, {}), **keys} if isinstance(keys, Mapping) else keys
+    _refuse_unknown_variables(os.environ)
+    try:
+        settings = Settings(**values)
+    except ValidationError as error:
+        raise SettingsError(_describe(error, path)) from None
+    _refuse_open_bind(settings.http.host)
+    _refuse_other_upstreams(settings.upstream.url)
+    _refuse_repeated_views(settings.views)
+    return settings
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingsError(f"There is no configuration file {path}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"The configuration file {path} cannot be read: {error}.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"The configuration file {path} is not valid TOML: {error}.") from None
+
+
+def _refuse_unknown_variables(environment: Mapping[str, str]) -> None:
+    """pydantic-settings ignores variables of unknown sections; we do not."""
+    sections = set(Settings.model_fields)
+    for name in environment:
+        if not name.upper().startswith(ENVIRONMENT_PREFIX) or name in RESERVED_VARIABLES:
+            continue
+        section = name[len(ENVIRONMENT_PREFIX) :].lower().split("__")[0]
+        if section not in sections:
+            raise SettingsError(f"Unknown setting {name} in the environment.{_suggest(section, sections, name)}")
+
+
+def _suggest(given: str, known: Iterable[str], shown: str | None = None) -> str:
+    nearest = difflib.get_close_matches(given, list(known), n=1, cutoff=0.5)
+    if not nearest:
+        return f" Known here: {', '.join(sorted(known))}."
+    if shown is None:
+        return f" Did you mean {nearest[0]!r}?"
+    at = shown.lower().index(given)
+    return f" Did you mean {shown[:at]}{nearest[0].upper()}{shown[at + len(given) :]}?"
+
+
+def _describe(error: ValidationError, path: Path | None) -> str:
+    lines = [_describe_one(e["loc"], e["type"], e["msg"]) for e in error.errors()]
+    where = f"{path}: " if path is not None else ""
+    return "\n".join(where + line for line in lines)
+
+
+def _describe_one(location: tuple[int | str, ...], kind: str, message: str) -> str:
+    dotted = ".".join(str(part) for part in location)
+    if kind == "extra_forbidden":
+        return f"Unknown setting {dotted!r}.{_suggest(str(location[-1]), _known_at(location))}"
+    if kind == "missing" and location[0] == "upstream":
+        return (
+            "No upstream database is configured. Set [upstream] url in the configuration file, "
+            "or UPQUERY_UPSTREAM__URL=postgresql://user@host/database in the environment."
+        )
+    return f"Setting {dotted!r}: {message[0].lower()}{message[1:]}."
+
+
+def _known_at(location: tuple[int | str, ...]) -> list[str]:
+    """The keys known beside the last part of `location`."""
+    model: type[BaseModel] = Settings
+    for part in location[:-1]:
+        if part == "views":
+            model = ViewSettings
+        elif isinstance(part, str):
+            annotation = model.model_fields[part].annotation
+            if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+                model = annotation
+    return list(model.model_fields)
+
+
+def _refuse_open_bind(host: str) -> None:
+    if host not in ("127.0.0.1", "::1", "localhost"):
+        raise SettingsError(
+            f"[http] host = {host!r} is reachable from other machines, and reads are not authenticated. "
+            "Bind to 127.0.0.1 and put an authenticating proxy in front."
+        )
+
+
+def _refuse_other_upstreams(url: str) -> None:
+    scheme = urlsplit(url).scheme
+    if scheme not in ("postgresql", "postgres"):
+        raise SettingsError(
+            f"[upstream] url has the scheme {scheme!r}; PostgreSQL upstreams (postgresql://user@host/database) are supported."
+        )
+
+
+def _refuse_repeated_views(views: tuple[ViewSettings, ...]) -> None:
+    names = [view.name for view in views]
+    for name in names:
+        if names.count(name) > 1:
+            raise SettingsError(f"The configuration has two views named {name!r}.")
+
+
+def connection_url(url: str, upstream: UpstreamSettings) -> str:
+    """`url` with the configured password, as libpq takes it. Raises `SettingsError`."""
+    password = _password(upstream)
+    if password is None:
+        return url
+    from psycopg.conninfo import make_conninfo
+
+    return make_conninfo(url, password=password)
+
+
+def _password(upstream: UpstreamSettings) -> str | None:
+    if upstream.password is not None:
+        return upstream.password.get_secret_value()
+    if upstream.password_file is None:
+        return None
+    try:
+        return upstream.password_file.read_text(encoding="utf-8").rstrip("\r\n")
+    except OSError as error:
+        raise SettingsError(f"[upstream] password_file cannot be read: {error}.") from None

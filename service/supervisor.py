@@ -1,0 +1,269 @@
+"""The parent of all processes: starts them, restarts them, stops them, and serves the admin port.
+
+Invariants: the sockets are bound before any child runs, so a port in use is told at once; a child never outlives its
+parent (`service.child`); the run directory is gone when the supervisor is.
+
+Not here: the admin routes (`admin`); what the children do (`engine_process`, `worker`).
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+import uvicorn
+
+from service.admin.app import admin_app
+from service.admin.control import ControlClient
+from service.child import STOP_S, EngineChild, StartReport, WorkerChild, read_report, send_configuration
+from service.run_directory import RunDirectory
+from service.runtime.backoff import Backoff
+from service.settings import Settings
+from service.worker import WorkerConfig
+
+log = structlog.get_logger()
+
+#: A child that lived this long before it died had started well.
+STEADY_S = 30.0
+#: Connections waiting to be accepted.
+BACKLOG = 2048
+
+
+class StartError(Exception):
+    """The service cannot start; the text says why and what to do."""
+
+    def __init__(self, message: str, exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Where a started service listens, and its supervisor's process."""
+
+    http: str
+    admin: str
+    pid: int
+
+
+class Child:
+    """One child process, kept alive.
+
+    State: `process` is the running one, or the last; `restarts` counts those after the first.
+    """
+
+    def __init__(self, name: str, configuration: object, inherited: tuple[int, ...] = ()) -> None:
+        self.name = name
+        self._configuration = configuration
+        self._inherited = inherited
+        self._backoff = Backoff()
+        self._stopping = False
+        self._keeper: asyncio.Task[None] | None = None
+        self.process: asyncio.subprocess.Process | None = None
+        self.restarts = 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs right now."""
+        return self.process is not None and self.process.returncode is None
+
+    async def start(self) -> None:
+        """Starts the process and keeps it running. Raises `StartError` if the first start fails."""
+        report = await self._spawn()
+        if not report.ready:
+            raise StartError(report.message or f"The {self.name} process died while it started.", report.exit_code)
+        self._keeper = asyncio.create_task(self._keep())
+
+    async def stop(self) -> None:
+        """Asks the process to stop, ends it if it does not, and does not start it again."""
+        self._stopping = True
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+        if self.process is None or not self.alive:
+            return
+        self.process.terminate()
+        try:
+            await asyncio.wait_for(self.process.wait(), STOP_S)
+        except TimeoutError:
+            log.warning("child did not stop; ending it", child=self.name)
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
+            await self.process.wait()
+
+    async def _keep(self) -> None:
+        started = time.monotonic()
+        while not self._stopping:
+            assert self.process is not None
+            code = await self.process.wait()
+            if time.monotonic() - started > STEADY_S:
+                self._backoff.succeeded()
+            delay_s = self._backoff.failed()
+            log.error("child died; starting it again", child=self.name, exit_code=code, delay_s=delay_s)
+            await asyncio.sleep(delay_s)
+            self.restarts += 1
+            started = time.monotonic()
+            report = await self._spawn()
+            if not report.ready and report.message:
+                log.error("child cannot start", child=self.name, reason=report.message)
+
+    async def _spawn(self) -> StartReport:
+        self.process = process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "service.child",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            pass_fds=self._inherited,
+            env=_child_environment(),
+            # Ctrl-C in a terminal reaches the whole foreground group; children stop when the supervisor says so.
+            start_new_session=True,
+        )  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(send_configuration(self._configuration))
+        report = read_report(await process.stdout.readline())
+        if report is None:
+            await process.wait()
+            return StartReport(ready=False)
+        if not report.ready:
+            await process.wait()
+        return report
+
+
+def _child_environment() -> dict[str, str]:
+    """The environment, in which this very package is importable."""
+    root = str(Path(__file__).resolve().parent.parent)
+    path = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": root if not path else f"{root}{os.pathsep}{path}"}
+
+
+class _AdminServer(uvicorn.Server):
+    """uvicorn without its signal handlers: the supervisor has its own."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class Supervisor:
+    """A whole service. ``start()``, then ``wait()`` until it is told to stop, then ``stop()``."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._sockets: list[socket.socket] = []
+        self._run: RunDirectory | None = None
+        self._admin: _AdminServer | None = None
+        self._admin_task: asyncio.Task[None] | None = None
+        self._stop_asked = asyncio.Event()
+        self.engine: Child | None = None
+        self.workers: list[Child] = []
+
+    async def start(self) -> Endpoints:
+        """Binds the ports, starts all processes. After a `StartError` nothing is left behind."""
+        try:
+            return await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> Endpoints:
+        http, admin = self._settings.http.port, self._settings.http.admin_port
+        api = self._bind(http, "port")
+        admin_socket = self._bind(admin, "admin_port")
+        self._run = run = RunDirectory(self._settings.engine.directory)
+        self.engine = Child("engine", EngineChild(self._settings, run.path))
+        self.workers = [self._worker(n, run, api) for n in range(self._settings.http.workers)]
+        self._start_admin(run, admin_socket)
+        # The workers wait for the leaf store themselves: starting both at once saves a second.
+        results = await asyncio.gather(self.engine.start(), *(w.start() for w in self.workers), return_exceptions=True)
+        for failure in results:
+            if isinstance(failure, BaseException):
+                raise failure
+        return Endpoints(_url(api), _url(admin_socket), os.getpid())
+
+    def _worker(self, number: int, run: RunDirectory, listener: socket.socket) -> Child:
+        config = WorkerConfig(
+            number, run.leaf_path, run.engine_socket, read_timeout_s=self._settings.http.read_timeout_s
+        )
+        child = WorkerChild(config, listener.fileno(), self._settings.log)
+        return Child(f"worker-{number}", child, (listener.fileno(),))
+
+    def _start_admin(self, run: RunDirectory, listener: socket.socket) -> None:
+        app = admin_app(ControlClient(run.control_socket), self)
+        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+        self._admin = _AdminServer(config)
+        self._admin_task = asyncio.create_task(self._admin.serve(sockets=[listener]))
+
+    def children(self) -> list[Child]:
+        """All children, whether they run or not."""
+        return [*([self.engine] if self.engine else []), *self.workers]
+
+    def ask_stop(self) -> None:
+        """Makes `wait` return."""
+        self._stop_asked.set()
+
+    async def wait(self) -> None:
+        """Returns when SIGTERM or SIGINT came, or `ask_stop` was called."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.ask_stop)
+        await self._stop_asked.wait()
+
+    async def stop(self) -> None:
+        """Stops all processes, readers first, and removes what the run left."""
+        await asyncio.gather(*(worker.stop() for worker in self.workers))
+        if self.engine is not None:
+            await self.engine.stop()
+        if self._admin is not None and self._admin_task is not None:
+            self._admin.should_exit = True
+            await asyncio.gather(self._admin_task, return_exceptions=True)
+        for bound in self._sockets:
+            bound.close()
+        if self._run is not None:
+            self._run.close()
+
+    def _bind(self, port: int, key: str) -> socket.socket:
+        host = self._settings.http.host
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        bound = socket.socket(family, socket.SOCK_STREAM)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind((host, port))
+            bound.listen(BACKLOG)
+        except OSError as error:
+            bound.close()
+            raise StartError(
+                f"Port {port} on {host} cannot be used: {(error.strerror or str(error)).lower()}. "
+                f"Stop the program that has it, or set [http] {key} (UPQUERY_HTTP__{key.upper()}) to another one."
+            ) from None
+        bound.setblocking(False)
+        self._sockets.append(bound)
+        return bound
+
+
+def _url(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def serve(settings: Settings, ready: Callable[[Endpoints], None]) -> None:
+    """A service until it is told to stop. `ready` is called once it answers. Raises `StartError`."""
+    supervisor = Supervisor(settings)
+    waiting = asyncio.create_task(supervisor.wait())
+    starting = asyncio.create_task(supervisor.start())
+    try:
+        await asyncio.wait({waiting, starting}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            ready(starting.result())
+            await waiting
+    finally:
+        for task in (starting, waiting):
+            task.cancel()
+        await asyncio.gather(starting, waiting, return_exceptions=True)
+        await supervisor.stop()

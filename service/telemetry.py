@@ -1,0 +1,87 @@
+"""Logs and metrics.
+
+Logs are structured (structlog), one line each, on standard error. Metrics are counted where things happen, as plain
+numbers, gathered by the supervisor, and printed here in Prometheus' text format.
+
+Not here: what is counted (`runtime.counters`, the workers); the ``/metrics`` route (`admin`).
+"""
+
+import logging
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import structlog
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from service.settings import LogSettings
+
+
+def configure_logging(settings: LogSettings, process: str) -> None:
+    """Every line of this process says which `process` it is."""
+    level = logging.getLevelNamesMapping()[settings.level.upper()]
+    renderer: structlog.typing.Processor = (
+        structlog.processors.JSONRenderer()
+        if settings.format == "json"
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    structlog.contextvars.bind_contextvars(process=process)
+    logging.basicConfig(level=max(level, logging.WARNING), stream=sys.stderr, format="%(levelname)s %(name)s %(message)s")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One number with its labels."""
+
+    name: str
+    value: float
+    help: str
+    labels: tuple[tuple[str, str], ...] = ()
+    counter: bool = False
+
+
+class _Samples(Collector):
+    """The samples as Prometheus' metric families, one per name."""
+
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self._families: dict[str, list[Sample]] = {}
+        for sample in samples:
+            self._families.setdefault(sample.name, []).append(sample)
+
+    def collect(self) -> Iterator[Metric]:
+        for name, samples in self._families.items():
+            kind = CounterMetricFamily if samples[0].counter else GaugeMetricFamily
+            family = kind(name, samples[0].help, labels=[label for label, _ in samples[0].labels])
+            for sample in samples:
+                family.add_metric([value for _, value in sample.labels], sample.value)
+            yield family
+
+
+def prometheus_text(samples: Iterable[Sample]) -> bytes:
+    """The body of ``/metrics``."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Samples(samples))
+    return generate_latest(registry)
+
+
+def flat(prefix: str, numbers: Mapping[str, object], help_text: str, *, counter: bool = False) -> Iterator[Sample]:
+    """One sample for each number of a mapping, nested ones by their joined names."""
+    for name, value in numbers.items():
+        if isinstance(value, Mapping):
+            yield from flat(f"{prefix}_{name}", value, help_text, counter=counter)
+        elif isinstance(value, int | float):
+            yield Sample(f"{prefix}_{name}", float(value), help_text, counter=counter)

@@ -1,0 +1,159 @@
+"""Which views there are: those of the configuration file, and those put over HTTP, kept in the state directory.
+
+Invariants: a name belongs to one of the two origins; what is on disk is what was last put, whole (written beside and
+renamed); at most one replacement of a view is being built.
+
+Not here: planning and installing (`runtime.installer`); what readers see of a view (`leaf_store`).
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+import orjson
+
+from dataflow.plan.nodes import View
+from dataflow.types import ViewId
+
+#: Of the file in the state directory. A later layout is another number, never a guess.
+FORMAT = 1
+
+
+class Origin(StrEnum):
+    """Who defined a view, and so who may change it."""
+
+    CONFIG = "config"
+    HTTP = "http"
+
+
+class Status(StrEnum):
+    """What a reader can expect of a view."""
+
+    BUILDING = "building"
+    READY = "ready"
+    BROKEN = "broken"
+
+
+class StateError(Exception):
+    """The state directory cannot be used; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a user said a view is."""
+
+    name: str
+    sql: str
+    origin: Origin
+
+
+@dataclass(slots=True)
+class Installation:
+    """A definition's plan in the engine, under an id of its own."""
+
+    id: ViewId
+    view: View
+    definition: Definition
+    status: Status = Status.BUILDING
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class RegisteredView:
+    """A name that readers know."""
+
+    definition: Definition
+    #: What answers reads; None while the definition cannot be planned (`reason` says why).
+    installed: Installation | None = None
+    #: A replacement that is being built beside `installed`.
+    replacement: Installation | None = None
+    reason: str | None = None
+
+    @property
+    def status(self) -> Status:
+        """The status of what answers reads."""
+        return Status.BROKEN if self.installed is None else self.installed.status
+
+    @property
+    def status_reason(self) -> str | None:
+        """Why the view is not ready."""
+        return self.reason if self.installed is None else self.installed.reason
+
+
+@dataclass(slots=True)
+class ViewRegistry:
+    """All registered views by name, and the file that the HTTP ones are kept in."""
+
+    directory: Path
+    views: dict[str, RegisteredView] = field(default_factory=dict)
+    #: Installations by id, replacements included.
+    installations: dict[ViewId, Installation] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        """The file of the views put over HTTP."""
+        return self.directory / "views.json"
+
+    def load(self, configured: Iterable[Definition]) -> None:
+        """The configuration's views and the stored ones. Raises `StateError`."""
+        for definition in configured:
+            self.views[definition.name] = RegisteredView(definition)
+        for definition in self._stored():
+            if definition.name in self.views:
+                raise StateError(
+                    f"View {definition.name!r} is in the configuration file and was also put over HTTP (it is in {self.path}). "
+                    "Rename or remove one of the two."
+                )
+            self.views[definition.name] = RegisteredView(definition)
+
+    def save(self) -> None:
+        """Writes the HTTP views, so that a crash leaves the old file or the new one. Raises `StateError`."""
+        stored = [
+            {"name": v.definition.name, "sql": v.definition.sql}
+            for v in self.views.values()
+            if v.definition.origin is Origin.HTTP
+        ]
+        body = orjson.dumps({"format": FORMAT, "views": stored}, option=orjson.OPT_INDENT_2)
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            beside = self.path.with_suffix(".tmp")
+            with beside.open("wb") as file:
+                file.write(body)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(self.path)
+        except OSError as error:
+            raise StateError(f"The views cannot be kept in {self.path}: {error}.") from None
+
+    def _stored(self) -> Iterator[Definition]:
+        try:
+            body = orjson.loads(self.path.read_bytes())
+            if body["format"] != FORMAT:
+                raise StateError(f"{self.path} was written by another version of upquery (format {body['format']}).")
+            stored = [Definition(v["name"], v["sql"], Origin.HTTP) for v in body["views"]]
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StateError(f"{self.path} cannot be read: {error}. Repair it, or remove it to start without its views.") from None
+        yield from stored
+
+    def install(self, name: str, installation: Installation, *, replace: bool) -> None:
+        """`installation` answers reads of `name`, or is to once it is ready."""
+        registered = self.views[name]
+        self.installations[installation.id] = installation
+        if replace:
+            registered.replacement = installation
+        else:
+            registered.installed = installation
+            registered.reason = None
+
+    def forget(self, installation: Installation | None) -> None:
+        """`installation` is gone from the engine."""
+        if installation is not None:
+            self.installations.pop(installation.id, None)
+
+    def tables_of(self, tables_read: dict[ViewId, frozenset[str]]) -> frozenset[str]:
+        """All tables that installations read."""
+        return frozenset().union(*(tables_read[i] for i in self.installations))
