@@ -1,13 +1,29 @@
-"""The one writer of the leaf store; lives in the engine process."""
+"""The one writer of the leaf store; lives in the engine process.
 
+*Invariants*: one LMDB commit carries all effects of a step with the position and the catalog they belong to; a commit
+that fails leaves readers, and the byte counts, at the one before. Nothing is synced: the store lives in shared memory and a
+cold start rebuilds it.
+"""
+
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from dataflow.engine.effects import LeafEffect
+import lmdb
+
+from dataflow.engine.effects import LeafDrop, LeafEffect
 from dataflow.plan.nodes import View
 from dataflow.types import Position, Row, ViewId
 from service.leaf_store.answer import Answer, Window
-from service.leaf_store.reader import LeafReader
+from service.leaf_store.catalog import ViewInfo, describe, dump_catalog
+from service.leaf_store.commit import Commit
+from service.leaf_store.encoder import ViewEncoder
+from service.leaf_store.layout import CATALOG_KEY, META, META_KEY
+from service.leaf_store.reader import MAX_READERS, LeafReader, answer_of
+
+#: Slots of readers that died are freed every so many commits: each of them keeps the pages of its time from being reused.
+_COMMITS_PER_READER_CHECK = 4096
 
 
 class LeafWriter:
@@ -15,50 +31,130 @@ class LeafWriter:
 
     Order of calls for a view: `register` (before the first effect that names it), any number of commits, a `LeafDrop`.
     `register`, `publish` and `set_status` become visible to readers with the next `commit`.
+
+    *Maintains*: `_encoders` and `_views` have the same views: the registered ones.
     """
 
     def __init__(self, path: Path, map_bytes: int = 1 << 30) -> None:
-        """Opens (creates) the store in directory `path`. `map_bytes` is the first size of the map; it grows by itself."""
-        raise NotImplementedError
+        """Opens (creates) the store in directory `path`. `map_bytes` is the map's first size; it grows by itself."""
+        path.mkdir(parents=True, exist_ok=True)
+        self._environment = lmdb.open(
+            str(path),
+            map_size=map_bytes,
+            sync=False,
+            metasync=False,
+            writemap=True,
+            max_readers=MAX_READERS,
+            max_spare_txns=4,
+        )
+        self._environment.reader_check()
+        self._reader = LeafReader(self._environment)
+        self._encoders: dict[ViewId, ViewEncoder] = {}
+        self._views: dict[ViewId, ViewInfo] = {}
+        self._bytes: defaultdict[ViewId, int] = defaultdict(int)
+        state = self._reader.state()
+        self._catalog_version = 0 if state is None else state.catalog_version
+        self._epoch = "" if state is None else state.epoch
+        self._catalog_changed = True
+        self._commits = 0
 
     @property
     def reader(self) -> LeafReader:
         """Reads in this process (LMDB allows one open environment a process). Sees the last commit."""
-        raise NotImplementedError
+        return self._reader
 
     def reset(self, epoch: str) -> None:
         """Discard everything at once, for readers too: views, rows, position. `epoch` names the new continuity."""
-        raise NotImplementedError
+        with self._environment.begin(write=True) as txn:
+            txn.drop(self._environment.open_db(txn=txn), delete=False)
+        self._encoders.clear()
+        self._views.clear()
+        self._bytes.clear()
+        self._epoch = epoch
+        self._catalog_changed = True
+
+    def set_epoch(self, epoch: str) -> None:
+        """Name a new continuity from the next commit on, whose effects evict what the old one covered."""
+        self._epoch = epoch
 
     def register(self, view: ViewId, plan: View, *, status: str = "building", listed: bool = True) -> None:
         """Make `view` known. Unless `listed`, its name goes on meaning what it did until `publish(view)`."""
-        raise NotImplementedError
+        self._encoders[view] = ViewEncoder(view, plan)
+        self._views[view] = describe(view, plan, "[]", status, listed)
+        if plan.rows_for_null:
+            null_rows = self.render(view, plan.rows_for_null).rows.decode()
+            self._views[view] = replace(self._views[view], null_rows=null_rows)
+        self._catalog_changed = True
 
     def publish(self, view: ViewId) -> None:
         """From the next commit on, the name of `view` means it (a replacement that is ready)."""
-        raise NotImplementedError
+        name = self._views[view].name
+        for other, info in self._views.items():
+            if info.name == name:
+                self._views[other] = replace(info, listed=other == view)
+        self._catalog_changed = True
 
     def set_status(self, view: ViewId, status: str, reason: str | None = None) -> None:
         """``building``, ``ready`` or ``broken``, from the next commit on."""
-        raise NotImplementedError
+        self._views[view] = replace(self._views[view], status=status, reason=reason)
+        self._catalog_changed = True
 
     def commit(self, effects: Iterable[LeafEffect], position: Position, at_ms: int) -> None:
         """One LMDB commit: all effects, in their order, with the position they are exact at. Also without effects."""
-        raise NotImplementedError
+        effects = list(effects)
+        dropped = [effect.view for effect in effects if type(effect) is LeafDrop]
+        views = [info for view, info in self._views.items() if view not in dropped]
+        changed = self._catalog_changed or bool(dropped)
+        version = self._catalog_version + changed
+        while True:
+            grown: defaultdict[ViewId, int] = defaultdict(int)
+            try:
+                with self._environment.begin(write=True) as txn:
+                    commit = Commit(txn, self._encoders, position, grown)
+                    for effect in effects:
+                        commit.apply(effect)
+                    if changed:
+                        txn.put(CATALOG_KEY, dump_catalog(views))
+                    txn.put(META_KEY, META.pack(position, at_ms, version) + self._epoch.encode())
+                break
+            except lmdb.MapFullError:
+                # The transaction is gone as a whole. Readers follow the new size by themselves.
+                self._environment.set_mapsize(2 * self._environment.info()["map_size"])
+        self._catalog_version, self._catalog_changed = version, False
+        self._settle(grown, dropped)
+
+    def _settle(self, grown: dict[ViewId, int], dropped: list[ViewId]) -> None:
+        """What follows from a commit that succeeded."""
+        for view, more in grown.items():
+            self._bytes[view] += more
+        for view in dropped:
+            del self._encoders[view], self._views[view]
+            self._bytes.pop(view, None)
+        self._commits += 1
+        if self._commits % _COMMITS_PER_READER_CHECK == 0:
+            self._environment.reader_check()
 
     def render(self, view: ViewId, rows: Sequence[Row], window: Window | None = None) -> Answer:
-        """Rows that are not in the leaf store (a forwarded read) in the form of an answer, ordered and limited."""
-        raise NotImplementedError
+        """Rows that are not in the leaf store (a forwarded read) in the form of an answer, ordered and limited.
+
+        ValueError: the window's token is not one.
+        """
+        return answer_of(self._encoders[view].encode_bag(rows), self._views[view], window)
 
     @property
     def total_bytes(self) -> int:
         """Keys, values and their overhead, of all views."""
-        raise NotImplementedError
+        return sum(self._bytes.values())
 
     def bytes_by_view(self) -> dict[ViewId, int]:
         """The same, by view."""
-        raise NotImplementedError
+        return dict(self._bytes)
+
+    @property
+    def map_bytes(self) -> int:
+        """The size that the map has grown to."""
+        return int(self._environment.info()["map_size"])
 
     def close(self) -> None:
         """Close the environment (the reader's too)."""
-        raise NotImplementedError
+        self._environment.close()

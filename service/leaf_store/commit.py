@@ -1,0 +1,278 @@
+"""One commit of the leaf store: leaf effects applied inside one LMDB write transaction.
+
+Not here: when to commit and what else a commit carries (`writer`); the bytes (`layout`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import lmdb
+
+from dataflow.engine.effects import LeafChange, LeafClear, LeafDrop, LeafEffect, LeafEvict, LeafFill, LeafFillAll
+from dataflow.errors import InvariantViolation
+from dataflow.types import Position, Row, ViewId
+from service.leaf_store.encoder import ViewEncoder
+from service.leaf_store.layout import (
+    ENTRY,
+    ENTRY_BYTES,
+    HASH_BYTES,
+    INLINE,
+    MARK,
+    MAX_KEY_BYTES,
+    PLAIN,
+    RECORD_OVERHEAD_BYTES,
+    SPECIAL,
+    SPECIAL_ROW,
+    entry_key,
+    row_key,
+    special_value,
+    split_special,
+)
+
+_NO_HASH = bytes(HASH_BYTES)
+_MASK = (1 << 8 * HASH_BYTES) - 1
+#: Suffix, JSON and multiplicity (or a change of it) of one distinct row.
+_Item = tuple[bytes, bytes, int]
+
+
+class _Counts(Protocol):
+    """Bytes by view, changed as effects are applied."""
+
+    def __getitem__(self, view: ViewId, /) -> int: ...
+    def __setitem__(self, view: ViewId, grown: int, /) -> None: ...
+
+
+class _Entry:
+    """An entry that is being changed: what its record will say."""
+
+    __slots__ = ("hash", "name", "records", "rows", "special")
+
+    def __init__(self, name: bytes) -> None:
+        self.name = name
+        self.hash = 0
+        self.records = self.rows = self.special = 0
+
+
+class Commit:
+    """Applies effects. *Maintains* `grown`: the bytes that each view takes more than before."""
+
+    def __init__(
+        self, txn: lmdb.Transaction, encoders: Mapping[ViewId, ViewEncoder], since: Position, grown: _Counts
+    ) -> None:
+        self._txn = txn
+        self._encoders = encoders
+        self._since = since
+        self._grown = grown
+        self._apply: dict[type, Callable[[Any], None]] = {
+            LeafFill: self.fill,
+            LeafFillAll: self.fill_all,
+            LeafChange: self.change,
+            LeafClear: self.clear,
+            LeafEvict: self.evict,
+            LeafDrop: self.drop,
+        }
+
+    def apply(self, effect: LeafEffect) -> None:
+        """Apply one effect."""
+        self._apply[type(effect)](effect)
+
+    def fill(self, effect: LeafFill) -> None:
+        """The key is covered by exactly these rows."""
+        if None in effect.key:
+            return
+        encoder = self._encoder(effect.view)
+        name = entry_key(encoder.head, effect.key)
+        removed = self._erase(name)
+        self._grown[effect.view] += self._write(name, encoder.encode_bag(effect.rows)) - removed
+
+    def fill_all(self, effect: LeafFillAll) -> None:
+        """Every key of the view is covered; these have rows."""
+        encoder = self._encoder(effect.view)
+        removed = self._erase_view(encoder.head)
+        grown = self._put(encoder.head, MARK.pack(self._since)) - removed
+        names = [(entry_key(encoder.head, key), rows) for key, rows in effect.rows.items() if rows and None not in key]
+        # In the order of the tree, so that pages are filled one after the other.
+        for name, rows in sorted(names):
+            grown += self._write(name, encoder.encode_bag(rows))
+        self._grown[effect.view] += grown
+
+    def change(self, effect: LeafChange) -> None:
+        """Rows come and go under covered keys. The one loop of this package that must be fast."""
+        encoder = self._encoder(effect.view)
+        head, encode = encoder.head, encoder.encode
+        get, put, pack, since = self._txn.get, self._txn.put, ENTRY.pack, self._since
+        grown = 0
+        for key, (removed, added) in effect.changes.items():
+            if None in key:
+                continue
+            name = entry_key(head, key)
+            old = get(name)
+            if len(removed) == 1 == len(added) and old is not None and old[0] == INLINE:
+                # The key's one row becomes another one: what is removed can only be the row that is there.
+                suffix, json = encode(added[0])
+                new = pack(INLINE, since, suffix[-HASH_BYTES:], len(json), 1, 0) + json + suffix[:-HASH_BYTES]
+                put(name, new)
+                grown += len(new) - len(old)
+            else:
+                grown += self._change_key(encoder, name, old, removed, added)
+        self._grown[effect.view] += grown
+
+    def clear(self, effect: LeafClear) -> None:
+        """Covered keys stay, without rows."""
+        head = self._encoder(effect.view).head
+        full = self._txn.get(head) is not None
+        names = [] if full else self._entries(head)
+        grown = -self._erase_view(head)
+        if full:
+            grown += self._put(head, MARK.pack(self._since))
+        for name in names:
+            grown += self._write(name, [])
+        self._grown[effect.view] += grown
+
+    def evict(self, effect: LeafEvict) -> None:
+        """The key is a hole; ``()`` of a full view: everything."""
+        head = self._encoder(effect.view).head
+        if effect.key == () and self._txn.get(head) is not None:
+            self._grown[effect.view] -= self._erase_view(head)
+        elif None not in effect.key:
+            self._grown[effect.view] -= self._erase(entry_key(head, effect.key))
+
+    def drop(self, effect: LeafDrop) -> None:
+        """Nothing of the view stays."""
+        self._grown[effect.view] -= self._erase_view(self._encoder(effect.view).head)
+
+    def _encoder(self, view: ViewId) -> ViewEncoder:
+        encoder = self._encoders.get(view)
+        if encoder is None:
+            raise InvariantViolation(f"a leaf effect of view {view}, which is not registered")
+        return encoder
+
+    def _put(self, key: bytes, value: bytes) -> int:
+        self._txn.put(key, value)
+        return len(key) + len(value) + RECORD_OVERHEAD_BYTES
+
+    def _erase(self, name: bytes) -> int:
+        """Remove an entry with its rows, if it is there; how many bytes that frees."""
+        with self._txn.cursor() as cursor:
+            if not cursor.set_key(name):
+                return 0
+            kind, _, _, n, _, _ = ENTRY.unpack_from(cursor.value())
+            return self._delete_next(cursor, 1 if kind == INLINE else n + 1)
+
+    def _erase_view(self, head: bytes) -> int:
+        with self._txn.cursor() as cursor:
+            freed = 0
+            if cursor.set_range(head):
+                # Behind the last record, a cursor's key is empty.
+                while cursor.key().startswith(head):
+                    freed += self._delete_next(cursor, 1)
+            return freed
+
+    @staticmethod
+    def _delete_next(cursor: lmdb.Cursor, n: int) -> int:
+        """Delete the record under the cursor and those behind it, `n` in all."""
+        freed = 0
+        for _ in range(n):
+            key, value = cursor.item()
+            freed += len(key) + len(value) + RECORD_OVERHEAD_BYTES
+            cursor.delete()
+        return freed
+
+    def _entries(self, head: bytes) -> list[bytes]:
+        names = []
+        with self._txn.cursor() as cursor:
+            found = cursor.set_range(head)
+            while found:
+                key, value = cursor.item()
+                if not key.startswith(head):
+                    break
+                if value[0] in (INLINE, PLAIN, SPECIAL):
+                    names.append(key)
+                found = cursor.next()
+        return names
+
+    def _write(self, name: bytes, bag: Sequence[_Item]) -> int:
+        """Write an entry that is not there, with its rows; how many bytes that takes."""
+        entry = _Entry(name)
+        if len(bag) == 1 and bag[0][2] == 1:
+            return self._put_inline(name, *bag[0][:2])
+        return sum([self._count_row(entry, *item) for item in bag]) + self._put_entry(entry)
+
+    def _change_key(
+        self, encoder: ViewEncoder, name: bytes, old: bytes | None, removed: Sequence[Row], added: Sequence[Row]
+    ) -> int:
+        """Change any entry; how many bytes that takes more."""
+        if old is None and self._txn.get(encoder.head) is None:
+            raise InvariantViolation(f"a change of a key that is not covered, in view {encoder.view}")
+        grown = 0 if old is None else -(len(name) + len(old) + RECORD_OVERHEAD_BYTES)
+        if old is not None and old[0] == INLINE and len(removed) == 1:
+            old, removed = None, ()
+        items = _net(encoder, removed, added)
+        entry = _Entry(name)
+        if old is not None:
+            grown += self._load(entry, old)
+        if entry.records == 0 and len(items) == 1 and items[0][2] == 1:
+            return grown + self._put_inline(name, *items[0][:2])
+        for item in items:
+            grown += self._count_row(entry, *item)
+        if entry.records == 0 and self._txn.get(encoder.head) is not None:
+            # In a full view, having no entry means having no rows.
+            self._txn.delete(name)
+            return grown
+        return grown + self._put_entry(entry)
+
+    def _load(self, entry: _Entry, old: bytes) -> int:
+        """Take over what an entry's record says; the row of an inline one gets its own record: the bytes of that."""
+        kind, _, digest, n, entry.rows, entry.special = ENTRY.unpack_from(old)
+        if kind == INLINE:
+            entry.rows = 0
+            row_end = ENTRY_BYTES + n
+            return self._count_row(entry, old[row_end:] + digest, old[ENTRY_BYTES:row_end], 1)
+        entry.hash = int.from_bytes(digest, "big")
+        entry.records = n
+        return 0
+
+    def _count_row(self, entry: _Entry, suffix: bytes, json: bytes, change: int) -> int:
+        """Change a row's multiplicity; how many bytes that takes more."""
+        key = row_key(entry.name, suffix)
+        cut = len(entry.name) + len(suffix) > MAX_KEY_BYTES
+        old = self._txn.get(key)
+        grown = before = 0
+        if old is not None:
+            before = split_special(old)[0] if old[0] == SPECIAL_ROW else 1
+            entry.special -= old[0] == SPECIAL_ROW
+            entry.records -= 1
+            grown = -(len(key) + len(old) + RECORD_OVERHEAD_BYTES)
+        after = before + change
+        if after < 0:
+            raise InvariantViolation("a row is removed from the leaf that is not there")
+        entry.rows += change
+        entry.hash = (entry.hash + change * int.from_bytes(suffix[-HASH_BYTES:], "big")) & _MASK
+        if after == 0:
+            self._txn.delete(key)
+            return grown
+        special = cut or after > 1
+        entry.records += 1
+        entry.special += special
+        return grown + self._put(key, special_value(after, suffix if cut else b"", json) if special else json)
+
+    def _put_inline(self, name: bytes, suffix: bytes, json: bytes) -> int:
+        header = ENTRY.pack(INLINE, self._since, suffix[-HASH_BYTES:], len(json), 1, 0)
+        return self._put(name, header + json + suffix[:-HASH_BYTES])
+
+    def _put_entry(self, entry: _Entry) -> int:
+        kind = SPECIAL if entry.special else PLAIN
+        digest = entry.hash.to_bytes(HASH_BYTES, "big")
+        return self._put(entry.name, ENTRY.pack(kind, self._since, digest, entry.records, entry.rows, entry.special))
+
+
+def _net(encoder: ViewEncoder, removed: Sequence[Row], added: Sequence[Row]) -> list[_Item]:
+    """Distinct rows with the change of their multiplicity, without those that do not change."""
+    changes: dict[tuple[bytes, bytes], int] = {}
+    for row in added:
+        item = encoder.encode(row)
+        changes[item] = changes.get(item, 0) + 1
+    for row in removed:
+        item = encoder.encode(row)
+        changes[item] = changes.get(item, 0) - 1
+    return [(suffix, json, change) for (suffix, json), change in changes.items() if change]
