@@ -40,7 +40,7 @@ KINDS: dict[str, Kind] = {
     "view_broken": Kind(503, "The view cannot be kept up to date"),
     "upstream_unavailable": Kind(503, "The database does not answer", retryable=True, retry_after_s=2),
     "upstream_refused": Kind(503, "The database refused the query"),
-    "engine_unavailable": Kind(503, "The engine does not run; cached answers are still served", retryable=True, retry_after_s=1),
+    "engine_unavailable": Kind(503, "The engine does not run", retryable=True, retry_after_s=1),
     "read_timeout": Kind(504, "The answer could not be computed in time", retryable=True, retry_after_s=1),
     "version_timeout": Kind(504, "The view is not that new yet", retryable=True, retry_after_s=1),
     "internal_error": Kind(500, "Something went wrong here, not with the request"),

@@ -1,17 +1,24 @@
 """Frames between API workers and the engine process, over a Unix socket.
 
-A frame is a 4-byte big-endian length and a JSON body. A request has an id, an operation and its arguments; its reply has
-the same id and either a result or a problem. Replies come in any order.
+A frame is a 4-byte big-endian length and a JSON body. A request has an id, an operation and its arguments; its reply
+has the same id and either a result or a problem. Replies come in any order.
 
 The engine process implements `EngineService` and runs a `WireServer`; a worker has an `EngineClient`.
 """
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+import orjson
+import structlog
 
 from dataflow.types import Key, Position
+from service.errors import ApiError
 from service.leaf_store.answer import Answer, Window
 
 
@@ -36,8 +43,8 @@ class ReadReply:
 class EngineService(Protocol):
     """What the engine process does for workers.
 
-    Each call runs as its own task; it is cancelled when the worker has gone or no longer waits. An `ApiError` that a call
-    raises reaches the worker's client as it is; any other exception is logged and becomes ``internal_error``.
+    Each call runs as its own task; it is cancelled when the worker has gone or no longer waits. An `ApiError` that a
+    call raises reaches the worker's client as it is; any other exception is logged and becomes ``internal_error``.
     """
 
     async def read(self, items: Sequence[ReadItem]) -> ReadReply:
@@ -53,23 +60,211 @@ class EngineService(Protocol):
         ...
 
     def report(self, worker: int, counters: dict[str, dict[str, int]]) -> None:
-        """A worker's counters since its start, by view: ``hits``, ``misses``, ``errors``. Once a second; must not block."""
+        """A worker's counters since its start, by view: ``hits`` and ``misses``. Once a second; must not block."""
         ...
 
 
+_LENGTH_BYTES = 4
+#: A frame that claims to be longer is not one of ours.
+MAX_FRAME_BYTES = 256 << 20
+#: Requests of one worker that are being worked on; more are refused, so that nothing queues without bound.
+MAX_IN_FLIGHT = 4096
+
+_log = structlog.get_logger(__name__)
+
+
+async def _receive(reader: asyncio.StreamReader) -> dict[str, Any]:
+    """The next frame. IncompleteReadError at the end of the stream; ConnectionError if it is no frame."""
+    length = int.from_bytes(await reader.readexactly(_LENGTH_BYTES), "big")
+    if length > MAX_FRAME_BYTES:
+        raise ConnectionError(f"a frame of {length} bytes")
+    frame: dict[str, Any] = orjson.loads(await reader.readexactly(length))
+    return frame
+
+
+def _frame(message: dict[str, Any]) -> bytes:
+    body = orjson.dumps(message)
+    return len(body).to_bytes(_LENGTH_BYTES, "big") + body
+
+
+def _item_to_wire(item: ReadItem) -> list[Any]:
+    window = None if item.window is None else [item.window.limit_rows, item.window.after]
+    return [item.view, item.key, window]
+
+
+def _item_from_wire(fields: list[Any]) -> ReadItem:
+    view, key, window = fields
+    return ReadItem(view, tuple(key), None if window is None else Window(*window))
+
+
+def _reply_to_wire(reply: ReadReply) -> dict[str, Any]:
+    answers = [[answer.rows.decode(), answer.tag, answer.next] for answer in reply.answers]
+    return {"answers": answers, "position": reply.position, "at_ms": reply.at_ms}
+
+
+def _reply_from_wire(fields: dict[str, Any]) -> ReadReply:
+    answers = [Answer(rows.encode(), tag, following) for rows, tag, following in fields["answers"]]
+    return ReadReply(answers, fields["position"], fields["at_ms"])
+
+
+def _error_to_wire(error: ApiError) -> dict[str, Any]:
+    return {
+        "code": error.code,
+        "detail": error.detail,
+        "hint": error.hint,
+        "retryable": error.retryable,
+        "members": error.members,
+    }
+
+
+def _error_from_wire(fields: dict[str, Any]) -> ApiError:
+    return ApiError(
+        fields["code"], fields["detail"], fields["hint"], retryable=fields["retryable"], members=fields["members"]
+    )
+
+
 class WireServer:
-    """The engine process's side: ``server = WireServer(path, service); await server.start(); …; await server.close()``."""
+    """The engine process's side: ``server = WireServer(path, service); await server.start(); … await server.close()``."""
 
     def __init__(self, path: Path, service: EngineService) -> None:
-        raise NotImplementedError
+        self._path = path
+        self._service = service
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Listen; a socket file left by a dead process is replaced."""
-        raise NotImplementedError
+        self._path.unlink(missing_ok=True)
+        self._server = await asyncio.start_unix_server(self._accept, str(self._path))
+        self._path.chmod(0o600)
 
     async def close(self) -> None:
         """Stop listening, cancel what runs, close the connections."""
-        raise NotImplementedError
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections):
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+        self._path.unlink(missing_ok=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = asyncio.ensure_future(self._serve(reader, writer))
+        self._connections.add(connection)
+        connection.add_done_callback(self._connections.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One worker, until it goes away: whatever it still waits for is then cancelled."""
+        running: dict[int, asyncio.Task[None]] = {}
+        try:
+            while True:
+                self._dispatch(await _receive(reader), writer, running)
+        except (asyncio.IncompleteReadError, ConnectionError, ValueError):
+            pass
+        finally:
+            for task in list(running.values()):
+                task.cancel()
+            writer.close()
+
+    def _dispatch(
+        self, request: dict[str, Any], writer: asyncio.StreamWriter, running: dict[int, asyncio.Task[None]]
+    ) -> None:
+        operation, number = request["op"], request["id"]
+        if operation == "report":
+            self._service.report(request["worker"], request["counters"])
+        elif operation == "cancel":
+            if (task := running.get(number)) is not None:
+                task.cancel()
+        elif len(running) >= MAX_IN_FLIGHT:
+            busy = ApiError("engine_unavailable", "The engine has too many reads to fill.", "Try again in a moment.")
+            writer.write(_frame({"id": number, "problem": _error_to_wire(busy)}))
+        else:
+            running[number] = task = asyncio.ensure_future(self._answer(number, operation, request, writer))
+            task.add_done_callback(lambda _: running.pop(number, None))
+
+    async def _answer(self, number: int, operation: str, request: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        try:
+            reply = {"id": number, "result": await self._perform(operation, request)}
+        except ApiError as error:
+            reply = {"id": number, "problem": _error_to_wire(error)}
+        except Exception:
+            _log.exception("request_failed", operation=operation)
+            reply = {"id": number, "problem": _error_to_wire(ApiError("internal_error", "The engine failed."))}
+        writer.write(_frame(reply))
+        # A worker that does not read holds only its own replies back.
+        with suppress(ConnectionError):
+            await writer.drain()
+
+    async def _perform(self, operation: str, request: dict[str, Any]) -> Any:
+        if operation == "read":
+            return _reply_to_wire(await self._service.read([_item_from_wire(fields) for fields in request["items"]]))
+        if operation == "reach":
+            return await self._service.reach(request["position"])
+        if operation == "checkpoint":
+            return await self._service.checkpoint()
+        raise ApiError("internal_error", f"The engine does not know the operation {operation!r}.")
+
+
+class _Connection:
+    """An open connection of a client, with the requests that wait for their replies."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._numbers = count(1)
+        self.closed = False
+        self._reading = asyncio.ensure_future(self._read(reader))
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send without waiting for a reply."""
+        self._writer.write(_frame(message))
+
+    async def ask(self, request: dict[str, Any]) -> Any:
+        """Send, and wait for the reply; a caller that stops waiting cancels the request."""
+        number = next(self._numbers)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        self.send({"id": number, **request})
+        try:
+            return await future
+        finally:
+            del self._waiting[number]
+            if future.cancelled() and not self.closed:
+                self.send({"id": number, "op": "cancel"})
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while True:
+                self._settle(await _receive(reader))
+        except (asyncio.IncompleteReadError, ConnectionError, ValueError):
+            pass
+        finally:
+            self.closed = True
+            self._writer.close()
+            for future in self._waiting.values():
+                if not future.done():
+                    future.set_exception(_unavailable())
+
+    def _settle(self, reply: dict[str, Any]) -> None:
+        future = self._waiting.get(reply["id"])
+        if future is None or future.done():
+            return
+        if (problem := reply.get("problem")) is not None:
+            future.set_exception(_error_from_wire(problem))
+        else:
+            future.set_result(reply["result"])
+
+    async def close(self) -> None:
+        """Close; what still waits fails."""
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+
+
+def _unavailable() -> ApiError:
+    return ApiError(
+        "engine_unavailable",
+        "The engine process does not answer; what is cached is still served.",
+        "Try again in a moment: the engine is restarted by itself.",
+    )
 
 
 class EngineClient:
@@ -79,24 +274,51 @@ class EngineClient:
     """
 
     def __init__(self, path: Path) -> None:
-        raise NotImplementedError
+        self._path = path
+        self._connection: _Connection | None = None
+        self._connecting = asyncio.Lock()
 
     async def read(self, items: Sequence[ReadItem], timeout_s: float) -> ReadReply:
         """ApiError ``read_timeout`` after `timeout_s`."""
-        raise NotImplementedError
+        late = ApiError(
+            "read_timeout", f"No answer within {timeout_s:g} s.", "Try again: the answer may be there by then."
+        )
+        result = await self._ask({"op": "read", "items": [_item_to_wire(item) for item in items]}, timeout_s, late)
+        return _reply_from_wire(result)
 
     async def reach(self, position: Position, timeout_s: float) -> None:
         """ApiError ``version_timeout`` after `timeout_s`."""
-        raise NotImplementedError
+        late = ApiError("version_timeout", f"That version was not reached within {timeout_s:g} s.")
+        await self._ask({"op": "reach", "position": position}, timeout_s, late)
 
     async def checkpoint(self, timeout_s: float) -> Position:
         """ApiError ``read_timeout`` after `timeout_s`."""
-        raise NotImplementedError
+        late = ApiError("read_timeout", f"The database did not say its position within {timeout_s:g} s.")
+        return int(await self._ask({"op": "checkpoint"}, timeout_s, late))
 
     async def report(self, worker: int, counters: dict[str, dict[str, int]]) -> None:
         """Sends and does not wait; nothing happens without an engine."""
-        raise NotImplementedError
+        with suppress(ApiError):
+            (await self._connected()).send({"op": "report", "id": 0, "worker": worker, "counters": counters})
 
     async def close(self) -> None:
         """Close the connection; calls that still wait get ``engine_unavailable``."""
-        raise NotImplementedError
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def _ask(self, request: dict[str, Any], timeout_s: float, late: ApiError) -> Any:
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await (await self._connected()).ask(request)
+        except TimeoutError:
+            raise late from None
+
+    async def _connected(self) -> _Connection:
+        async with self._connecting:
+            if self._connection is None or self._connection.closed:
+                try:
+                    streams = await asyncio.open_unix_connection(str(self._path))
+                except OSError:
+                    raise _unavailable() from None
+                self._connection = _Connection(*streams)
+            return self._connection

@@ -35,8 +35,8 @@ class LeafState:
     """What one commit of the leaf store says about all of it.
 
     Every answer read in the same transaction is exact at `position`. `at_ms` is the wall time (Unix, milliseconds) at
-    which the upstream is known to have been no further than that; now minus it is the age. `epoch` names the continuity:
-    positions of different epochs are not comparable.
+    which the upstream is known to have been no further than that; now minus it is the age. `epoch` names the
+    continuity: positions of different epochs are not comparable.
     """
 
     position: int

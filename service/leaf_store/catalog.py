@@ -88,7 +88,7 @@ def load_catalog(version: int, record: bytes) -> LeafCatalog:
 
 
 def _view(fields: dict[str, Any]) -> ViewInfo:
-    named = {
+    named: dict[str, Any] = {
         part: tuple(NamedType(item["name"], _type(item["type"])) for item in fields.pop(part))
         for part in ("parameters", "columns")
     }

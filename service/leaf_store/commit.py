@@ -6,8 +6,6 @@ Not here: when to commit and what else a commit carries (`writer`); the bytes (`
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-import lmdb
-
 from dataflow.engine.effects import LeafChange, LeafClear, LeafDrop, LeafEffect, LeafEvict, LeafFill, LeafFillAll
 from dataflow.errors import InvariantViolation
 from dataflow.types import Position, Row, ViewId
@@ -28,6 +26,7 @@ from service.leaf_store.layout import (
     special_value,
     split_special,
 )
+from service.leaf_store.transaction import Cursor, Transaction
 
 _NO_HASH = bytes(HASH_BYTES)
 _MASK = (1 << 8 * HASH_BYTES) - 1
@@ -57,7 +56,7 @@ class Commit:
     """Applies effects. *Maintains* `grown`: the bytes that each view takes more than before."""
 
     def __init__(
-        self, txn: lmdb.Transaction, encoders: Mapping[ViewId, ViewEncoder], since: Position, grown: _Counts
+        self, txn: Transaction, encoders: Mapping[ViewId, ViewEncoder], since: Position, grown: _Counts
     ) -> None:
         self._txn = txn
         self._encoders = encoders
@@ -169,7 +168,7 @@ class Commit:
             return freed
 
     @staticmethod
-    def _delete_next(cursor: lmdb.Cursor, n: int) -> int:
+    def _delete_next(cursor: Cursor, n: int) -> int:
         """Delete the record under the cursor and those behind it, `n` in all."""
         freed = 0
         for _ in range(n):

@@ -10,9 +10,9 @@ key                     value
 ``v`` id entry suffix   a row of that key: its JSON object, ready to send
 ======================  ==========================================================================================
 
-*entry* is ``00`` and the key's normal forms, each closed by a zero byte; or ``01``, the first bytes of that and a hash, if
-it is long. No entry is a prefix of another, so the entry and its rows are one range scan, and the entry says how many
-records follow. *suffix* orders the rows: order columns, then the row's hash; cut and hashed if the key would be too long.
+*entry* is ``00`` and the key's normal forms, each closed by a zero byte; or ``01``, the first bytes of that and a hash,
+if it is long. No entry is a prefix of another, so an entry and its rows are one range scan, and the entry says how many
+records follow. *suffix* orders the rows: order columns, then the row's hash; cut and hashed if the key is too long.
 
 *Invariants*: an entry's counts and content hash agree with the rows behind it; the content hash is the sum of the rows'
 hashes mod 2**128, so it does not depend on how the rows got there. A row whose JSON is not all of its value (it occurs
@@ -36,7 +36,7 @@ RECORD_OVERHEAD_BYTES = 24
 #: Kind of an entry: its one row is in it; its rows follow, all plain; its rows follow, some special.
 INLINE, PLAIN, SPECIAL = 1, 2, 3
 #: kind, unchanged since, content hash, n, rows (with multiplicity), special records.
-#: n: of an INLINE entry the bytes of the row's JSON, which is followed by its order bytes; else the records that follow.
+#: n: of an INLINE entry the bytes of the row's JSON, which its order bytes follow; else the records that follow.
 ENTRY = Struct(">BQ16sIII")
 ENTRY_BYTES = ENTRY.size
 #: Where the content hash is in an entry, and n.
@@ -69,7 +69,7 @@ def view_head(view: ViewId) -> bytes:
 
 
 def entry_key(head: bytes, key: Key) -> bytes:
-    """The key of the entry for `key`, which has no NULL (TypeError): NULL equals nothing, so nothing is stored for it."""
+    """The key of the entry for `key`, which has no NULL (TypeError): NULL equals nothing, nothing is stored for it."""
     raw = "\0".join(key).encode() + b"\0"  # type: ignore[arg-type]
     if len(raw) > MAX_ENTRY_BYTES - len(head) or raw.count(0) != (len(key) or 1):
         # Long, or with a zero byte inside a value (no PostgreSQL text has one): as wide as any other of this form.

@@ -10,8 +10,8 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Behind a row: `rank` rows of the view's own LIMIT are used up, the last of them being the `copy`-th (from 1) of the
-    equal rows with this suffix."""
+    """Behind a row: `rank` rows of the view's own LIMIT are used up, and the last of them was the `copy`-th (from 1) of
+    the equal rows with this suffix."""
 
     rank: int
     copy: int

@@ -28,6 +28,7 @@ from service.leaf_store.layout import (
     view_head,
 )
 from service.leaf_store.paging import Place, read_token, write_token
+from service.leaf_store.transaction import Transaction, begin
 
 MAX_READERS = 512
 #: A row with its place in the order and how many copies there are.
@@ -56,13 +57,13 @@ class LeafReader:
         """Close the environment."""
         self.environment.close()
 
-    def begin(self) -> lmdb.Transaction:
+    def begin(self) -> Transaction:
         """A read transaction; follows a map that the writer made larger."""
         try:
-            return self.environment.begin()
+            return begin(self.environment)
         except lmdb.MapResizedError:
             self.environment.set_mapsize(0)
-            return self.environment.begin()
+            return begin(self.environment)
 
     def state(self) -> LeafState | None:
         """The last commit's position and times; None before the first commit."""
@@ -70,7 +71,7 @@ class LeafReader:
             return self.state_in(txn)
 
     @staticmethod
-    def state_in(txn: lmdb.Transaction) -> LeafState | None:
+    def state_in(txn: Transaction) -> LeafState | None:
         """As `state`, in a transaction."""
         record = txn.get(META_KEY)
         if record is None:
@@ -83,16 +84,16 @@ class LeafReader:
         with self.begin() as txn:
             return self.catalog_in(txn, self.state_in(txn))
 
-    def catalog_in(self, txn: lmdb.Transaction, state: LeafState | None) -> LeafCatalog:
+    def catalog_in(self, txn: Transaction, state: LeafState | None) -> LeafCatalog:
         """As `catalog`, in a transaction whose state is known. The same object as long as nothing changed."""
         if state is None:
             return catalog_of(-1, [])
         if state.catalog_version != self._catalog.version:
-            self._catalog = load_catalog(state.catalog_version, txn.get(CATALOG_KEY, b"[]"))
+            self._catalog = load_catalog(state.catalog_version, txn.get(CATALOG_KEY) or b"[]")
         return self._catalog
 
     def read(self, keys: Sequence[tuple[ViewId, Key, Window | None]]) -> tuple[list[Answer | None], LeafState | None]:
-        """The answers to all keys, in one transaction: all exact at the state's position. None: a hole, or no such view.
+        """The answers to all keys, in one transaction: all exact at the state's position. None: a hole, or no view.
 
         The state is None before the first commit. ValueError: a window's token is not one.
         """
@@ -105,7 +106,7 @@ class LeafReader:
             ], state
 
 
-def answer_in(txn: lmdb.Transaction, info: ViewInfo, key: Key, window: Window | None) -> Answer | None:
+def answer_in(txn: Transaction, info: ViewInfo, key: Key, window: Window | None) -> Answer | None:
     """The answer to one key; None: a hole."""
     if None in key:
         return null_answer(info)
@@ -141,7 +142,7 @@ def answer_of(bag: Sequence[_Record], info: ViewInfo, window: Window | None) -> 
     return page_of(records, info, window, start)
 
 
-def rows_in(txn: lmdb.Transaction, info: ViewInfo, name: bytes, entry: bytes) -> tuple[bytes, bytes]:
+def rows_in(txn: Transaction, info: ViewInfo, name: bytes, entry: bytes) -> tuple[bytes, bytes]:
     """All rows that a read without a window answers, without the brackets, and the tag's bytes."""
     kind = entry[0]
     if not info.cut:
@@ -187,10 +188,10 @@ def _count(entry: bytes) -> int:
     return int.from_bytes(entry[COUNT_SLICE], "big")
 
 
-def _plain_values(txn: lmdb.Transaction, name: bytes, entry: bytes) -> Iterator[bytes]:
+def _plain_values(txn: Transaction, name: bytes, entry: bytes) -> Iterator[bytes]:
     cursor = txn.cursor()
     cursor.set_key(name)
-    values: Iterator[bytes] = cursor.iternext(keys=False)
+    values = cursor.iternext(keys=False, values=True)
     next(values)
     return islice(values, _count(entry))
 
@@ -201,7 +202,7 @@ def _copies(records: Iterable[_Record]) -> Iterator[bytes]:
             yield json
 
 
-def _records(txn: lmdb.Transaction, name: bytes, entry: bytes, start: Place | None = None) -> Iterable[_Record]:
+def _records(txn: Transaction, name: bytes, entry: bytes, start: Place | None = None) -> Iterable[_Record]:
     """The distinct rows of a key in order, from the one of `start` on."""
     if entry[0] == INLINE:
         end = ENTRY_BYTES + _count(entry)
@@ -213,7 +214,7 @@ def _records(txn: lmdb.Transaction, name: bytes, entry: bytes, start: Place | No
     return records if start is None else [record for record in records if record[0] >= start.suffix]
 
 
-def _plain_records(txn: lmdb.Transaction, name: bytes, suffix: bytes) -> Iterator[_Record]:
+def _plain_records(txn: Transaction, name: bytes, suffix: bytes) -> Iterator[_Record]:
     with txn.cursor() as cursor:
         # Behind the entry itself, or at the first suffix that is not before this one.
         found = cursor.set_range(name + (suffix or b"\0"))
@@ -225,7 +226,7 @@ def _plain_records(txn: lmdb.Transaction, name: bytes, suffix: bytes) -> Iterato
             found = cursor.next()
 
 
-def _special_records(txn: lmdb.Transaction, name: bytes, entry: bytes) -> list[_Record]:
+def _special_records(txn: Transaction, name: bytes, entry: bytes) -> list[_Record]:
     """All rows, sorted here: a suffix that was cut does not sort right in the tree."""
     records = []
     with txn.cursor() as cursor:

@@ -41,7 +41,7 @@ def json_form(sql_type: SqlType) -> JsonForm | None:
 
 
 def compile_row(columns: Sequence[tuple[str, int, SqlType]]) -> Callable[[Row], bytes]:
-    """Row -> JSON object, from (name, column of the row, type) in output order; a repeated name gets ``_2``, ``_3`` …"""
+    """Row -> JSON object, from (name, column of the row, type) in output order; a repeated name gets ``_2``, ``_3``"""
     names = unique_names([name for name, _, _ in columns])
     members = (f"{encode_basestring(name)}:".replace("%", "%%") + "%s" for name in names)
     template = "{" + ",".join(members) + "}"
@@ -170,7 +170,7 @@ def _array_json(text: str, delimiter: str, form: JsonForm | None) -> Iterator[st
 
 
 def _quoted_element(text: str, i: int) -> tuple[str, int]:
-    """The element whose first character behind the opening quote is at `i`, and where it goes on behind the closing one."""
+    """The element that begins at `i`, behind its opening quote, and where the text goes on behind the closing one."""
     parts = []
     while (char := text[i]) != '"':
         if char == "\\":

@@ -1,8 +1,8 @@
 """The one writer of the leaf store; lives in the engine process.
 
 *Invariants*: one LMDB commit carries all effects of a step with the position and the catalog they belong to; a commit
-that fails leaves readers, and the byte counts, at the one before. Nothing is synced: the store lives in shared memory and a
-cold start rebuilds it.
+that fails leaves readers, and the byte counts, at the one before. Nothing is synced: the store lives in shared memory
+and a cold start rebuilds it.
 """
 
 from collections import defaultdict
@@ -21,8 +21,9 @@ from service.leaf_store.commit import Commit
 from service.leaf_store.encoder import ViewEncoder
 from service.leaf_store.layout import CATALOG_KEY, META, META_KEY
 from service.leaf_store.reader import MAX_READERS, LeafReader, answer_of
+from service.leaf_store.transaction import begin
 
-#: Slots of readers that died are freed every so many commits: each of them keeps the pages of its time from being reused.
+#: Slots of readers that died are freed every so many commits: each of them keeps the pages of its time from reuse.
 _COMMITS_PER_READER_CHECK = 4096
 
 
@@ -109,7 +110,7 @@ class LeafWriter:
         while True:
             grown: defaultdict[ViewId, int] = defaultdict(int)
             try:
-                with self._environment.begin(write=True) as txn:
+                with begin(self._environment, write=True) as txn:
                     commit = Commit(txn, self._encoders, position, grown)
                     for effect in effects:
                         commit.apply(effect)
