@@ -11,7 +11,8 @@ class TableDelta:
     """What one transaction did to one table, net: full rows, in the table's column order.
 
     With `truncated`, all rows from before are gone and `added` is what came afterwards (`removed` is empty).
-    With `overflow`, the transaction was too large to carry its rows: both lists are empty and anything may have changed.
+    With `overflow`, the transaction was too large to carry its rows: both lists are empty and anything may have
+    changed.
     """
 
     removed: list[Row] = field(default_factory=list)
@@ -130,7 +131,8 @@ class ForwardDone:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A subscription: the key is filled, never chosen by the eviction policy, and refilled when correctness evicts it."""
+    """A subscription: the key is filled, never chosen by the eviction policy, and refilled when correctness evicts
+    it."""
 
     view: ViewId
     key: Key
@@ -154,7 +156,8 @@ class EvictKey:
 
 @dataclass(frozen=True, slots=True)
 class EvictInner:
-    """Forget one key of an inner materialization (its node's number, as ``explain`` shows it) with all that depends on it."""
+    """Forget one key of an inner materialization (its node's number, as ``explain`` shows it) with all that depends
+    on it."""
 
     node: int
     columns: Columns

@@ -6,9 +6,9 @@ join conditions sorted, columns in the order of their first need.
 The grammar is small on purpose::
 
     View      := View(Chain | Block)
-    Chain     := σ and π over one base table           looked up upstream
-    Block     := n-way equi-join (n >= 1) of Chain | Aggregate | Block, then σ and π
-    Aggregate := γ over Chain | Block                  over a Chain: looked up upstream as state
+    Chain     := filter, project over a base table      looked up upstream
+    Block     := n-way equi-join (n >= 1) of Chain | Aggregate | Block, then filter, project
+    Aggregate := GROUP BY over Chain | Block                over a Chain: looked up upstream as state
 
 HAVING is the predicate of a Block of one input over an Aggregate. DISTINCT, UNION and the like come with their issue.
 

@@ -1,0 +1,447 @@
+"""The engine: `step(event) -> effects` is the only mutator, pure and without I/O (architecture §2).
+
+One step runs to completion before the next, so there are no races inside. This file only dispatches: `graph` holds
+the nodes, `propagation` applies transactions, `upquery` fills holes, `flights` and `ring` make lookups current,
+`evict` forgets.
+
+*Invariants* (asserted by `check`, which tests call after every step): I1-I3 of architecture §3; every demand waits
+for flights that exist.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from dataflow.engine import checking
+from dataflow.engine.budget import Budget
+from dataflow.engine.effects import Answer, Effect, FailRead, LeafDrop, LeafEvict, Reach, ViewStatus
+from dataflow.engine.events import (
+    Advance,
+    Apply,
+    CancelRead,
+    DropView,
+    Event,
+    EvictBytes,
+    EvictInner,
+    EvictKey,
+    ForwardDone,
+    InstallView,
+    LookupDone,
+    LookupFailed,
+    Pin,
+    Read,
+    SchemaChanged,
+    SnapshotTaken,
+    StreamStarted,
+    TableJoined,
+    Unpin,
+)
+from dataflow.engine.evict import Evictions
+from dataflow.engine.flights import Flights, Sent
+from dataflow.engine.forward import Forwards
+from dataflow.engine.graph import Graph, GroupingNode, Leaf, Store, Stored
+from dataflow.engine.install import Installation, reached
+from dataflow.engine.limits import Limits
+from dataflow.engine.propagation import Propagation
+from dataflow.engine.ring import Ring
+from dataflow.engine.upquery import Demand, Upqueries
+from dataflow.errors import InvariantViolation
+from dataflow.plan.nodes import Relation
+from dataflow.schema import Catalog
+from dataflow.types import Columns, Key, NodeId, Position, ReadId, Row, Snapshot
+
+
+class Engine:
+    """Views of an upstream, kept right by its change stream."""
+
+    def __init__(self, catalog: Catalog, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        #: All transactions that end at or before it are applied.
+        self.applied: Position = 0
+        #: How often rare things happened; tests prove with it that they did.
+        self.counters: Counter[str] = Counter()
+        self.graph = Graph(catalog, self.counters)
+        self.ring = Ring()
+        self._effects: list[Effect] = []
+        self._flights = Flights(self.limits)
+        self._upqueries = Upqueries(self._flights, self.limits, self.counters, self._emit)
+        self._evictions = Evictions(self.counters, self._leaf_evicted)
+        self._propagation = Propagation(self.graph, self._evictions, self.counters, self._emit)
+        self._installation = Installation(self.ring, self._upqueries, self.limits, self.counters)
+        self._forwards = Forwards(self.ring, self.limits)
+        self._budget = Budget(self.graph, self._evictions, self._upqueries)
+        #: Counts issues of lookups and arrivals of snapshots, to order them.
+        self._now = 0
+        self._start: Snapshot | None = None
+        #: Tables whose publication has just begun: lookups must see all that was open then.
+        self._barriers: dict[str, Snapshot] = {}
+        self._reads: dict[ReadId, Demand] = {}
+        #: Pinned keys and full views that something evicted in this step.
+        self._to_refill: dict[tuple[Leaf, Key], None] = {}
+        #: Results that a lookup was not allowed to give yet; repeated at the next heartbeat.
+        self._postponed: list[Sent] = []
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            StreamStarted: self._stream_started,
+            Apply: self._apply,
+            Advance: self._advance,
+            SnapshotTaken: self._snapshot_taken,
+            TableJoined: self._table_joined,
+            InstallView: self._install_view,
+            DropView: self._drop_view,
+            Read: self._read,
+            CancelRead: self._cancel_read,
+            LookupDone: self._lookup_done,
+            LookupFailed: self._lookup_failed,
+            ForwardDone: self._forward_done,
+            Pin: self._pin,
+            Unpin: self._unpin,
+            EvictKey: self._evict_key,
+            EvictInner: self._evict_inner,
+            EvictBytes: self._evict_bytes,
+            SchemaChanged: self._schema_changed,
+        }
+
+    def step(self, event: Event) -> list[Effect]:
+        """Handles one event and returns what it wants done, in order."""
+        self._effects.clear()
+        self._handlers[type(event)](event)
+        self._refill()
+        self._now += 1
+        self._effects.extend(self._flights.send(self._now))
+        return list(self._effects)
+
+    def _emit(self, effect: Effect) -> None:
+        self._effects.append(effect)
+
+    # The stream
+
+    def _stream_started(self, event: StreamStarted) -> None:
+        """Everything known belongs to another stream: it goes, and what is wanted is looked up anew."""
+        for node in self.graph.stored():
+            self._evictions.evict_all(node)
+        self.ring.clear()
+        self._barriers.clear()
+        self._start = event.snapshot
+        self.applied = event.position
+        for sent in self._flights.every() + self._postponed:
+            self._repeat(sent)
+        self._postponed.clear()
+        for forwarded in list(self._forwards.reads.values()):
+            del self._forwards.reads[forwarded.read]
+            self._emit(FailRead(forwarded.read, "the change stream was lost", retryable=True))
+
+    def _apply(self, event: Apply) -> None:
+        for transaction in event.transactions:
+            self.ring.append(transaction)
+        self._propagation.apply(event.transactions)
+        self._reach(event.position)
+        self._bound_ring()
+
+    def _advance(self, event: Advance) -> None:
+        self._reach(event.position)
+
+    def _reach(self, position: Position) -> None:
+        if position < self.applied:
+            raise InvariantViolation(f"the stream went back from {self.applied} to {position}")
+        self.applied = position
+        for sent in [s for s in self._flights.held if s.result is not None and reached(s.result, position)]:
+            self._flights.held.remove(sent)
+            self._settle(sent)
+        for effect in self._forwards.settle(position, self._now):
+            self._emit(effect)
+        self._trim()
+
+    def _snapshot_taken(self, event: SnapshotTaken) -> None:
+        self._note_snapshot(event.snapshot)
+        for table, barrier in list(self._barriers.items()):
+            if event.snapshot.finished(barrier):
+                del self._barriers[table]
+        postponed, self._postponed = self._postponed, []
+        for sent in postponed:
+            self._repeat(sent)
+        for demand in [d for d in self._upqueries.demands if d.paused]:
+            demand.paused = False
+            self._attempt(demand)
+        self._trim()
+
+    def _table_joined(self, event: TableJoined) -> None:
+        self._barriers[event.table] = event.snapshot
+
+    def _note_snapshot(self, snapshot: Snapshot) -> None:
+        self._now += 1
+        self.ring.note(snapshot, self._now)
+
+    def _trim(self) -> None:
+        issues = [i for i in (self._flights.oldest_issue(), self._forwards.oldest_issue()) if i is not None]
+        self.counters["ring_trimmed"] += self.ring.trim(min(issues, default=None))
+
+    def _bound_ring(self) -> None:
+        """A ring past its limit abandons the lookups that keep it, and issues them again."""
+        if self.ring.rows > self.limits.ring_rows:
+            for sent in self._flights.issued_before(self.ring.newest_snapshot()):
+                self.counters["abandoned"] += 1
+                self._repeat(sent)
+            self._trim()
+
+    # Lookups
+
+    def _lookup_done(self, event: LookupDone) -> None:
+        sent = self._flights.in_flight.pop(event.id, None)
+        self._note_snapshot(event.snapshot)
+        if sent is not None:
+            if reached(event, self.applied):
+                sent.result = event
+                self._settle(sent)
+            else:
+                self._flights.hold(sent, event)
+                self._emit(Reach(event.bound))
+        self._trim()
+
+    def _settle(self, sent: Sent) -> None:
+        """Installs a result that the stream has reached, or looks up again what it may not give."""
+        result = sent.result
+        if result is None:
+            raise InvariantViolation(f"lookup {sent.id} has no result")
+        if not self._admissible(sent, result):
+            self.counters["repeated"] += 1
+            sent.result = None
+            self._postponed.append(sent)
+            return
+        unseen = self._installation.unseen(sent, result)
+        if any(delta.truncated or delta.overflow for delta in unseen):
+            self.counters["repeated"] += 1
+            self._repeat(sent)
+            return
+        self._installation.install(sent, result, unseen)
+        self._land(sent)
+
+    def _admissible(self, sent: Sent, result: LookupDone) -> bool:
+        """Whether the snapshot sees all that the stream does not bring (architecture §5)."""
+        if self._start is None or not result.snapshot.covers(self._start):
+            return False
+        return all(
+            result.snapshot.finished(self._barriers[table])
+            for table in self.graph.tables_of(sent.node)
+            if table in self._barriers
+        )
+
+    def _land(self, sent: Sent) -> None:
+        self._flights.land(sent)
+        for demand in self._upqueries.landed(sent.flight_keys()):
+            demand.rounds += 1
+            self._attempt(demand)
+
+    def _repeat(self, sent: Sent) -> None:
+        """Looks the same keys up again, later than what made the first result unusable."""
+        for effect in self._flights.abandon(sent):
+            self._emit(effect)
+        self._flights.repeat(sent)
+
+    def _lookup_failed(self, event: LookupFailed) -> None:
+        sent = self._flights.in_flight.pop(event.id, None)
+        if sent is None:
+            return
+        self._flights.land(sent)
+        if not event.retryable:
+            self._break(self._views_above(sent.node), event.reason)
+        waiting: dict[Demand, None] = {}
+        for flight in sent.flight_keys():
+            waiting.update(dict.fromkeys(self._upqueries.waiting_for(flight)))
+        for demand in waiting:
+            self._fail(demand, event.reason, event.retryable)
+        self._trim()
+
+    # Demands
+
+    def _attempt(self, demand: Demand) -> None:
+        """Answers a demand if all it wants is covered; forwards a read that cannot be."""
+        broken = next((leaf.broken for leaf, _ in demand.wants if leaf.broken), None)
+        if broken is not None:
+            self._fail(demand, broken, retryable=False)
+            return
+        if self._upqueries.attempt(demand):
+            self._met(demand)
+        elif demand.read is None:
+            if self._upqueries.met_oversized:
+                self._upqueries.finish(demand)
+        elif self._must_forward(demand) or self._upqueries.met_oversized:
+            self._upqueries.finish(demand)
+            del self._reads[demand.read]
+            tables = frozenset().union(*[self.graph.tables_of(leaf) for leaf, _ in demand.wants])
+            self._emit(self._forwards.forward(demand.read, tables, self._now))
+
+    def _must_forward(self, demand: Demand) -> bool:
+        if demand.rounds > self.limits.read_rounds:
+            return True
+        return any(not self._barriers.keys().isdisjoint(self.graph.tables_of(leaf)) for leaf, _ in demand.wants)
+
+    def _met(self, demand: Demand) -> None:
+        if demand.read is not None:
+            del self._reads[demand.read]
+            self._emit(Answer(demand.read))
+        for leaf, _ in demand.wants:
+            if leaf.full and not leaf.loaded:
+                leaf.loaded = True
+                self._emit(ViewStatus(leaf.view_id, "ready"))
+
+    def _fail(self, demand: Demand, reason: str, retryable: bool) -> None:
+        self._upqueries.finish(demand)
+        if demand.read is not None:
+            del self._reads[demand.read]
+            self._emit(FailRead(demand.read, reason, retryable))
+        elif retryable:
+            demand.paused = True
+            self._upqueries.demands[demand] = None
+
+    def _read(self, event: Read) -> None:
+        wants: list[tuple[Leaf, Key]] = []
+        for view_id, key in event.keys:
+            leaf = self.graph.leaves.get(view_id)
+            if leaf is None:
+                self._emit(FailRead(event.id, "the view was dropped", retryable=False))
+                return
+            if None not in key:
+                wants.append((leaf, leaf.covering_key(key)))
+        demand = self._reads[event.id] = Demand(wants, event.id)
+        self._attempt(demand)
+
+    def _cancel_read(self, event: CancelRead) -> None:
+        demand = self._reads.pop(event.id, None)
+        if demand is not None:
+            self._upqueries.finish(demand)
+        self._forwards.reads.pop(event.id, None)
+
+    def _forward_done(self, event: ForwardDone) -> None:
+        self._note_snapshot(event.snapshot)
+        forwarded = self._forwards.reads.get(event.id)
+        if forwarded is not None:
+            forwarded.result = event
+            if self.applied < event.bound:
+                self._emit(Reach(event.bound))
+            for effect in self._forwards.settle(self.applied, self._now):
+                self._emit(effect)
+        self._trim()
+
+    # Pins and refills
+
+    def _pin(self, event: Pin) -> None:
+        leaf = self.graph.leaves.get(event.view)
+        if leaf is not None and None not in event.key:
+            key = leaf.covering_key(event.key)
+            leaf.pins[key] = leaf.pins.get(key, 0) + 1
+            if not leaf.covered(leaf.coverage.columns, key):
+                self._attempt(Demand([(leaf, key)]))
+
+    def _unpin(self, event: Unpin) -> None:
+        leaf = self.graph.leaves.get(event.view)
+        if leaf is not None and None not in event.key:
+            key = leaf.covering_key(event.key)
+            left = leaf.pins.get(key, 0) - 1
+            if left > 0:
+                leaf.pins[key] = left
+            else:
+                leaf.pins.pop(key, None)
+
+    def _leaf_evicted(self, leaf: Leaf, key: Key) -> None:
+        self._emit(LeafEvict(leaf.view_id, key))
+        if leaf.full and leaf.loaded:
+            leaf.loaded = False
+            self._emit(ViewStatus(leaf.view_id, "building"))
+        if leaf.full or key in leaf.pins:
+            self._to_refill[leaf, key] = None
+
+    def _refill(self) -> None:
+        """What must be there and was evicted is looked up again in the same step."""
+        while self._to_refill:
+            refill, self._to_refill = self._to_refill, {}
+            for leaf, key in refill:
+                if self.graph.leaves.get(leaf.view_id) is leaf and not leaf.broken:
+                    self.counters["refill"] += 1
+                    self._attempt(Demand([(leaf, key)]))
+
+    # Eviction
+
+    def _evict_key(self, event: EvictKey) -> None:
+        leaf = self.graph.leaves.get(event.view)
+        if leaf is not None:
+            self._evictions.evict(leaf, leaf.coverage.columns, leaf.covering_key(event.key))
+
+    def _evict_inner(self, event: EvictInner) -> None:
+        node = self.graph.by_id.get(NodeId(event.node))
+        if isinstance(node, Stored) and event.columns in node.coverages():
+            self._evictions.evict(node, event.columns, event.key)
+
+    def _evict_bytes(self, event: EvictBytes) -> None:
+        self._budget.evict(event.state_bytes)
+
+    # Views
+
+    def _install_view(self, event: InstallView) -> None:
+        leaf = self.graph.install(event.id, event.view)
+        self._emit(ViewStatus(event.id, "building" if leaf.full else "ready"))
+        if leaf.full:
+            self._attempt(Demand([(leaf, ())]))
+
+    def _drop_view(self, event: DropView) -> None:
+        leaf = self.graph.leaves.get(event.id)
+        if leaf is None:
+            return
+        for demand in [d for d in self._upqueries.demands if any(w is leaf for w, _ in d.wants)]:
+            self._fail(demand, "the view was dropped", retryable=False)
+        before = list(self.graph.stored())
+        self.graph.drop(leaf)
+        self._emit(LeafDrop(event.id))
+        self._abandon_orphans(before)
+        self._trim()
+
+    def _abandon_orphans(self, before: list[Stored]) -> None:
+        """Ends the flights of nodes that have gone."""
+        for node in before:
+            if node.id not in self.graph.by_id:
+                self._flights.forget_wanted(node)
+                for sent in self._flights.of_node(node):
+                    for effect in self._flights.abandon(sent):
+                        self._emit(effect)
+                    self._flights.land(sent)
+                for sent in [s for s in self._postponed if s.node is node]:
+                    self._postponed.remove(sent)
+                    self._flights.land(sent)
+
+    def _schema_changed(self, event: SchemaChanged) -> None:
+        self._break(self.graph.leaves_reading(event.table), event.reason)
+
+    def _break(self, leaves: list[Leaf], reason: str) -> None:
+        for leaf in leaves:
+            if leaf.broken is None:
+                leaf.broken = reason
+                self._emit(ViewStatus(leaf.view_id, "broken", reason))
+                self._evictions.evict_all(leaf)
+        for demand in [d for d in self._upqueries.demands if any(w.broken for w, _ in d.wants)]:
+            self._fail(demand, reason, retryable=False)
+
+    def _views_above(self, node: Stored) -> list[Leaf]:
+        if isinstance(node, Leaf):
+            return [node]
+        found: dict[Leaf, None] = {}
+        for block in node.children:
+            for child in block.children:
+                found.update(dict.fromkeys(self._views_above(child)))
+        return list(found)
+
+    # Looking in
+
+    def state_bytes(self) -> int:
+        """About what the engine's state takes: materializations, coverage and ring. The leaf store counts its own."""
+        return self._budget.state_bytes() + self.ring.rows * 300
+
+    def materializations(self) -> Iterator[tuple[Relation, dict[Columns, set[Key]], list[Row]]]:
+        """Each inner materialization's relation, covered keys by columns, and known rows."""
+        for node in self.graph.stored():
+            if isinstance(node, Store | GroupingNode):
+                covered = {columns: set(c) for columns, c in node.coverages().items()}
+                yield node.relation, covered, list(node.materialization.known_rows())
+
+    def check(self) -> None:
+        """Asserts every invariant that can be seen from inside (I2, I3 and structure); for tests."""
+        checking.check_graph(self.graph)
+        checking.check_demands(self._upqueries, self._flights)

@@ -1,0 +1,155 @@
+"""Lookups that are needed, sent, or held until the stream has reached them (architecture §4, §5).
+
+A *flight* is one key of one node that is being looked up: equal misses share it. Flights of one node and column set
+are sent together as one `Lookup`, a bounded number of lookups at a time.
+
+*Maintains*: a flight is in exactly one of: wanted, queued, in flight, held. Each of the last three belongs to one
+`Sent`.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dataflow.engine.effects import CancelLookup, Effect, Lookup
+from dataflow.engine.events import LookupDone
+from dataflow.engine.graph import Leaf, Stored
+from dataflow.engine.limits import Limits
+from dataflow.plan.nodes import Block
+from dataflow.types import Columns, Key, LookupId, NodeId
+
+FlightKey = tuple[NodeId, Columns, Key]
+
+
+@dataclass(eq=False, slots=True)
+class Sent:
+    """A lookup for some keys of a node."""
+
+    id: LookupId
+    node: Stored
+    columns: Columns
+    keys: tuple[Key, ...]
+    #: By the engine's own counter; 0 while it is queued.
+    issued: int = 0
+    #: Its result, held until the stream has reached its bound.
+    result: LookupDone | None = None
+
+    def flight_keys(self) -> Iterator[FlightKey]:
+        """The flights it carries."""
+        return ((self.node.id, self.columns, key) for key in self.keys)
+
+
+class Flights:
+    """All flights."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._last_id = 0
+        self._wanted: dict[tuple[NodeId, Columns], tuple[Stored, dict[Key, None]]] = {}
+        self._carrier: dict[FlightKey, Sent | None] = {}
+        self._queue: deque[Sent] = deque()
+        #: Sent and not reported yet.
+        self.in_flight: dict[LookupId, Sent] = {}
+        #: Reported, waiting for the stream.
+        self.held: list[Sent] = []
+
+    def want(self, node: Stored, columns: Columns, key: Key) -> FlightKey:
+        """Asks for a key; joins the flight if there is one."""
+        flight = (node.id, columns, key)
+        if flight not in self._carrier:
+            self._carrier[flight] = None
+            self._wanted.setdefault((node.id, columns), (node, {}))[1][key] = None
+        return flight
+
+    def send(self, now: int) -> list[Effect]:
+        """The lookups to issue now, at time `now`."""
+        for (_, columns), (node, keys) in self._wanted.items():
+            ordered = list(keys)
+            for start in range(0, len(ordered), self._limits.lookup_keys):
+                self._enqueue(node, columns, tuple(ordered[start : start + self._limits.lookup_keys]))
+        self._wanted.clear()
+        effects: list[Effect] = []
+        while self._queue and len(self.in_flight) < self._limits.lookups_in_flight:
+            sent = self._queue.popleft()
+            sent.issued = now
+            self.in_flight[sent.id] = sent
+            effects.append(_lookup(sent))
+        return effects
+
+    def _enqueue(self, node: Stored, columns: Columns, keys: tuple[Key, ...]) -> None:
+        self._last_id += 1
+        sent = Sent(LookupId(self._last_id), node, columns, keys)
+        for flight in sent.flight_keys():
+            self._carrier[flight] = sent
+        self._queue.append(sent)
+
+    def repeat(self, sent: Sent) -> None:
+        """Sends the same keys again, under a new id."""
+        self._enqueue(sent.node, sent.columns, sent.keys)
+
+    def hold(self, sent: Sent, result: LookupDone) -> None:
+        """Keeps a result until the stream has reached its bound."""
+        sent.result = result
+        self.held.append(sent)
+
+    def land(self, sent: Sent) -> None:
+        """Ends a lookup's flights."""
+        for flight in sent.flight_keys():
+            if self._carrier.get(flight) is sent:
+                del self._carrier[flight]
+
+    def oldest_issue(self) -> int | None:
+        """When the oldest lookup was issued whose result is not installed yet."""
+        issued = [sent.issued for sent in self.in_flight.values()]
+        issued += [sent.issued for sent in self.held]
+        return min(issued, default=None)
+
+    def issued_before(self, time: int) -> list[Sent]:
+        """Lookups in flight or held that were issued before `time`."""
+        return [s for s in (*self.in_flight.values(), *self.held) if s.issued < time]
+
+    def abandon(self, sent: Sent) -> list[Effect]:
+        """Forgets a lookup; its flights go on under another if `repeat` is called, else they are gone."""
+        if sent in self.held:
+            self.held.remove(sent)
+            return []
+        if sent in self._queue:
+            self._queue.remove(sent)
+            return []
+        if self.in_flight.pop(sent.id, None) is not None:
+            return [CancelLookup(sent.id)]
+        return []
+
+    def of_node(self, node: Stored) -> list[Sent]:
+        """All lookups for a node."""
+        return [s for s in (*self._queue, *self.in_flight.values(), *self.held) if s.node is node]
+
+    def every(self) -> list[Sent]:
+        """All lookups."""
+        return [*self._queue, *self.in_flight.values(), *self.held]
+
+    def forget_wanted(self, node: Stored) -> None:
+        """Drops what is wanted of a node and was not sent yet."""
+        for wanted in [w for w in self._wanted if w[0] == node.id]:
+            for key in self._wanted.pop(wanted)[1]:
+                del self._carrier[(node.id, wanted[1], key)]
+
+    def __contains__(self, flight: FlightKey) -> bool:
+        return flight in self._carrier
+
+    def __len__(self) -> int:
+        return len(self._carrier)
+
+
+def _lookup(sent: Sent) -> Lookup:
+    """The effect: columns ascending and distinct, keys to match."""
+    relation = sent.node.relation
+    if isinstance(relation, Block):
+        raise TypeError("a block is not looked up")
+    columns = sent.columns
+    if isinstance(sent.node, Leaf) and list(columns) != sorted(set(columns)):
+        positions = {column: position for position, column in reversed(list(enumerate(columns)))}
+        distinct = tuple(sorted(positions))
+        keys = dict.fromkeys(tuple(key[positions[c]] for c in distinct) for key in sent.keys)
+        return Lookup(sent.id, relation, distinct, tuple(keys))
+    return Lookup(sent.id, relation, columns, sent.keys)

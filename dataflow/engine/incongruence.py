@@ -1,0 +1,151 @@
+"""Added rows whose route goes on through a hole (incongruent joins, thesis §4.5.2; architecture §3).
+
+A row added to one input of a route makes new combinations: they may look up keys of later inputs that nobody has
+covered. The targets' keys that they belong to are evicted at the end of the step. A removed row needs nothing.
+
+Also here: covering the children of a freshly inserted parent row as empty, so that this does not happen to every
+new row.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from dataflow.engine.events import TableDelta
+from dataflow.engine.evict import Target, driven_keys
+from dataflow.engine.graph import BlockNode, ChainNode, GroupingNode, Store, Use
+from dataflow.ops.block import Combination
+from dataflow.plan.routes import Step
+from dataflow.state.index import key_function
+from dataflow.types import Columns, Delta, Key, NodeId, Row
+
+
+def covered_or_subsumed(node: Store | GroupingNode, columns: Columns, key: Key, counters: "Counter[str]") -> bool:
+    """Whether `key` is covered, if need be by covering in its own right what a covered part of it makes known.
+
+    Only over a chain: elsewhere the key's own route would have to be covered too.
+    """
+    if node.covered(columns, key):
+        return True
+    if isinstance(node.source, ChainNode) and node.materialization.subsumed(columns, key):
+        node.cover_known(columns, key)
+        counters["subsumed"] += 1
+        return True
+    return False
+
+
+class Incongruence:
+    """Finds the keys to evict for what a step added."""
+
+    def __init__(self, counters: "Counter[str]") -> None:
+        self._counters = counters
+
+    def targets(self, block: BlockNode, deltas: dict[NodeId, Delta]) -> list[Target]:
+        """Keys of targets below `block` whose routes now meet a hole, given this step's deltas by node."""
+        found: list[Target] = []
+        for i, node in enumerate(block.inputs):
+            delta = deltas.get(node.id)
+            if delta is None or not delta[1]:
+                continue
+            for use in block.uses:
+                if not use.route.full and use.completions[i].after and use.target.coverage_of(use.columns).keys:
+                    rows = _newly_connected(delta, block.relevant[i])
+                    found.extend((use.target, use.columns, key) for key in self.holes(use, i, rows))
+        return found
+
+    def holes(self, use: Use, input_: int, rows: Iterable[Row]) -> list[Key]:
+        """The target's keys for which a row added to an input leads the route to a hole."""
+        found: dict[Key, None] = {}
+        for row in rows:
+            combinations = self._complete_backwards(use, input_, row)
+            completion = use.completions[input_]
+            order = use.route.order()
+            for step in completion.after:
+                if not combinations:
+                    break
+                cover = use.covers[order.index(step.input)]
+                combinations = self._step_over_known(use, step, cover, combinations, found)
+        return list(found)
+
+    def _complete_backwards(self, use: Use, input_: int, row: Row) -> list[tuple[Combination, int]]:
+        join = use.block.join
+        completion = use.completions[input_]
+        combinations = [(join.start(input_, row), 1)]
+        for step in completion.before[: completion.driven]:
+            combinations = join.bind(step, combinations, join.known)
+        combinations = [c for c in combinations if driven_keys(use, c[0])]
+        for step in completion.before[completion.driven :]:
+            combinations = join.bind(step, combinations, join.known)
+        return combinations
+
+    def _step_over_known(
+        self,
+        use: Use,
+        step: Step,
+        cover: Columns,
+        combinations: list[tuple[Combination, int]],
+        found: dict[Key, None],
+    ) -> list[tuple[Combination, int]]:
+        """Binds a later input; combinations that meet a hole end here, and what they belong to is noted."""
+        join, node = use.block.join, use.block.inputs[step.input]
+        kept: list[tuple[Combination, int]] = []
+        for combination in combinations:
+            key = join.key_at(step, combination[0])
+            if key is None or covered_or_subsumed(node, cover, key if cover else (), self._counters):
+                kept.append(combination)
+            else:
+                self._counters["forward_hole"] += 1
+                found.update(dict.fromkeys(driven_keys(use, combination[0])))
+        return join.bind(step, kept, join.known)
+
+
+def _newly_connected(delta: Delta, relevant: Columns) -> list[Row]:
+    """Added rows but those that were there before with the same values in all columns that joins compare."""
+    if not delta[0]:
+        return delta[1]
+    before = {tuple(row[c] for c in relevant) for row in delta[0]}
+    return [row for row in delta[1] if tuple(row[c] for c in relevant) not in before]
+
+
+class NewParents:
+    """Covers the children of freshly inserted parent rows as empty, before the rows' own transaction is applied.
+
+    A validated foreign key says that there are none yet. Without this every new story would evict its author's page.
+    """
+
+    def __init__(self, counters: "Counter[str]") -> None:
+        self._counters = counters
+
+    def cover(self, use: Use, tables: dict[str, TableDelta]) -> None:
+        """Covers what the transaction's new parent rows will look up along `use`."""
+        for position, parent in use.parents:
+            node = use.block.inputs[parent]
+            child = use.node_at(position)
+            if isinstance(node.source, ChainNode) and isinstance(child.source, ChainNode):
+                delta, child_delta = tables.get(node.source.table), tables.get(child.source.table)
+                blind = child_delta is not None and child_delta.overflow
+                if delta is not None and delta.added and not (delta.overflow or delta.truncated or blind):
+                    self._cover_children(use.route.steps[position - 1], node, child, delta)
+
+    def _cover_children(
+        self, step: Step, parent: Store | GroupingNode, child: Store | GroupingNode, delta: TableDelta
+    ) -> None:
+        if not isinstance(parent.source, ChainNode):
+            return
+        key_of = key_function(tuple(source.column for source in step.sources), parent.types)
+        added = [row for row in parent.source.function.rows(delta.added) if parent.materialization.is_known(row)]
+        if not added:
+            return
+        # Over all removed rows of the table: one that the chain's filter drops had children all the same.
+        gone = _keys_of_table(parent.source, delta.removed, step)
+        for row in added:
+            key = key_of(row)
+            if None not in key and key not in gone and not child.covered(step.columns, key):
+                child.cover_known(step.columns, key)
+                self._counters["parent_covered"] += 1
+
+
+def _keys_of_table(chain: ChainNode, rows: list[Row], step: Step) -> set[Key]:
+    """Keys of rows of the base table, in the columns that the step's sources are there."""
+    project = chain.function.projected
+    key_of = key_function(tuple(s.column for s in step.sources), chain.types)
+    return {key_of(project(row)) for row in rows}

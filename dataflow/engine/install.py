@@ -1,0 +1,112 @@
+"""A lookup's rows become current (architecture §5): rows(now) = rows(snapshot) + what each applied transaction did
+that the snapshot does not see.
+
+*Invariants*: runs only when the stream has reached the result's bound, so everything that the snapshot sees is applied.
+"""
+
+from collections import Counter
+
+from dataflow.engine.events import LookupDone, TableDelta
+from dataflow.engine.flights import Sent
+from dataflow.engine.graph import ChainNode, GroupingNode, Leaf, Store
+from dataflow.engine.limits import Limits
+from dataflow.engine.ring import Ring
+from dataflow.engine.upquery import Upqueries
+from dataflow.errors import InvariantViolation
+from dataflow.ops.aggregate import Group
+from dataflow.state.index import key_function
+from dataflow.types import Delta, Key, Row
+
+
+def reached(result: LookupDone, applied: int) -> bool:
+    """Whether all that the result's snapshot sees has been applied."""
+    return applied >= result.bound
+
+
+class Installation:
+    """Installs results."""
+
+    def __init__(self, ring: Ring, upqueries: Upqueries, limits: Limits, counters: "Counter[str]") -> None:
+        self._ring = ring
+        self._upqueries = upqueries
+        self._limits = limits
+        self._counters = counters
+
+    def unseen(self, sent: Sent, result: LookupDone) -> list[TableDelta]:
+        """What the result's snapshot does not see of its table."""
+        return self._ring.unseen(_chain_of(sent).table, result.snapshot)
+
+    def install(self, sent: Sent, result: LookupDone, unseen: list[TableDelta]) -> None:
+        """Covers the lookup's keys that are still holes."""
+        redo = redo_deltas(_chain_of(sent), unseen)
+        if redo:
+            self._counters["redo"] += 1
+        node = sent.node
+        if isinstance(node, GroupingNode):
+            self._install_groups(node, sent, result.rows, redo)
+        elif isinstance(node, Store | Leaf):
+            self._install_rows(node, sent, result.rows, redo)
+
+    def _install_rows(self, node: Store | Leaf, sent: Sent, rows: list[Row], redo: list[Delta]) -> None:
+        bags: dict[Key, dict[Row, int]] = {key: {} for key in sent.keys}
+        key_of = key_function(sent.columns, node.types)
+        for sign, batch in [(1, rows), *_signed(redo)]:
+            for row in batch:
+                bag = bags.get(key_of(row))
+                if bag is not None:
+                    bag[row] = bag.get(row, 0) + sign
+        for key, bag in bags.items():
+            if not node.covered(sent.columns, key) and not self._too_large(sent, key, len(bag)):
+                _check_bag(bag)
+                if isinstance(node, Store):
+                    node.fill_rows(sent.columns, key, {row: times for row, times in bag.items() if times})
+                else:
+                    full_rows = [row for row, times in bag.items() for _ in range(times)]
+                    self._upqueries.fill_rows(node, sent.columns, key, full_rows)
+
+    def _too_large(self, sent: Sent, key: Key, rows: int) -> bool:
+        if not sent.columns or rows <= self._limits.key_rows:
+            return False
+        self._upqueries.oversized.add((sent.node.id, sent.columns, key))
+        return True
+
+    def _install_groups(self, node: GroupingNode, sent: Sent, rows: list[Row], redo: list[Delta]) -> None:
+        grouping = node.grouping
+        groups = grouping.groups_of_state_rows(rows)
+        wanted = set(sent.keys)
+        input_key = key_function(tuple(node.relation.group[c] for c in sent.columns), _chain_of(sent).types)
+        for sign, batch in _signed(redo):
+            grouping.add_rows(groups, [row for row in batch if input_key(row) in wanted], sign)
+        by_key: dict[Key, dict[Key, Group]] = {key: {} for key in sent.keys}
+        output_key = key_function(sent.columns, node.types)
+        unset = (None,) * len(node.relation.calls)
+        for group_key, group in groups.items():
+            bucket = by_key.get(output_key(group.values + unset))
+            if bucket is not None:
+                bucket[group_key] = group
+        for key, found in by_key.items():
+            if not node.covered(sent.columns, key) and not self._too_large(sent, key, len(found)):
+                grouping.fill(sent.columns, key, found)
+
+
+def redo_deltas(chain: ChainNode, unseen: list[TableDelta]) -> list[Delta]:
+    """What the transactions that a lookup did not see did to its chain."""
+    deltas = [chain.function.delta(delta.removed, delta.added) for delta in unseen]
+    return [delta for delta in deltas if delta[0] or delta[1]]
+
+
+def _signed(redo: list[Delta]) -> list[tuple[int, list[Row]]]:
+    return [(sign, rows) for removed, added in redo for sign, rows in ((-1, removed), (1, added))]
+
+
+def _chain_of(sent: Sent) -> ChainNode:
+    source = sent.node.source
+    if not isinstance(source, ChainNode):
+        raise TypeError("only a chain is looked up")
+    return source
+
+
+def _check_bag(bag: dict[Row, int]) -> None:
+    for row, times in bag.items():
+        if times < 0:
+            raise InvariantViolation(f"{row} would be stored {times} times")

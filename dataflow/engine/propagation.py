@@ -1,0 +1,124 @@
+"""Transactions through the graph: once, in topological order, each node with the deltas of all its parents
+(architecture §2).
+
+Nothing is published before everything went through; what met a hole on its way is evicted at the end of the step.
+
+Not here: who reads (`upquery`), what the leaf store does with changes (`service.leaf_store`).
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from dataflow.engine.effects import Effect, LeafChange, LeafClear
+from dataflow.engine.events import TableDelta, Transaction
+from dataflow.engine.evict import Evictions, Target
+from dataflow.engine.graph import BlockNode, ChainNode, Graph, GroupingNode, Leaf, Store, Stored, merged
+from dataflow.engine.incongruence import Incongruence, NewParents
+from dataflow.ops.block import InputChange
+from dataflow.types import Delta, NodeId
+
+
+class Propagation:
+    """Applies transactions."""
+
+    def __init__(
+        self, graph: Graph, evictions: Evictions, counters: "Counter[str]", effects: Callable[[Effect], None]
+    ) -> None:
+        self._graph = graph
+        self._evictions = evictions
+        self._incongruence = Incongruence(counters)
+        self._new_parents = NewParents(counters)
+        self._counters = counters
+        self._emit = effects
+
+    def apply(self, transactions: list[Transaction]) -> None:
+        """Applies committed transactions as one."""
+        tables = _by_table(transactions)
+        for table, delta in tables.items():
+            if delta.overflow:
+                self._forget_table(table)
+        self._cover_new_parents(tables)
+        for target in self._propagate(tables):
+            self._evictions.evict(*target)
+
+    def _forget_table(self, table: str) -> None:
+        """A transaction too large to be applied row by row: everything it may have touched is a hole."""
+        self._counters["overflow"] += 1
+        for node in list(self._graph.over(table)):
+            self._evictions.evict_all(node)
+
+    def _cover_new_parents(self, tables: dict[str, TableDelta]) -> None:
+        for table in tables:
+            for use in self._graph.parent_uses.get(table, ()):
+                if use.target.coverage_of(use.columns).keys:
+                    self._new_parents.cover(use, tables)
+
+    def _propagate(self, tables: dict[str, TableDelta]) -> list[Target]:
+        deltas: dict[NodeId, Delta] = {}
+        dirty: list[NodeId] = []
+        for table, change in tables.items():
+            for chain in self._graph.by_table.get(table, ()):
+                self._enter(chain, change, deltas, dirty)
+        to_evict: list[Target] = []
+        done: set[NodeId] = set()
+        while dirty:
+            node_id = heappop(dirty)
+            if node_id in done:
+                continue
+            done.add(node_id)
+            block = self._graph.by_id[node_id]
+            if isinstance(block, BlockNode):
+                delta = block.join.delta(self._input_changes(block, deltas))
+                if delta[0] or delta[1]:
+                    for child in block.children:
+                        self._absorb(child, delta, False, deltas, dirty)
+                to_evict.extend(self._incongruence.targets(block, deltas))
+        return to_evict
+
+    def _enter(self, chain: ChainNode, change: TableDelta, deltas: dict[NodeId, Delta], dirty: list[NodeId]) -> None:
+        delta = chain.function.delta(change.removed, change.added)
+        if delta[0] or delta[1] or change.truncated:
+            for child in chain.children:
+                self._absorb(child, delta, change.truncated, deltas, dirty)
+
+    def _absorb(
+        self, node: Stored, delta: Delta, truncated: bool, deltas: dict[NodeId, Delta], dirty: list[NodeId]
+    ) -> None:
+        """Gives a node its source's change; its own goes on to the blocks below."""
+        if isinstance(node, Leaf):
+            self._absorb_leaf(node, delta, truncated)
+        elif isinstance(node, Store | GroupingNode):
+            known = node.absorb(delta, truncated)
+            if known[0] or known[1]:
+                deltas[node.id] = known
+                for child in node.children:
+                    heappush(dirty, child.id)
+
+    def _absorb_leaf(self, leaf: Leaf, delta: Delta, truncated: bool) -> None:
+        if truncated and leaf.coverage.keys:
+            self._emit(LeafClear(leaf.view_id))
+        changes = leaf.changes(delta)
+        if changes:
+            self._emit(LeafChange(leaf.view_id, changes))
+
+    def _input_changes(self, block: BlockNode, deltas: dict[NodeId, Delta]) -> list[InputChange | None]:
+        made: dict[NodeId, InputChange] = {}
+        changes: list[InputChange | None] = []
+        for node in block.inputs:
+            delta = deltas.get(node.id)
+            if delta is None:
+                changes.append(None)
+            else:
+                if node.id not in made:
+                    made[node.id] = InputChange(node.materialization, delta)
+                changes.append(made[node.id])
+        return changes
+
+
+def _by_table(transactions: list[Transaction]) -> dict[str, TableDelta]:
+    by_table: dict[str, list[TableDelta]] = {}
+    for transaction in transactions:
+        for table, delta in transaction.tables.items():
+            by_table.setdefault(table, []).append(delta)
+    return {table: deltas[0] if len(deltas) == 1 else merged(deltas) for table, deltas in by_table.items()}

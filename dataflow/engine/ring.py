@@ -1,0 +1,95 @@
+"""Recently applied transactions, kept for lookups whose snapshot does not see them (architecture §5).
+
+A lookup's result becomes current by adding what every applied transaction that its snapshot does not see did to its
+table. A transaction leaves once a snapshot sees it that was taken before every lookup still in flight was issued: what
+one snapshot sees, every later one does.
+
+*Invariants*: entries are in stream order; an entry that some lookup in flight may not see is never trimmed.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+from dataflow.engine.events import TableDelta, Transaction
+from dataflow.types import Position, Snapshot
+
+
+class Ring:
+    """Applied transactions in stream order."""
+
+    def __init__(self) -> None:
+        self._entries: deque[Transaction] = deque()
+        #: Snapshots by the time (of the engine's own counter) at which they arrived, not used for trimming yet.
+        self._snapshots: deque[tuple[int, Snapshot]] = deque()
+        #: Rows in the entries.
+        self.rows = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def append(self, transaction: Transaction) -> None:
+        """Adds a transaction that was applied."""
+        self._entries.append(transaction)
+        self.rows += _rows(transaction)
+
+    def clear(self) -> None:
+        """Forgets everything: the stream starts anew."""
+        self._entries.clear()
+        self._snapshots.clear()
+        self.rows = 0
+
+    def unseen(self, table: str, snapshot: Snapshot) -> list[TableDelta]:
+        """What the transactions that `snapshot` does not see did to `table`, in stream order."""
+        return [
+            delta
+            for t in self._entries
+            if (delta := t.tables.get(table)) is not None and not snapshot.sees(t.id, t.end)
+        ]
+
+    def touching(self, tables: frozenset[str]) -> Iterator[Transaction]:
+        """The entries that touch one of `tables`, in stream order."""
+        return (t for t in self._entries if not tables.isdisjoint(t.tables))
+
+    def note(self, snapshot: Snapshot, arrived: int) -> None:
+        """Remembers a snapshot that arrived at time `arrived`."""
+        self._snapshots.append((arrived, snapshot))
+
+    def newest_snapshot(self) -> int:
+        """When the newest snapshot that was not used yet arrived; -1 if there is none."""
+        return self._snapshots[-1][0] if self._snapshots else -1
+
+    def trim(self, oldest_issue: int | None) -> int:
+        """Forgets what no lookup can miss, given when the oldest one in flight was issued; returns how many."""
+        usable: Snapshot | None = None
+        while self._snapshots and may_trim_by(self._snapshots[0][0], oldest_issue):
+            usable = self._snapshots.popleft()[1]
+        if usable is None or not self._entries:
+            return 0
+        before = len(self._entries)
+        self._entries = deque(t for t in self._entries if not usable.sees(t.id, t.end))
+        self.rows = sum(map(_rows, self._entries))
+        return before - len(self._entries)
+
+
+def may_trim_by(arrived: int, oldest_issue: int | None) -> bool:
+    """Whether a snapshot that arrived then was taken before every lookup in flight was issued."""
+    return oldest_issue is None or arrived < oldest_issue
+
+
+def exact_position(entries: Iterator[Transaction], snapshot: Snapshot, applied: Position) -> Position | None:
+    """Where the rows that `snapshot` saw are exact, given the applied transactions that touch their tables.
+
+    From the last one that it sees up to just before the first that it does not see; None if these cross.
+    """
+    exact: Position | None = None
+    for transaction in entries:
+        if not snapshot.sees(transaction.id, transaction.end):
+            if exact is None:
+                exact = transaction.end - 1
+        elif exact is not None:
+            return None
+    return applied if exact is None else exact
+
+
+def _rows(transaction: Transaction) -> int:
+    return 1 + sum(len(d.removed) + len(d.added) for d in transaction.tables.values())

@@ -1,0 +1,195 @@
+"""Upqueries: who waits for which keys, and how a hole is filled (architecture §4, §5).
+
+A *demand* (a read, a pin, a full view's load) wants keys of leaves covered. It is tried synchronously: a route is
+walked over what is covered, and whatever is not becomes a flight, as many as can be known in this round. When its
+flights have landed it is tried again. All keys of a route are filled within one step, so they are at one position.
+
+*Invariants*: a filled key's rows are exact at the applied position; every key that its route read is covered (I3).
+
+Not here: the cascade (`evict`), the stream (`propagation`), lookups as such (`flights`).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from dataflow.engine.effects import Effect, LeafFill, LeafFillAll
+from dataflow.engine.flights import FlightKey, Flights
+from dataflow.engine.graph import ChainNode, GroupingNode, Leaf, Store, Stored, Use
+from dataflow.engine.incongruence import covered_or_subsumed
+from dataflow.engine.limits import Limits
+from dataflow.ops.block import Combination
+from dataflow.plan.routes import Step
+from dataflow.state.index import key_function
+from dataflow.state.materialization import as_bag
+from dataflow.types import Columns, Key, ReadId, Row
+
+
+@dataclass(eq=False, slots=True)
+class Demand:
+    """Somebody who wants keys of leaves covered, all at once."""
+
+    wants: list[tuple[Leaf, Key]]
+    #: None for a pin or a load.
+    read: ReadId | None = None
+    #: Flights that it waits for.
+    waits: set[FlightKey] = field(default_factory=set)
+    #: Inner keys that it had fetched; the policy leaves them alone until it is done.
+    fetched: set[FlightKey] = field(default_factory=set)
+    rounds: int = 0
+    #: Pins and loads whose lookup failed wait for the next heartbeat.
+    paused: bool = False
+
+
+class Upqueries:
+    """Demands and the filling of holes."""
+
+    def __init__(
+        self, flights: Flights, limits: Limits, counters: "Counter[str]", effects: Callable[[Effect], None]
+    ) -> None:
+        self._flights = flights
+        self._limits = limits
+        self._counters = counters
+        self._emit = effects
+        self.demands: dict[Demand, None] = {}
+        self._waiting: dict[FlightKey, set[Demand]] = {}
+        #: Flights that the attempt under way found necessary.
+        self._missing: set[FlightKey] = set()
+        #: Keys with more rows than may be stored.
+        self.oversized: set[FlightKey] = set()
+        #: The attempt under way met an oversized key.
+        self._too_large = False
+
+    # Demands
+
+    def attempt(self, demand: Demand) -> bool:
+        """Tries to cover everything a demand wants; else it waits for what is missing. True if all is covered."""
+        self._missing = set()
+        self._too_large = False
+        self.demands[demand] = None
+        for leaf, key in demand.wants:
+            self.ensure(leaf, leaf.coverage.columns, key)
+        demand.waits = self._missing
+        demand.fetched |= self._missing
+        for flight in demand.waits:
+            self._waiting.setdefault(flight, set()).add(demand)
+        if demand.waits or self._too_large:
+            return False
+        self.finish(demand)
+        return True
+
+    @property
+    def met_oversized(self) -> bool:
+        """Whether the last attempt met a key that is too large to be stored."""
+        return self._too_large
+
+    def finish(self, demand: Demand) -> None:
+        """Forgets a demand: it is met, or nobody wants it any more."""
+        self.demands.pop(demand, None)
+        for flight in demand.waits:
+            waiting = self._waiting.get(flight)
+            if waiting is not None:
+                waiting.discard(demand)
+                if not waiting:
+                    del self._waiting[flight]
+        demand.waits = set()
+
+    def landed(self, flights: Iterable[FlightKey]) -> list[Demand]:
+        """The demands that wait for nothing any more, now that these flights have ended."""
+        ready: dict[Demand, None] = {}
+        for flight in flights:
+            for demand in self._waiting.pop(flight, ()):
+                demand.waits.discard(flight)
+                if not demand.waits:
+                    ready[demand] = None
+        return list(ready)
+
+    def waiting_for(self, flight: FlightKey) -> list[Demand]:
+        """The demands that wait for a flight."""
+        return list(self._waiting.get(flight, ()))
+
+    # Filling
+
+    def ensure(self, node: Stored, columns: Columns, key: Key) -> bool:
+        """Whether `key` is covered now; if not, the flights it needs are noted."""
+        if node.covered(columns, key):
+            return True
+        if isinstance(node.source, ChainNode):
+            if isinstance(node, Store | GroupingNode) and covered_or_subsumed(node, columns, key, self._counters):
+                return True
+            self._want(node, columns, key)
+            return False
+        rows = self._walk(node.uses[columns], key)
+        if rows is None:
+            return False
+        self.fill_rows(node, columns, key, rows)
+        return True
+
+    def _want(self, node: Stored, columns: Columns, key: Key) -> None:
+        if (node.id, columns, key) in self.oversized:
+            self._too_large = True
+        else:
+            self._missing.add(self._flights.want(node, columns, key))
+
+    def _walk(self, use: Use, key: Key) -> list[Row] | None:
+        """The rows of a block for a target's key, over what is covered; None if something is not."""
+        route, join = use.route, use.block.join
+        part = tuple(key[p] for p in route.key_positions)
+        driver = use.block.inputs[route.driver]
+        if not self.ensure(driver, use.covers[0], part if use.covers[0] else ()):
+            return None
+        found = join.known(route.driver, route.driver_columns, part)
+        combinations = [(join.start(route.driver, row), times) for row, times in found.items()]
+        complete = True
+        for step, cover in zip(route.steps, use.covers[1:], strict=True):
+            combinations, met = self._cover_step(use, step, cover, combinations)
+            complete = complete and met
+        if not complete:
+            return None
+        rows = [row for c, times in combinations if (row := join.output(c)) is not None for _ in range(times)]
+        return self._filtered(use, key, rows)
+
+    def _cover_step(
+        self, use: Use, step: Step, cover: Columns, combinations: list[tuple[Combination, int]]
+    ) -> tuple[list[tuple[Combination, int]], bool]:
+        """Binds an input, all of whose lookups are covered first; combinations that meet a hole end here."""
+        join, node = use.block.join, use.block.inputs[step.input]
+        keys = [join.key_at(step, combination) for combination, _ in combinations]
+        if not cover and not self.ensure(node, (), ()):
+            return [], False
+        holes = {key for key in set(keys) if key is not None and cover and not self.ensure(node, cover, key)}
+        if holes:
+            combinations = [c for c, key in zip(combinations, keys, strict=True) if key not in holes]
+        return join.bind(step, combinations, join.known), not holes
+
+    def _filtered(self, use: Use, key: Key, rows: list[Row]) -> list[Row]:
+        """Rows under `key`: a driver that owns only a part of it brings others too."""
+        target = use.target
+        if len(use.route.key_positions) == len(use.columns):
+            return rows
+        columns = use.columns
+        if isinstance(target, GroupingNode):
+            columns = tuple(target.relation.group[c] for c in columns)
+        key_of = key_function(columns, use.block.types)
+        return [row for row in rows if key_of(row) == key]
+
+    def fill_rows(self, node: Stored, columns: Columns, key: Key, rows: list[Row]) -> None:
+        """Covers `key` of a node with exactly these rows of its source."""
+        if isinstance(node, Store):
+            node.fill_rows(columns, key, as_bag(rows))
+        elif isinstance(node, GroupingNode):
+            node.grouping.fill(columns, key, node.grouping.groups_of_rows(rows))
+        elif isinstance(node, Leaf):
+            self._fill_leaf(node, key, rows)
+
+    def _fill_leaf(self, leaf: Leaf, key: Key, rows: list[Row]) -> None:
+        leaf.coverage.add(key)
+        if not leaf.full:
+            self._emit(LeafFill(leaf.view_id, key, rows))
+            return
+        by_key: dict[Key, list[Row]] = {}
+        for row in rows:
+            row_key = leaf.key_of(row)
+            if None not in row_key:
+                by_key.setdefault(row_key, []).append(row)
+        self._emit(LeafFillAll(leaf.view_id, by_key))

@@ -1,0 +1,223 @@
+"""GROUP BY: groups under covered keys, each with the accumulators of its calls and the row it last gave.
+
+*Maintains*: a group exists exactly if it has rows and its row is known; the materialization holds each group's row. An
+aggregate without GROUP BY keeps an empty group for every covered key of all group columns.
+
+Not here: what a call remembers (`aggregate_state`), coverage and eviction (`state.materialization`).
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+from dataflow.errors import InvariantViolation
+from dataflow.evaluate import compile_scalar
+from dataflow.ops.aggregate_state import Accumulator, accumulator_factory
+from dataflow.plan.nodes import Aggregate, AggregateCall, column_types
+from dataflow.schema import SqlType
+from dataflow.state.index import key_function
+from dataflow.state.materialization import Materialization
+from dataflow.types import Columns, Delta, Key, Row
+
+
+class Group:
+    """One group's state."""
+
+    __slots__ = ("accumulators", "row", "rows", "values")
+
+    def __init__(self, values: Row, accumulators: list[Accumulator]) -> None:
+        #: The group columns' values.
+        self.values = values
+        #: Input rows in the group.
+        self.rows = 0
+        self.accumulators = accumulators
+        #: The output row that the materialization holds; None before the first.
+        self.row: Row | None = None
+
+    def output(self) -> Row:
+        """The group's row as it should be now."""
+        return (*self.values, *[a.result() for a in self.accumulators])
+
+
+class CompiledCall:
+    """One call's expressions over an input row, compiled."""
+
+    __slots__ = ("argument", "count", "make", "weight")
+
+    def __init__(self, call: AggregateCall) -> None:
+        self.argument = compile_scalar(call.argument) if call.argument is not None else None
+        self.weight = compile_scalar(call.weight) if call.weight is not None else None
+        self.count = compile_scalar(call.count) if call.count is not None else None
+        self.make: Callable[[], Accumulator] = accumulator_factory(
+            call, call.argument.type if call.argument is not None else None
+        )
+
+    @property
+    def simple(self) -> bool:
+        """Whether each input row counts once."""
+        return self.weight is None and self.count is None
+
+    def add(self, accumulator: Accumulator, row: Row, sign: int) -> None:
+        """Adds or takes away what `row` stands for."""
+        times = sign if self.weight is None else sign * int(self.weight(row) or 0)
+        value = self.argument(row) if self.argument is not None else None
+        if self.count is None:
+            accumulator.add(value, times)
+        else:
+            accumulator.add_partial(value, int(self.count(row) or 0), times)
+
+
+class Grouping:
+    """The executable form of an `Aggregate`, over its own materialization."""
+
+    def __init__(self, aggregate: Aggregate, materialization: Materialization) -> None:
+        self.aggregate = aggregate
+        self.materialization = materialization
+        input_types: Sequence[SqlType] = column_types(aggregate.input)
+        self._calls = [CompiledCall(call) for call in aggregate.calls]
+        self._key_of_input = key_function(aggregate.group, input_types)
+        width = len(aggregate.group)
+        self.all_columns: Columns = tuple(range(width))
+        self._key_of_output = key_function(self.all_columns, column_types(aggregate))
+        self._unset = (None,) * len(aggregate.calls)
+        #: By the normal form of the group columns.
+        self.groups: dict[Key, Group] = {}
+
+    def _new(self, values: Row) -> Group:
+        return Group(values, [call.make() for call in self._calls])
+
+    # Deltas
+
+    def absorb(self, delta: Delta) -> Delta:
+        """Applies an input's change to the groups that are known; returns the change of their rows."""
+        touched: dict[Key, Group | None] = {}
+        for sign, rows in ((-1, delta[0]), (1, delta[1])):
+            for row in rows:
+                key = self._key_of_input(row)
+                if key in touched:
+                    group = touched[key]
+                else:
+                    group = touched[key] = self._known_group(key, row)
+                if group is not None:
+                    group.rows += sign
+                    for call, accumulator in zip(self._calls, group.accumulators, strict=True):
+                        call.add(accumulator, row, sign)
+        return self._publish({key: group for key, group in touched.items() if group is not None})
+
+    def _known_group(self, key: Key, row: Row) -> Group | None:
+        group = self.groups.get(key)
+        if group is not None:
+            return group
+        values = tuple([row[c] for c in self.aggregate.group])
+        if self.materialization.is_known(values + self._unset):
+            group = self.groups[key] = self._new(values)
+        return group
+
+    def _publish(self, touched: dict[Key, Group]) -> Delta:
+        removed: list[Row] = []
+        added: list[Row] = []
+        for key, group in touched.items():
+            before = group.row
+            after = group.output() if group.rows or self._stays_empty(key) else None
+            if group.rows < 0:
+                raise InvariantViolation(f"group {key} has {group.rows} rows")
+            if before == after:
+                if after is None:
+                    del self.groups[key]
+                continue
+            if before is not None:
+                removed.append(before)
+                self.materialization.delete(before)
+            if after is None:
+                del self.groups[key]
+            else:
+                added.append(after)
+                self.materialization.insert(after)
+            group.row = after
+        return removed, added
+
+    def _stays_empty(self, key: Key) -> bool:
+        coverage = self.materialization.coverage.get(self.all_columns)
+        return self.aggregate.scalar and coverage is not None and key in coverage
+
+    def truncate(self) -> Delta:
+        """Takes all rows of all groups away; returns the change of the groups' rows."""
+        for key, group in self.groups.items():
+            fresh = self._new(group.values)
+            fresh.row = group.row
+            self.groups[key] = fresh
+        return self._publish(dict(self.groups))
+
+    # Filling
+
+    def fill(self, columns: Columns, key: Key, groups: dict[Key, Group]) -> None:
+        """Covers `key`, whose groups are exactly `groups` now."""
+        rows: dict[Row, int] = {}
+        for group_key, group in groups.items():
+            if group.rows < 0:
+                raise InvariantViolation(f"group {group_key} would be filled with {group.rows} rows")
+            if group.rows and group_key not in self.groups:
+                self.groups[group_key] = group
+                group.row = group.output()
+            known = self.groups.get(group_key)
+            if known is not None and known.row is not None:
+                rows[known.row] = 1
+        if self.aggregate.scalar and columns == self.all_columns and key not in self.groups:
+            empty = self.groups[key] = self._new(key)
+            empty.row = empty.output()
+            rows[empty.row] = 1
+        self.materialization.fill(columns, key, rows)
+
+    def cover_known(self, columns: Columns, key: Key) -> None:
+        """Covers `key`, whose rows are known already (subsumption) or do not exist."""
+        self.fill(columns, key, {})
+
+    def groups_of_rows(self, rows: Sequence[Row]) -> dict[Key, Group]:
+        """Groups made of input rows."""
+        groups: dict[Key, Group] = {}
+        self.add_rows(groups, rows, 1)
+        return groups
+
+    def add_rows(self, groups: dict[Key, Group], rows: Sequence[Row], sign: int) -> None:
+        """Adds input rows to groups that are not installed yet, or takes them away."""
+        for row in rows:
+            key = self._key_of_input(row)
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = self._new(tuple([row[c] for c in self.aggregate.group]))
+            group.rows += sign
+            for call, accumulator in zip(self._calls, group.accumulators, strict=True):
+                call.add(accumulator, row, sign)
+
+    def groups_of_state_rows(self, rows: Sequence[Row]) -> dict[Key, Group]:
+        """Groups made of the upstream's state rows (layout: `aggregate_state`)."""
+        width = len(self.aggregate.group)
+        groups: dict[Key, Group] = {}
+        for row in rows:
+            values = row[:width]
+            key = self._key_of_output(values)
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = self._new(values)
+            columns = iter(row[width:])
+            for accumulator in group.accumulators:
+                accumulator.merge(tuple(islice(columns, accumulator.width)))
+            group.rows += int(next(columns) or 0)
+        return groups
+
+    def evict(self, columns: Columns, key: Key) -> None:
+        """Makes `key` a hole and forgets its groups that no other covered key holds."""
+        for row in self.materialization.evict(columns, key):
+            del self.groups[self._key_of_output(row)]
+
+    # Checking
+
+    def check(self) -> None:
+        """Asserts that groups and rows agree."""
+        rows = {group.row for group in self.groups.values()}
+        if rows != set(self.materialization.bag()):
+            raise InvariantViolation("the groups' rows are not the known rows")
+        for key, group in self.groups.items():
+            if group.row != group.output():
+                raise InvariantViolation(f"group {key} holds {group.row}, its state gives {group.output()}")
+            if not group.rows and not self._stays_empty(key):
+                raise InvariantViolation(f"group {key} is empty")

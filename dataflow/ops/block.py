@@ -1,0 +1,293 @@
+"""The join block: an n-way equi-join over materialized inputs, without state of its own (architecture §2, "delta
+join").
+
+Its output delta is the sum over inputs i of the change of input i joined with the *new* state of the inputs before i
+and the *old* state (new minus change) of those after i. That telescopes: it is what replacing the inputs one by one by
+their new states does to the output, so it is exact also when several inputs change at once or are one materialization.
+
+A left input's change acts on the rows that it hangs off: where its first match comes, the padded row goes, and the
+other way round.
+
+*Invariants*: the inputs' materializations are new already when `delta` runs; joins see known rows only.
+
+Not here: which lookups must be covered (`engine.upquery`, `engine.incongruence`), how orders are chosen
+(`plan.routes`).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+
+from dataflow.evaluate import compile_predicate, compile_scalar
+from dataflow.plan.nodes import Block, column_types
+from dataflow.plan.routes import DeltaOrder, Source, Step, delta_order
+from dataflow.scalar import ColumnRef
+from dataflow.schema import SqlType
+from dataflow.state.materialization import Materialization, consolidate
+from dataflow.types import Delta, Key, Row, Value
+from dataflow.values import normal_form
+
+#: One row per input, in input order; None is not bound yet, or the padding of a left input without a match.
+Combination = list[Row | None]
+Normal = Callable[[str], str] | None
+
+
+class InputChange:
+    """One input's change in this step, with its old state: the new one minus the change."""
+
+    __slots__ = ("_by_key", "added", "materialization", "removed")
+
+    def __init__(self, materialization: Materialization, delta: Delta) -> None:
+        self.materialization = materialization
+        self.removed, self.added = delta
+        self._by_key: dict[tuple[int, ...], dict[Key, tuple[list[Row], list[Row]]]] = {}
+
+    def old(self, columns: tuple[int, ...], key: Key) -> Mapping[Row, int]:
+        """The bag of rows that were known under `key` before this step."""
+        new = self.materialization.indexes[columns].get(key)
+        changed = self.by_key(columns).get(key)
+        if changed is None:
+            return new
+        bag = dict(new)
+        for row in changed[1]:
+            bag[row] = bag.get(row, 0) - 1
+        for row in changed[0]:
+            bag[row] = bag.get(row, 0) + 1
+        return {row: times for row, times in bag.items() if times}
+
+    def by_key(self, columns: tuple[int, ...]) -> dict[Key, tuple[list[Row], list[Row]]]:
+        """Rows removed and added, by their key in `columns`."""
+        if columns not in self._by_key:
+            key_of = self.materialization.indexes[columns].key_of
+            by_key: dict[Key, tuple[list[Row], list[Row]]] = {}
+            for side, rows in enumerate((self.removed, self.added)):
+                for row in rows:
+                    by_key.setdefault(key_of(row), ([], []))[side].append(row)
+            self._by_key[columns] = by_key
+        return self._by_key[columns]
+
+
+#: How a step finds rows: input, columns, key -> bag.
+Find = Callable[[int, tuple[int, ...], Key], Mapping[Row, int]]
+
+
+class BlockJoin:
+    """The executable form of a `Block` over its inputs' materializations."""
+
+    def __init__(self, block: Block, inputs: Sequence[Materialization], counters: "Counter[str]") -> None:
+        self.block = block
+        self._counters = counters
+        self.inputs = list(inputs)
+        self._types = [column_types(item.relation) for item in block.inputs]
+        self._padding = [(None,) * len(types) for types in self._types]
+        self._normal: dict[Source, Normal] = {}
+        self.output = compile_output(block, self._padding)
+        self.orders = [delta_order(block, i) for i in range(len(block.inputs))]
+        for order in self.orders:
+            self.require_indexes(order.inner + order.left)
+        for i, item in enumerate(block.inputs):
+            if item.left:
+                self.inputs[i].require_index(self._own_columns(i))
+
+    def require_indexes(self, steps: Sequence[Step]) -> None:
+        """Makes sure that every step has an index to look up."""
+        for step in steps:
+            self.inputs[step.input].require_index(step.columns)
+
+    def types_of(self, input_: int) -> Sequence[SqlType]:
+        """Column types of an input."""
+        return self._types[input_]
+
+    # Steps
+
+    def key_at(self, step: Step, combination: Combination) -> Key | None:
+        """The key that `step` looks up; None if a part is NULL, which matches nothing."""
+        key: list[Value] = []
+        for source in step.sources:
+            value = self.value_at(source, combination)
+            if value is None:
+                return None
+            key.append(value)
+        return tuple(key)
+
+    def matches(self, step: Step, combination: Combination, row: Row) -> bool:
+        """Whether `row` of the step's input meets the step's further equalities."""
+        for own, source in step.checks:
+            value = self.value_at(source, combination)
+            if value is None or value != self._normalized(Source(step.input, own), row[own]):
+                return False
+        return True
+
+    def bind(
+        self, step: Step, combinations: list[tuple[Combination, int]], find: Find
+    ) -> list[tuple[Combination, int]]:
+        """Every combination with each row that `step` finds for it, multiplicities multiplied."""
+        bound: list[tuple[Combination, int]] = []
+        target = step.input
+        for combination, times in combinations:
+            key = self.key_at(step, combination)
+            found = find(target, step.columns, key) if key is not None else {}
+            matched = False
+            for row, copies in found.items():
+                if not step.checks or self.matches(step, combination, row):
+                    extended = combination.copy()
+                    extended[target] = row
+                    bound.append((extended, times * copies))
+                    matched = True
+            if step.pads and not matched:
+                bound.append((self.pad(step, combination), times))
+        return bound
+
+    def pad(self, step: Step, combination: Combination) -> Combination:
+        """The combination of a left input that has no match: its row is all NULL."""
+        del step
+        return combination
+
+    def known(self, input_: int, columns: tuple[int, ...], key: Key) -> Mapping[Row, int]:
+        """Known rows of an input as they are now."""
+        return self.inputs[input_].indexes[columns].get(key)
+
+    def value_at(self, source: Source, combination: Combination) -> Value:
+        """The normal form of a bound input's value; None is NULL, or the padding of a left input."""
+        row = combination[source.input]
+        return None if row is None else self._normalized(source, row[source.column])
+
+    def _normalized(self, source: Source, value: Value) -> Value:
+        try:
+            form = self._normal[source]
+        except KeyError:
+            form = self._normal[source] = normal_form(self._types[source.input][source.column])
+        return value if value is None or form is None else form(value)
+
+    def start(self, input_: int, row: Row) -> Combination:
+        """A combination in which only one input is bound."""
+        combination: Combination = [None] * len(self.inputs)
+        combination[input_] = row
+        return combination
+
+    # Deltas
+
+    def delta(self, changes: Sequence[InputChange | None]) -> Delta:
+        """The output's change, given each input's (None: unchanged)."""
+        removed: list[Row] = []
+        added: list[Row] = []
+        for i, change in enumerate(changes):
+            if change is not None:
+                find = self._stage(i, changes)
+                if self.block.inputs[i].left:
+                    self._left_change(self.orders[i], change, find, removed, added)
+                else:
+                    self._inner_change(self.orders[i], change, find, removed, added)
+        return consolidate((removed, added))
+
+    def _stage(self, i: int, changes: Sequence[InputChange | None]) -> Find:
+        """Inputs before `i` in their new state, those after it in their old one."""
+        if not any(changes[i + 1 :]):
+            return self.known
+
+        def find(input_: int, columns: tuple[int, ...], key: Key) -> Mapping[Row, int]:
+            change = self._old_state(i, input_, changes)
+            return self.known(input_, columns, key) if change is None else change.old(columns, key)
+
+        return find
+
+    def _old_state(self, i: int, input_: int, changes: Sequence[InputChange | None]) -> InputChange | None:
+        """The change to take back when input `input_` is looked up while input `i` changes."""
+        return changes[input_] if input_ > i else None
+
+    def _inner_change(
+        self, order: DeltaOrder, change: InputChange, find: Find, removed: list[Row], added: list[Row]
+    ) -> None:
+        for rows, target in ((change.removed, removed), (change.added, added)):
+            combinations = [(self.start(order.start, row), 1) for row in rows]
+            for step in order.inner + order.left:
+                if not combinations:
+                    break
+                combinations = self.bind(step, combinations, find)
+            self._emit(combinations, target)
+
+    def _left_change(
+        self, order: DeltaOrder, change: InputChange, find: Find, removed: list[Row], added: list[Row]
+    ) -> None:
+        """A left input's rows come and go under what it hangs off, and padding with them."""
+        i = order.start
+        columns = self._own_columns(i)
+        for key, (gone, come) in change.by_key(columns).items():
+            if None in key:
+                continue
+            combinations = [(self.start(i, (gone or come)[0]), 1)]
+            for step in order.inner:
+                if not combinations:
+                    break
+                combinations = self.bind(step, combinations, find)
+            if not combinations:
+                continue
+            had, has = bool(change.old(columns, key)), bool(self.known(i, columns, key))
+            lost: list[Row | None] = [*gone]
+            won: list[Row | None] = [*come]
+            if had is not has:
+                self._counters["padding"] += 1
+            if had and not has:
+                won.append(None)
+            elif has and not had:
+                lost.append(None)
+            self._extend(order, combinations, lost, find, removed)
+            self._extend(order, combinations, won, find, added)
+
+    def _extend(
+        self,
+        order: DeltaOrder,
+        combinations: list[tuple[Combination, int]],
+        rows: list[Row | None],
+        find: Find,
+        target: list[Row],
+    ) -> None:
+        """Puts each of `rows` (None: padding) in the changed input's place and binds the other left inputs."""
+        extended: list[tuple[Combination, int]] = []
+        for combination, times in combinations:
+            for row in rows:
+                replaced = combination.copy()
+                replaced[order.start] = row
+                extended.append((replaced, times))
+        for step in order.left:
+            extended = self.bind(step, extended, find)
+        self._emit(extended, target)
+
+    def _own_columns(self, left: int) -> tuple[int, ...]:
+        return tuple(sorted({c.own for c in self.block.inputs[left].conditions}))
+
+    def _emit(self, combinations: list[tuple[Combination, int]], target: list[Row]) -> None:
+        output = self.output
+        for combination, times in combinations:
+            row = output(combination)
+            if row is not None:
+                target.extend([row] * times)
+
+
+def compile_output(block: Block, padding: Sequence[Row]) -> Callable[[Combination], Row | None]:
+    """A function from a complete combination to the block's row; None if the predicate is not TRUE."""
+    project = compile_projection(block.columns)
+    keeps = compile_predicate(block.predicate) if block.predicate is not None else None
+
+    def output(combination: Combination) -> Row | None:
+        wide: list[Value] = []
+        for row, pad in zip(combination, padding, strict=True):
+            wide.extend(pad if row is None else row)
+        full = tuple(wide)
+        if keeps is not None and not keeps(full):
+            return None
+        return project(full)
+
+    return output
+
+
+def compile_projection(columns: Sequence[object]) -> Callable[[Row], Row]:
+    """A function that evaluates `columns`, a tuple of scalars, over a row."""
+    if columns and all(isinstance(c, ColumnRef) for c in columns):
+        indexes = [c.index for c in columns if isinstance(c, ColumnRef)]
+        if len(indexes) > 1:
+            return itemgetter(*indexes)
+        (only,) = indexes
+        return lambda row: (row[only],)
+    compiled = [compile_scalar(c) for c in columns]  # type: ignore[arg-type]
+    return lambda row: tuple([f(row) for f in compiled])

@@ -1,0 +1,65 @@
+"""Which keys of an index are known to be complete (architecture §3). A key that is not covered is a *hole*."""
+
+from collections.abc import Iterator
+
+from dataflow.types import Columns, Key
+
+
+class Coverage:
+    """The covered keys of one column set, in the order in which they were covered.
+
+    *Maintains*: every partial index of `_agreeing` holds exactly the covered keys.
+    """
+
+    __slots__ = ("_agreeing", "columns", "keys")
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self.keys: dict[Key, None] = {}
+        #: For some positions of the key: values there -> covered keys that have them. Built when first asked for.
+        self._agreeing: dict[tuple[int, ...], dict[Key, dict[Key, None]]] = {}
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self.keys
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self.keys)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def add(self, key: Key) -> None:
+        """Covers `key`."""
+        self.keys[key] = None
+        for positions, partial in self._agreeing.items():
+            partial.setdefault(tuple(key[p] for p in positions), {})[key] = None
+
+    def discard(self, key: Key) -> None:
+        """Makes `key` a hole."""
+        self.keys.pop(key, None)
+        for positions, partial in self._agreeing.items():
+            part = tuple(key[p] for p in positions)
+            agreeing = partial.get(part)
+            if agreeing is not None:
+                agreeing.pop(key, None)
+                if not agreeing:
+                    del partial[part]
+
+    def agreeing(self, positions: tuple[int, ...], part: Key) -> list[Key]:
+        """The covered keys whose values at `positions` are `part`."""
+        if len(positions) == len(self.columns):
+            key = _in_order(positions, part)
+            return [key] if key in self.keys else []
+        if not positions:
+            return list(self.keys)
+        if positions not in self._agreeing:
+            partial: dict[Key, dict[Key, None]] = {}
+            for key in self.keys:
+                partial.setdefault(tuple(key[p] for p in positions), {})[key] = None
+            self._agreeing[positions] = partial
+        return list(self._agreeing[positions].get(part, ()))
+
+
+def _in_order(positions: tuple[int, ...], part: Key) -> Key:
+    by_position = dict(zip(positions, part, strict=True))
+    return tuple(by_position[p] for p in range(len(part)))

@@ -1,0 +1,80 @@
+"""A hash index over known rows: key -> bag of rows.
+
+Not here: which keys are complete (`coverage`); which rows are known (`materialization`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+
+from dataflow.errors import InvariantViolation
+from dataflow.schema import SqlType
+from dataflow.types import Columns, Key, Row
+from dataflow.values import normal_form
+
+#: Rows with their multiplicities, all positive.
+Bag = dict[Row, int]
+
+_EMPTY: Mapping[Row, int] = {}
+
+
+def key_function(columns: Columns, types: Sequence[SqlType]) -> Callable[[Row], Key]:
+    """A function from a row to its key in `columns`: the normal forms of those values."""
+    forms = [normal_form(types[c]) for c in columns]
+    if not any(forms):
+        return _plain_key(columns)
+    pairs = tuple(zip(columns, forms, strict=True))
+
+    def key(row: Row) -> Key:
+        return tuple(
+            [value if (value := row[c]) is None or form is None else form(value) for c, form in pairs],
+        )
+
+    return key
+
+
+def _plain_key(columns: Columns) -> Callable[[Row], Key]:
+    if not columns:
+        return lambda _row: ()
+    if len(columns) == 1:
+        (only,) = columns
+        return lambda row: (row[only],)
+    return itemgetter(*columns)
+
+
+class Index:
+    """Known rows by their key in `columns`."""
+
+    __slots__ = ("buckets", "columns", "key_of")
+
+    def __init__(self, columns: Columns, types: Sequence[SqlType]) -> None:
+        self.columns = columns
+        self.key_of = key_function(columns, types)
+        #: No bucket is empty.
+        self.buckets: dict[Key, Bag] = {}
+
+    def insert(self, row: Row, times: int) -> None:
+        """Adds `times` copies of `row`."""
+        key = self.key_of(row)
+        bucket = self.buckets.get(key)
+        if bucket is None:
+            self.buckets[key] = {row: times}
+        else:
+            bucket[row] = bucket.get(row, 0) + times
+
+    def delete(self, row: Row, times: int) -> None:
+        """Takes `times` copies of `row` away; they must be there."""
+        key = self.key_of(row)
+        bucket = self.buckets.get(key)
+        left = (bucket.get(row, 0) if bucket is not None else 0) - times
+        if bucket is None or left < 0:
+            raise InvariantViolation(f"{row} is removed from index {self.columns} more often than it is in it")
+        if left:
+            bucket[row] = left
+        else:
+            del bucket[row]
+            if not bucket:
+                del self.buckets[key]
+
+    def get(self, key: Key) -> Mapping[Row, int]:
+        """The bag of known rows under `key`. Not a copy."""
+        return self.buckets.get(key, _EMPTY)

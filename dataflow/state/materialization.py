@@ -1,0 +1,190 @@
+"""Known rows of a relation, indexed, with the coverage of each column set that upqueries ask for (architecture §3).
+
+*Invariants*: I1 (a covered key's rows are exactly the relation's) is kept by the callers' obligations below; I2 (a
+known row is under at least one covered key) by this class: whoever adds a row asks `is_known` first.
+
+Not here: how a hole is filled (`engine.upquery`), what depends on a covered key (`engine.evict`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from dataflow.errors import InvariantViolation
+from dataflow.schema import SqlType
+from dataflow.state.coverage import Coverage
+from dataflow.state.index import Bag, Index
+from dataflow.state.sizing import row_bytes
+from dataflow.types import Columns, Delta, Key, Row
+
+
+class Materialization:
+    """Known rows, a hash index for each column set that anyone looks up by, and coverage."""
+
+    __slots__ = ("_bytes_per_row", "coverage", "indexes", "row_count", "types")
+
+    def __init__(self, types: Sequence[SqlType]) -> None:
+        self.types = tuple(types)
+        #: Every index holds every known row.
+        self.indexes: dict[Columns, Index] = {}
+        #: Each has an index on the same columns.
+        self.coverage: dict[Columns, Coverage] = {}
+        #: Known rows, copies counted.
+        self.row_count = 0
+        self._bytes_per_row = 0
+
+    # Structure
+
+    def require_index(self, columns: Columns) -> Index:
+        """The index on `columns`, made and filled from the known rows if there is none."""
+        index = self.indexes.get(columns)
+        if index is None:
+            index = Index(columns, self.types)
+            for row, times in self.bag().items():
+                index.insert(row, times)
+            self.indexes[columns] = index
+        return index
+
+    def require_coverage(self, columns: Columns) -> Coverage:
+        """The coverage of `columns`, empty if nobody asked for it before."""
+        self.require_index(columns)
+        return self.coverage.setdefault(columns, Coverage(columns))
+
+    # Reading
+
+    def bag(self) -> Bag:
+        """All known rows; a copy."""
+        for index in self.indexes.values():
+            return {row: times for bucket in index.buckets.values() for row, times in bucket.items()}
+        return {}
+
+    def known_rows(self) -> Iterator[Row]:
+        """All known rows, copies repeated."""
+        for row, times in self.bag().items():
+            for _ in range(times):
+                yield row
+
+    def is_known(self, row: Row) -> bool:
+        """Whether `row` is under a covered key, so that it is, or has to be, stored."""
+        for columns, coverage in self.coverage.items():
+            if coverage.keys and self.indexes[columns].key_of(row) in coverage.keys:
+                return True
+        return False
+
+    def lookup(self, columns: Columns, key: Key) -> Mapping[Row, int] | None:
+        """The rows under `key`: an empty bag is known to be empty, None is a hole."""
+        if key not in self.coverage[columns].keys:
+            return None
+        return self.indexes[columns].get(key)
+
+    def state_bytes(self) -> int:
+        """About what the rows, their index entries and the covered keys take."""
+        per_row = self._bytes_per_row + 120 * len(self.indexes)
+        return self.row_count * per_row + 150 * sum(len(c) for c in self.coverage.values())
+
+    # Changing
+
+    def insert(self, row: Row, times: int = 1) -> None:
+        """Stores a known row."""
+        self.row_count += times
+        for index in self.indexes.values():
+            index.insert(row, times)
+
+    def delete(self, row: Row, times: int = 1) -> None:
+        """Takes a known row away."""
+        self.row_count -= times
+        for index in self.indexes.values():
+            index.delete(row, times)
+
+    def absorb(self, delta: Delta) -> Delta:
+        """Applies what of `delta` is known, drops the rest at the door, and returns what was applied."""
+        is_known = self.is_known
+        removed = [row for row in delta[0] if is_known(row)]
+        added = [row for row in delta[1] if is_known(row)]
+        for row in removed:
+            self.delete(row)
+        for row in added:
+            self.insert(row)
+        return removed, added
+
+    def fill(self, columns: Columns, key: Key, rows: Mapping[Row, int]) -> None:
+        """Covers `key`, whose rows are exactly `rows` now.
+
+        All copies of a row are known or none is, since being known depends on its values alone. So only rows that are
+        not known by another key are new.
+        """
+        for row, times in rows.items():
+            if not self.is_known(row):
+                self.insert(row, times)
+                if not self._bytes_per_row:
+                    self._bytes_per_row = row_bytes(row)
+        self.coverage[columns].add(key)
+
+    def evict(self, columns: Columns, key: Key) -> list[Row]:
+        """Makes `key` a hole and forgets its rows that no other covered key holds; returns those, each once."""
+        self.coverage[columns].discard(key)
+        gone = [(row, n) for row, n in self.indexes[columns].get(key).items() if not self.is_known(row)]
+        for row, times in gone:
+            self.delete(row, times)
+        return [row for row, _ in gone]
+
+    def subsumed(self, columns: Columns, key: Key) -> bool:
+        """Whether the key's part on fewer columns is covered, so that its rows are all known (thesis §9.12)."""
+        for other, coverage in self.coverage.items():
+            if coverage.keys and len(other) < len(columns) and set(other) <= set(columns):
+                part = tuple(key[columns.index(c)] for c in other)
+                if part in coverage.keys:
+                    return True
+        return False
+
+    # Checking
+
+    def check(self) -> None:
+        """Asserts I2 and that the indexes agree."""
+        bag = self.bag()
+        if sum(bag.values()) != self.row_count:
+            raise InvariantViolation(f"{self.row_count} rows counted, {sum(bag.values())} stored")
+        for row in bag:
+            if not self.is_known(row):
+                raise InvariantViolation(f"I2: {row} is stored under no covered key")
+        for columns, index in self.indexes.items():
+            _check_index(columns, index, bag)
+        for columns in self.coverage:
+            if columns not in self.indexes:
+                raise InvariantViolation(f"coverage of {columns} has no index")
+
+
+def _check_index(columns: Columns, index: Index, bag: Bag) -> None:
+    stored: Bag = {}
+    for key, bucket in index.buckets.items():
+        if not bucket:
+            raise InvariantViolation(f"empty bucket {key} in index {columns}")
+        for row, times in bucket.items():
+            if index.key_of(row) != key or times < 1:
+                raise InvariantViolation(f"{row} x{times} stands under {key} in index {columns}")
+            stored[row] = times
+    if stored != bag:
+        raise InvariantViolation(f"index {columns} does not hold the known rows")
+
+
+def as_bag(rows: Iterable[Row]) -> Bag:
+    """Rows with their multiplicities."""
+    bag: Bag = {}
+    for row in rows:
+        bag[row] = bag.get(row, 0) + 1
+    return bag
+
+
+def consolidate(delta: Delta) -> Delta:
+    """The same change without rows that both go and come."""
+    removed, added = delta
+    if not removed or not added:
+        return delta
+    bag = as_bag(removed)
+    kept: list[Row] = []
+    for row in added:
+        if times := bag.get(row):
+            bag[row] = times - 1
+        else:
+            kept.append(row)
+    if len(kept) == len(added):
+        return delta
+    return [row for row, times in bag.items() for _ in range(times)], kept
