@@ -21,7 +21,7 @@ from operator import itemgetter
 from dataflow.evaluate import compile_predicate, compile_scalar
 from dataflow.plan.nodes import Block, column_types
 from dataflow.plan.routes import DeltaOrder, Source, Step, delta_order
-from dataflow.scalar import ColumnRef
+from dataflow.scalar import ColumnRef, Scalar
 from dataflow.schema import SqlType
 from dataflow.state.materialization import Materialization, consolidate
 from dataflow.types import Delta, Key, Row, Value
@@ -281,7 +281,7 @@ def compile_output(block: Block, padding: Sequence[Row]) -> Callable[[Combinatio
     return output
 
 
-def compile_projection(columns: Sequence[object]) -> Callable[[Row], Row]:
+def compile_projection(columns: Sequence[Scalar]) -> Callable[[Row], Row]:
     """A function that evaluates `columns`, a tuple of scalars, over a row."""
     if columns and all(isinstance(c, ColumnRef) for c in columns):
         indexes = [c.index for c in columns if isinstance(c, ColumnRef)]
@@ -289,5 +289,5 @@ def compile_projection(columns: Sequence[object]) -> Callable[[Row], Row]:
             return itemgetter(*indexes)
         (only,) = indexes
         return lambda row: (row[only],)
-    compiled = [compile_scalar(c) for c in columns]  # type: ignore[arg-type]
+    compiled = [compile_scalar(c) for c in columns]
     return lambda row: tuple([f(row) for f in compiled])
