@@ -54,7 +54,7 @@ def state_row(
     plans: list[tuple[int | None, Partials]],
     rng: Random,
 ) -> Row:
-    """One group: its group columns, then each call's partial columns."""
+    """One group: its group columns, each call's partial columns, the number of rows."""
     texts = [rng.choice(rows) for _ in groupings]
     values = [value(row) for (value, _), row in zip(groupings, texts, strict=True)]
     result = values[: len(aggregate.group)]
@@ -62,7 +62,7 @@ def state_row(
         if index is not None:
             result.append(values[index])
         result.extend(partials(rows))
-    return tuple(result)
+    return (*result, str(len(rows)))
 
 
 def of_call(call: AggregateCall) -> tuple[Grouping | None, Partials]:

@@ -15,8 +15,7 @@ happened to the actions before it.
 Not here: when what happens (`simulation`), what a view should contain (`oracle`).
 """
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from random import Random
 
@@ -91,6 +90,8 @@ class OpenTransaction:
     stream: dict[str, TableDelta] = field(default_factory=dict)
     locks: list[tuple[Item, str]] = field(default_factory=list)
     truncated: set[str] = field(default_factory=set)
+    #: Whether it changed a table before that was published: the stream misses that.
+    missed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,19 +144,26 @@ class World:
 
     def snapshot(self) -> SimulatedSnapshot:
         """What a statement that starts now sees."""
-        return SimulatedSnapshot(self.next_xid, self.limbo | {t.id for t in self.open.values()})
+        return SimulatedSnapshot(self.next_xid, self.limbo | self.open.keys())
 
     def start_snapshot(self) -> SimulatedSnapshot:
         """What a slot created now exports: every commit before its position."""
-        return SimulatedSnapshot(self.next_xid, {t.id for t in self.open.values()})
+        return SimulatedSnapshot(self.next_xid, self.open.keys())
 
     def visible_rows(self, table: str) -> list[Row]:
         """The table, as a statement that starts now sees it."""
-        running = self.limbo | {t.id for t in self.open.values()}
+        return self.rows_but_of(table, self.limbo | self.open.keys())
+
+    def committed_rows(self, table: str) -> list[Row]:
+        """The table at the end of the log."""
+        return self.rows_but_of(table, self.open.keys())
+
+    def rows_but_of(self, table: str, unseen: Set[int]) -> list[Row]:
+        """The table without what some transactions did."""
         return [
             v.row
             for v in self.versions[table]
-            if v.creator not in running and (v.deleter is None or v.deleter in running)
+            if v.creator not in unseen and (v.deleter is None or v.deleter in unseen)
         ]
 
     def visible_tables(self) -> dict[str, list[Row]]:
@@ -268,7 +276,7 @@ class World:
 
     def vacuum(self) -> None:
         """Forget versions that no snapshot from now on can see."""
-        running = self.limbo | {t.id for t in self.open.values()}
+        running = self.limbo | self.open.keys()
         for table, versions in self.versions.items():
             self.versions[table] = [v for v in versions if v.deleter is None or v.deleter in running]
 
@@ -300,7 +308,7 @@ class World:
 
     def live(self, transaction: OpenTransaction, table: str) -> list[Version]:
         """Row versions that this transaction can work on."""
-        others = {t.id for t in self.open.values()} - {transaction.id}
+        others = self.open.keys() - {transaction.id}
         return [v for v in self.versions[table] if v.deleter is None and v.creator not in others]
 
     # --- statements --------------------------------------------------------------------------------------------------
@@ -372,10 +380,13 @@ class World:
             transaction.undo.append((name, version, False))
         if name in self.published:
             transaction.stream[name] = TableDelta(truncated=True)
+        else:
+            transaction.missed = True
 
     def record(self, transaction: OpenTransaction, table: str, removed: Row | None, added: Row | None) -> None:
         """Note a change for the stream, if the table is published; what was added here and goes again cancels."""
         if table not in self.published:
+            transaction.missed = True
             return
         delta = transaction.stream.setdefault(table, TableDelta())
         if removed is not None:
@@ -464,6 +475,14 @@ class World:
             return False
         return True
 
+    def random_truncate(self, transaction: OpenTransaction, rng: Random) -> bool:
+        """TRUNCATE of some table; False if it would wait."""
+        try:
+            self.truncate(transaction, rng.choice(list(self.catalog.tables.values())))
+        except BlockedError:
+            return False
+        return True
+
     def random_update(self, transaction: OpenTransaction, table: Table, version: Version, rng: Random) -> None:
         """UPDATE of one or several columns, to the same value at times."""
         fresh = self.random_row(table, rng)
@@ -483,12 +502,3 @@ class World:
                 else:
                     self.commit(transaction, rng)
         self.vacuum()
-
-
-def apply_changes(tables: dict[str, list[Row]], committed: Committed) -> None:
-    """Bring whole tables forward by one transaction."""
-    for table, (removed, added) in committed.changes.items():
-        rows = Counter(tables[table])
-        rows.subtract(removed)
-        rows.update(added)
-        tables[table] = list(rows.elements())

@@ -1,0 +1,126 @@
+"""What each covered key should hold now, from the oracle, remembered until a table below it changes."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from dataflow.plan.nodes import Relation, column_types
+from dataflow.types import Columns, Key, Row
+from tests.simulation.oracle import compiled, default_row, loose_columns, normal_of, normals_of
+
+Bag = Counter[Row]
+
+
+class BaseTables:
+    """The tables at one position of the stream, with a version each that changes when they do."""
+
+    def __init__(self, rows: dict[str, list[Row]]) -> None:
+        self.rows = dict(rows)
+        self.versions = dict.fromkeys(rows, 0)
+
+    def apply(self, changes: dict[str, tuple[list[Row], list[Row]]]) -> None:
+        """Bring the tables forward by a transaction's changes."""
+        for table, (removed, added) in changes.items():
+            rows = list(self.rows[table])
+            for row in removed:
+                rows.remove(row)
+            self.rows[table] = rows + added
+            self.versions[table] += 1
+
+
+class Evaluation:
+    """All rows of a relation, as of the versions of its tables."""
+
+    __slots__ = ("compiled", "relation", "rows", "tables", "versions")
+
+    def __init__(self, relation: Relation) -> None:
+        self.relation = relation
+        self.compiled = compiled(relation)
+        self.tables = tuple(sorted(self.compiled.tables))
+        self.versions: tuple[int, ...] | None = None
+        self.rows: list[Row] = []
+
+    def refresh(self, base: BaseTables) -> tuple[int, ...]:
+        """Evaluate again if a table changed; returns the versions."""
+        versions = tuple([base.versions[t] for t in self.tables])
+        if versions != self.versions:
+            self.rows = self.compiled.evaluate(base.rows.__getitem__)
+            self.versions = versions
+        return versions
+
+
+class KeyedRows:
+    """The rows of a relation by the key of some columns, comparable where SQL leaves the text open."""
+
+    def __init__(self, evaluation: Evaluation, columns: Columns) -> None:
+        self.evaluation = evaluation
+        self.columns = columns
+        relation = evaluation.relation
+        self.key_of = key_function(relation, columns)
+        types = column_types(relation)
+        self.loose = tuple((c, normal_of(types[c])) for c in sorted(loose_columns(relation)))
+        self.versions: tuple[int, ...] | None = None
+        self.by_key: dict[Key, Bag] = {}
+
+    def refresh(self, base: BaseTables) -> None:
+        """Follow the tables."""
+        versions = self.evaluation.refresh(base)
+        if versions != self.versions:
+            self.versions = versions
+            self.by_key = self.grouped(self.evaluation.rows)
+
+    def grouped(self, rows: Iterable[Row]) -> dict[Key, Bag]:
+        """Rows by key."""
+        by_key: dict[Key, Bag] = {}
+        for row in rows:
+            key = self.key_of(row)
+            bag = by_key.get(key)
+            if bag is None:
+                bag = by_key[key] = Counter()
+            bag[self.comparable(row)] += 1
+        return by_key
+
+    def comparable(self, row: Row) -> Row:
+        """The row with normal forms where its text is the upstream's free choice."""
+        if not self.loose:
+            return row
+        values = list(row)
+        for column, normal in self.loose:
+            values[column] = normal(values[column])
+        return tuple(values)
+
+    def expected(self, key: Key) -> Bag:
+        """What the key holds."""
+        bag = self.by_key.get(key)
+        if bag is None:
+            row = default_row(self.evaluation.relation, self.columns, key)
+            return Counter() if row is None else Counter((self.comparable(row),))
+        return bag
+
+
+def key_function(relation: Relation, columns: Columns) -> Callable[[Row], Key]:
+    """The key of a row."""
+    pairs = list(zip(columns, normals_of(relation, columns), strict=True))
+    return lambda row: tuple([n(row[c]) for c, n in pairs])
+
+
+class Expectations:
+    """One evaluation per relation and one grouping per key columns, shared by all who ask."""
+
+    def __init__(self, base: BaseTables) -> None:
+        self.base = base
+        self._evaluations: dict[Relation, Evaluation] = {}
+        #: By identity first, since hashing a plan walks all of it; the relation is kept alive beside.
+        self._by_identity: dict[tuple[int, Columns], tuple[Relation, KeyedRows]] = {}
+        self._keyed: dict[tuple[Relation, Columns], KeyedRows] = {}
+
+    def of(self, relation: Relation, columns: Columns) -> KeyedRows:
+        """The relation by key, up to date."""
+        found = self._by_identity.get((id(relation), columns))
+        if found is None:
+            keyed = self._keyed.get((relation, columns))
+            if keyed is None:
+                evaluation = self._evaluations.setdefault(relation, Evaluation(relation))
+                keyed = self._keyed[relation, columns] = KeyedRows(evaluation, columns)
+            found = self._by_identity[id(relation), columns] = (relation, keyed)
+        found[1].refresh(self.base)
+        return found[1]

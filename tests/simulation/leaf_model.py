@@ -1,0 +1,82 @@
+"""The leaf store as a dictionary, kept by an engine's leaf effects and nothing else."""
+
+from collections import Counter
+
+from dataflow.engine.effects import LeafChange, LeafClear, LeafDrop, LeafEffect, LeafEvict, LeafFill, LeafFillAll
+from dataflow.types import Key, Row, ViewId
+
+
+class WrongEffectError(AssertionError):
+    """An effect that the leaf store could not have carried out."""
+
+
+class LeafView:
+    """The covered keys of one view. A full view covers every key; one without rows is not in `rows`."""
+
+    __slots__ = ("full", "rows")
+
+    def __init__(self) -> None:
+        self.full = False
+        self.rows: dict[Key, Counter[Row]] = {}
+
+    def covers(self, key: Key) -> bool:
+        """Whether a read of the key is a hit."""
+        return self.full or key in self.rows
+
+    def change(self, key: Key, removed: list[Row], added: list[Row]) -> None:
+        """Rows that go and come under a covered key."""
+        if None in key:
+            return
+        if not self.covers(key):
+            raise WrongEffectError(f"a change of key {key}, which is not covered")
+        bag = self.rows.setdefault(key, Counter())
+        if set(removed) & set(added):
+            raise WrongEffectError(f"equal rows go and come under {key}: {removed} {added}")
+        for row in removed:
+            if not bag[row]:
+                raise WrongEffectError(f"{row} is removed from {key}, which holds {dict(bag)}")
+            bag[row] -= 1
+            if not bag[row]:
+                del bag[row]
+        bag.update(added)
+
+
+class LeafModel:
+    """All views' covered keys. `touched` collects the views whose rows may differ from what was compared last."""
+
+    def __init__(self) -> None:
+        self.views: dict[ViewId, LeafView] = {}
+        self.touched: set[ViewId] = set()
+
+    def covers(self, view: ViewId, key: Key) -> bool:
+        """Whether a read of the key is a hit."""
+        return view in self.views and self.views[view].covers(key)
+
+    def apply(self, effect: LeafEffect) -> None:
+        """Carry one effect out."""
+        self.touched.add(effect.view)
+        leaf = self.views.setdefault(effect.view, LeafView())
+        if isinstance(effect, LeafFill):
+            leaf.rows[effect.key] = Counter(effect.rows)
+        elif isinstance(effect, LeafFillAll):
+            leaf.full = True
+            leaf.rows = {key: Counter(rows) for key, rows in effect.rows.items() if None not in key}
+        elif isinstance(effect, LeafChange):
+            for key, (removed, added) in effect.changes.items():
+                leaf.change(key, removed, added)
+        elif isinstance(effect, LeafClear):
+            leaf.rows = {key: Counter() for key in leaf.rows}
+        elif isinstance(effect, LeafEvict):
+            self.evict(leaf, effect)
+        elif isinstance(effect, LeafDrop):
+            del self.views[effect.view]
+
+    def evict(self, leaf: LeafView, effect: LeafEvict) -> None:
+        """A key, or all of a full view, is a hole again."""
+        if leaf.full:
+            if effect.key != ():
+                raise WrongEffectError(f"key {effect.key} of a full view is evicted")
+            leaf.full = False
+            leaf.rows = {}
+        elif leaf.rows.pop(effect.key, None) is None:
+            raise WrongEffectError(f"key {effect.key} is evicted, which is not covered")

@@ -1,0 +1,171 @@
+"""Seeds into runs, runs into verdicts, failing runs into small ones.
+
+Each seed draws its own mix (swarm testing): which foreign keys are validated, which views, how often each thing
+happens, which limits are tight. A mix that leaves something out altogether reaches states that an even one does not.
+"""
+
+import json
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.simulation.simulation import Configuration, Simulation
+from tests.simulation.views import LATE_VIEWS, SHAPES, VIEWS
+
+Action = tuple[str, int]
+
+#: How often each action is taken in an average run.
+WEIGHTS = {
+    "write": 10, "transaction": 8, "commit": 6, "overflow": 0.3, "roll_back": 1, "truncate": 0.5, "reveal": 7,
+    "noise": 1, "execute": 22, "execute_forward": 4, "apply": 20, "advance": 5, "heartbeat": 4, "join_table": 0,
+    "install": 1.5, "drop": 0.6, "read": 22, "cancel": 1, "deliver": 22, "fail": 1, "break": 0.05, "forward_done": 4,
+    "pin": 1.5, "unpin": 1, "evict_key": 3, "evict_inner": 5, "evict_bytes": 0.7, "restart": 0.15, "crash": 0.1,
+}  # fmt: skip
+#: What every run needs.
+ALWAYS = frozenset({"transaction", "apply", "execute", "deliver", "read", "execute_forward", "forward_done"})
+REGRESSIONS = Path(__file__).parent / "regressions"
+
+
+@dataclass(slots=True)
+class Verdict:
+    """How a run ended."""
+
+    configuration: Configuration
+    actions: list[Action]
+    steps: int = 0
+    counters: Counter[str] = field(default_factory=Counter)
+    #: What went wrong, or None.
+    failure: str | None = None
+    #: The kind of failure, for minimising: another kind is another bug.
+    kind: str = ""
+
+
+def configure(seed: int) -> Configuration:
+    """The mix of one seed."""
+    rng = Random(f"mix {seed}")
+    weights = {
+        name: weight * (rng.choice((0.4, 1, 1, 2)) if name in ALWAYS else rng.choice((0, 0.3, 1, 1, 1, 3)))
+        for name, weight in WEIGHTS.items()
+    }
+    views: list[str] = []
+    for shape in rng.sample(SHAPES, rng.randint(1, 4)):
+        names = [view.name for view in shape.views()]
+        views += rng.sample(names, min(len(names), rng.randint(1, 3)))
+    if rng.random() < 0.3:
+        views += [view.name for view in rng.sample(LATE_VIEWS, 2)] + [rng.choice(VIEWS).name]
+        weights["join_table"] = 2
+    weights["install"] = max(weights["install"], 0.5)
+    limits: dict[str, int] = {}
+    if rng.random() < 0.4:
+        limits["lookups_in_flight"] = rng.choice((1, 2, 4))
+    if rng.random() < 0.3:
+        limits["lookup_keys"] = rng.choice((1, 2, 3))
+    if rng.random() < 0.2:
+        limits["ring_rows"] = rng.choice((3, 10, 30))
+    if rng.random() < 0.2:
+        limits["key_rows"] = rng.choice((1, 2, 4))
+    if rng.random() < 0.3:
+        limits["read_rounds"] = rng.choice((1, 2, 3))
+    foreign_keys = rng.choice((0, 0b1111111111, rng.getrandbits(10)))
+    return Configuration(seed, foreign_keys, rng.random() < 0.25, tuple(dict.fromkeys(views)), limits, weights)
+
+
+def draw(configuration: Configuration, number: int) -> list[Action]:
+    """The first actions of a seed's run."""
+    rng = Random(f"actions {configuration.seed}")
+    names = list(configuration.weights)
+    chosen = rng.choices(names, list(configuration.weights.values()), k=number)
+    actions: list[Action] = [("install", rng.getrandbits(32)) for _ in range(3)]
+    return actions + [(name, rng.getrandbits(32)) for name in chosen]
+
+
+def run_seed(seed: int, actions: int) -> Verdict:
+    """One run."""
+    configuration = configure(seed)
+    return replay(configuration, draw(configuration, actions))
+
+
+def replay(configuration: Configuration, actions: Sequence[Action], trace: list[str] | None = None) -> Verdict:
+    """Takes the actions, drains the world, and says how it ended."""
+    verdict = Verdict(configuration, [])
+    simulation: Simulation | None = None
+    try:
+        simulation = Simulation(configuration)
+        simulation.trace = trace
+        for name, number in actions:
+            verdict.actions.append((name, number))
+            simulation.act(name, number)
+        simulation.drain()
+    except Exception as error:  # whatever the engine raises is a finding
+        verdict.kind, verdict.failure = kind_of(error), describe_error(error)
+    if simulation is not None:
+        verdict.steps, verdict.counters = simulation.steps, simulation.counters
+    return verdict
+
+
+def kind_of(error: Exception) -> str:
+    """The error's class, and where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{type(error).__name__} in {frames[-1].name}" if frames else type(error).__name__
+
+
+def describe_error(error: Exception) -> str:
+    """The error and the last places it came through."""
+    places = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)[-6:]]
+    return f"{type(error).__name__}: {error}\n  at " + " < ".join(reversed(places))
+
+
+def minimise(verdict: Verdict, attempts: int = 3000) -> Verdict:
+    """A run that fails in the same way with as few actions as can be found (ddmin, Zeller 2002)."""
+    best = verdict
+    size = max(1, len(best.actions) // 2)
+    while attempts > 0:
+        start, smaller = 0, False
+        while start < len(best.actions) and attempts > 0:
+            attempts -= 1
+            tried = replay(best.configuration, best.actions[:start] + best.actions[start + size :])
+            if tried.failure is not None and tried.kind == verdict.kind:
+                best, smaller = tried, True
+            else:
+                start += size
+        if size == 1 and not smaller:
+            break
+        size = max(1, size // 2)
+    return best
+
+
+def explain(verdict: Verdict) -> str:
+    """The run's events and effects, and what was wrong at its end."""
+    trace: list[str] = []
+    replay(verdict.configuration, verdict.actions, trace)
+    described = json.dumps({"configuration": verdict.configuration.as_json(), "actions": verdict.actions})
+    return "\n".join([f"seed {verdict.configuration.seed}", *trace, str(verdict.failure), "replay:", described])
+
+
+def save_regression(verdict: Verdict, name: str) -> Path:
+    """Writes the run where `test_regressions` finds it."""
+    path = REGRESSIONS / f"{name}.json"
+    content = {"configuration": verdict.configuration.as_json(), "actions": verdict.actions}
+    path.write_text(json.dumps(content, indent=1) + "\n")
+    return path
+
+
+def load_regression(path: Path) -> tuple[Configuration, list[Action]]:
+    """A run that failed once."""
+    content: dict[str, Any] = json.loads(path.read_text())
+    configuration = dict(content["configuration"])
+    configuration["views"] = tuple(configuration["views"])
+    return Configuration(**configuration), [(name, number) for name, number in content["actions"]]
+
+
+def first_failure(seeds: Sequence[int], actions: int, stop: Callable[[Verdict], bool] | None = None) -> Verdict | None:
+    """The first run of `seeds` that fails."""
+    for seed in seeds:
+        verdict = run_seed(seed, actions)
+        if verdict.failure is not None and (stop is None or stop(verdict)):
+            return verdict
+    return None

@@ -1,0 +1,634 @@
+"""One run of the engine in the simulated world.
+
+A run is a list of actions. An action is a name and a number; the number seeds whatever the action draws, so an action
+does the same in a replay even if actions before it were left out, and one that does not apply does nothing. That is
+what makes a failing run small (`minimise`).
+
+After every step of the engine: its own `check()` (I2, I3), every covered key of every materialization and of the leaf
+against the oracle at the position that was applied (I1), and the rules of the effects themselves (a lookup is issued
+once, a read is answered once and only when all of its keys are covered, a dropped view is silent). At the end the world
+is drained: everything commits, everything is delivered, and then every read must have been answered and every pinned
+key and every full view be covered.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from random import Random
+from typing import Any
+
+from dataflow.engine.effects import (
+    Answer,
+    AnswerForward,
+    CancelLookup,
+    Effect,
+    FailRead,
+    Forward,
+    LeafChange,
+    LeafClear,
+    LeafDrop,
+    LeafEvict,
+    LeafFill,
+    LeafFillAll,
+    Lookup,
+    Reach,
+    ViewStatus,
+)
+from dataflow.engine.engine import Engine
+from dataflow.engine.events import (
+    Advance,
+    Apply,
+    CancelRead,
+    DropView,
+    Event,
+    EvictBytes,
+    EvictInner,
+    EvictKey,
+    ForwardDone,
+    InstallView,
+    LookupDone,
+    LookupFailed,
+    Pin,
+    Read,
+    SnapshotTaken,
+    StreamStarted,
+    TableJoined,
+    Unpin,
+)
+from dataflow.engine.limits import Limits
+from dataflow.plan.nodes import View
+from dataflow.types import Key, LookupId, ReadId, ViewId
+from tests.simulation.expectation import BaseTables, Expectations
+from tests.simulation.leaf_model import LeafModel
+from tests.simulation.schema import LATE_TABLE, SchemaVariant
+from tests.simulation.views import VIEWS, tables_of
+from tests.simulation.world import LookupResult, SimulatedSnapshot, World
+
+VIEW_BY_NAME = {view.name: view for view in VIEWS}
+LEAF_EFFECTS = (LeafFill, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafDrop)
+#: Rounds of delivering everything that is left, at the end of a run.
+DRAIN_ROUNDS = 300
+
+
+class DivergenceError(AssertionError):
+    """The engine did what it must not do."""
+
+
+def require(condition: object, message: str) -> None:
+    """A rule that every run keeps."""
+    if not condition:
+        raise DivergenceError(message)
+
+
+@dataclass(slots=True)
+class Configuration:
+    """What a run is given: all that its actions do not say."""
+
+    seed: int
+    foreign_keys: int = 0
+    odd_numbers: bool = False
+    #: Names of the views that are installed, in any number of copies.
+    views: tuple[str, ...] = ()
+    limits: dict[str, int] = field(default_factory=dict)
+    #: How often each action is taken.
+    weights: dict[str, float] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """For a regression file, which lists its actions itself."""
+        values = asdict(self)
+        del values["weights"]
+        return values
+
+
+@dataclass(slots=True)
+class Flight:
+    """A lookup that the engine waits for."""
+
+    lookup: Lookup
+    cancelled: bool = False
+    result: LookupResult | None = None
+
+
+@dataclass(slots=True)
+class ForwardedRead:
+    """A read that runs upstream, and what it read."""
+
+    id: ReadId
+    snapshot: SimulatedSnapshot | None = None
+    bound: int = 0
+    rows: list[Counter[Any]] = field(default_factory=list)
+
+
+class Simulation:
+    """A world, an engine, and everything that is under way between them."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self.rng = Random(configuration.seed)
+        self.world = World(SchemaVariant(configuration.foreign_keys, configuration.odd_numbers), self.rng)
+        self.steps = 0
+        self.counters: Counter[str] = Counter()
+        self.trace: list[str] | None = None
+        self.views: dict[ViewId, View] = {}
+        self.dropped: set[ViewId] = set()
+        self.broken: set[ViewId] = set()
+        self.last_id = 0
+        self.join_snapshot: SimulatedSnapshot | None = None
+        self.joined = False
+        self.start_engine()
+
+    # --- the engine's side of the world ------------------------------------------------------------------------------
+
+    def start_engine(self) -> None:
+        """A new engine, which knows nothing."""
+        self.engine = Engine(self.world.catalog, Limits(**self.configuration.limits))
+        self.leaf = LeafModel()
+        self.flights: list[Flight] = []
+        self.lookup_ids: set[LookupId] = set()
+        self.reads: dict[ReadId, tuple[tuple[ViewId, Key], ...]] = {}
+        self.pins: list[tuple[ViewId, Key]] = []
+        self.forwards: list[ForwardedRead] = []
+        self.heartbeats: list[SimulatedSnapshot] = []
+        self.start_stream()
+
+    def start_stream(self) -> None:
+        """A new slot: the stream begins at the end of the log."""
+        for transaction in [t for t in self.world.open.values() if t.missed]:
+            self.world.roll_back(transaction)
+        self.next_entry = len(self.world.log)
+        self.position = self.world.wal
+        self.base = BaseTables({name: self.world.committed_rows(name) for name in self.world.catalog.tables})
+        self.expectations = Expectations(self.base)
+        #: (position, all tables from there on): what an answer that was exact at a position is compared with.
+        self.past: list[tuple[int, dict[str, list[Any]]]] = [(self.position, dict(self.base.rows))]
+        self.step(StreamStarted(self.position, self.world.start_snapshot()))
+
+    def step(self, event: Event) -> None:
+        """Let the engine handle one event, carry out its effects, check everything."""
+        if self.trace is not None:
+            self.trace.append(f"-> {event}")
+        effects = self.engine.step(event)
+        self.steps += 1
+        if self.trace is not None:
+            self.trace.extend(f"     {effect}" for effect in effects)
+        answers = [e for e in effects if isinstance(e, Answer | AnswerForward | FailRead)]
+        for effect in effects:
+            self.perform_effect(effect, event)
+        for answer in answers:
+            self.finish_read(answer, event)
+        self.engine.check()
+        self.compare(event, bool(effects))
+
+    def perform_effect(self, effect: Effect, event: Event) -> None:
+        """What the shell does for an effect, and the rules that it keeps."""
+        if isinstance(effect, LEAF_EFFECTS):
+            require(effect.view in self.views or isinstance(event, DropView), f"{effect} for a dropped view")
+            self.leaf.apply(effect)
+        elif isinstance(effect, Lookup):
+            self.begin_lookup(effect)
+        elif isinstance(effect, CancelLookup):
+            for flight in self.flights:
+                if flight.lookup.id == effect.id:
+                    flight.cancelled = True
+        elif isinstance(effect, Forward):
+            require(effect.read in self.reads, f"{effect} of a read that is over")
+            self.forwards = [f for f in self.forwards if f.id != effect.read]
+            self.forwards.append(ForwardedRead(effect.read))
+            self.counters["forwarded"] += 1
+        elif isinstance(effect, ViewStatus):
+            require(effect.view not in self.dropped, f"{effect} of a dropped view")
+            if effect.status == "broken":
+                self.broken.add(effect.view)
+            else:
+                self.broken.discard(effect.view)
+        elif isinstance(effect, Reach):
+            require(effect.position <= self.world.wal, f"{effect} lies behind the end of the log")
+
+    def begin_lookup(self, lookup: Lookup) -> None:
+        """A lookup is on its way upstream."""
+        require(lookup.id not in self.lookup_ids, f"{lookup} has an id that was used before")
+        require(lookup.keys and len(set(lookup.keys)) == len(lookup.keys), f"{lookup} repeats keys or has none")
+        require(all(len(k) == len(lookup.columns) and None not in k for k in lookup.keys), f"{lookup} has odd keys")
+        self.lookup_ids.add(lookup.id)
+        self.flights.append(Flight(lookup))
+        limit = self.engine.limits.lookups_in_flight
+        require(sum(not f.cancelled for f in self.flights) <= limit, f"more than {limit} lookups in flight")
+
+    def finish_read(self, answer: Answer | AnswerForward | FailRead, event: Event) -> None:
+        """A read is over."""
+        keys = self.reads.pop(answer.read, None)
+        require(keys is not None, f"{answer}: the read is over already")
+        assert keys is not None
+        if isinstance(answer, Answer):
+            self.counters["answered"] += 1
+            for view, key in keys:
+                require(self.leaf.covers(view, key), f"{answer}: key {key} of view {view} is not covered")
+        elif isinstance(answer, AnswerForward):
+            self.compare_forward(answer, keys)
+        else:
+            excused = any(v in self.dropped or v in self.broken or v not in self.views for v, _ in keys)
+            retry = answer.retryable and isinstance(event, LookupFailed | StreamStarted)
+            require(excused or retry, f"{answer}: there is no reason to fail")
+        self.forwards = [f for f in self.forwards if f.id != answer.read]
+
+    # --- comparing ---------------------------------------------------------------------------------------------------
+
+    def compare(self, event: Event, changed: bool) -> None:
+        """I1, for the leaf and for every materialization."""
+        moved = isinstance(event, Apply | StreamStarted)
+        views = self.leaf.views if moved else self.leaf.touched & self.leaf.views.keys()
+        for view in list(views):
+            self.compare_leaf(view)
+        self.leaf.touched.clear()
+        if moved or changed or not isinstance(event, Advance | SnapshotTaken | CancelRead):
+            self.compare_materializations()
+
+    def compare_leaf(self, view_id: ViewId) -> None:
+        """Every covered key of a view holds exactly the rows of the oracle."""
+        view, leaf = self.views[view_id], self.leaf.views[view_id]
+        keyed = self.expectations.of(view.relation, view.key_columns)
+        keys: Iterable[Key] = leaf.rows
+        if leaf.full:
+            keys = {k for k in keyed.by_key if None not in k} | leaf.rows.keys()
+        for key in keys:
+            bag = leaf.rows.get(key, Counter())
+            if keyed.loose:
+                bag = Counter(keyed.comparable(row) for row in bag.elements())
+            expected = keyed.expected(key)
+            if bag != expected:
+                raise DivergenceError(
+                    f"view {view_id} {view.name} key {key}: {describe(bag)} should be {describe(expected)}"
+                )
+
+    def compare_materializations(self) -> None:
+        """Every covered key of every materialization holds exactly the rows of the oracle."""
+        for relation, coverage, rows in self.engine.materializations():
+            for columns, keys in coverage.items():
+                if not keys:
+                    continue
+                keyed = self.expectations.of(relation, columns)
+                known = keyed.grouped(rows)
+                for key in keys:
+                    expected = keyed.expected(key)
+                    if known.get(key, EMPTY) != expected:
+                        raise DivergenceError(
+                            f"known rows of {relation}\n  by {columns} under {key}: "
+                            f"{describe(known.get(key, EMPTY))} should be {describe(expected)}"
+                        )
+
+    def compare_forward(self, answer: AnswerForward, keys: tuple[tuple[ViewId, Key], ...]) -> None:
+        """Forwarded rows are exact at the position they are sent under."""
+        forward = next((f for f in self.forwards if f.id == answer.read), None)
+        require(forward is not None and forward.snapshot is not None, f"{answer} of a read that was not forwarded")
+        assert forward is not None
+        require(answer.position <= self.position, f"{answer} beyond what was applied ({self.position})")
+        tables = [rows for position, rows in self.past if position <= answer.position]
+        require(tables, f"{answer} lies before the stream")
+        expectations = Expectations(BaseTables(tables[-1]))
+        for (view_id, key), bag in zip(keys, forward.rows, strict=True):
+            view = self.views.get(view_id)
+            if view is not None:
+                expected = expectations.of(view.relation, view.key_columns).expected(key)
+                require(bag == expected, f"{answer} of {view.name} {key}: {describe(bag)}, not {describe(expected)}")
+        self.counters["answered_forward"] += 1
+
+    # --- actions: the upstream ---------------------------------------------------------------------------------------
+
+    def act(self, name: str, number: int) -> None:
+        """One action."""
+        self.rng.seed(number)
+        getattr(self, f"do_{name}")(self.rng)
+
+    def do_write(self, rng: Random) -> None:
+        """A statement, in a transaction that is open or in a new one."""
+        world = self.world
+        opened = list(world.open.values())
+        transaction = rng.choice(opened) if opened and (len(opened) > 3 or rng.random() < 0.6) else world.begin()
+        for _ in range(rng.randint(1, 3)):
+            if transaction.id in world.open:
+                world.random_statement(transaction, rng)
+
+    def do_transaction(self, rng: Random) -> None:
+        """A whole transaction."""
+        transaction = self.world.begin()
+        for _ in range(rng.choice((1, 1, 1, 2, 2, 4))):
+            if transaction.id in self.world.open:
+                self.world.random_statement(transaction, rng)
+        if transaction.id in self.world.open:
+            self.world.commit(transaction, rng, limbo=rng.random() < 0.5)
+
+    def do_commit(self, rng: Random) -> None:
+        """COMMIT."""
+        if self.world.open:
+            transaction = rng.choice(list(self.world.open.values()))
+            self.world.commit(transaction, rng, limbo=rng.random() < 0.6)
+
+    def do_overflow(self, rng: Random) -> None:
+        """COMMIT of a transaction that the stream does not carry row by row."""
+        if self.world.open:
+            transaction = rng.choice(list(self.world.open.values()))
+            self.world.commit(transaction, rng, overflow=True, limbo=rng.random() < 0.6)
+
+    def do_roll_back(self, rng: Random) -> None:
+        """ROLLBACK, at times to a savepoint only."""
+        if self.world.open:
+            transaction = rng.choice(list(self.world.open.values()))
+            self.world.roll_back(transaction, rng.choice((None, 1, 2)))
+
+    def do_truncate(self, rng: Random) -> None:
+        """TRUNCATE, and then rows again."""
+        world = self.world
+        transaction = world.begin()
+        if rng.random() < 0.3:
+            world.random_statement(transaction, rng)
+        if transaction.id in world.open and world.random_truncate(transaction, rng):
+            for _ in range(rng.randint(0, 4)):
+                if transaction.id in world.open:
+                    world.random_statement(transaction, rng)
+        if transaction.id in world.open:
+            world.commit(transaction, rng, limbo=rng.random() < 0.6)
+
+    def do_reveal(self, rng: Random) -> None:
+        """A commit becomes visible."""
+        if self.world.limbo:
+            self.world.reveal(rng.choice(sorted(self.world.limbo)))
+            self.world.vacuum()
+
+    def do_noise(self, rng: Random) -> None:
+        """The log grows by what concerns nobody."""
+        self.world.wal += rng.randint(1, 3)
+
+    def do_execute(self, rng: Random) -> None:
+        """A lookup takes its snapshot and reads."""
+        waiting = [f for f in self.flights if f.result is None]
+        if waiting:
+            flight = rng.choice(waiting)
+            lookup = flight.lookup
+            flight.result = self.world.look_up(lookup.relation, lookup.columns, lookup.keys, rng)
+
+    def do_execute_forward(self, rng: Random) -> None:
+        """A forwarded read takes its snapshot and reads."""
+        waiting = [f for f in self.forwards if f.snapshot is None and f.id in self.reads]
+        if waiting:
+            forward = rng.choice(waiting)
+            forward.snapshot, forward.bound = self.world.snapshot(), self.world.bound(rng)
+            expectations = Expectations(BaseTables(self.world.visible_tables()))
+            for view_id, key in self.reads[forward.id]:
+                view = self.views.get(view_id)
+                empty: Counter[Any] = Counter()
+                forward.rows.append(
+                    empty if view is None else expectations.of(view.relation, view.key_columns).expected(key)
+                )
+
+    # --- actions: events ---------------------------------------------------------------------------------------------
+
+    def do_apply(self, rng: Random) -> None:
+        """Some transactions of the stream."""
+        log = self.world.log
+        if self.next_entry == len(log):
+            return
+        number = rng.choice((1, 1, 1, 2, 3, 5))
+        self.apply(number, rng)
+
+    def apply(self, number: int, rng: Random) -> None:
+        """The next transactions, and how far the stream is then."""
+        log = self.world.log
+        batch = log[self.next_entry : self.next_entry + number]
+        self.next_entry += len(batch)
+        for committed in batch:
+            self.base.apply(committed.changes)
+            self.past.append((committed.streamed.end, dict(self.base.rows)))
+        limit = log[self.next_entry].streamed.end - 1 if self.next_entry < len(log) else self.world.wal
+        self.position = rng.choice((batch[-1].streamed.end, limit))
+        self.step(Apply([c.streamed for c in batch], self.position))
+
+    def do_advance(self, rng: Random) -> None:
+        """The stream is further, without transactions."""
+        log = self.world.log
+        limit = log[self.next_entry].streamed.end - 1 if self.next_entry < len(log) else self.world.wal
+        self.position = rng.randint(self.position, limit)
+        self.step(Advance(self.position))
+
+    def do_heartbeat(self, rng: Random) -> None:
+        """A heartbeat's snapshot is taken, or one that was taken arrives."""
+        if self.heartbeats and rng.random() < 0.5:
+            self.step(SnapshotTaken(self.heartbeats.pop(rng.randrange(len(self.heartbeats)))))
+        elif len(self.heartbeats) < 3:
+            self.heartbeats.append(self.world.snapshot())
+
+    def do_join_table(self, rng: Random) -> None:
+        """The late table joins: ALTER PUBLICATION commits, then a snapshot is taken, then the engine hears of it."""
+        del rng
+        if LATE_TABLE not in self.world.published:
+            self.world.published.add(LATE_TABLE)
+        elif self.join_snapshot is None:
+            self.join_snapshot = self.world.snapshot()
+        elif not self.joined:
+            self.joined = True
+            self.step(TableJoined(LATE_TABLE, self.join_snapshot))
+
+    def do_install(self, rng: Random) -> None:
+        """A view is installed."""
+        candidates = [
+            VIEW_BY_NAME[name]
+            for name in self.configuration.views
+            if self.joined or LATE_TABLE not in tables_of(VIEW_BY_NAME[name].relation)
+        ]
+        if candidates and len(self.views) < 6:
+            self.last_id += 1
+            view_id = ViewId(self.last_id)
+            view = rng.choice(candidates)
+            self.views[view_id] = view
+            self.step(InstallView(view_id, view))
+
+    def do_drop(self, rng: Random) -> None:
+        """A view is dropped."""
+        if len(self.views) > 1:
+            view_id = rng.choice(sorted(self.views))
+            del self.views[view_id]
+            self.dropped.add(view_id)
+            self.pins = [pin for pin in self.pins if pin[0] != view_id]
+            self.step(DropView(view_id))
+            require(view_id not in self.leaf.views, f"view {view_id} was dropped, its leaf was not")
+
+    def any_key(self, view_id: ViewId, rng: Random, covered: bool = False) -> Key:
+        """A key of a view: one that has rows, one that is covered, or any."""
+        view = self.views[view_id]
+        keyed = self.expectations.of(view.relation, view.key_columns)
+        known: Iterable[Key] = keyed.by_key
+        if covered and view_id in self.leaf.views:
+            known = self.leaf.views[view_id].rows or known
+        keys = sorted(k for k in known if None not in k)
+        if keys and rng.random() < 0.8:
+            return rng.choice(keys)
+        parts = [sorted({k[i] for k in keys} | {"1", "2", "3"}) for i in range(len(view.key_columns))]
+        chosen: dict[int, str] = {}
+        for column, part in zip(view.key_columns, parts, strict=True):
+            chosen.setdefault(column, rng.choice(part))
+        same = rng.random() < 0.7
+        return tuple(chosen[c] if same else rng.choice(p) for c, p in zip(view.key_columns, parts, strict=True))
+
+    def do_read(self, rng: Random) -> None:
+        """A read of one key, or of several of several views."""
+        if self.views and len(self.reads) < 20:
+            self.last_id += 1
+            views = [rng.choice(sorted(self.views)) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
+            keys = tuple(dict.fromkeys((v, self.any_key(v, rng)) for v in views))
+            read = ReadId(self.last_id)
+            self.reads[read] = keys
+            self.step(Read(read, keys))
+
+    def do_cancel(self, rng: Random) -> None:
+        """A reader goes away."""
+        if self.reads:
+            read = rng.choice(sorted(self.reads))
+            del self.reads[read]
+            self.forwards = [f for f in self.forwards if f.id != read]
+            self.step(CancelRead(read))
+
+    def do_deliver(self, rng: Random) -> None:
+        """A lookup's result arrives."""
+        ready = [f for f in self.flights if f.result is not None]
+        if ready:
+            self.deliver(rng.choice(ready), rng)
+
+    def deliver(self, flight: Flight, rng: Random) -> None:
+        """Report a lookup, unless nobody wants it any more and the world does not care to."""
+        self.flights.remove(flight)
+        if flight.cancelled and rng.random() < 0.5:
+            return
+        assert flight.result is not None
+        rows, snapshot, bound = flight.result.rows, flight.result.snapshot, flight.result.bound
+        self.step(LookupDone(flight.lookup.id, rows, snapshot, bound))
+
+    def do_fail(self, rng: Random) -> None:
+        """A lookup fails; it may be tried again."""
+        if self.flights:
+            flight = rng.choice(self.flights)
+            self.flights.remove(flight)
+            self.step(LookupFailed(flight.lookup.id, "the connection is gone", True))
+
+    def do_break(self, rng: Random) -> None:
+        """A lookup fails for good."""
+        if self.flights:
+            flight = rng.choice(self.flights)
+            self.flights.remove(flight)
+            self.step(LookupFailed(flight.lookup.id, "permission denied", False))
+
+    def do_forward_done(self, rng: Random) -> None:
+        """A forwarded read's rows arrive."""
+        ready = [f for f in self.forwards if f.snapshot is not None and f.id in self.reads]
+        if ready:
+            forward = rng.choice(ready)
+            assert forward.snapshot is not None
+            self.step(ForwardDone(forward.id, forward.snapshot, forward.bound))
+
+    def do_pin(self, rng: Random) -> None:
+        """A subscription."""
+        if self.views and len(self.pins) < 5:
+            view_id = rng.choice(sorted(self.views))
+            pin = (view_id, self.any_key(view_id, rng))
+            self.pins.append(pin)
+            self.step(Pin(*pin))
+
+    def do_unpin(self, rng: Random) -> None:
+        """A subscription ends."""
+        if self.pins:
+            self.step(Unpin(*self.pins.pop(rng.randrange(len(self.pins)))))
+
+    def do_evict_key(self, rng: Random) -> None:
+        """A view's key is evicted."""
+        if self.views:
+            view_id = rng.choice(sorted(self.views))
+            leaf = self.leaf.views.get(view_id)
+            full = leaf is not None and leaf.full and rng.random() < 0.5
+            self.step(EvictKey(view_id, () if full else self.any_key(view_id, rng, covered=True)))
+
+    def do_evict_inner(self, rng: Random) -> None:
+        """A key of an inner materialization is evicted."""
+        candidates = self.inner_keys()
+        if candidates:
+            node, columns, keys = rng.choice(candidates)
+            self.step(EvictInner(node, columns, rng.choice(keys)))
+
+    def inner_keys(self) -> list[tuple[Any, Any, list[Key]]]:
+        """Covered keys of inner materializations, by node and columns."""
+        return [
+            (node.id, columns, list(coverage.keys))
+            for _, node in sorted(self.engine.graph.by_id.items())
+            if hasattr(node, "materialization")
+            for columns, coverage in node.coverages().items()
+            if coverage.keys
+        ]
+
+    def do_evict_bytes(self, rng: Random) -> None:
+        """Memory is short."""
+        self.step(EvictBytes(rng.choice((100, 1000, 5000, 10**9))))
+
+    def do_restart(self, rng: Random) -> None:
+        """Continuity is lost: a new slot. What was in flight arrives all the same."""
+        del rng
+        self.start_stream()
+
+    def do_crash(self, rng: Random) -> None:
+        """The engine's process dies; another starts, with the same views."""
+        del rng
+        self.joined = self.joined or LATE_TABLE in self.world.published
+        views = list(self.views.items())
+        self.counters += self.engine.counters
+        self.broken.clear()
+        self.start_engine()
+        for view_id, view in views:
+            self.step(InstallView(view_id, view))
+
+    # --- the end of a run --------------------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Everything ends, everything arrives: then nobody may be waiting."""
+        world, rng = self.world, self.rng
+        rng.seed(self.configuration.seed)
+        for transaction in list(world.open.values()):
+            world.commit(transaction, rng)
+        for xid in sorted(world.limbo):
+            world.reveal(xid)
+        for _ in range(DRAIN_ROUNDS):
+            if not self.drain_once(rng):
+                break
+        self.require_quiet()
+        self.counters += self.engine.counters
+
+    def drain_once(self, rng: Random) -> bool:
+        """Deliver what is there; whether anything was."""
+        world = self.world
+        busy = bool(self.flights or self.forwards or self.next_entry < len(world.log))
+        while self.next_entry < len(world.log):
+            self.apply(3, rng)
+        self.position = world.wal
+        self.step(Advance(self.position))
+        self.step(SnapshotTaken(world.snapshot()))
+        for flight in list(self.flights):
+            if flight.result is None:
+                lookup = flight.lookup
+                flight.result = world.look_up(lookup.relation, lookup.columns, lookup.keys, rng)
+            if flight in self.flights:
+                self.deliver(flight, rng)
+        for _ in list(self.forwards):
+            self.do_execute_forward(rng)
+            self.do_forward_done(rng)
+        return busy
+
+    def require_quiet(self) -> None:
+        """Liveness: all reads are answered, all pinned keys and full views are there."""
+        require(not self.flights, f"lookups without end: {self.flights}")
+        require(not self.reads, f"reads without an answer: {self.reads}")
+        for view, key in self.pins:
+            covered = self.leaf.covers(view, key) or view in self.broken
+            require(covered, f"pinned key {key} of view {view} {self.views[view].name} is not covered")
+
+
+EMPTY: Counter[Any] = Counter()
+
+
+def describe(bag: Counter[Any]) -> str:
+    """A bag, sorted."""
+    return str(sorted(bag.elements(), key=repr))
