@@ -322,6 +322,7 @@ class World:
             if self.with_key(table, key):
                 raise BlockedError
         self.lock_parents(transaction, table, row, itself=row)
+        self.lock(transaction, self.item_of(table, version), EXCLUSIVE)
         self.versions[table.name].append(version)
         transaction.undo.append((table.name, version, True))
         self.record(transaction, table.name, None, row)
@@ -330,15 +331,17 @@ class World:
         """DELETE of one row, with its children if `cascade`."""
         self.lock(transaction, self.item_of(table, version), EXCLUSIVE)
         self.lock_parents(transaction, table, version.row)
-        for child, child_version in self.children(table, version.row):
-            if not cascade or (child_version.creator in self.open and child_version.creator != transaction.id):
+        children = self.children(table, version.row)
+        if children and not cascade:
+            raise BlockedError
+        version.deleter = transaction.id
+        transaction.undo.append((table.name, version, False))
+        self.record(transaction, table.name, version.row, None)
+        for child, child_version in children:
+            if child_version.creator in self.open and child_version.creator != transaction.id:
                 raise BlockedError
-            if child_version.deleter is None and child_version is not version:
+            if child_version.deleter is None:
                 self.delete(transaction, child, child_version, cascade)
-        if version.deleter is None:
-            version.deleter = transaction.id
-            transaction.undo.append((table.name, version, False))
-            self.record(transaction, table.name, version.row, None)
 
     def update(self, transaction: OpenTransaction, table: Table, version: Version, row: Row) -> None:
         """UPDATE of one row; its primary key may change."""
@@ -356,6 +359,7 @@ class World:
         version.deleter = transaction.id
         transaction.undo.append((table.name, version, False))
         new = Version(row, transaction.id)
+        self.lock(transaction, self.item_of(table, new), NO_KEY_UPDATE)
         self.versions[table.name].append(new)
         transaction.undo.append((table.name, new, True))
         self.record(transaction, table.name, version.row, row)
