@@ -1,0 +1,33 @@
+"""The engine by itself: changes a second in the vote dataflow, in batches of 100, with and without leaf commits."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from load.report import Figure, Result, Spread
+from load.site import SiteError
+
+BENCH = "engine"
+_TIMEOUT_S = 120
+
+
+def run(cores: tuple[int, int] | None) -> list[Result]:
+    """In a process of its own, on one core."""
+    pinned = ["taskset", "-c", str(cores[0])] if cores else []
+    done = subprocess.run(
+        [*pinned, sys.executable, "-m", "load.micro.vote_dataflow"],
+        cwd=Path(__file__).resolve().parent.parent,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SiteError(f"the vote dataflow: {done.stderr}")
+    rates = json.loads(done.stdout)
+    pure, committed = Spread.of(rates["pure"]), Spread.of(rates["committed"])
+    return [
+        Figure(BENCH, "engine, changes in batches of 100", pure, "/s", 100_000, detail="Engine.step alone"),
+        Figure(BENCH, "engine with leaf commits", committed, "/s", detail="a commit for each batch"),
+    ]

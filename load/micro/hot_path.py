@@ -1,0 +1,169 @@
+"""What a hit costs next to an empty response: one worker's hot route against an ASGI application that only sends.
+
+Both run on the same server, one after the other on the same core, in rounds; the empty response has the hit's headers and
+length. Needs wrk. ``python -m load.micro.hot_path [--keys 10000] [--seconds 3] [--rounds 3]`` prints one JSON line.
+"""
+
+import argparse
+import gc
+import json
+import multiprocessing
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Awaitable, Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+_LUA = (
+    'local n = {keys}\nrequest = function() return wrk.format("GET", "/v1/views/story?id=" .. math.random(1, n)) end\n'
+)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keys", type=int, default=10_000)
+    parser.add_argument("--seconds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--connections", type=int, default=16)
+    arguments = parser.parse_args()
+    if shutil.which("wrk") is None:
+        raise SystemExit("wrk is not installed: apt-get install wrk")
+    shared = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None) as directory:
+        print(json.dumps(_measure(Path(directory), arguments)))  # noqa: T201 - the result
+
+
+def _measure(directory: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+    store = directory / "leaf"
+    spawn = multiprocessing.get_context("spawn")
+    filler = spawn.Process(target=_fill, args=(store, arguments.keys))
+    filler.start()
+    filler.join()
+    rounds: dict[str, list[tuple[float, float]]] = {"empty": [], "hit": []}
+    hit_port, hit = _start(spawn, _serve_hit, store)
+    sample = urllib.request.urlopen(f"http://127.0.0.1:{hit_port}/v1/views/story?id=7")
+    empty_port, empty = _start(spawn, _serve_empty, (sample.headers.items(), len(sample.read())))
+    script = directory / "load.lua"
+    script.write_text(_LUA.replace("{keys}", str(arguments.keys)))
+    try:
+        for _ in range(arguments.rounds):
+            for name, port, server in (("empty", empty_port, empty), ("hit", hit_port, hit)):
+                rounds[name].append(_load(port, server.pid or 0, script, arguments))
+    finally:
+        for server in (hit, empty):
+            server.terminate()
+            server.join()
+    return _summary(rounds)
+
+
+def _summary(rounds: dict[str, list[tuple[float, float]]]) -> dict[str, Any]:
+    pairs = list(zip(rounds["hit"], rounds["empty"], strict=True))
+    return {
+        "hit_per_s": round(median(rate for rate, _ in rounds["hit"])),
+        "empty_per_s": round(median(rate for rate, _ in rounds["empty"])),
+        "hit_cpu_us": round(median(cpu for _, cpu in rounds["hit"]), 1),
+        "empty_cpu_us": round(median(cpu for _, cpu in rounds["empty"]), 1),
+        "ratio_throughput": round(median(hit[0] / empty[0] for hit, empty in pairs), 3),
+        "ratio_cpu": round(median(empty[1] / hit[1] for hit, empty in pairs), 3),
+    }
+
+
+def _load(port: int, pid: int, script: Path, arguments: argparse.Namespace) -> tuple[float, float]:
+    """Requests per second, and the server's CPU microseconds per request."""
+    command = ["wrk", "-t1", f"-c{arguments.connections}", f"-d{arguments.seconds}s", "-s", str(script)]
+    before = _cpu_s(pid)
+    output = subprocess.run(
+        [*_on_core(1), *command, f"http://127.0.0.1:{port}"], check=True, capture_output=True, text=True
+    ).stdout
+    used = _cpu_s(pid) - before
+    if "Non-2xx" in output:
+        raise SystemExit(output)
+    requests = int(re.findall(r"(\d+) requests in", output)[0])
+    return float(re.findall(r"Requests/sec:\s*([\d.]+)", output)[0]), used / requests * 1e6
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _on_core(core: int) -> list[str]:
+    return ["taskset", "-c", str(core)] if shutil.which("taskset") and (os.cpu_count() or 1) > core else []
+
+
+def _start(spawn: Any, target: Callable[..., None], argument: Any) -> tuple[int, Any]:
+    listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+    ready, started = spawn.Pipe(duplex=False)
+    process = spawn.Process(target=target, args=(argument, listener, started))
+    process.start()
+    listener.close()
+    return ready.recv(), process
+
+
+def _fill(store: Path, keys: int) -> None:
+    """The story-with-votes view, as the engine fills it: one row a key."""
+    from dataflow.engine.effects import LeafFill
+    from dataflow.plan.nodes import Chain, OutputColumn, Parameter, View
+    from dataflow.scalar import ColumnRef
+    from dataflow.schema import SqlType
+    from dataflow.types import ViewId
+    from service.leaf_store.writer import LeafWriter
+
+    int8, text = SqlType("int8", "int8"), SqlType("text", "text")
+    names = {"id": int8, "title": text, "author": text, "votes": int8}
+    chain = Chain("public.stories", None, tuple(ColumnRef(i, kind) for i, kind in enumerate(names.values())))
+    output = tuple(OutputColumn(name, i) for i, name in enumerate(names))
+    writer = LeafWriter(store)
+    writer.register(ViewId(1), View("story", "", chain, (Parameter("id", 0),), output), status="ready")
+    rows = [
+        (str(i), f"What nobody tells you about story {i}", f"author{i % 997}", str(i % 4000)) for i in range(keys + 1)
+    ]
+    writer.commit([LeafFill(ViewId(1), (row[0],), [row]) for row in rows], 0x16B3748, time.time_ns() // 1_000_000)
+    writer.close()
+
+
+def _run(app: Any, listener: socket.socket, started: Connection) -> None:
+    from service.worker import server_of
+
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {0})
+    gc.collect()
+    gc.freeze()
+    started.send(listener.getsockname()[1])
+    server_of(app, 1.0).run(sockets=[listener])
+
+
+def _serve_hit(store: Path, listener: socket.socket, started: Connection) -> None:
+    from service.http.app import build_app
+    from service.http.reads import Limits
+    from service.leaf_store.reader import LeafReader
+    from service.wire import EngineClient
+
+    app = build_app(LeafReader.open(store), EngineClient(store / "no-engine"), Limits())
+    _run(app, listener, started)
+
+
+def _serve_empty(like: tuple[list[tuple[str, str]], int], listener: socket.socket, started: Connection) -> None:
+    names, length = like
+    headers = [(name.encode(), value.encode()) for name, value in names if name != "date"]
+    body = b"x" * length
+
+    async def app(_scope: dict[str, Any], _receive: object, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    _run(app, listener, started)
+
+
+if __name__ == "__main__":
+    main()

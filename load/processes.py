@@ -1,0 +1,94 @@
+"""Processes under measurement: which core they run on, and how much of it they used. Linux only (``/proc``)."""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PROC = Path("/proc")
+#: Of ``/proc/PID/stat``, behind the command name.
+_PARENT, _USER_TICKS, _SYSTEM_TICKS = 1, 11, 12
+
+
+def pin(pids: Iterable[int], core: int) -> None:
+    """Run all threads of the processes on one core; what they start later inherits it."""
+    for pid in pids:
+        for thread in _threads(pid):
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(thread, {core})
+
+
+def unpin(pids: Iterable[int]) -> None:
+    """Let them run anywhere again."""
+    everywhere = set(range(os.cpu_count() or 1))
+    for pid in pids:
+        for thread in _threads(pid):
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(thread, everywhere)
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """CPU time that the processes have used so far, in user and in system mode."""
+    ticks = 0
+    for pid in pids:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            fields = _stat(pid)
+            ticks += int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])
+    return ticks / _TICKS_PER_S
+
+
+def parent(pid: int) -> int:
+    """The process that started it."""
+    return int(_stat(pid)[_PARENT])
+
+
+def children(pid: int) -> list[int]:
+    """The processes that it started itself."""
+    return [other for other in _all_pids() if _parent_or_none(other) == pid]
+
+
+def family(pid: int) -> list[int]:
+    """The process and all below it."""
+    return [pid, *(member for child in children(pid) for member in family(child))]
+
+
+def listens_on(pid: int, port: int) -> bool:
+    """Whether the process holds the listening TCP socket of a loopback port."""
+    inodes = set(_listening_inodes(port))
+    with suppress(FileNotFoundError, PermissionError):
+        for descriptor in (_PROC / str(pid) / "fd").iterdir():
+            with suppress(FileNotFoundError):
+                target = os.readlink(descriptor)
+                if target.startswith("socket:[") and target[len("socket:[") : -1] in inodes:
+                    return True
+    return False
+
+
+def _listening_inodes(port: int) -> Iterator[str]:
+    listening = "0A"
+    for line in (_PROC / "net" / "tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == listening and int(fields[1].split(":")[1], 16) == port:
+            yield fields[9]
+
+
+def _threads(pid: int) -> list[int]:
+    with suppress(FileNotFoundError):
+        return [int(entry.name) for entry in (_PROC / str(pid) / "task").iterdir()]
+    return []
+
+
+def _all_pids() -> list[int]:
+    return [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()]
+
+
+def _parent_or_none(pid: int) -> int | None:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return parent(pid)
+    return None
+
+
+def _stat(pid: int) -> list[str]:
+    # The command name is in parentheses and may hold anything; the fields follow the last one.
+    return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()

@@ -1,0 +1,49 @@
+"""Reads while the engine is saturated: do they keep their throughput?
+
+The API worker and wrk share core 0 throughout; the engine and the database have core 1. The recorded stream is a
+backlog of votes in the database's log, large enough that the engine is at it for the whole turn.
+"""
+
+from load import processes
+from load.backlog import stopped_engine, warm_all_stories
+from load.report import Figure, Result, Skipped, Spread, number
+from load.site import Site, SiteError
+from load.workloads.votes import cast_votes
+from load.wrk import run_wrk
+
+BENCH = "reads under writes"
+STORY = 7
+ROUNDS = 3
+#: More than an engine can drain in one turn, by far.
+CHANGES_PER_S = 150_000
+_SATURATED = 0.5
+
+
+def run(site: Site, seconds: float, cores: tuple[int, int] | None) -> list[Result]:
+    """Quiet and saturated turns, one after the other."""
+    if cores is None:
+        return [Skipped(BENCH, "needs two cores")]
+    warm_all_stories(site)
+    url = site.view_url("story_with_votes", id=STORY)
+    engine, database = site.engine, site.database_processes()
+    processes.pin([site.worker], cores[0])
+    processes.pin([engine, *database], cores[1])
+    quiet, saturated, shares = [], [], []
+    run_wrk(url, 1, cores[0])
+    for _ in range(ROUNDS):
+        quiet.append(run_wrk(url, seconds, cores[0]).per_second)
+        with stopped_engine(site):
+            cast_votes(site.database, int(CHANGES_PER_S * seconds))
+            position = site.position()
+        before = processes.cpu_seconds([engine])
+        saturated.append(run_wrk(url, seconds, cores[0]).per_second)
+        shares.append((processes.cpu_seconds([engine]) - before) / seconds)
+        site.wait_for(position)
+    if min(shares) < _SATURATED:
+        raise SiteError(f"the engine was not saturated: it had {min(shares):.0%} of its core")
+    ratios = [busy / idle for busy, idle in zip(saturated, quiet, strict=True)]
+    detail = (
+        f"{number(Spread.of(saturated).median)}/s against {number(Spread.of(quiet).median)}/s;"
+        f" the engine had {Spread.of(shares).median:.0%} of the other core, beside the database"
+    )
+    return [Figure(BENCH, "reads under a saturated engine / quiet", Spread.of(ratios), "x", 0.8, detail=detail)]

@@ -1,0 +1,93 @@
+"""What a benchmark found: figures, as a table for people and as JSON for machines."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Several measurements of one thing: the middle one and the extremes."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        """Of at least one value."""
+        return cls(median(values), min(values), max(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One result. A ratio compares two sides measured in the same run, in turns."""
+
+    bench: str
+    name: str
+    value: Spread
+    unit: str
+    #: What it should be, and on which side of it is good; None: only told.
+    goal: float | None = None
+    more_is_better: bool = True
+    #: How it was measured, and the rates behind a ratio.
+    detail: str = ""
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether the median is as good as the goal."""
+        if self.goal is None:
+            return None
+        return self.value.median >= self.goal if self.more_is_better else self.value.median <= self.goal
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A benchmark, or a side of one, that could not run here."""
+
+    bench: str
+    reason: str
+
+
+Result = Figure | Skipped
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands separated."""
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def show(console: Console, results: Sequence[Result], conditions: str) -> None:
+    """The table."""
+    table = Table(title="Upquery, measured", title_justify="left", caption=conditions, caption_justify="left")
+    table.add_column("what", style="bold")
+    for heading in ("median", "low … high", "goal"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("how", style="dim")
+    for result in results:
+        if isinstance(result, Skipped):
+            table.add_row(result.bench, "[yellow]skipped", "", "", result.reason)
+            continue
+        colour = {True: "green", False: "red", None: "white"}[result.reached]
+        goal = "" if result.goal is None else f"{'≥' if result.more_is_better else '≤'} {number(result.goal)}"
+        table.add_row(
+            result.name,
+            f"[{colour}]{number(result.value.median)} {result.unit}",
+            f"{number(result.value.low)} … {number(result.value.high)}",
+            goal,
+            result.detail,
+        )
+    console.print(table)
+
+
+def to_json(results: Sequence[Result], conditions: str) -> str:
+    """All results, one object."""
+    figures = [{**asdict(r), "reached": r.reached} for r in results if isinstance(r, Figure)]
+    skipped = [asdict(r) for r in results if isinstance(r, Skipped)]
+    return json.dumps({"conditions": conditions, "figures": figures, "skipped": skipped}, indent=2, ensure_ascii=False)
