@@ -1,8 +1,25 @@
 """An API worker process: uvicorn with the hot route in front of FastAPI."""
 
+import asyncio
+import gc
 import socket
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from service.http.app import build_app
+from service.http.hot import HotRoute
+from service.http.reads import Limits
+from service.leaf_store.reader import LeafReader
+from service.wire import EngineClient
+
+#: How often a worker reports its counters.
+_REPORT_S = 1.0
+#: How often a worker that was started first looks for the leaf store.
+_LOOK_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +35,63 @@ class WorkerConfig:
     #: The largest request body, and the most keys in one request.
     max_body_bytes: int = 1 << 20
     max_keys: int = 1000
-    #: Raised by tests and benchmarks only.
+    #: How long requests that are being answered have when the worker is stopped.
     graceful_shutdown_s: float = 3.0
 
 
 def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
-    """The process's main: serves on `listener` (bound by the supervisor, shared by all workers) until SIGTERM or SIGINT.
+    """The process's main: serves on `listener` (bound by the supervisor, shared by all workers) until SIGTERM.
 
     May be started before the engine process has created the leaf store: it then waits for it.
     """
-    raise NotImplementedError
+    reader = _reader(config.leaf_path)
+    engine = EngineClient(config.engine_socket)
+    app = build_app(reader, engine, Limits(config.read_timeout_s, config.max_body_bytes, config.max_keys))
+    server = server_of(app, config.graceful_shutdown_s)
+    # What is there now stays: a collection would only walk it again and again.
+    gc.collect()
+    gc.freeze()
+    asyncio.run(_serve(server, listener, engine, app, config.number), loop_factory=server.config.get_loop_factory())
+
+
+def server_of(app: Any, graceful_shutdown_s: float) -> uvicorn.Server:
+    """The HTTP server of a worker."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http="httptools",
+            loop="uvloop",
+            ws="none",
+            lifespan="off",
+            access_log=False,
+            log_level="warning",
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=int(max(1, graceful_shutdown_s)),
+            backlog=2048,
+        )
+    )
+
+
+def _reader(path: Path) -> LeafReader:
+    while True:
+        try:
+            return LeafReader.open(path)
+        except FileNotFoundError:
+            time.sleep(_LOOK_S)
+
+
+async def _serve(server: uvicorn.Server, listener: socket.socket, engine: EngineClient, app: HotRoute, number: int) -> None:
+    reporter = asyncio.ensure_future(_report(engine, app, number))
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        reporter.cancel()
+        await engine.close()
+
+
+async def _report(engine: EngineClient, app: HotRoute, number: int) -> None:
+    while True:
+        await asyncio.sleep(_REPORT_S)
+        await engine.report(number, app.counters())

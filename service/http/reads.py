@@ -1,0 +1,169 @@
+"""Reads as a worker does them: from the leaf store, and what is not there from the engine. Everything but the fastest way.
+
+*Invariants*: all answers of one call are exact at one version. Without an engine, what is covered is still answered.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from dataflow.types import Key, Position
+from service.errors import ApiError
+from service.http.arguments import Arguments
+from service.http.version import version_text
+from service.leaf_store.answer import Answer, Window
+from service.leaf_store.catalog import LeafCatalog
+from service.leaf_store.reader import LeafReader, null_answer
+from service.wire import EngineClient, ReadItem
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of requests."""
+
+    read_timeout_s: float = 5.0
+    max_body_bytes: int = 1 << 20
+    max_keys: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One key of a view that a request asks for."""
+
+    view: "ViewRoute"
+    key: Key
+    window: Window | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a request is answered, all of it exact at `position`; `hit`: without the engine."""
+
+    answers: list[Answer]
+    position: Position
+    at_ms: int
+    hit: bool
+
+    @property
+    def version(self) -> str:
+        """The version as clients see it."""
+        return version_text(self.position)
+
+    @property
+    def age_ms(self) -> int:
+        """How far behind the upstream the answers may be."""
+        return max(0, time.time_ns() // 1_000_000 - self.at_ms)
+
+
+class ViewCounters:
+    """Reads of one view by this worker."""
+
+    __slots__ = ("hits", "misses")
+
+    def __init__(self) -> None:
+        self.hits = 0
+        self.misses = 0
+
+
+class ViewRoute:
+    """A view as this worker serves it."""
+
+    __slots__ = ("arguments", "counters", "cut", "info")
+
+    def __init__(self, arguments: Arguments, counters: ViewCounters) -> None:
+        self.arguments = arguments
+        self.info = arguments.info
+        self.cut = arguments.info.cut
+        self.counters = counters
+
+
+class Reads:
+    """Reads of one worker. *Maintains*: `routes` has the listed views of the catalog that `refresh` saw last."""
+
+    def __init__(self, reader: LeafReader, engine: EngineClient, limits: Limits) -> None:
+        self.reader = reader
+        self.limits = limits
+        self.routes: dict[str, ViewRoute] = {}
+        #: By name, over catalog changes: a replaced view goes on counting.
+        self.counters: dict[str, ViewCounters] = {}
+        self._engine = engine
+        self.catalog: LeafCatalog | None = None
+        self._started = False
+
+    def refresh(self) -> None:
+        """Follow the catalog."""
+        with self.reader.begin() as txn:
+            state = self.reader.state_in(txn)
+            catalog = self.reader.catalog_in(txn, state)
+        self._started = state is not None
+        if catalog is not self.catalog:
+            self.catalog = catalog
+            self.routes = {
+                name: ViewRoute(Arguments(info), self.counters.setdefault(name, ViewCounters()))
+                for name, info in catalog.by_name.items()
+            }
+
+    def route(self, name: str) -> ViewRoute:
+        """A view that can be read. ApiError ``view_not_found``, ``view_broken``, ``engine_unavailable``."""
+        self.refresh()
+        route = self.routes.get(name)
+        if route is None:
+            raise self._not_found(name)
+        if route.info.status == "broken":
+            raise ApiError(
+                "view_broken",
+                f"View {name!r} cannot be kept up to date: {route.info.reason or 'its reason is not known'}.",
+                "Change the view, or what it reads, and put it again.",
+            )
+        return route
+
+    def _not_found(self, name: str) -> ApiError:
+        if not self._started:
+            return ApiError("engine_unavailable", "The engine has not started yet.", "Try again in a moment.")
+        near = get_close_matches(name, self.routes, 1)
+        hint = f"Did you mean {near[0]!r}?" if near else "GET /openapi.json lists the views."
+        return ApiError("view_not_found", f"There is no view {name[:80]!r}.", hint)
+
+    async def read(self, wanted: Sequence[Wanted]) -> Answers:
+        """The answers, in order, at one version. ApiError."""
+        found, state = self.reader.read([(w.view.info.id, w.key, w.window) for w in wanted])
+        answers = [answer for answer in found if answer is not None]
+        hit = state is not None and len(answers) == len(found)
+        for w, answer in zip(wanted, found, strict=True):
+            if answer is None:
+                w.view.counters.misses += 1
+            else:
+                w.view.counters.hits += 1
+        if hit and state is not None:
+            return Answers(answers, state.position, state.at_ms, hit=True)
+        return await self._fill(wanted)
+
+    async def _fill(self, wanted: Sequence[Wanted]) -> Answers:
+        for w in wanted:
+            if w.view.info.status == "building":
+                progress = w.view.info.reason
+                raise ApiError(
+                    "view_building",
+                    f"View {w.view.info.name!r} is being built{': ' + progress if progress else ''}.",
+                    "Try again in a moment.",
+                    members={"progress": progress},
+                )
+        # The engine knows no keys with NULL: what they answer does not depend on its state.
+        items = [ReadItem(w.view.info.name, w.key, w.window) for w in wanted if None not in w.key]
+        reply = await self._engine.read(items, self.limits.read_timeout_s)
+        filled = iter(reply.answers)
+        answers = [null_answer(w.view.info) if None in w.key else next(filled) for w in wanted]
+        return Answers(answers, reply.position, reply.at_ms, hit=False)
+
+    async def wait_for(self, position: Position, wait_s: float | None) -> None:
+        """Return once the leaf store is at `position`. ApiError ``version_timeout`` after `wait_s`, or the read limit."""
+        state = self.reader.state()
+        if state is not None and state.position >= position:
+            return
+        limit_s = self.limits.read_timeout_s if wait_s is None else min(wait_s, self.limits.read_timeout_s)
+        await self._engine.reach(position, limit_s)
+
+    async def checkpoint(self) -> Position:
+        """The upstream's position now."""
+        return await self._engine.checkpoint(self.limits.read_timeout_s)
