@@ -1,10 +1,46 @@
-"""The change stream of a PostgreSQL server: one replication connection, one temporary slot."""
+"""The change stream of a PostgreSQL server: one replication connection, one temporary slot.
 
+psycopg has no replication API, so this speaks the streaming replication protocol (PostgreSQL manual, "Streaming
+Replication Protocol") through libpq's copy functions, without ever blocking the loop.
+
+*Invariants*: `position` never goes back, and everything that committed at or before it has been returned. Continuity is
+all or nothing: after `StreamLost` the source is of no use, a new one starts at a new snapshot.
+
+Not here: the messages' meaning (`postgres.pgoutput`), starting again (`service.runtime`).
+"""
+
+import asyncio
+import secrets
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from struct import Struct
+from typing import Any, NoReturn
 
-from cdc.change import Batch, TableLayout
-from cdc.position import PostgresSnapshot
+import psycopg
+from psycopg import sql
+from psycopg.pq import ExecStatus
+
+from cdc.change import Batch, StreamLost, TableLayout, Transaction
+from cdc.position import PostgresSnapshot, parse_lsn
+from cdc.postgres.failures import Failure, check_conninfo, classify, replication_hint
+from cdc.postgres.pgoutput import Decoder, MalformedStream
+from cdc.postgres.session import session_sql
+
+_STATUS = Struct("!cQQQqB").pack
+_KEEPALIVE = Struct("!cQqB").unpack_from
+_DATA, _ALIVE = b"wk"
+#: Of the message in a data message: kind, start, end and time come before it.
+_PAYLOAD = 25
+#: 2000-01-01, PostgreSQL's epoch, in Unix seconds.
+_EPOCH_S = 946_684_800
+
+#: How often the server hears from us at least; it drops who is silent for ``wal_sender_timeout`` (60 s here).
+STATUS_S = 10.0
+#: How often an acknowledgement is sent on at most.
+ACKNOWLEDGE_S = 1.0
+#: Messages decoded before the loop gets a turn: a huge transaction must not stop everything else.
+SLICE_MESSAGES = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +56,9 @@ class PostgresSource:
 
     Used by one task. `tables` gives the layouts of the tables to follow by qualified name (as
     `service.upstream.catalog` makes them); it is asked anew before transactions are decoded, others are skipped unread.
+
+    A table that becomes one of `tables` later on is like one just added to the publication: transactions that committed
+    before, but that a lookup may not see yet, went by unread.
     """
 
     def __init__(
@@ -29,27 +68,287 @@ class PostgresSource:
         tables: Callable[[], Mapping[str, TableLayout]],
         max_transaction_rows: int = 200_000,
         start_timeout_s: float = 60.0,
-    ) -> None: ...
+        connect_timeout_s: float = 10.0,
+    ) -> None:
+        self._conninfo = conninfo
+        self._publication = publication
+        self._tables = tables
+        self._max_transaction_rows = max_transaction_rows
+        self._start_timeout_s = start_timeout_s
+        self._connect_timeout_s = connect_timeout_s
+        self._connection: psycopg.AsyncConnection | None = None
+        self._decoder = Decoder(0, max_transaction_rows)
+        self._timer: asyncio.TimerHandle | None = None
+        #: What the last batch said, so that an idle stream is told of once.
+        self._reported = 0
+        self._acknowledged = 0
+        self._status_at = 0.0
+        self._asked = False
+        self._answered = False
 
     async def start(self) -> Started:
         """Connect, create the slot with its snapshot and start streaming. Raises StreamLost."""
-        raise NotImplementedError
+        try:
+            check_conninfo(self._conninfo)
+        except ValueError as problem:
+            raise StreamLost(str(problem), retryable=False) from None
+        try:
+            async with asyncio.timeout(self._start_timeout_s):
+                return await self._start()
+        except TimeoutError:
+            reason = await self._why_waiting()
+            await self.close()
+            raise StreamLost(reason, retryable=True) from None
+        except psycopg.Error as problem:
+            await self.close()
+            raise self._lost(problem) from None
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _start(self) -> Started:
+        async with await self._connect() as ordinary:
+            await self._check_publication(ordinary)
+            self._connection = await self._connect(replication="database")
+            await self._connection.execute(session_sql().encode())
+            await self._connection.execute(b"SET wal_sender_timeout = '60s'")
+            name = f"upquery_{secrets.token_hex(8)}"
+            created = await (await self._connection.execute(_create_slot(name))).fetchone()
+            assert created is not None  # A CREATE_REPLICATION_SLOT that does not fail returns one row.
+            position, exported = parse_lsn(created[1]), created[2]
+            snapshot = await _import_snapshot(ordinary, exported)
+        await self._start_streaming(name)
+        self._decoder = Decoder(snapshot.xmax, self._max_transaction_rows)
+        self._decoder.position = self._reported = self._acknowledged = position
+        self._timer = asyncio.get_running_loop().call_later(STATUS_S, self._tick)
+        return Started(position, snapshot)
+
+    async def _connect(self, **parameters: Any) -> psycopg.AsyncConnection:
+        return await psycopg.AsyncConnection.connect(
+            self._conninfo, autocommit=True, client_encoding="UTF8", application_name="upquery cdc",
+            connect_timeout=max(2, round(self._connect_timeout_s)), prepare_threshold=None, **parameters,
+        )  # fmt: skip
+
+    async def _check_publication(self, ordinary: psycopg.AsyncConnection) -> None:
+        """Newer servers stream nothing at all, instead of an error, for a publication that is not there."""
+        found = await ordinary.execute("SELECT FROM pg_catalog.pg_publication WHERE pubname = %s", [self._publication])
+        if await found.fetchone() is None:
+            raise StreamLost(
+                f"There is no publication {self._publication}.",
+                False,
+                hint=f"Run: {create_publication_sql(self._publication)}",
+            )
+
+    async def _start_streaming(self, slot: str) -> None:
+        assert self._connection is not None
+        pgconn = self._connection.pgconn
+        options = {"proto_version": "1", "publication_names": f'"{self._publication.replace(chr(34), chr(34) * 2)}"'}
+        if pgconn.server_version >= 140000:
+            # A transactional logical message arrives at once: how a stream is pushed past what nobody flushes.
+            options["messages"] = "true"
+        written = sql.SQL(", ").join(
+            sql.SQL("{} {}").format(sql.SQL(key), sql.Literal(value)) for key, value in options.items()
+        )
+        command = sql.SQL("START_REPLICATION SLOT {} LOGICAL 0/0 ({})").format(sql.Identifier(slot), written)
+        pgconn.send_query(command.as_bytes(self._connection))
+        pgconn.flush()
+        while pgconn.is_busy():
+            await self._readable()
+            pgconn.consume_input()
+        result = pgconn.get_result()
+        if result is None or result.status != ExecStatus.COPY_BOTH:
+            self._ended(result)
+
+    async def _why_waiting(self) -> str:
+        """A slot starts at a moment when all transactions that were open have ended; say which one does not."""
+        reason = "The replication slot could not be created in time"
+        try:
+            async with asyncio.timeout(self._connect_timeout_s), await self._connect() as ordinary:
+                found = await ordinary.execute(
+                    "SELECT pid, usename, extract(epoch FROM now() - xact_start)::int FROM pg_catalog.pg_stat_activity"
+                    " WHERE backend_xid IS NOT NULL ORDER BY xact_start LIMIT 1"
+                )
+                oldest = await found.fetchone()
+        except (psycopg.Error, TimeoutError):
+            oldest = None
+        if oldest is None:
+            return f"{reason}."
+        return (
+            f"{reason}: it waits for transactions that were open before; the oldest, of process {oldest[0]} "
+            f"({oldest[1]}), has been open for {oldest[2]} s. End it, or run: SELECT pg_terminate_backend({oldest[0]});"
+        )
+
+    # ── The stream ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def next_batch(self, max_rows: int = 1000) -> Batch:
         """Wait for something: whole transactions (up to the first that brings the rows to `max_rows`), or an advance.
 
         Raises StreamLost. Cancelling it loses nothing.
         """
-        raise NotImplementedError
+        while True:
+            transactions, more = self._drain(max_rows)
+            position = self._decoder.position
+            notices = self._decoder.take_notices()
+            if transactions or notices or self._answered or position > self._reported:
+                self._answered = False
+                self._reported = position
+                return Batch(transactions, position, notices)
+            if more:
+                await asyncio.sleep(0)
+            else:
+                await self._readable()
+
+    def _drain(self, max_rows: int) -> tuple[list[Transaction], bool]:
+        """What can be decoded now without waiting, and whether there may be more."""
+        if self._connection is None:
+            raise StreamLost("The stream is closed.", retryable=True)
+        pgconn = self._connection.pgconn
+        decoder = self._decoder
+        decoder.follow(self._tables())
+        feed, receive = decoder.feed, pgconn.get_copy_data
+        transactions: list[Transaction] = []
+        rows = 0
+        consumed = False
+        try:
+            for _ in range(SLICE_MESSAGES):
+                size, data = receive(1)
+                if size > 0:
+                    message = bytes(data)
+                    if message[0] == _DATA:
+                        transaction = feed(message, _PAYLOAD)
+                        if transaction is not None:
+                            transactions.append(transaction)
+                            rows += decoder.rows
+                            if rows >= max_rows:
+                                return transactions, True
+                    elif message[0] == _ALIVE:
+                        self._alive(message)
+                elif size == 0:
+                    if consumed:
+                        return transactions, False
+                    pgconn.consume_input()
+                    consumed = True
+                    continue
+                else:
+                    self._ended(pgconn.get_result())
+                consumed = False
+        except psycopg.Error as problem:
+            raise self._lost(problem) from None
+        except MalformedStream as problem:
+            raise StreamLost(f"The change stream could not be decoded: {problem}.", retryable=True) from problem
+        return transactions, True
+
+    def _alive(self, message: bytes) -> None:
+        _, wal_end, _, wants_reply = _KEEPALIVE(message)
+        self._decoder.advance(wal_end)
+        if self._asked:
+            self._asked = False
+            self._answered = True
+        if wants_reply:
+            self._send_status()
+
+    async def _readable(self) -> None:
+        """Wait until the server has sent something. Watched only meanwhile: who does not read must not spin."""
+        assert self._connection is not None
+        loop = asyncio.get_running_loop()
+        ready = loop.create_future()
+        try:
+            socket = self._connection.pgconn.socket
+        except psycopg.Error as problem:
+            raise self._lost(problem) from None
+        loop.add_reader(socket, _wake, ready)
+        try:
+            await ready
+        finally:
+            loop.remove_reader(socket)
+
+    # ── What we tell the server ──────────────────────────────────────────────────────────────────────────────────────
 
     def request_position(self) -> None:
         """Ask the server how far the stream is; `next_batch` returns when it answers (0.1 ms)."""
-        raise NotImplementedError
+        self._asked = True
+        self._send_status(wants_reply=True)
 
     def acknowledge(self, position: int) -> None:
         """What ends at or before `position` will never be asked for again: the server may drop its log."""
-        raise NotImplementedError
+        if position > self._acknowledged:
+            self._acknowledged = position
+            if time.monotonic() - self._status_at >= ACKNOWLEDGE_S:
+                self._send_status()
+
+    def _tick(self) -> None:
+        self._send_status()
+        self._timer = asyncio.get_running_loop().call_later(STATUS_S, self._tick)
+
+    def _send_status(self, wants_reply: bool = False) -> None:
+        """A connection that is gone is noticed, and told of, by `next_batch`."""
+        if self._connection is None:
+            return
+        written = max(self._decoder.position, self._acknowledged)
+        now_us = int((time.time() - _EPOCH_S) * 1_000_000)
+        status = _STATUS(b"r", written, self._acknowledged, self._acknowledged, now_us, wants_reply)
+        self._status_at = time.monotonic()
+        try:
+            self._connection.pgconn.put_copy_data(status)
+            self._connection.pgconn.flush()
+        except psycopg.Error:
+            pass
 
     async def close(self) -> None:
         """End the connection; the temporary slot goes with it."""
-        raise NotImplementedError
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            await connection.close()
+
+    # ── Failures ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _ended(self, result: psycopg.pq.abc.PGresult | None) -> NoReturn:
+        """The server ended the stream, with an error or without."""
+        if result is None or result.status != ExecStatus.FATAL_ERROR:
+            raise StreamLost("The server ended the change stream.", retryable=True)
+        raise self._lost(psycopg.errors.error_from_result(result))
+
+    def _lost(self, problem: BaseException) -> StreamLost:
+        failure = classify(problem, self._conninfo)
+        return StreamLost(
+            failure.detail, failure.retryable, _hint_for(failure, getattr(problem, "sqlstate", None), self._conninfo)
+        )
+
+
+def _wake(ready: "asyncio.Future[None]") -> None:
+    if not ready.done():
+        ready.set_result(None)
+
+
+def _create_slot(name: str) -> sql.Composed:
+    return sql.SQL("CREATE_REPLICATION_SLOT {} TEMPORARY LOGICAL pgoutput (SNAPSHOT 'export')").format(
+        sql.Identifier(name)
+    )
+
+
+async def _import_snapshot(ordinary: psycopg.AsyncConnection, exported: str) -> PostgresSnapshot:
+    """The transactions that the slot's snapshot sees. Possible only until the slot's connection runs anything else."""
+    async with ordinary.transaction():
+        await ordinary.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        await ordinary.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(exported)))
+        row = await (await ordinary.execute("SELECT pg_catalog.pg_current_snapshot()::text")).fetchone()
+    assert row is not None
+    return PostgresSnapshot.parse(row[0])
+
+
+def create_publication_sql(publication: str) -> str:
+    """The statement that makes an empty publication; tables are added to it as views need them."""
+    return f'CREATE PUBLICATION "{publication.replace(chr(34), chr(34) * 2)}";'
+
+
+def _hint_for(failure: Failure, state: str | None, conninfo: str) -> str | None:
+    if "wal_level" in failure.detail:
+        return "Run: ALTER SYSTEM SET wal_level = 'logical'; and restart PostgreSQL."
+    if state == "53400":
+        return "Raise max_replication_slots: ALTER SYSTEM SET max_replication_slots = 20; and restart PostgreSQL."
+    if state == "42501" and failure.hint is None:
+        return replication_hint(conninfo)
+    return failure.hint

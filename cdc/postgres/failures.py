@@ -1,0 +1,129 @@
+"""What went wrong at PostgreSQL, in words for the user, and whether trying again may help.
+
+*Invariants*: no text that leaves here holds a password. libpq does not print it, but a connection string that it cannot
+read it quotes.
+
+Not here: retrying (whoever connects).
+"""
+
+from dataclasses import dataclass
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+#: SQLSTATEs: (code, retryable). A class of two characters stands for all of it.
+_STATES: dict[str, tuple[str, bool]] = {
+    "08": ("unavailable", True),
+    "22": ("invalid", False),
+    "25006": ("denied", False),
+    "28": ("credentials", False),
+    "3D000": ("missing", False),
+    "3F000": ("missing", False),
+    "40": ("failed", True),
+    "42501": ("denied", False),
+    "42704": ("missing", False),
+    "42P01": ("missing", False),
+    "42703": ("missing", False),
+    "42": ("invalid", False),
+    "53": ("overloaded", True),
+    "55P03": ("timeout", True),
+    "57014": ("timeout", True),
+    "57P": ("unavailable", True),
+    "58": ("failed", True),
+    "XX": ("failed", True),
+    "0A000": ("invalid", False),
+}
+
+#: A connection that was refused carries no SQLSTATE: what the server's sentence contains decides.
+_REFUSALS: tuple[tuple[str, str, bool, str | None], ...] = (
+    ("password authentication failed", "credentials", False, "Check the user and the password."),
+    ("no password supplied", "credentials", False, "Set a password for the upstream."),
+    ("authentication failed", "credentials", False, "Check the user and the password."),
+    ("no pg_hba.conf entry", "credentials", False, "Allow this host and user in pg_hba.conf."),
+    ("pg_hba.conf rejects", "credentials", False, "Allow this host and user in pg_hba.conf."),
+    ("permission denied to start WAL sender", "denied", False, None),
+    ("must be superuser or replication role", "denied", False, None),
+    ("exceeds max_wal_senders", "overloaded", True, "Raise max_wal_senders."),
+    ("sorry, too many clients", "overloaded", True, "Raise max_connections, or lower the pool size."),
+    ("remaining connection slots are reserved", "overloaded", True, "Raise max_connections, or lower the pool size."),
+    ("too many connections for", "overloaded", True, "Raise its CONNECTION LIMIT, or lower the pool size."),
+    ("could not translate host name", "unavailable", True, "Check the host name."),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failure: `code` as in `UpstreamError`, one sentence, what to do, whether to try again."""
+
+    code: str
+    detail: str
+    hint: str | None
+    retryable: bool
+
+
+def classify(problem: BaseException, conninfo: str) -> Failure:
+    """What psycopg's error (or a timeout) on a connection made with `conninfo` means."""
+    detail = without_password(_sentence(problem), conninfo)
+    state = getattr(problem, "sqlstate", None)
+    if state is not None:
+        code, retryable = _by_state(state)
+        return Failure(code, detail, without_password(_hint(problem) or "", conninfo) or None, retryable)
+    if isinstance(problem, TimeoutError | psycopg.errors.ConnectionTimeout):
+        return Failure("timeout", detail or "The upstream did not answer in time.", None, True)
+    return _refusal(detail, conninfo)
+
+
+def check_conninfo(conninfo: str) -> None:
+    """Raises ValueError, without quoting it, for a connection string that libpq cannot read."""
+    try:
+        conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError:
+        raise ValueError(
+            "The upstream's connection string cannot be read. It looks like postgresql://user@host:5432/database; "
+            "special characters in user and password are %-encoded."
+        ) from None
+
+
+def without_password(text: str, conninfo: str) -> str:
+    """`text` with the password of `conninfo`, should it occur, blotted out."""
+    try:
+        password = conninfo_to_dict(conninfo).get("password")
+    except psycopg.ProgrammingError:
+        password = None
+    return text.replace(str(password), "***") if password else text
+
+
+def _by_state(state: str) -> tuple[str, bool]:
+    for length in (5, 3, 2):
+        if state[:length] in _STATES:
+            return _STATES[state[:length]]
+    return "failed", False
+
+
+def _refusal(detail: str, conninfo: str) -> Failure:
+    for fragment, code, retryable, hint in _REFUSALS:
+        if fragment in detail:
+            return Failure(code, detail, hint or replication_hint(conninfo), retryable)
+    if "does not exist" in detail:
+        return Failure("missing" if "database" in detail else "credentials", detail, None, False)
+    return Failure("unavailable", detail, "Check that the server runs and can be reached.", True)
+
+
+def replication_hint(conninfo: str) -> str:
+    """The statement that lets the connection's role replicate."""
+    role = conninfo_to_dict(conninfo).get("user") or "…"
+    return f'A superuser must run: ALTER ROLE "{role}" REPLICATION;'
+
+
+def _sentence(problem: BaseException) -> str:
+    """The server's own sentence, if there is one: psycopg's text goes on for lines."""
+    diagnostics = getattr(problem, "diag", None)
+    if diagnostics is not None and diagnostics.message_primary:
+        return str(diagnostics.message_primary)
+    text = " ".join(str(problem).split())
+    return text.partition(" Multiple connection attempts failed")[0] or text
+
+
+def _hint(problem: BaseException) -> str | None:
+    diagnostics = getattr(problem, "diag", None)
+    return None if diagnostics is None else diagnostics.message_hint
