@@ -48,7 +48,7 @@ class Incongruence:
                 continue
             for use in block.uses:
                 if not use.route.full and use.completions[i].after and use.target.coverage_of(use.columns).keys:
-                    rows = _newly_connected(delta, block.relevant[i])
+                    rows = _newly_connected(delta, _compared(use, i))
                     found.extend((use.target, use.columns, key) for key in self.holes(use, i, rows))
         return found
 
@@ -98,8 +98,16 @@ class Incongruence:
         return join.bind(step, kept, join.known)
 
 
+def _compared(use: Use, input_: int) -> Columns:
+    """The columns whose values say which keys of the target a row of an input belongs to and what its route looks up."""
+    relevant = use.block.relevant[input_]
+    if input_ != use.route.driver:
+        return relevant
+    return tuple(sorted({*relevant, *use.route.driver_columns}))
+
+
 def _newly_connected(delta: Delta, relevant: Columns) -> list[Row]:
-    """Added rows but those that were there before with the same values in all columns that joins compare."""
+    """Added rows but those that were there before with the same values in all of these columns."""
     if not delta[0]:
         return delta[1]
     before = {tuple(row[c] for c in relevant) for row in delta[0]}
