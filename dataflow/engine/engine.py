@@ -346,7 +346,8 @@ class Engine:
         self._emit(LeafEvict(leaf.view_id, key))
         if leaf.full and leaf.loaded:
             leaf.loaded = False
-            self._emit(ViewStatus(leaf.view_id, "building"))
+            if leaf.broken is None:
+                self._emit(ViewStatus(leaf.view_id, "building"))
         if leaf.full or key in leaf.pins:
             self._to_refill[leaf, key] = None
 
