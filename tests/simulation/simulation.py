@@ -622,7 +622,8 @@ class Simulation:
         """Liveness: all reads are answered, all pinned keys and full views are there."""
         require(not self.flights, f"lookups without end: {self.flights}")
         require(not self.reads, f"reads without an answer: {self.reads}")
-        for view, key in self.pins:
+        too_large_to_keep = "key_rows" in self.configuration.limits
+        for view, key in () if too_large_to_keep else self.pins:
             covered = self.leaf.covers(view, key) or view in self.broken
             require(covered, f"pinned key {key} of view {view} {self.views[view].name} is not covered")
 
