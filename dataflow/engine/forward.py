@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dataflow.engine.effects import AnswerForward, Effect, FailRead, Forward
 from dataflow.engine.events import ForwardDone
 from dataflow.engine.limits import Limits
-from dataflow.engine.ring import Ring, exact_position
+from dataflow.engine.ring import Ring
 from dataflow.types import Position, ReadId
 
 
@@ -57,7 +57,7 @@ class Forwards:
         ]
 
     def _settle(self, forwarded: Forwarded, result: ForwardDone, applied: Position, now: int) -> Effect:
-        exact = exact_position(self._ring.touching(forwarded.tables), result.snapshot, applied)
+        exact = self._ring.exact_position(forwarded.tables, result.snapshot, applied)
         if exact is not None:
             del self.reads[forwarded.read]
             return AnswerForward(forwarded.read, exact)

@@ -63,7 +63,6 @@ class BlockNode:
         self.inputs = inputs
         self.join = BlockJoin(block, [node.materialization for node in inputs], counters)
         self.children: list[Stored] = []
-        self.relevant = [relevant_columns(block, i) for i in range(len(inputs))]
 
     @property
     def uses(self) -> Iterator["Use"]:
@@ -86,6 +85,8 @@ class Use:
     completions: list[Completion] = field(default_factory=list)
     #: Per step of the route: how to find the combinations that look a key up (input, columns, positions, completion).
     lookers: list[tuple[int, Columns, tuple[int, ...], Completion]] = field(default_factory=list)
+    #: Per input of the block: the columns by which the route finds its way; none for a full route.
+    relevant: list[Columns] = field(default_factory=list)
     #: Steps that look up the children of rows of one earlier input by a validated foreign key: (position, that input).
     parents: list[tuple[int, int]] = field(default_factory=list)
 
@@ -357,6 +358,7 @@ class Graph:
         for first, columns, _, complete in use.lookers:
             use.block.inputs[first].materialization.require_index(columns)
             join.require_indexes(complete.before)
+        use.relevant = [relevant_columns(route, i) for i in range(len(block.inputs))]
         use.parents = self._parent_steps(use)
         for table in use.parent_tables():
             self.parent_uses.setdefault(table, []).append(use)

@@ -48,7 +48,7 @@ class Incongruence:
                 continue
             for use in block.uses:
                 if not use.route.full and use.completions[i].after and use.target.coverage_of(use.columns).keys:
-                    rows = _newly_connected(delta, _compared(use, i))
+                    rows = _newly_connected(delta, use.relevant[i])
                     found.extend((use.target, use.columns, key) for key in self.holes(use, i, rows))
         return found
 
@@ -96,14 +96,6 @@ class Incongruence:
                 self._counters["forward_hole"] += 1
                 found.update(dict.fromkeys(driven_keys(use, combination[0])))
         return join.bind(step, kept, join.known)
-
-
-def _compared(use: Use, input_: int) -> Columns:
-    """The columns whose values say which keys of the target a row of an input belongs to and what its route looks up."""
-    relevant = use.block.relevant[input_]
-    if input_ != use.route.driver:
-        return relevant
-    return tuple(sorted({*relevant, *use.route.driver_columns}))
 
 
 def _newly_connected(delta: Delta, relevant: Columns) -> list[Row]:

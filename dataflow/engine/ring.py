@@ -21,6 +21,8 @@ class Ring:
         self._entries: deque[Transaction] = deque()
         #: Snapshots by the time (of the engine's own counter) at which they arrived, not used for trimming yet.
         self._snapshots: deque[tuple[int, Snapshot]] = deque()
+        #: Where the last trimmed transaction ended that touched a table. All lookups in flight see it.
+        self._trimmed: dict[str, Position] = {}
         #: Rows in the entries.
         self.rows = 0
 
@@ -36,6 +38,7 @@ class Ring:
         """Forgets everything: the stream starts anew."""
         self._entries.clear()
         self._snapshots.clear()
+        self._trimmed.clear()
         self.rows = 0
 
     def unseen(self, table: str, snapshot: Snapshot) -> list[TableDelta]:
@@ -46,8 +49,7 @@ class Ring:
             if (delta := t.tables.get(table)) is not None and not snapshot.sees(t.id, t.end)
         ]
 
-    def touching(self, tables: frozenset[str]) -> Iterator[Transaction]:
-        """The entries that touch one of `tables`, in stream order."""
+    def _touching(self, tables: frozenset[str]) -> Iterator[Transaction]:
         return (t for t in self._entries if not tables.isdisjoint(t.tables))
 
     def note(self, snapshot: Snapshot, arrived: int) -> None:
@@ -66,29 +68,36 @@ class Ring:
         if usable is None or not self._entries:
             return 0
         before = len(self._entries)
-        self._entries = deque(t for t in self._entries if not usable.sees(t.id, t.end))
-        self.rows = sum(map(_rows, self._entries))
-        return before - len(self._entries)
+        kept: deque[Transaction] = deque()
+        for transaction in self._entries:
+            if usable.sees(transaction.id, transaction.end):
+                self._trimmed.update(dict.fromkeys(transaction.tables, transaction.end))
+            else:
+                kept.append(transaction)
+        self._entries = kept
+        self.rows = sum(map(_rows, kept))
+        return before - len(kept)
+
+    def exact_position(self, tables: frozenset[str], snapshot: Snapshot, applied: Position) -> Position | None:
+        """Where the rows that `snapshot` saw of `tables` are exact; None if transactions cross.
+
+        From the last one that it sees up to just before the first that it does not see. What was trimmed it sees.
+        """
+        first_unseen: Position | None = None
+        for transaction in self._touching(tables):
+            if not snapshot.sees(transaction.id, transaction.end):
+                first_unseen = first_unseen or transaction.end
+            elif first_unseen is not None:
+                return None
+        if first_unseen is None:
+            return applied
+        last_trimmed = max((end for table, end in self._trimmed.items() if table in tables), default=-1)
+        return first_unseen - 1 if last_trimmed < first_unseen else None
 
 
 def may_trim_by(arrived: int, oldest_issue: int | None) -> bool:
     """Whether a snapshot that arrived then was taken before every lookup in flight was issued."""
     return oldest_issue is None or arrived < oldest_issue
-
-
-def exact_position(entries: Iterator[Transaction], snapshot: Snapshot, applied: Position) -> Position | None:
-    """Where the rows that `snapshot` saw are exact, given the applied transactions that touch their tables.
-
-    From the last one that it sees up to just before the first that it does not see; None if these cross.
-    """
-    exact: Position | None = None
-    for transaction in entries:
-        if not snapshot.sees(transaction.id, transaction.end):
-            if exact is None:
-                exact = transaction.end - 1
-        elif exact is not None:
-            return None
-    return applied if exact is None else exact
 
 
 def _rows(transaction: Transaction) -> int:

@@ -161,11 +161,15 @@ def lookup_completion(route: Route, step: Step) -> tuple[int, Columns, tuple[int
     return first, tuple(c for c, _ in pairs), tuple(p for _, p in pairs), completion(route, first)
 
 
-def relevant_columns(block: Block, input_: int) -> Columns:
-    """The columns of an input that any join condition of the block compares."""
-    relevant = {c.own for c in block.inputs[input_].conditions}
-    for item in block.inputs:
-        relevant |= {c.column for c in item.conditions if c.input == input_}
+def relevant_columns(route: Route, input_: int) -> Columns:
+    """The columns of an input that the route compares or drives by: rows that agree in them take the same way."""
+    relevant = set(route.driver_columns) if input_ == route.driver else set()
+    for step in route.steps:
+        for column, source in _equalities(step):
+            if step.input == input_:
+                relevant.add(column)
+            if source.input == input_:
+                relevant.add(source.column)
     return tuple(sorted(relevant))
 
 
