@@ -124,7 +124,7 @@ def _error_from_wire(fields: dict[str, Any]) -> ApiError:
 
 
 class WireServer:
-    """The engine process's side: ``server = WireServer(path, service); await server.start(); … await server.close()``."""
+    """The engine process's side: ``await server.start(); … await server.close()``."""
 
     def __init__(self, path: Path, service: EngineService) -> None:
         self._path = path

@@ -51,7 +51,8 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
     # What is there now stays: a collection would only walk it again and again.
     gc.collect()
     gc.freeze()
-    asyncio.run(_serve(server, listener, engine, app, config.number), loop_factory=server.config.get_loop_factory())
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+        runner.run(_serve(server, listener, engine, app, config.number))
 
 
 def server_of(app: Any, graceful_shutdown_s: float) -> uvicorn.Server:
@@ -82,7 +83,9 @@ def _reader(path: Path) -> LeafReader:
             time.sleep(_LOOK_S)
 
 
-async def _serve(server: uvicorn.Server, listener: socket.socket, engine: EngineClient, app: HotRoute, number: int) -> None:
+async def _serve(
+    server: uvicorn.Server, listener: socket.socket, engine: EngineClient, app: HotRoute, number: int
+) -> None:
     reporter = asyncio.ensure_future(_report(engine, app, number))
     try:
         await server.serve(sockets=[listener])

@@ -1,7 +1,7 @@
 """What a hit costs next to an empty response: one worker's hot route against an ASGI application that only sends.
 
-Both run on the same server, one after the other on the same core, in rounds; the empty response has the hit's headers and
-length. Needs wrk. ``python -m load.micro.hot_path [--keys 10000] [--seconds 3] [--rounds 3]`` prints one JSON line.
+Both run on the same server, one after the other on the same core, in rounds; the empty response has the hit's headers
+and length. Needs wrk. ``python -m load.micro.hot_path [--keys 10000] [--seconds 3] [--rounds 3]`` prints one JSON line.
 """
 
 import argparse
@@ -155,7 +155,7 @@ def _serve_hit(store: Path, listener: socket.socket, started: Connection) -> Non
 
 def _serve_empty(like: tuple[list[tuple[str, str]], int], listener: socket.socket, started: Connection) -> None:
     names, length = like
-    headers = [(name.encode(), value.encode()) for name, value in names if name != "date"]
+    headers = [(name.encode(), value.encode()) for name, value in names if name not in ("date", "connection")]
     body = b"x" * length
 
     async def app(_scope: dict[str, Any], _receive: object, send: Send) -> None:

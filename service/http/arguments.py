@@ -35,18 +35,10 @@ class Arguments:
         self.info = info
         self._head = view_head(info.id)
         self._parsers = {parameter.name: _parser(parameter) for parameter in info.parameters}
-        self._fast = _fast_form(info)
         self._remembered: dict[bytes, bytes] = {}
-
-    def entry_of(self, query: bytes) -> bytes | None:
-        """The leaf store's entry that a query string asks for, if that can be said fast; None: see `parse`.
-
-        Only for whole answers to keys without NULL.
-        """
-        fast = self._fast(query)
-        if fast is not None:
-            return self._head + b"\x00" + fast
-        return self._remembered.get(query)
+        #: The leaf store's entry that a query string asks for, if that can be said fast; None: see `parse`. Only for
+        #: whole answers to keys without NULL.
+        self.entry_of = _fast_form(info, self._remembered.get)
 
     def parse(self, query: bytes) -> tuple[Key, Window | None]:
         """The key and the window that a query string asks for. ApiError ``parameter_…``."""
@@ -175,34 +167,47 @@ def _parser(parameter: NamedType) -> Callable[[str], str]:
     return lambda text: normal(parse_parameter(sql_type, text))
 
 
-def _fast_form(info: ViewInfo) -> Callable[[bytes], bytes | None]:
-    """Query string -> the entry's key part, in the plainest case: no parameter, or one that is its own normal form."""
+_EntryOf = Callable[[bytes], bytes | None]
+
+
+def _fast_form(info: ViewInfo, general: _EntryOf) -> _EntryOf:
+    """Query string -> entry, in the plainest cases: no parameter, or one whose text is its own normal form."""
+    head = view_head(info.id) + b"\x00"
     if not info.parameters:
-        return lambda query: None if query else b"\0"
-    sql_type = info.parameters[0].type
-    name = info.parameters[0].name
-    if len(info.parameters) > 1 or not (name.isascii() and name.isidentifier()):
-        return lambda _: None
-    prefix = name.encode() + b"="
-    start = len(prefix)
-    if (digits := _INTEGER_DIGITS.get(sql_type.name)) and sql_type.kind == "base":
+        return lambda query: general(query) if query else head + b"\0"
+    sql_type, name = info.parameters[0].type, info.parameters[0].name
+    if len(info.parameters) > 1 or sql_type.kind != "base" or not (name.isascii() and name.isidentifier()):
+        return general
+    if sql_type.name in _INTEGER_DIGITS:
+        return _fast_integer(head, name.encode() + b"=", _INTEGER_DIGITS[sql_type.name], general)
+    if sql_type.name in _TEXT_TYPES and normal_form(sql_type) is None:
+        return _fast_text(head, name.encode() + b"=", general)
+    return general
 
-        def integer(query: bytes) -> bytes | None:
-            text = query[start:]
-            # A leading zero is another spelling of the same number.
-            if query.startswith(prefix) and text.isdigit() and text[0] != 48 and len(text) <= digits:
-                return text + b"\0"
-            return None
 
-        return integer
-    if sql_type.name in _TEXT_TYPES and sql_type.kind == "base" and normal_form(sql_type) is None:
+def _fast_integer(head: bytes, prefix: bytes, digits: int, general: _EntryOf) -> _EntryOf:
+    start, end = len(prefix), len(prefix) + digits
 
-        def plain(query: bytes) -> bytes | None:
-            text = query[start:]
-            return text + b"\0" if query.startswith(prefix) and text.isalnum() and len(text) <= _MAX_FAST_TEXT else None
+    def entry_of(query: bytes) -> bytes | None:
+        text = query[start:]
+        # A leading zero is another spelling of the same number.
+        if query.startswith(prefix) and text.isdigit() and text[0] != 48 and len(query) <= end:
+            return head + text + b"\0"
+        return general(query)
 
-        return plain
-    return lambda _: None
+    return entry_of
+
+
+def _fast_text(head: bytes, prefix: bytes, general: _EntryOf) -> _EntryOf:
+    start, end = len(prefix), len(prefix) + _MAX_FAST_TEXT
+
+    def entry_of(query: bytes) -> bytes | None:
+        text = query[start:]
+        if query.startswith(prefix) and text.isalnum() and len(query) <= end:
+            return head + text + b"\0"
+        return general(query)
+
+    return entry_of
 
 
 def _json_text(name: str, given: Any, sql_type: SqlType) -> str | None:

@@ -2,16 +2,21 @@
 
 *Theory*: a hit costs one LMDB read transaction on top of what an empty response costs the server, so each step is the
 cheapest that says the same as the general way (`ViewReads`): the raw path is the route's key, plain query strings are
-read without decoding (`Arguments.entry_of`), header parts that only change with a commit are kept until LMDB's transaction
-id does. Whatever is not plain falls through to the general way, and whatever is not a read of a view to the documented
-application.
+read without decoding (`Arguments.entry_of`), header parts that only change with a commit are kept until LMDB's
+transaction id does. Whatever is not plain falls through to the general way, and whatever is not a read of a view to the
+documented application.
 
 *Invariants*: rows, version and tag of an answer are read in one transaction; it is closed before anything is sent.
 """
 
 import time
 from binascii import hexlify
+from collections.abc import Callable, MutableMapping
+from struct import Struct
+from typing import Any, cast
 from urllib.parse import quote
+
+import lmdb
 
 from service.http.messages import CACHE_CONTROL, CACHE_HIT, CONTENT_JSON, App, Headers, Receive, Scope, Send, send_reply
 from service.http.reads import Reads, ViewRoute
@@ -23,8 +28,14 @@ from service.leaf_store.transaction import Transaction
 
 _HEAD = b'{"rows":['
 _NO_PAGE = '],"version":"%s","next":null}'
-#: Headers of a request that ask for more than the rows as they are.
-_GENERAL = frozenset({b"upquery-min-version"})
+_READS = frozenset({"GET", "HEAD"})
+#: Headers of a request that change its answer.
+_ASKING = frozenset({b"if-none-match", b"upquery-min-version"})
+#: Server-Timing by microseconds; the last one is for all that took longer.
+_MAX_TIMING_US = 1000
+_TIMINGS = [(b"server-timing", b"leaf;dur=%.3f" % (us / 1000)) for us in range(_MAX_TIMING_US + 1)]
+_count = Struct(f">{COUNT_SLICE.start}xI").unpack_from
+Message = MutableMapping[str, Any]
 _now_ns = time.time_ns
 _clock_ns = time.perf_counter_ns
 
@@ -40,68 +51,85 @@ class HotRoute:
         self._reads = reads
         self._views = views
         self._documented = documented
-        self._begin = reads.reader.begin
+        self._begin = cast(Callable[[], Transaction], reads.reader.environment.begin)
         self._routes: dict[bytes, ViewRoute] = {}
         self._catalog: object = None
         self._commit = -1
         self._tail = b""
         self._version = (b"upquery-version", b"")
-        self._at_ms = 0
+        self._at_ms = self._now_ms = 0
+        self._age = (b"upquery-age-ms", b"0")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         route = self._routes.get(scope.get("raw_path", b""))
-        if route is not None:
-            method = scope.get("method")
-            if method == "GET" or method == "HEAD":  # noqa: PLR1714 - a set costs a hash
-                started = _clock_ns()
-                name = route.arguments.entry_of(scope["query_string"])
-                if name is not None and await self._hit(route, name, started, scope, send):
-                    return
+        if route is not None and scope.get("method") in _READS:
+            found = self._hit(route, scope)
+            if found is not None:
+                await send(found[0])
+                await send(found[1])
+                return
         await self._general(scope, receive, send)
 
-    async def _hit(self, route: ViewRoute, name: bytes, started: int, scope: Scope, send: Send) -> bool:
-        """Answer from the leaf store; False if this is not the plain case after all, and nothing was sent."""
+    def _hit(self, route: ViewRoute, scope: Scope) -> tuple[Message, Message] | None:
+        """The two messages of an answer from the leaf store; None if this is not the plain case."""
+        started = _clock_ns()
+        name = route.entry_of(scope["query_string"])
+        if name is None:
+            return None
         asked = None
         for header, value in scope["headers"]:
-            if header == b"if-none-match":
+            if header in _ASKING:
+                if header != b"if-none-match":
+                    return None
                 asked = value
-            elif header in _GENERAL:
-                return False
-        txn = self._begin()
+        try:
+            txn = self._begin()
+        except lmdb.MapResizedError:
+            return None
         try:
             if txn.id() != self._commit and not self._follow(txn):
-                return False
+                return None
             entry = txn.get(name)
             if entry is None:
-                return False
+                return None
             if entry[0] == INLINE and not route.cut:
-                rows = entry[ENTRY_BYTES : ENTRY_BYTES + int.from_bytes(entry[COUNT_SLICE], "big")]
-                digest = entry[HASH_SLICE]
+                rows = entry[ENTRY_BYTES : ENTRY_BYTES + _count(entry)[0]]
+                tag = hexlify(entry[HASH_SLICE])
             else:
                 rows, digest = rows_in(txn, route.info, name, entry)
+                tag = hexlify(digest)
         finally:
             txn.abort()
         route.counters.hits += 1
-        tag = hexlify(digest)
-        age_ms = _now_ns() // 1_000_000 - self._at_ms
-        headers: Headers = [
-            (b"etag", b'W/"%b"' % tag),
+        now_ms = _now_ns() // 1_000_000
+        if now_ms != self._now_ms:
+            self._now_ms = now_ms
+            self._age = (b"upquery-age-ms", b"%d" % max(0, now_ms - self._at_ms))
+        etag = (b"etag", b'W/"%b"' % tag)
+        if asked is not None and not_modified(asked, tag):
+            headers: Headers = [etag, CACHE_HIT, self._version, self._age, CACHE_CONTROL]
+            return {"type": "http.response.start", "status": 304, "headers": headers}, {"type": "http.response.body"}
+        body = b"".join((_HEAD, rows, self._tail))
+        took_us = (_clock_ns() - started) // 1000
+        headers = [
+            CONTENT_JSON,
+            (b"content-length", b"%d" % len(body)),
+            etag,
             CACHE_HIT,
             self._version,
-            (b"upquery-age-ms", b"%d" % age_ms if age_ms > 0 else b"0"),
+            self._age,
             CACHE_CONTROL,
-            (b"server-timing", b"leaf;dur=%.3f" % ((_clock_ns() - started) / 1e6)),
+            _TIMINGS[took_us if took_us < _MAX_TIMING_US else -1],
         ]
-        if asked is not None and not_modified(asked, tag):
-            await send({"type": "http.response.start", "status": 304, "headers": headers})
-            await send({"type": "http.response.body"})
-            return True
-        body = b"".join((_HEAD, rows, self._tail))
-        headers += (CONTENT_JSON, (b"content-length", b"%d" % len(body)))
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-        return True
+        return (
+            {"type": "http.response.start", "status": 200, "headers": headers},
+            {"type": "http.response.body", "body": body},
+        )
+
+    def counters(self) -> dict[str, dict[str, int]]:
+        """Reads of this worker since its start, by view."""
+        return {name: {"hits": c.hits, "misses": c.misses} for name, c in self._reads.counters.items()}
 
     def _follow(self, txn: Transaction) -> bool:
         """Take over what a new commit says; False if the views have changed, so that a route may be an old one."""
@@ -114,6 +142,7 @@ class HotRoute:
         self._tail = (_NO_PAGE % version).encode()
         self._version = (b"upquery-version", version.encode())
         self._at_ms = state.at_ms
+        self._now_ms = 0
         self._commit = txn.id()
         return True
 

@@ -1,4 +1,4 @@
-"""Reads as a worker does them: from the leaf store, and what is not there from the engine. Everything but the fastest way.
+"""Reads as a worker does them: from the leaf store, and what is not there from the engine. All but the fastest way.
 
 *Invariants*: all answers of one call are exact at one version. Without an engine, what is covered is still answered.
 """
@@ -69,10 +69,11 @@ class ViewCounters:
 class ViewRoute:
     """A view as this worker serves it."""
 
-    __slots__ = ("arguments", "counters", "cut", "info")
+    __slots__ = ("arguments", "counters", "cut", "entry_of", "info")
 
     def __init__(self, arguments: Arguments, counters: ViewCounters) -> None:
         self.arguments = arguments
+        self.entry_of = arguments.entry_of
         self.info = arguments.info
         self.cut = arguments.info.cut
         self.counters = counters
@@ -157,7 +158,7 @@ class Reads:
         return Answers(answers, reply.position, reply.at_ms, hit=False)
 
     async def wait_for(self, position: Position, wait_s: float | None) -> None:
-        """Return once the leaf store is at `position`. ApiError ``version_timeout`` after `wait_s`, or the read limit."""
+        """Return once the leaf store is at `position`; ApiError ``version_timeout`` after `wait_s` (the read limit)."""
         state = self.reader.state()
         if state is not None and state.position >= position:
             return

@@ -13,7 +13,7 @@ def version_text(position: Position) -> str:
 
 
 def parse_version(text: str) -> Position:
-    """The position of a version of ours, or of what ``pg_current_wal_insert_lsn()`` prints. ApiError ``bad_request``."""
+    """The position of a version of ours, or of a ``pg_current_wal_insert_lsn()``. ApiError ``bad_request``."""
     try:
         return parse_lsn(text.removeprefix(_PREFIX))
     except ValueError:

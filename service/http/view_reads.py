@@ -109,11 +109,15 @@ def _reply(scope: Scope, answers: Answers, asked: bytes | None, started: int) ->
     if asked is not None and not_modified(asked, tag):
         return Reply(304, headers, b"")
     following = b"null" if answer.next is None else orjson.dumps(answer.next)
-    body = b"".join((b'{"rows":', answer.rows, b',"version":"', answers.version.encode(), b'","next":', following, b"}"))
+    body = b"".join(
+        (b'{"rows":', answer.rows, b',"version":"', answers.version.encode(), b'","next":', following, b"}")
+    )
     return Reply(200, [*headers, CONTENT_JSON, (b"content-length", b"%d" % len(body))], body)
 
 
 def _page_url(scope: Scope, token: str) -> str:
     """The same request for the next page, relative."""
-    kept = [part for part in scope["query_string"].decode("latin-1").split("&") if part and not part.startswith("after=")]
+    kept = [
+        part for part in scope["query_string"].decode("latin-1").split("&") if part and not part.startswith("after=")
+    ]
     return f"{scope['raw_path'].decode('latin-1')}?{'&'.join([*kept, f'after={token}'])}"

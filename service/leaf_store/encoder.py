@@ -41,3 +41,9 @@ class ViewEncoder:
         """Suffix, JSON and multiplicity of the distinct rows of a bag, in order."""
         counts = Counter(map(self.encode, rows))
         return sorted((suffix, json, n) for (suffix, json), n in counts.items())
+
+    def encode_answer(self, rows: Iterable[Row]) -> list[tuple[bytes, bytes, int]]:
+        """As `encode_bag`, for rows in the order of an answer, which is kept where readers do not see what makes it."""
+        if not self._hash_order:
+            return self.encode_bag(rows)
+        return [(suffix, json, n) for (suffix, json), n in Counter(map(self.encode, rows)).items()]

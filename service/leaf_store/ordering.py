@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from dataflow.values import order_form
-
 from dataflow.plan.nodes import OrderTerm
 from dataflow.schema import SqlType
 from dataflow.types import Row
+from dataflow.values import order_form
 
 _INVERTED = bytes(255 - i for i in range(256))
 _NULL_FIRST, _VALUE, _NULL_LAST = b"\x00", b"\x01", b"\x02"

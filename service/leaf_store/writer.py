@@ -136,11 +136,13 @@ class LeafWriter:
             self._environment.reader_check()
 
     def render(self, view: ViewId, rows: Sequence[Row], window: Window | None = None) -> Answer:
-        """Rows that are not in the leaf store (a forwarded read) in the form of an answer, ordered and limited.
+        """An answer from rows that the upstream computed (a forwarded read), not the leaf store.
 
-        ValueError: the window's token is not one.
+        `rows` are rows of the view's relation in the order of the answer, its LIMIT and OFFSET done; columns that
+        readers do not see may be NULL. ValueError: the window's token is not one.
         """
-        return answer_of(self._encoders[view].encode_bag(rows), self._views[view], window)
+        records = self._encoders[view].encode_answer(rows)
+        return answer_of(records, replace(self._views[view], offset_rows=0), window)
 
     @property
     def total_bytes(self) -> int:

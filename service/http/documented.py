@@ -1,0 +1,127 @@
+"""The data plane's FastAPI application: everything but reads of one key, and the document that describes all of it."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException
+
+from api_schemas.problem import Problem
+from api_schemas.reads import Checkpoint, ReadResults, ViewKeys
+from api_schemas.reads import Reads as ReadsRequest
+from service.errors import ApiError
+from service.http.openapi import document
+from service.http.reads import Answers, Reads, Wanted
+from service.http.version import version_text
+from service.http.view_reads import ViewReads, answer_headers
+
+_log = structlog.get_logger(__name__)
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"model": Problem, "description": "The request cannot be answered."},
+    "5XX": {"model": Problem, "description": "It cannot be answered now."},
+}
+
+
+def documented_app(reads: Reads, views: ViewReads) -> FastAPI:
+    """The application behind the hot route."""
+    app = FastAPI(title="Upquery", version="1", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
+    _handle_problems(app)
+    _add_reads(app, reads, views)
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def openapi() -> JSONResponse:
+        reads.refresh()
+        return JSONResponse(document(app, [route.info for route in reads.routes.values()]))
+
+    return app
+
+
+def _add_reads(app: FastAPI, reads: Reads, views: ViewReads) -> None:
+    @app.post(
+        "/v1/views/{view}/query",
+        operation_id="query_view",
+        response_model=ReadResults,
+        responses=_PROBLEMS,
+        tags=["reads"],
+    )
+    async def query_view(request: Request, view: str, body: ViewKeys) -> Response:
+        """Several keys of one view, all at one version."""
+        started = time.perf_counter_ns()
+        _bound(body.keys, reads.limits.max_keys)
+        route = reads.route(view)
+        wanted = [Wanted(route, route.arguments.key(key)) for key in body.keys]
+        await views.conditions(request.scope["headers"])
+        return _results(await reads.read(wanted), started)
+
+    @app.post("/v1/read", operation_id="read_many", response_model=ReadResults, responses=_PROBLEMS, tags=["reads"])
+    async def read_many(request: Request, body: ReadsRequest) -> Response:
+        """Keys of several views, all at one version."""
+        started = time.perf_counter_ns()
+        _bound(body.reads, reads.limits.max_keys)
+        wanted = []
+        for item in body.reads:
+            route = reads.route(item.view)
+            window = route.arguments.window(item.limit, item.after)
+            wanted.append(Wanted(route, route.arguments.key(item.params), window))
+        await views.conditions(request.scope["headers"])
+        return _results(await reads.read(wanted), started)
+
+    @app.post(
+        "/v1/checkpoint",
+        operation_id="create_checkpoint",
+        response_model=Checkpoint,
+        responses=_PROBLEMS,
+        tags=["reads"],
+    )
+    async def create_checkpoint() -> Response:
+        """The upstream's position now, for Upquery-Min-Version; an idle stream moves on to it."""
+        version = version_text(await reads.checkpoint())
+        return JSONResponse({"version": version}, headers={"cache-control": "no-store"})
+
+
+def _bound(items: Sequence[object], most: int) -> None:
+    if len(items) > most:
+        raise ApiError("too_large", f"{len(items)} keys in one request.", f"Send at most {most}.")
+
+
+def _results(answers: Answers, started: int) -> Response:
+    results = []
+    for answer in answers.answers:
+        following = b"null" if answer.next is None else b'"' + answer.next.encode() + b'"'
+        results.append(b'{"rows":' + answer.rows + b',"next":' + following + b"}")
+    body = b'{"results":[' + b",".join(results) + b'],"version":"' + answers.version.encode() + b'"}'
+    headers = {name.decode(): value.decode() for name, value in answer_headers(answers, started)}
+    return Response(body, headers=headers, media_type="application/json")
+
+
+def _handle_problems(app: FastAPI) -> None:
+    def problem(request: Request, error: ApiError, headers: dict[str, str] | None = None) -> Response:
+        return JSONResponse(error.problem(request.url.path), error.status, headers={**(headers or {}), **error.headers})
+
+    @app.exception_handler(ApiError)
+    async def api_error(request: Request, error: ApiError) -> Response:
+        return problem(request, error)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return problem(request, ApiError("invalid_request", f"{where}: {first['msg']}.", "See /openapi.json."))
+
+    @app.exception_handler(HTTPException)
+    async def routing(request: Request, error: HTTPException) -> Response:
+        if error.status_code == 404:
+            return problem(request, ApiError("not_found", f"Nothing is at {request.url.path}.", "See /openapi.json."))
+        if error.status_code == 405:
+            refused = ApiError("method_not_allowed", f"{request.method} is not for {request.url.path}.")
+            return problem(request, refused, dict(error.headers or {}))
+        return problem(request, ApiError("bad_request", str(error.detail)))
+
+    @app.exception_handler(Exception)
+    async def bug(request: Request, error: Exception) -> Response:
+        _log.error("request_failed", path=request.url.path, exc_info=error)
+        return problem(request, ApiError("internal_error", "The request failed; the log has the reason."))

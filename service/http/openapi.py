@@ -1,0 +1,153 @@
+"""The OpenAPI document: FastAPI's own for the fixed part, one path for each registered view."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from dataflow.schema import SqlType
+from service.http.view_reads import VIEWS_PATH
+from service.leaf_store.catalog import NamedType, ViewInfo
+
+_DESCRIPTION = "SQL views, answered from memory and kept right by the database's change stream."
+_PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+
+#: JSON Schema by type name; what is not here is a string.
+_SCHEMAS: dict[str, dict[str, Any]] = {
+    "int2": {"type": "integer", "minimum": -(1 << 15), "maximum": (1 << 15) - 1},
+    "int4": {"type": "integer", "format": "int32"},
+    "int8": {"type": "integer", "format": "int64"},
+    "oid": {"type": "integer", "format": "int64", "minimum": 0},
+    "numeric": {"type": "string", "format": "decimal"},
+    "bool": {"type": "boolean"},
+    "uuid": {"type": "string", "format": "uuid"},
+    "bytea": {"type": "string", "contentEncoding": "base64"},
+    "json": {},
+    "jsonb": {},
+}
+_FLOAT = {"oneOf": [{"type": "number"}, {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]}]}
+
+
+def document(app: FastAPI, views: Sequence[ViewInfo]) -> dict[str, Any]:
+    """OpenAPI 3.1 for the fixed routes and these views."""
+    result = get_openapi(
+        title=app.title, version=app.version, openapi_version="3.1.0", description=_DESCRIPTION, routes=app.routes
+    )
+    schemas = result["components"]["schemas"]
+    # Errors are problems everywhere; FastAPI would document its own form for bodies that it refuses.
+    schemas.pop("HTTPValidationError", None)
+    schemas.pop("ValidationError", None)
+    for methods in result["paths"].values():
+        for operation in methods.values():
+            operation["responses"].pop("422", None)
+            for status in ("4XX", "5XX"):
+                operation["responses"][status]["content"] = _PROBLEM
+    for view in sorted(views, key=lambda view: view.name):
+        result["paths"][VIEWS_PATH + view.name] = {"get": _operation(view)}
+    return result
+
+
+def value_schema(sql_type: SqlType) -> dict[str, Any]:
+    """The JSON form of a type's values (never NULL)."""
+    if sql_type.kind == "array" and sql_type.element is not None:
+        # The upstream does not say how many dimensions an array has.
+        return {"type": "array", "items": {}, "description": f"PostgreSQL's {sql_type.sql}"}
+    if sql_type.kind == "enum":
+        return {"type": "string", "enum": list(sql_type.labels)}
+    if sql_type.kind == "base" and sql_type.name in ("float4", "float8"):
+        return {**_FLOAT, "description": f"PostgreSQL's {sql_type.sql}"}
+    schema = _SCHEMAS.get(sql_type.name, {"type": "string"}) if sql_type.kind == "base" else {"type": "string"}
+    return {**schema, "description": f"PostgreSQL's {sql_type.sql}"}
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    if "enum" in schema:
+        return {**schema, "type": [schema["type"], "null"], "enum": [*schema["enum"], None]}
+    if "oneOf" in schema:
+        return {**schema, "oneOf": [*schema["oneOf"], {"type": "null"}]}
+    return {**schema, "type": [schema["type"], "null"]} if "type" in schema else schema
+
+
+def _operation(view: ViewInfo) -> dict[str, Any]:
+    parameters = [_parameter(parameter) for parameter in view.parameters]
+    own = {parameter.name for parameter in view.parameters}
+    if view.ordered:
+        parameters += [page for page in _PAGE_PARAMETERS if page["name"] not in own]
+    return {
+        "tags": ["views"],
+        "summary": view.name,
+        "description": f"```sql\n{view.sql}\n```",
+        "operationId": view.name,
+        "parameters": [*parameters, *_HEADER_PARAMETERS],
+        "responses": {
+            "200": {
+                "description": "The rows, exact at `version`.",
+                "headers": _HEADERS,
+                "content": {"application/json": {"schema": _rows_schema(view)}},
+            },
+            "304": {"description": "The answer is still the one whose ETag If-None-Match has."},
+            "4XX": {"description": "The request cannot be answered.", "content": _PROBLEM},
+            "5XX": {"description": "It cannot be answered now.", "content": _PROBLEM},
+        },
+    }
+
+
+def _parameter(parameter: NamedType) -> dict[str, Any]:
+    return {"name": parameter.name, "in": "query", "required": True, "schema": value_schema(parameter.type)}
+
+
+def _rows_schema(view: ViewInfo) -> dict[str, Any]:
+    row = {
+        "type": "object",
+        "properties": {column.name: _nullable(value_schema(column.type)) for column in view.columns},
+        "required": [column.name for column in view.columns],
+        "additionalProperties": False,
+    }
+    return {
+        "type": "object",
+        "properties": {
+            "rows": {"type": "array", "items": row},
+            "version": {"type": "string", "examples": ["pg:0/16B3748"]},
+            "next": {"type": ["string", "null"], "description": "The token of the next page."},
+        },
+        "required": ["rows", "version", "next"],
+    }
+
+
+_PAGE_PARAMETERS: list[dict[str, Any]] = [
+    {
+        "name": "limit",
+        "in": "query",
+        "description": "At most so many rows, within the view's own LIMIT.",
+        "schema": {"type": "integer", "minimum": 1, "maximum": (1 << 31) - 1},
+    },
+    {
+        "name": "after",
+        "in": "query",
+        "description": "The `next` of an earlier page.",
+        "schema": {"type": "string"},
+    },
+]
+_HEADER_PARAMETERS: list[dict[str, Any]] = [
+    {"name": "If-None-Match", "in": "header", "schema": {"type": "string"}},
+    {
+        "name": "Upquery-Min-Version",
+        "in": "header",
+        "description": "Answer once the view is at least that new: a version, or a position of the database.",
+        "schema": {"type": "string"},
+    },
+    {
+        "name": "Prefer",
+        "in": "header",
+        "description": "`wait=2`: how many seconds to wait for Upquery-Min-Version.",
+        "schema": {"type": "string"},
+    },
+]
+_HEADERS: dict[str, Any] = {
+    "ETag": {"description": "Weak; over `rows` and `next`.", "schema": {"type": "string"}},
+    "Cache-Status": {"description": "Whether the answer was there.", "schema": {"type": "string"}},
+    "Upquery-Version": {"description": "As `version`.", "schema": {"type": "string"}},
+    "Upquery-Age-Ms": {"description": "How far behind the database it may be.", "schema": {"type": "integer"}},
+    "Link": {"description": 'The next page, `rel="next"`.', "schema": {"type": "string"}},
+}
