@@ -78,8 +78,8 @@ def keys_read(use: Use, key: Key) -> Iterator[tuple[Stored, Columns, Key]]:
     combinations = [(join.start(route.driver, row), 1) for row in join.known(route.driver, route.driver_columns, part)]
     for position, step in enumerate(route.steps, start=1):
         node, cover = use.node_at(position), use.covers[position]
-        keys = {join.key_at(step, combination) for combination, _ in combinations} - {None}
-        for step_key in keys if cover else {()}:
+        keys = dict.fromkeys(join.key_at(step, combination) for combination, _ in combinations)
+        for step_key in keys if cover else ((),):
             if step_key is not None:
                 yield node, cover, step_key
         combinations = join.bind(step, combinations, join.known)

@@ -33,7 +33,7 @@ class Demand:
     #: None for a pin or a load.
     read: ReadId | None = None
     #: Flights that it waits for.
-    waits: set[FlightKey] = field(default_factory=set)
+    waits: dict[FlightKey, None] = field(default_factory=dict)
     #: Inner keys that it had fetched; the policy leaves them alone until it is done.
     fetched: set[FlightKey] = field(default_factory=set)
     rounds: int = 0
@@ -52,9 +52,9 @@ class Upqueries:
         self._counters = counters
         self._emit = effects
         self.demands: dict[Demand, None] = {}
-        self._waiting: dict[FlightKey, set[Demand]] = {}
+        self._waiting: dict[FlightKey, dict[Demand, None]] = {}
         #: Flights that the attempt under way found necessary.
-        self._missing: set[FlightKey] = set()
+        self._missing: dict[FlightKey, None] = {}
         #: Keys with more rows than may be stored.
         self.oversized: set[FlightKey] = set()
         #: The attempt under way met an oversized key.
@@ -64,15 +64,15 @@ class Upqueries:
 
     def attempt(self, demand: Demand) -> bool:
         """Tries to cover everything a demand wants; else it waits for what is missing. True if all is covered."""
-        self._missing = set()
+        self._missing = {}
         self._too_large = False
         self.demands[demand] = None
         for leaf, key in demand.wants:
             self.ensure(leaf, leaf.coverage.columns, key)
         demand.waits = self._missing
-        demand.fetched |= self._missing
+        demand.fetched.update(self._missing)
         for flight in demand.waits:
-            self._waiting.setdefault(flight, set()).add(demand)
+            self._waiting.setdefault(flight, {})[demand] = None
         if demand.waits or self._too_large:
             return False
         self.finish(demand)
@@ -89,17 +89,17 @@ class Upqueries:
         for flight in demand.waits:
             waiting = self._waiting.get(flight)
             if waiting is not None:
-                waiting.discard(demand)
+                waiting.pop(demand, None)
                 if not waiting:
                     del self._waiting[flight]
-        demand.waits = set()
+        demand.waits = {}
 
     def landed(self, flights: Iterable[FlightKey]) -> list[Demand]:
         """The demands that wait for nothing any more, now that these flights have ended."""
         ready: dict[Demand, None] = {}
         for flight in flights:
             for demand in self._waiting.pop(flight, ()):
-                demand.waits.discard(flight)
+                demand.waits.pop(flight, None)
                 if not demand.waits:
                     ready[demand] = None
         return list(ready)
@@ -129,7 +129,7 @@ class Upqueries:
         if (node.id, columns, key) in self.oversized:
             self._too_large = True
         else:
-            self._missing.add(self._flights.want(node, columns, key))
+            self._missing[self._flights.want(node, columns, key)] = None
 
     def _walk(self, use: Use, key: Key) -> list[Row] | None:
         """The rows of a block for a target's key, over what is covered; None if something is not."""
@@ -157,7 +157,7 @@ class Upqueries:
         keys = [join.key_at(step, combination) for combination, _ in combinations]
         if not cover and not self.ensure(node, (), ()):
             return [], False
-        holes = {key for key in set(keys) if key is not None and cover and not self.ensure(node, cover, key)}
+        holes = {key for key in dict.fromkeys(keys) if key is not None and cover and not self.ensure(node, cover, key)}
         if holes:
             combinations = [c for c, key in zip(combinations, keys, strict=True) if key not in holes]
         return join.bind(step, combinations, join.known), not holes
