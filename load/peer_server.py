@@ -16,9 +16,6 @@ from load.site import SiteError, free_port
 
 _START_S = 30.0
 _STOP_S = 10.0
-#: As `service.worker` runs uvicorn.
-_UVICORN = ("--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning", "--lifespan", "off",
-            "--no-server-header", "--no-date-header")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +31,8 @@ def running_peer(module: str, environment: Mapping[str, str], others: tuple[int,
     """The peer of a module of `load.peers`, until the end. `others` work for it (Redis)."""
     port = free_port()
     root = str(Path(__file__).resolve().parent.parent)
-    command = [sys.executable, "-m", "uvicorn", f"load.peers.{module}:app", "--host", "127.0.0.1", "--port", str(port)]
     process = subprocess.Popen(
-        [*command, *_UVICORN],
+        [sys.executable, "-m", "load.peers", module, str(port)],
         cwd=root,
         env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
