@@ -1,16 +1,131 @@
-"""The upstream's catalog: tables, types, keys, and the layouts that the change stream is decoded by."""
+"""The upstream's catalog: tables, types, keys, and the layouts that the change stream is decoded by.
 
+*Invariants*: one catalog is one snapshot's; a key, foreign key or NOT NULL is only reported if the upstream enforces it
+for every row there is.
+
+Not here: whether a table can be followed (`checks`); what its types mean (`dataflow.values`).
+"""
+
+from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from psycopg import AsyncConnection
 
 from cdc.change import TableLayout
-from dataflow.schema import Catalog
+from cdc.position import parse_lsn
+from cdc.postgres.names import qualified_name, quote_identifier
+from dataflow.schema import Catalog, Column, ForeignKey, SqlType, Table
+
+#: Types whose equality, order and text we know. Others are carried as text.
+BASE_TYPES = frozenset({
+    "bool", "int2", "int4", "int8", "numeric", "float4", "float8", "text", "varchar", "bpchar", "bytea", "date", "time",
+    "timestamp", "timestamptz", "interval", "uuid", "json", "jsonb",
+})  # fmt: skip
+#: Collation providers and locales whose order is that of the bytes. (Builtin ones all are, in UTF-8.)
+_BYTE_LOCALES = frozenset({"C", "POSIX", "C.UTF-8", "C.UTF8", "C.utf8"})
+_DEFAULT_COLLATION = 100
+
+_USER_SCHEMA = "n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'"
+_RELKINDS = "('r', 'p', 'f', 'm', 'v')"
+
+_TABLES = f"""
+SELECT c.oid, n.nspname, c.relname, c.reltuples
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN {_RELKINDS} AND {_USER_SCHEMA}
+ORDER BY n.nspname, c.relname
+"""
+
+_COLUMNS = f"""
+SELECT a.attrelid, a.attname, a.attnum, a.atttypid, a.attcollation,
+       a.attnotnull AND NOT EXISTS (
+           SELECT FROM pg_catalog.pg_constraint k
+           WHERE k.conrelid = a.attrelid AND k.contype = 'n' AND NOT k.convalidated AND k.conkey = ARRAY[a.attnum])
+FROM pg_catalog.pg_attribute a
+     JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN {_RELKINDS} AND {_USER_SCHEMA} AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attrelid, a.attnum
+"""
+
+#: All types are few enough to be read; enums bring their labels.
+_TYPES = """
+SELECT t.oid, n.nspname, t.typname, t.typtype::text, t.typbasetype, t.typcategory = 'A' AND t.typlen = -1, t.typelem,
+       (SELECT array_agg(e.enumlabel::text ORDER BY e.enumsortorder)
+        FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid)
+FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
+WHERE t.typtype <> 'p'
+"""
+
+_COLLATIONS = """
+SELECT oid, collprovider::text, collisdeterministic, collcollate FROM pg_catalog.pg_collation
+"""
+
+_INDEXES = f"""
+SELECT i.indrelid, i.indkey::int2[], i.indnkeyatts, i.indisprimary,
+       i.indisunique AND i.indimmediate AND NOT i.indisexclusion, i.indpred IS NULL, m.amname IN ('btree', 'hash')
+FROM pg_catalog.pg_index i
+     JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid JOIN pg_catalog.pg_am m ON m.oid = x.relam
+     JOIN pg_catalog.pg_class c ON c.oid = i.indrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE {_USER_SCHEMA} AND i.indisvalid AND i.indisready
+ORDER BY i.indrelid, NOT i.indisprimary, i.indexrelid
+"""
+
+#: A foreign key whose triggers somebody has disabled is not enforced, whatever `convalidated` says.
+_FOREIGN_KEYS = f"""
+SELECT k.conrelid, k.confrelid, k.conkey, k.confkey
+FROM pg_catalog.pg_constraint k
+     JOIN pg_catalog.pg_class c ON c.oid = k.conrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE k.contype = 'f' AND k.convalidated AND {_USER_SCHEMA}
+      AND NOT EXISTS (
+          SELECT FROM pg_catalog.pg_trigger t WHERE t.tgconstraint = k.oid AND t.tgenabled NOT IN ('O', 'A'))
+ORDER BY k.oid
+"""
+
+_LAYOUTS = """
+SELECT w.name, c.oid, array_agg(a.attname::text ORDER BY a.attnum), array_agg(a.attnum::int ORDER BY a.attnum),
+       array_agg(a.atttypid::int8 ORDER BY a.attnum), array_agg(a.atttypmod ORDER BY a.attnum)
+FROM unnest(%s::text[]) AS w (name)
+     JOIN pg_catalog.pg_class c ON c.oid = pg_catalog.to_regclass(w.name)
+     JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+GROUP BY w.name, c.oid
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _TypeRow:
+    oid: int
+    schema: str
+    name: str
+    kind: str
+    base: int
+    is_array: bool
+    element: int
+    labels: list[str] | None
 
 
 async def load_catalog(connection: AsyncConnection) -> Catalog:
     """All tables (and views, foreign tables …: `checks` says why those cannot be followed) outside system schemas."""
-    raise NotImplementedError
+    async with connection.transaction():
+        await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        types = _Types(
+            {row[0]: _TypeRow(*row) for row in await _all(connection, _TYPES)}, await _load_collations(connection)
+        )
+        tables = await _all(connection, _TABLES)
+        columns = await _all(connection, _COLUMNS)
+        indexes = await _all(connection, _INDEXES)
+        foreign_keys = await _all(connection, _FOREIGN_KEYS)
+        path = await _all(connection, "SELECT pg_catalog.current_schemas(false)::text[]")
+    shapes = {
+        oid: _Shape(Table(qualified_name(schema, name), (), estimated_rows=rows)) for oid, schema, name, rows in tables
+    }
+    for oid, name, number, type_oid, collation, not_null in columns:
+        shapes[oid].add_column(Column(name, types.of(type_oid, collation), not_null), number)
+    for oid, numbers, key_count, _, unique, whole, plain in indexes:
+        shapes[oid].add_index(numbers[:key_count], unique and whole, plain and whole)
+    for oid, parent, numbers, parent_numbers in foreign_keys:
+        if parent in shapes:
+            shapes[oid].add_foreign_key(shapes[parent], numbers, parent_numbers)
+    return Catalog({shape.table.name: shape.finished() for shape in shapes.values()}, tuple(path[0][0]))
 
 
 async def load_layouts(connection: AsyncConnection, tables: Iterable[str]) -> dict[str, TableLayout]:
@@ -18,4 +133,125 @@ async def load_layouts(connection: AsyncConnection, tables: Iterable[str]) -> di
 
     Load them *before* taking the snapshot of `TableJoined`, and keep a followed table's layout object as it is.
     """
-    raise NotImplementedError
+    rows = await _all(connection, _LAYOUTS, [list(tables)])
+    # A statement of its own, after the other: all that the first has seen is before.
+    since = await _all(connection, "SELECT pg_catalog.pg_current_wal_insert_lsn()::text")
+    return {
+        name: TableLayout(
+            tuple(columns), oid, tuple(zip(types, modifiers, strict=True)), tuple(numbers), parse_lsn(since[0][0])
+        )
+        for name, oid, columns, numbers, types, modifiers in rows
+    }
+
+
+async def _all(connection: AsyncConnection, query: str, parameters: list[object] | None = None) -> list[tuple]:  # type: ignore[type-arg]
+    return await (await connection.execute(query.encode(), parameters)).fetchall()
+
+
+class _Shape:
+    """A table while it is put together; columns are named by their ``attnum`` here, which has gaps."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self._columns: list[Column] = []
+        self._ordinals: dict[int, int] = {}
+        self._keys: list[tuple[int, ...]] = []
+        self._indexes: list[tuple[int, ...]] = []
+        self._foreign_keys: list[ForeignKey] = []
+
+    def add_column(self, column: Column, number: int) -> None:
+        self._ordinals[number] = len(self._columns)
+        self._columns.append(column)
+
+    def add_index(self, numbers: list[int], unique: bool, usable: bool) -> None:
+        """`unique`: of all rows; `usable`: it finds any row by equality. Number 0 is an expression."""
+        leading: list[int] = []
+        for number in numbers:
+            if number not in self._ordinals:
+                break
+            leading.append(self._ordinals[number])
+        whole = len(leading) == len(numbers)
+        if unique and whole and all(self._columns[i].not_null for i in leading) and tuple(leading) not in self._keys:
+            self._keys.append(tuple(leading))
+        if usable and leading:
+            self._indexes.append(tuple(leading))
+
+    def add_foreign_key(self, parent: "_Shape", numbers: list[int], parent_numbers: list[int]) -> None:
+        columns = tuple(self._ordinals[number] for number in numbers)
+        parent_columns = tuple(parent._ordinals[number] for number in parent_numbers)
+        self._foreign_keys.append(ForeignKey(columns, parent.table.name, parent_columns))
+
+    def finished(self) -> Table:
+        return replace(
+            self.table,
+            columns=tuple(self._columns),
+            keys=tuple(self._keys),
+            foreign_keys=tuple(self._foreign_keys),
+            indexes=tuple(self._indexes),
+        )
+
+
+class _Types:
+    """`SqlType`s by OID and collation."""
+
+    def __init__(self, rows: dict[int, _TypeRow], collations: dict[int, str]) -> None:
+        self._rows = rows
+        self._collations = collations
+        self._made: dict[tuple[int, int], SqlType] = {}
+
+    def of(self, oid: int, collation: int) -> SqlType:
+        """The type of a column."""
+        made = self._made.get((oid, collation))
+        if made is None:
+            made = self._made[oid, collation] = self._make(oid, collation)
+        return made
+
+    def _make(self, oid: int, collation: int) -> SqlType:
+        row = self._rows.get(oid)
+        if row is None:  # Made after the catalog's snapshot.
+            return SqlType("unknown", "text", "other")
+        if row.kind == "d":
+            # A domain prints, compares and orders as its base type; its checks are the upstream's business.
+            return self.of(row.base, collation)
+        written = self._written(row)
+        if row.is_array and row.element:
+            element = self.of(row.element, collation)
+            kind = "array" if element.kind in ("base", "enum") else "other"
+            return SqlType(element.name, f"{element.sql}[]", kind, element, collation=element.collation)
+        if row.kind == "e":
+            return SqlType(row.name, written, "enum", labels=tuple(row.labels or ()))
+        known = row.schema == "pg_catalog" and row.name in BASE_TYPES
+        return SqlType(
+            row.name, written, "base" if known else "other", collation=self._collations.get(collation, "bytes")
+        )
+
+    def _written(self, row: _TypeRow) -> str:
+        """How a cast to it is written. Some words are other types in SQL's grammar: "char", "bit"."""
+        if row.schema != "pg_catalog":
+            return qualified_name(row.schema, row.name)
+        if row.name in BASE_TYPES:
+            return quote_identifier(row.name)
+        return f'pg_catalog."{row.name}"'
+
+
+async def _load_collations(connection: AsyncConnection) -> dict[int, str]:
+    """Every collation's class (`SqlType.collation`) by OID, the database's default among them."""
+    utf8 = (await _all(connection, "SELECT pg_catalog.current_setting('server_encoding')"))[0][0] == "UTF8"
+    provider = "datlocprovider::text" if connection.info.server_version >= 150000 else "'c'"
+    default = (
+        await _all(
+            connection,
+            f"SELECT {provider}, datcollate FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()",
+        )
+    )[0]
+    classes: dict[int, str] = defaultdict()
+    for oid, kind, deterministic, locale in await _all(connection, _COLLATIONS):
+        classes[oid] = "nondeterministic" if not deterministic else _collation_class(kind, locale, utf8)
+    classes[_DEFAULT_COLLATION] = _collation_class(default[0], default[1], utf8)
+    return classes
+
+
+def _collation_class(provider: str, locale: str | None, utf8: bool) -> str:
+    """Only in UTF-8 is the order of the server's bytes that of ours."""
+    byte_order = provider == "b" or (provider == "c" and locale in _BYTE_LOCALES)
+    return "bytes" if byte_order and utf8 else "deterministic"

@@ -1,9 +1,29 @@
-"""Connections to the upstream: a bounded pool, pinned session settings, classified errors."""
+"""Connections to the upstream: a bounded pool, pinned session settings, classified errors.
 
+*Invariants*: at most `size` connections are open; one that comes back in the middle of something is closed, never lent
+again; no error that leaves here holds a password.
+
+Not here: what is asked (`lookups`, `catalog` …); trying again (whoever asked: the error says whether it may help).
+"""
+
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from select import POLLIN, poll
 
+import psycopg
 from psycopg import AsyncConnection
+from psycopg.pq import ConnStatus, TransactionStatus
+
+from cdc.postgres.failures import check_conninfo, classify
+from cdc.postgres.session import session_sql
+
+#: Beside those that decide how values are printed. A push must not wait for a standby: it is nobody's data.
+_OTHER_SETTINGS = {
+    "synchronous_commit": "local",
+    "default_transaction_isolation": "read committed",
+    "idle_in_transaction_session_timeout": "60s",
+}
 
 
 class UpstreamError(Exception):
@@ -23,18 +43,109 @@ class UpstreamError(Exception):
 
 
 class UpstreamPool:
-    """At most `size` connections, made when needed, thrown away when broken."""
+    """At most `size` connections, made when needed, thrown away when broken.
+
+    *State*: `_idle`, connections that nobody uses, the one used last at the end; `_free`, how many more may be lent.
+    """
 
     def __init__(
         self, conninfo: str, size: int = 8, statement_timeout_s: float = 30.0, connect_timeout_s: float = 10.0
-    ) -> None: ...
+    ) -> None:
+        self._conninfo = conninfo
+        self._free = asyncio.Semaphore(size)
+        self._statement_timeout_s = statement_timeout_s
+        self._connect_timeout_s = connect_timeout_s
+        self._idle: list[AsyncConnection] = []
+        self._closed = False
+        settings = {**_OTHER_SETTINGS, "statement_timeout": str(round(statement_timeout_s * 1000))}
+        self._session = "; ".join([session_sql(), *(f"SET {name} = '{value}'" for name, value in settings.items())])
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:
-        """A connection in autocommit mode, back in the pool afterwards. psycopg's errors become `UpstreamError`."""
-        raise NotImplementedError
-        yield
+        """A connection in autocommit mode, back in the pool afterwards. psycopg's errors become `UpstreamError`.
+
+        Whatever is done with it may take the statement timeout and a little more; a server that does not even
+        time out is gone.
+        """
+        await self._wait_for_free()
+        try:
+            connection = await self._take()
+            try:
+                async with asyncio.timeout(self._statement_timeout_s + self._connect_timeout_s):
+                    yield connection
+            except (psycopg.Error, TimeoutError) as problem:
+                raise self.error(problem) from problem
+            finally:
+                await self._give_back(connection)
+        finally:
+            self._free.release()
+
+    def error(self, problem: BaseException) -> UpstreamError:
+        """psycopg's error, or a timeout, in our words."""
+        failure = classify(problem, self._conninfo)
+        return UpstreamError(failure.code, failure.detail, failure.hint, failure.retryable)
 
     async def close(self) -> None:
         """Close all connections; those in use when they come back."""
-        raise NotImplementedError
+        self._closed = True
+        while self._idle:
+            await self._idle.pop().close()
+
+    async def _wait_for_free(self) -> None:
+        if self._closed:
+            raise UpstreamError("unavailable", "The upstream's connections are closed.")
+        try:
+            await asyncio.wait_for(self._free.acquire(), self._statement_timeout_s)
+        except TimeoutError:
+            raise UpstreamError("overloaded", "No upstream connection became free in time.", retryable=True) from None
+
+    async def _take(self) -> AsyncConnection:
+        while self._idle:
+            connection = self._idle.pop()
+            if _usable(connection):
+                return connection
+            await connection.close()
+        return await self._open()
+
+    async def _open(self) -> AsyncConnection:
+        try:
+            check_conninfo(self._conninfo)
+        except ValueError as problem:
+            raise UpstreamError("invalid", str(problem)) from None
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                connection = await AsyncConnection.connect(
+                    self._conninfo, autocommit=True, application_name="upquery", client_encoding="UTF8"
+                )
+                try:
+                    await connection.execute(self._session.encode())
+                except BaseException:
+                    await connection.close()
+                    raise
+                return connection
+        except (psycopg.Error, TimeoutError) as problem:
+            raise self.error(problem) from None
+
+    async def _give_back(self, connection: AsyncConnection) -> None:
+        idle = connection.pgconn.status == ConnStatus.OK and (
+            connection.pgconn.transaction_status == TransactionStatus.IDLE
+        )
+        if idle and not self._closed:
+            self._idle.append(connection)
+        else:
+            await connection.close()
+
+
+def _usable(connection: AsyncConnection) -> bool:
+    """Whether an idle connection is still connected: one that the server has closed has something to read."""
+    if connection.closed:
+        return False
+    waiting = poll()
+    waiting.register(connection.pgconn.socket, POLLIN)
+    if not waiting.poll(0):
+        return True
+    try:
+        connection.pgconn.consume_input()
+    except psycopg.Error:
+        return False
+    return connection.pgconn.status == ConnStatus.OK
