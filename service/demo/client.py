@@ -27,11 +27,22 @@ class Answer:
     elapsed_ms: float
 
 
-class Client:
-    """A connection to one service."""
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What all readers together were answered since the start, by the service's own account."""
 
-    def __init__(self, url: str) -> None:
+    hits: int
+    misses: int
+    #: How far the service may be behind the database.
+    age_ms: float
+
+
+class Client:
+    """Connections to one service: its views and its admin port."""
+
+    def __init__(self, url: str, admin_url: str) -> None:
         self._http = httpx.AsyncClient(base_url=url, timeout=30.0)
+        self._admin_url = admin_url
 
     async def __aenter__(self) -> Self:
         return self
@@ -61,3 +72,13 @@ class Client:
             age_ms=None if age is None else float(age),
             elapsed_ms=elapsed_ms,
         )
+
+    async def totals(self) -> Totals | None:
+        """What was answered so far; None while the service cannot say."""
+        try:
+            reply = await self._http.get(f"{self._admin_url}/v1/stats", timeout=2.0)
+            stats = reply.raise_for_status().json()
+        except httpx.HTTPError:
+            return None
+        views = stats["views"].values()
+        return Totals(sum(view["hits"] for view in views), sum(view["misses"] for view in views), stats["age_ms"])

@@ -149,7 +149,7 @@ class _Demo:
     async def _serve(self, service: ServiceProcess, database: str) -> int:
         options = self._options
         async with AsyncExitStack() as stack:
-            client = await stack.enter_async_context(Client(service.url))
+            client = await stack.enter_async_context(Client(service.url, service.admin_url))
             answers = await _first_answers(client)
             self._announce(service, database, answers)
             writes = None
@@ -211,16 +211,11 @@ class _Demo:
                 if writes and writes.failure:
                     raise writes.failure
                 written, now = writes.transactions if writes else 0, loop.time()
-                activity = screen.Activity(
-                    visitors.hits,
-                    visitors.misses,
-                    visitors.failures,
-                    (written - before) / (now - since),
-                    visitors.age_ms,
-                )
-                before, since = written, now
                 if self._console.is_terminal:
+                    rate = (written - before) / (now - since)
+                    activity = screen.Activity(await client.totals(), visitors.failures, rate)
                     live.update(screen.status_line(activity), refresh=True)
+                before, since = written, now
 
 
 async def _let_write(writes: WriteLoad | None, rate: float) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from service.demo.check import Comparison
-from service.demo.client import Answer
+from service.demo.client import Answer, Totals
 from service.demo.loading import Progress as LoadingProgress
 from service.demo.views import VIEWS, DemoView
 
@@ -30,11 +30,9 @@ class FirstAnswers:
 class Activity:
     """What the status line says."""
 
-    hits: int
-    misses: int
+    totals: Totals | None
     failures: int
     writes_per_second: float
-    age_ms: float | None
 
 
 def view_url(base: str, view: DemoView) -> str:
@@ -114,13 +112,13 @@ def welcome(console: Console, base: str, admin: str, database: str, answers: Seq
 
 def status_line(activity: Activity) -> Text:
     """Hits, misses, writes and lag, for a live line."""
-    age = "unknown" if activity.age_ms is None else f"{activity.age_ms:.0f} ms"
+    totals = activity.totals
     line = Text()
     for what, value, style in (
-        ("hits", f"{activity.hits:,}", "bold green"),
-        ("misses", f"{activity.misses:,}", "bold yellow"),
-        ("writes", f"{activity.writes_per_second:.0f}/s", "bold"),
-        ("behind the database", age, "bold"),
+        ("hits", f"{totals.hits:,}" if totals else "?", "bold green"),
+        ("misses", f"{totals.misses:,}" if totals else "?", "bold yellow"),
+        ("transactions", f"{activity.writes_per_second:.0f}/s", "bold"),
+        ("behind the database", f"≤ {totals.age_ms:.0f} ms" if totals else "?", "bold"),
     ):
         line.append(f"{what} ", "dim").append(f"{value}   ", style)
     if activity.failures:

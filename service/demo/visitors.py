@@ -16,11 +16,7 @@ class Visitors:
         self._size = size
         self._interval = 1 / per_second
         self._task: asyncio.Task[None] | None = None
-        self.hits = 0
-        self.misses = 0
         self.failures = 0
-        #: How far the newest answer may be behind the database.
-        self.age_ms: float | None = None
         #: What the newest failed read was told.
         self.last_failure = ""
 
@@ -39,12 +35,8 @@ class Visitors:
         while True:
             view = random.choice(VIEWS)
             try:
-                answer = await self._client.read(view.name, view.parameters(random, self._size))
+                await self._client.read(view.name, view.parameters(random, self._size))
             except ReadError as failure:
                 self.failures += 1
                 self.last_failure = str(failure)
-            else:
-                self.hits += answer.hit
-                self.misses += not answer.hit
-                self.age_ms = answer.age_ms
             await asyncio.sleep(self._interval)
