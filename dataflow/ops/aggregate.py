@@ -41,20 +41,17 @@ class Group:
 class CompiledCall:
     """One call's expressions over an input row, compiled."""
 
-    __slots__ = ("argument", "count", "make", "weight")
+    __slots__ = ("argument", "count", "make", "simple", "weight")
 
     def __init__(self, call: AggregateCall) -> None:
         self.argument = compile_scalar(call.argument) if call.argument is not None else None
         self.weight = compile_scalar(call.weight) if call.weight is not None else None
         self.count = compile_scalar(call.count) if call.count is not None else None
+        #: Whether each input row counts once.
+        self.simple = self.weight is None and self.count is None
         self.make: Callable[[], Accumulator] = accumulator_factory(
             call, call.argument.type if call.argument is not None else None
         )
-
-    @property
-    def simple(self) -> bool:
-        """Whether each input row counts once."""
-        return self.weight is None and self.count is None
 
     def add(self, accumulator: Accumulator, row: Row, sign: int) -> None:
         """Adds or takes away what `row` stands for."""
@@ -89,27 +86,31 @@ class Grouping:
 
     def absorb(self, delta: Delta) -> Delta:
         """Applies an input's change to the groups that are known; returns the change of their rows."""
-        touched: dict[Key, Group | None] = {}
+        touched: dict[Key, Group] = {}
+        groups, key_of, add = self.groups, self._key_of_input, self._add
         for sign, rows in ((-1, delta[0]), (1, delta[1])):
             for row in rows:
-                key = self._key_of_input(row)
-                if key in touched:
-                    group = touched[key]
-                else:
-                    group = touched[key] = self._known_group(key, row)
+                key = key_of(row)
+                group = groups.get(key) or self._known_group(key, row)
                 if group is not None:
-                    group.rows += sign
-                    for call, accumulator in zip(self._calls, group.accumulators, strict=True):
-                        call.add(accumulator, row, sign)
-        return self._publish({key: group for key, group in touched.items() if group is not None})
+                    touched[key] = group
+                    add(group, row, sign)
+        return self._publish(touched)
+
+    def _add(self, group: Group, row: Row, sign: int) -> None:
+        """Adds an input row to its group, or takes it away."""
+        group.rows += sign
+        for call, accumulator in zip(self._calls, group.accumulators):  # noqa: B905 - equal lengths, on the hot path
+            if call.simple:
+                accumulator.add(call.argument(row) if call.argument is not None else None, sign)
+            else:
+                call.add(accumulator, row, sign)
 
     def _known_group(self, key: Key, row: Row) -> Group | None:
-        group = self.groups.get(key)
-        if group is not None:
-            return group
         values = tuple([row[c] for c in self.aggregate.group])
-        if self.materialization.is_known(values + self._unset):
-            group = self.groups[key] = self._new(values)
+        if not self.materialization.is_known(values + self._unset):
+            return None
+        group = self.groups[key] = self._new(values)
         return group
 
     def _publish(self, touched: dict[Key, Group]) -> Delta:
@@ -124,16 +125,23 @@ class Grouping:
                 if after is None:
                     del self.groups[key]
                 continue
-            if before is not None:
-                removed.append(before)
-                self.materialization.delete(before)
+            group.row = after
             if after is None:
                 del self.groups[key]
             else:
                 added.append(after)
-                self.materialization.insert(after)
-            group.row = after
+            if before is not None:
+                removed.append(before)
+            self._store(before, after)
         return removed, added
+
+    def _store(self, before: Row | None, after: Row | None) -> None:
+        if before is not None and after is not None:
+            self.materialization.replace(before, after)
+        elif before is not None:
+            self.materialization.delete(before)
+        elif after is not None:
+            self.materialization.insert(after)
 
     def _stays_empty(self, key: Key) -> bool:
         coverage = self.materialization.coverage.get(self.all_columns)
@@ -184,9 +192,7 @@ class Grouping:
             group = groups.get(key)
             if group is None:
                 group = groups[key] = self._new(tuple([row[c] for c in self.aggregate.group]))
-            group.rows += sign
-            for call, accumulator in zip(self._calls, group.accumulators, strict=True):
-                call.add(accumulator, row, sign)
+            self._add(group, row, sign)
 
     def groups_of_state_rows(self, rows: Sequence[Row]) -> dict[Key, Group]:
         """Groups made of the upstream's state rows (layout: `aggregate_state`)."""

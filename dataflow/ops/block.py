@@ -22,7 +22,6 @@ from dataflow.evaluate import compile_predicate, compile_scalar
 from dataflow.plan.nodes import Block, column_types
 from dataflow.plan.routes import DeltaOrder, Source, Step, delta_order
 from dataflow.scalar import ColumnRef, Scalar
-from dataflow.schema import SqlType
 from dataflow.state.materialization import Materialization, consolidate
 from dataflow.types import Delta, Key, Row, Value
 from dataflow.values import normal_form
@@ -80,23 +79,20 @@ class BlockJoin:
         self.inputs = list(inputs)
         self._types = [column_types(item.relation) for item in block.inputs]
         self._padding = [(None,) * len(types) for types in self._types]
-        self._normal: dict[Source, Normal] = {}
+        #: Per input and column.
+        self._normal: list[list[Normal]] = [[normal_form(t) for t in types] for types in self._types]
         self.output = compile_output(block, self._padding)
         self.orders = [delta_order(block, i) for i in range(len(block.inputs))]
         for order in self.orders:
             self.require_indexes(order.inner + order.left)
         for i, item in enumerate(block.inputs):
             if item.left:
-                self.inputs[i].require_index(self._own_columns(i))
+                self.inputs[i].require_index(own_columns(block, i))
 
     def require_indexes(self, steps: Sequence[Step]) -> None:
         """Makes sure that every step has an index to look up."""
         for step in steps:
             self.inputs[step.input].require_index(step.columns)
-
-    def types_of(self, input_: int) -> Sequence[SqlType]:
-        """Column types of an input."""
-        return self._types[input_]
 
     # Steps
 
@@ -104,17 +100,19 @@ class BlockJoin:
         """The key that `step` looks up; None if a part is NULL, which matches nothing."""
         key: list[Value] = []
         for source in step.sources:
-            value = self.value_at(source, combination)
+            row = combination[source.input]
+            value = None if row is None else row[source.column]
             if value is None:
                 return None
-            key.append(value)
+            form = self._normal[source.input][source.column]
+            key.append(value if form is None else form(value))
         return tuple(key)
 
     def matches(self, step: Step, combination: Combination, row: Row) -> bool:
         """Whether `row` of the step's input meets the step's further equalities."""
         for own, source in step.checks:
             value = self.value_at(source, combination)
-            if value is None or value != self._normalized(Source(step.input, own), row[own]):
+            if value is None or value != self._normalized(step.input, own, row[own]):
                 return False
         return True
 
@@ -150,13 +148,10 @@ class BlockJoin:
     def value_at(self, source: Source, combination: Combination) -> Value:
         """The normal form of a bound input's value; None is NULL, or the padding of a left input."""
         row = combination[source.input]
-        return None if row is None else self._normalized(source, row[source.column])
+        return None if row is None else self._normalized(source.input, source.column, row[source.column])
 
-    def _normalized(self, source: Source, value: Value) -> Value:
-        try:
-            form = self._normal[source]
-        except KeyError:
-            form = self._normal[source] = normal_form(self._types[source.input][source.column])
+    def _normalized(self, input_: int, column: int, value: Value) -> Value:
+        form = self._normal[input_][column]
         return value if value is None or form is None else form(value)
 
     def start(self, input_: int, row: Row) -> Combination:
@@ -211,50 +206,44 @@ class BlockJoin:
     ) -> None:
         """A left input's rows come and go under what it hangs off, and padding with them."""
         i = order.start
-        columns = self._own_columns(i)
-        for key, (gone, come) in change.by_key(columns).items():
-            if None in key:
-                continue
-            combinations = [(self.start(i, (gone or come)[0]), 1)]
-            for step in order.inner:
-                if not combinations:
-                    break
-                combinations = self.bind(step, combinations, find)
-            if not combinations:
-                continue
-            had, has = bool(change.old(columns, key)), bool(self.known(i, columns, key))
-            lost: list[Row | None] = [*gone]
-            won: list[Row | None] = [*come]
-            if had is not has:
-                self._counters["padding"] += 1
-            if had and not has:
-                won.append(None)
-            elif has and not had:
-                lost.append(None)
-            self._extend(order, combinations, lost, find, removed)
-            self._extend(order, combinations, won, find, added)
+        columns = own_columns(self.block, i)
+        sides = {
+            key: self._sides(i, columns, key, gone, come)
+            for key, (gone, come) in change.by_key(columns).items()
+            if None not in key
+        }
+        combinations = [(self.start(i, representative), 1) for _, _, representative in sides.values()]
+        for step in order.inner:
+            combinations = self.bind(step, combinations, find)
+        key_of = self.inputs[i].indexes[columns].key_of
+        for side, target in ((0, removed), (1, added)):
+            replaced = [
+                (self._replace(combination, i, row), times)
+                for combination, times in combinations
+                for row in sides[key_of(combination[i] or ())][side]
+            ]
+            for step in order.left:
+                replaced = self.bind(step, replaced, find)
+            self._emit(replaced, target)
 
-    def _extend(
-        self,
-        order: DeltaOrder,
-        combinations: list[tuple[Combination, int]],
-        rows: list[Row | None],
-        find: Find,
-        target: list[Row],
-    ) -> None:
-        """Puts each of `rows` (None: padding) in the changed input's place and binds the other left inputs."""
-        extended: list[tuple[Combination, int]] = []
-        for combination, times in combinations:
-            for row in rows:
-                replaced = combination.copy()
-                replaced[order.start] = row
-                extended.append((replaced, times))
-        for step in order.left:
-            extended = self.bind(step, extended, find)
-        self._emit(extended, target)
+    def _sides(
+        self, i: int, columns: tuple[int, ...], key: Key, gone: list[Row], come: list[Row]
+    ) -> tuple[list[Row | None], list[Row | None], Row]:
+        """What leaves and enters left input `i`'s place under `key` (None: padding), and any row with that key."""
+        now = self.known(i, columns, key)
+        had = bool(gone) or len(now) > len(come) or sum(now.values()) > len(come)
+        lost: list[Row | None] = [*gone]
+        won: list[Row | None] = [*come]
+        if had is not bool(now):
+            self._counters["padding"] += 1
+            (won if had else lost).append(None)
+        return lost, won, (gone or come)[0]
 
-    def _own_columns(self, left: int) -> tuple[int, ...]:
-        return tuple(sorted({c.own for c in self.block.inputs[left].conditions}))
+    @staticmethod
+    def _replace(combination: Combination, i: int, row: Row | None) -> Combination:
+        replaced = combination.copy()
+        replaced[i] = row
+        return replaced
 
     def _emit(self, combinations: list[tuple[Combination, int]], target: list[Row]) -> None:
         output = self.output
@@ -264,19 +253,23 @@ class BlockJoin:
                 target.extend([row] * times)
 
 
+def own_columns(block: Block, left: int) -> tuple[int, ...]:
+    """The columns that a left input's ON compares, ascending."""
+    return tuple(sorted({c.own for c in block.inputs[left].conditions}))
+
+
 def compile_output(block: Block, padding: Sequence[Row]) -> Callable[[Combination], Row | None]:
     """A function from a complete combination to the block's row; None if the predicate is not TRUE."""
     project = compile_projection(block.columns)
     keeps = compile_predicate(block.predicate) if block.predicate is not None else None
 
     def output(combination: Combination) -> Row | None:
-        wide: list[Value] = []
-        for row, pad in zip(combination, padding, strict=True):
-            wide.extend(pad if row is None else row)
-        full = tuple(wide)
-        if keeps is not None and not keeps(full):
+        wide: Row = ()
+        for row, pad in zip(combination, padding):  # noqa: B905 - one for each input, on the hot path
+            wide += pad if row is None else row
+        if keeps is not None and not keeps(wide):
             return None
-        return project(full)
+        return project(wide)
 
     return output
 

@@ -94,6 +94,18 @@ class Materialization:
         for index in self.indexes.values():
             index.delete(row, times)
 
+    def replace(self, before: Row, after: Row) -> None:
+        """Stores a known row instead of another; each is there once."""
+        for index in self.indexes.values():
+            key = index.key_of(after)
+            if index.key_of(before) == key:
+                bucket = index.buckets[key]
+                del bucket[before]
+                bucket[after] = 1
+            else:
+                index.delete(before, 1)
+                index.insert(after, 1)
+
     def absorb(self, delta: Delta) -> Delta:
         """Applies what of `delta` is known, drops the rest at the door, and returns what was applied."""
         is_known = self.is_known
