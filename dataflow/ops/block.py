@@ -207,12 +207,10 @@ class BlockJoin:
         """A left input's rows come and go under what it hangs off, and padding with them."""
         i = order.start
         columns = own_columns(self.block, i)
-        sides = {
-            key: self._sides(i, columns, key, gone, come)
-            for key, (gone, come) in change.by_key(columns).items()
-            if None not in key
-        }
-        combinations = [(self.start(i, representative), 1) for _, _, representative in sides.values()]
+        changed = {key: rows for key, rows in change.by_key(columns).items() if None not in key}
+        sides = {key: self._sides(i, columns, key, gone, come) for key, (gone, come) in changed.items()}
+        # Any row with the key stands for all of them until the inputs that it hangs off are bound.
+        combinations = [(self.start(i, (gone or come)[0]), 1) for gone, come in changed.values()]
         for step in order.inner:
             combinations = self.bind(step, combinations, find)
         key_of = self.inputs[i].indexes[columns].key_of
@@ -228,8 +226,8 @@ class BlockJoin:
 
     def _sides(
         self, i: int, columns: tuple[int, ...], key: Key, gone: list[Row], come: list[Row]
-    ) -> tuple[list[Row | None], list[Row | None], Row]:
-        """What leaves and enters left input `i`'s place under `key` (None: padding), and any row with that key."""
+    ) -> tuple[list[Row | None], list[Row | None]]:
+        """What leaves and what enters left input `i`'s place under `key`; None is padding."""
         now = self.known(i, columns, key)
         had = bool(gone) or len(now) > len(come) or sum(now.values()) > len(come)
         lost: list[Row | None] = [*gone]
@@ -237,7 +235,7 @@ class BlockJoin:
         if had is not bool(now):
             self._counters["padding"] += 1
             (won if had else lost).append(None)
-        return lost, won, (gone or come)[0]
+        return lost, won
 
     @staticmethod
     def _replace(combination: Combination, i: int, row: Row | None) -> Combination:
