@@ -68,7 +68,7 @@ class Engine:
         self._evictions = Evictions(self.counters, self._leaf_evicted)
         self._propagation = Propagation(self.graph, self._evictions, self.counters, self._emit)
         self._installation = Installation(self.ring, self._upqueries, self.limits, self.counters)
-        self._forwards = Forwards(self.ring, self.limits)
+        self._forwards = Forwards(self.ring, self.limits, self._covers_start)
         self._budget = Budget(self.graph, self._evictions, self._upqueries)
         #: Counts issues of lookups and arrivals of snapshots, to order them.
         self._now = 0
@@ -217,13 +217,14 @@ class Engine:
 
     def _admissible(self, sent: Sent, result: LookupDone) -> bool:
         """Whether the snapshot sees all that the stream does not bring (architecture §5)."""
-        if self._start is None or not result.snapshot.covers(self._start):
-            return False
-        return all(
+        return self._covers_start(result.snapshot) and all(
             result.snapshot.finished(self._barriers[table])
             for table in self.graph.tables_of(sent.node)
             if table in self._barriers
         )
+
+    def _covers_start(self, snapshot: Snapshot) -> bool:
+        return self._start is not None and snapshot.covers(self._start)
 
     def _land(self, sent: Sent) -> None:
         self._flights.land(sent)

@@ -1,19 +1,20 @@
 """Reads that filling cannot answer are forwarded: the view's SQL runs upstream (architecture §5, "whole-view lookups").
 
 Once the stream has passed the snapshot's bound, the answer is exact from the last transaction it sees that touches
-the views' tables up to just before the first touching one that it does not see. If these cross, the read is
-forwarded again.
+the views' tables up to just before the first touching one that it does not see. If these cross, or the snapshot misses
+what was committed before the stream began, the read is forwarded again.
 
 *Maintains*: a forward counts as a lookup in flight until it is answered, so the ring keeps what it may not see.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dataflow.engine.effects import AnswerForward, Effect, FailRead, Forward
 from dataflow.engine.events import ForwardDone
 from dataflow.engine.limits import Limits
 from dataflow.engine.ring import Ring
-from dataflow.types import Position, ReadId
+from dataflow.types import Position, ReadId, Snapshot
 
 
 @dataclass(eq=False, slots=True)
@@ -30,8 +31,9 @@ class Forwarded:
 class Forwards:
     """All forwarded reads."""
 
-    def __init__(self, ring: Ring, limits: Limits) -> None:
+    def __init__(self, ring: Ring, limits: Limits, covers_start: Callable[[Snapshot], bool]) -> None:
         self._ring = ring
+        self._covers_start = covers_start
         self._limits = limits
         self.reads: dict[ReadId, Forwarded] = {}
 
@@ -57,7 +59,9 @@ class Forwards:
         ]
 
     def _settle(self, forwarded: Forwarded, result: ForwardDone, applied: Position, now: int) -> Effect:
-        exact = self._ring.exact_position(forwarded.tables, result.snapshot, applied)
+        exact: Position | None = None
+        if self._covers_start(result.snapshot):
+            exact = self._ring.exact_position(forwarded.tables, result.snapshot, applied)
         if exact is not None:
             del self.reads[forwarded.read]
             return AnswerForward(forwarded.read, exact)
