@@ -599,9 +599,8 @@ class Simulation:
         self.counters += self.engine.counters
 
     def drain_once(self, rng: Random) -> bool:
-        """Deliver what is there; whether anything was."""
+        """Deliver what is there; whether anything is left or was issued again by the heartbeat."""
         world = self.world
-        busy = bool(self.flights or self.forwards or self.next_entry < len(world.log))
         while self.next_entry < len(world.log):
             self.apply(3, rng)
         self.position = world.wal
@@ -616,7 +615,7 @@ class Simulation:
         for _ in list(self.forwards):
             self.do_execute_forward(rng)
             self.do_forward_done(rng)
-        return busy
+        return bool(self.flights or self.forwards or self.reads)
 
     def require_quiet(self) -> None:
         """Liveness: all reads are answered, all pinned keys and full views are there."""
