@@ -4,10 +4,13 @@ Not here: reading the stream (`runtime.stream`), rows themselves (they are the s
 done per row).
 """
 
+from typing import cast
+
 from cdc.change import TableChange
 from cdc.change import Transaction as Change
+from cdc.position import PostgresSnapshot
 from dataflow.engine.events import TableDelta, Transaction
-from dataflow.types import TransactionId
+from dataflow.types import Snapshot, TransactionId
 
 
 def transactions(changes: list[Change]) -> list[Transaction]:
@@ -22,6 +25,11 @@ def transactions(changes: list[Change]) -> list[Transaction]:
 
 def _delta(change: TableChange) -> TableDelta:
     return TableDelta(change.removed, change.added, change.truncated, change.overflow)
+
+
+def snapshot(taken: PostgresSnapshot) -> Snapshot:
+    """The engine's view of a snapshot: it compares snapshots of one upstream only, which the protocol cannot say."""
+    return cast(Snapshot, taken)
 
 
 def rows_in(changes: list[Change]) -> int:

@@ -1,17 +1,40 @@
 """The directory of one run: the leaf store and the sockets, on a memory file system where there is one.
 
-Its owner holds a lock on a file in it. A directory whose lock is free was left by a process that was killed, and the next
-run removes it: nothing piles up in memory.
+Its owner holds a lock on a file in it. A directory whose lock is free was left by a process that was killed, and the
+next run removes it: nothing piles up in memory.
 """
 
 import fcntl
 import os
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 PREFIX = "upquery-run-"
 _MEMORY = Path("/dev/shm")
+
+
+@dataclass(frozen=True, slots=True)
+class RunPaths:
+    """What is in a run directory."""
+
+    directory: Path
+
+    @property
+    def leaf(self) -> Path:
+        """The leaf store."""
+        return self.directory / "leaf"
+
+    @property
+    def engine_socket(self) -> Path:
+        """Where API workers reach the engine."""
+        return self.directory / "engine.sock"
+
+    @property
+    def control_socket(self) -> Path:
+        """Where the supervisor reaches the engine."""
+        return self.directory / "control.sock"
 
 
 class RunDirectory:
@@ -22,23 +45,9 @@ class RunDirectory:
         self._parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(self._parent)
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self._parent))
+        self.paths = RunPaths(self.path)
         self._lock = os.open(self.path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
-
-    @property
-    def leaf_path(self) -> Path:
-        """The leaf store."""
-        return self.path / "leaf"
-
-    @property
-    def engine_socket(self) -> Path:
-        """Where API workers reach the engine."""
-        return self.path / "engine.sock"
-
-    @property
-    def control_socket(self) -> Path:
-        """Where the supervisor reaches the engine."""
-        return self.path / "control.sock"
 
     def close(self) -> None:
         """Removes the directory."""

@@ -39,12 +39,12 @@ class UpstreamSettings(Section):
     #: Instead of a password in `url`.
     password: SecretStr | None = None
     password_file: Path | None = None
-    pool_size: int = Field(8, ge=1, le=200)
-    statement_timeout_s: float = Field(30.0, gt=0)
-    connect_timeout_s: float = Field(10.0, gt=0)
+    pool_size: int = Field(default=8, ge=3, le=200)
+    statement_timeout_s: float = Field(default=30.0, gt=0)
+    connect_timeout_s: float = Field(default=10.0, gt=0)
     #: Lookups in flight at once, and keys of one lookup: a cold start must not flatten the upstream.
-    lookups_in_flight: int = Field(64, ge=1)
-    lookup_keys: int = Field(256, ge=1)
+    lookups_in_flight: int = Field(default=64, ge=1)
+    lookup_keys: int = Field(default=256, ge=1)
 
 
 class CdcSettings(Section):
@@ -54,25 +54,25 @@ class CdcSettings(Section):
     #: A replication login apart from the lookups' (poolers, rights). Default: the upstream's.
     url: str | None = None
     slot: Literal["temporary"] = "temporary"
-    publication: str = Field("upquery", min_length=1, max_length=63)
+    publication: str = Field(default="upquery", min_length=1, max_length=63)
     #: Run ``ALTER TABLE … REPLICA IDENTITY FULL`` for tables that views need, instead of refusing them.
     set_replica_identity: bool = False
     #: A transaction of more rows than this evicts what it touches instead of being applied row by row.
-    transaction_rows: int = Field(200_000, ge=1)
-    #: How often the tables that views read are compared with the upstream's catalog (a dropped table is not in the stream).
-    schema_check_s: float = Field(5.0, gt=0)
+    transaction_rows: int = Field(default=200_000, ge=1)
+    #: How often the tables that views read are compared with the catalog (a dropped table is not in the stream).
+    schema_check_s: float = Field(default=5.0, gt=0)
 
 
 class HttpSettings(Section):
     """The two ports."""
 
     host: str = "127.0.0.1"
-    port: int = Field(8080, ge=0, le=65535)
+    port: int = Field(default=8080, ge=0, le=65535)
     #: API worker processes.
-    workers: int = Field(1, ge=1, le=256)
-    admin_port: int = Field(8081, ge=0, le=65535)
+    workers: int = Field(default=1, ge=1, le=256)
+    admin_port: int = Field(default=8081, ge=0, le=65535)
     #: How long a read that missed may wait for its upquery.
-    read_timeout_s: float = Field(5.0, gt=0)
+    read_timeout_s: float = Field(default=5.0, gt=0)
 
 
 class EngineSettings(Section):
@@ -82,7 +82,7 @@ class EngineSettings(Section):
     #: Budget for engine state and leaf store together.
     memory: ByteSize = ByteSize(1 << 30)
     #: Rows of transactions applied in one step; reads wait at most for one step.
-    step_rows: int = Field(500, ge=1)
+    step_rows: int = Field(default=500, ge=1)
     #: Where a run keeps the leaf store and its sockets. Default: shared memory.
     directory: Path | None = None
 
@@ -112,7 +112,11 @@ class Settings(BaseSettings):
     """All settings. Build it with `load_settings`, which turns mistakes into one clear message."""
 
     model_config = SettingsConfigDict(
-        env_prefix=ENVIRONMENT_PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True, nested_model_default_partial_update=True
+        env_prefix=ENVIRONMENT_PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        nested_model_default_partial_update=True,
     )
 
     upstream: UpstreamSettings
@@ -230,7 +234,7 @@ def _refuse_other_upstreams(url: str) -> None:
     scheme = urlsplit(url).scheme
     if scheme not in ("postgresql", "postgres"):
         raise SettingsError(
-            f"[upstream] url has the scheme {scheme!r}; PostgreSQL upstreams (postgresql://user@host/database) are supported."
+            f"[upstream] url has the scheme {scheme!r}; what is supported is postgresql://user@host/database."
         )
 
 

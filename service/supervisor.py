@@ -189,13 +189,13 @@ class Supervisor:
 
     def _worker(self, number: int, run: RunDirectory, listener: socket.socket) -> Child:
         config = WorkerConfig(
-            number, run.leaf_path, run.engine_socket, read_timeout_s=self._settings.http.read_timeout_s
+            number, run.paths.leaf, run.paths.engine_socket, read_timeout_s=self._settings.http.read_timeout_s
         )
         child = WorkerChild(config, listener.fileno(), self._settings.log)
         return Child(f"worker-{number}", child, (listener.fileno(),))
 
     def _start_admin(self, run: RunDirectory, listener: socket.socket) -> None:
-        app = admin_app(ControlClient(run.control_socket), self)
+        app = admin_app(ControlClient(run.paths.control_socket), self)
         config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
         self._admin = _AdminServer(config)
         self._admin_task = asyncio.create_task(self._admin.serve(sockets=[listener]))

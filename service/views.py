@@ -58,6 +58,8 @@ class Installation:
     definition: Definition
     status: Status = Status.BUILDING
     reason: str | None = None
+    #: Not in the engine any more: all that is left is a name that says why it does not answer.
+    tombstone: bool = False
 
 
 @dataclass(slots=True)
@@ -88,7 +90,7 @@ class ViewRegistry:
 
     directory: Path
     views: dict[str, RegisteredView] = field(default_factory=dict)
-    #: Installations by id, replacements included.
+    #: What is in the engine, by id, replacements included.
     installations: dict[ViewId, Installation] = field(default_factory=dict)
 
     @property
@@ -103,8 +105,8 @@ class ViewRegistry:
         for definition in self._stored():
             if definition.name in self.views:
                 raise StateError(
-                    f"View {definition.name!r} is in the configuration file and was also put over HTTP (it is in {self.path}). "
-                    "Rename or remove one of the two."
+                    f"View {definition.name!r} is in the configuration file and was also put over HTTP "
+                    f"(it is in {self.path}). Rename or remove one of the two."
                 )
             self.views[definition.name] = RegisteredView(definition)
 
@@ -136,24 +138,14 @@ class ViewRegistry:
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StateError(f"{self.path} cannot be read: {error}. Repair it, or remove it to start without its views.") from None
+            raise StateError(
+                f"{self.path} cannot be read: {error}. Repair it, or remove it to start without its views."
+            ) from None
         yield from stored
 
-    def install(self, name: str, installation: Installation, *, replace: bool) -> None:
-        """`installation` answers reads of `name`, or is to once it is ready."""
-        registered = self.views[name]
-        self.installations[installation.id] = installation
-        if replace:
-            registered.replacement = installation
-        else:
-            registered.installed = installation
-            registered.reason = None
-
-    def forget(self, installation: Installation | None) -> None:
-        """`installation` is gone from the engine."""
-        if installation is not None:
-            self.installations.pop(installation.id, None)
-
-    def tables_of(self, tables_read: dict[ViewId, frozenset[str]]) -> frozenset[str]:
-        """All tables that installations read."""
-        return frozenset().union(*(tables_read[i] for i in self.installations))
+    def forget_installations(self) -> None:
+        """A new engine has none of them."""
+        self.installations.clear()
+        for registered in self.views.values():
+            registered.installed = None
+            registered.replacement = None

@@ -56,7 +56,9 @@ class ControlServer:
             return {"error": _packed(error)}
         except Exception:
             log.exception("control request failed", operation=operation)
-            return {"error": _packed(ApiError("internal_error", "The engine failed at this request; its log says more."))}
+            return {
+                "error": _packed(ApiError("internal_error", "The engine failed at this request; its log says more."))
+            }
 
 
 def _packed(error: ApiError) -> dict[str, Any]:

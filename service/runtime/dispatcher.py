@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from dataflow.engine.effects import LeafChange, LeafClear, LeafDrop, LeafEvict, LeafFill, LeafFillAll, ViewStatus
+from dataflow.engine.effects import LeafChange, LeafClear, LeafDrop, LeafEvict, LeafFill, LeafFillAll, Reach, ViewStatus
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import Advance, Apply, Event, SnapshotTaken, StreamStarted
 from dataflow.types import Position
@@ -47,8 +47,12 @@ class Dispatcher:
         self.failure: Event | None = None
 
     def on(self, effect: type[E], perform: Callable[[E], None]) -> None:
-        """`perform` is called for each such effect, after the step's commit (`ViewStatus`: before it, to be part of it)."""
+        """`perform` is called for each such effect after the step's commit (`ViewStatus`: before it, as part of it)."""
         self._performers[effect] = perform
+
+    def on_reach(self, reach: Callable[[Position], None]) -> None:
+        """`reach` is called with each position that the engine waits for."""
+        self.on(Reach, lambda effect: reach(effect.position))
 
     def on_move(self, watch: Callable[[Position], None]) -> None:
         """`watch` is called with the position after each commit that may have moved it."""

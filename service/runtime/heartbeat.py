@@ -6,6 +6,7 @@ import time
 import structlog
 
 from dataflow.engine.events import SnapshotTaken
+from service import bridge
 from service.runtime.ages import Ages
 from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
@@ -33,13 +34,11 @@ async def beat(dispatcher: Dispatcher, lookups: Lookups, pushes: Pushes, ages: A
         return
     counters.heartbeats += 1
     ages.sent(sent_ms, found.bound)
-    dispatcher.step(SnapshotTaken(found.snapshot))
+    dispatcher.step(SnapshotTaken(bridge.snapshot(found.snapshot)))
     pushes.reach(found.bound)
 
 
-async def heartbeats(
-    dispatcher: Dispatcher, lookups: Lookups, pushes: Pushes, ages: Ages, counters: Counters
-) -> None:
+async def heartbeats(dispatcher: Dispatcher, lookups: Lookups, pushes: Pushes, ages: Ages, counters: Counters) -> None:
     """Heartbeats for as long as the stream is up."""
     while dispatcher.running:
         await beat(dispatcher, lookups, pushes, ages, counters)

@@ -6,19 +6,23 @@ Not here: how one is run and versioned (`upstream.lookups`); which are wanted (`
 import asyncio
 
 import structlog
+from dataflow.plan.lookup import lookup_sql
 
 from dataflow.engine.effects import CancelLookup, Lookup
 from dataflow.engine.events import LookupDone, LookupFailed
-from dataflow.plan.lookup import lookup_sql
 from dataflow.plan.nodes import Aggregate, Chain
 from dataflow.schema import Catalog
 from dataflow.types import Columns, LookupId
+from service import bridge
 from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
 from service.upstream.connect import UpstreamError
 from service.upstream.lookups import Lookups
 
 log = structlog.get_logger()
+
+#: Failures that every lookup of the relation will meet. Others are about one key, or about now.
+_BREAKING = frozenset({"missing", "denied"})
 
 
 class LookupTasks:
@@ -60,12 +64,13 @@ class LookupTasks:
             task.cancel()
 
     async def _run(self, lookup: Lookup) -> None:
+        event: LookupDone | LookupFailed
         try:
             event = await self._look_up(lookup)
         except UpstreamError as error:
             self._counters.lookup_failures += 1
             log.warning("lookup failed", relation=_tables(lookup.relation), reason=str(error), code=error.code)
-            event = LookupFailed(lookup.id, str(error), error.retryable)
+            event = LookupFailed(lookup.id, str(error), error.code not in _BREAKING)
         del self._tasks[lookup.id]
         self._dispatcher.step(event)
 
@@ -76,7 +81,7 @@ class LookupTasks:
         self._counters.lookups += 1
         self._counters.lookup_keys += len(lookup.keys)
         self._counters.lookup_rows += len(found.rows)
-        return LookupDone(lookup.id, found.rows, found.snapshot, found.bound)
+        return LookupDone(lookup.id, found.rows, bridge.snapshot(found.snapshot), found.bound)
 
     def _statement(self, lookup: Lookup) -> str:
         at = (lookup.relation, lookup.columns)

@@ -1,7 +1,7 @@
 """Makes the stream reach positions that somebody waits for (architecture §5).
 
-The stream only carries flushed WAL, and on an idle database nothing flushes what a lookup saw: asking the server how far
-the stream is (a keepalive) suffices mostly, a logical message always. However many wait, one task asks.
+The stream only carries flushed WAL, and on an idle database nothing flushes what a lookup saw: asking the server how
+far the stream is (a keepalive) suffices mostly, a logical message always. However many wait, one task asks.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Reads that missed: from a worker's request to its reply.
 
-Invariants: every pending read ends in exactly one of answer, problem or cancellation; ids are never used twice, over all
-engines of this process.
+Invariants: every pending read ends in exactly one of answer, problem or cancellation; ids are never used twice, over
+all engines of this process.
 
 Not here: filling (`dataflow.engine`); frames (`service.wire`).
 """
@@ -17,12 +17,12 @@ from dataflow.engine.effects import Answer, AnswerForward, FailRead, Forward
 from dataflow.engine.events import CancelRead, ForwardDone, Read
 from dataflow.errors import InvariantViolation
 from dataflow.types import ReadId, Row
+from service import bridge
 from service.errors import ApiError
-from service.leaf_store.answer import Answer as LeafAnswer
 from service.leaf_store.writer import LeafWriter
 from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
-from service.runtime.forwarding import forward_query, relation_rows
+from service.runtime.forwarding import forward_query, forwarded_answer
 from service.upstream.connect import UpstreamError
 from service.upstream.lookups import Lookups
 from service.views import Installation, Status, ViewRegistry
@@ -69,7 +69,9 @@ class Reads:
 
     async def read(self, items: Sequence[ReadItem]) -> ReadReply:
         """Fills what is missing; all answers are of one position. Raises `ApiError`."""
-        views = [self._readable(item.view) for item in items]
+        if not self._dispatcher.running:
+            raise no_stream()
+        views = [self._readable(item) for item in items]
         id_ = ReadId(next(self._ids))
         pending = PendingRead(items, views, asyncio.get_running_loop().create_future())
         self._pending[id_] = pending
@@ -83,7 +85,8 @@ class Reads:
         finally:
             self._pending.pop(id_, None)
 
-    def _readable(self, name: str) -> Installation:
+    def _readable(self, item: ReadItem) -> Installation:
+        name = item.view
         registered = self._registry.views.get(name)
         if registered is None:
             raise ApiError("view_not_found", f"There is no view {name!r}.")
@@ -92,6 +95,8 @@ class Reads:
             raise ApiError("view_broken", f"View {name!r} is broken: {registered.status_reason}")
         if installed.status is Status.BUILDING:
             raise ApiError("view_building", f"View {name!r} is still being loaded.")
+        if len(item.key) != len(installed.view.parameters):
+            raise ApiError("view_building", f"View {name!r} was replaced by one with other parameters in this moment.")
         return installed
 
     def fail_all(self, error: ApiError) -> None:
@@ -113,7 +118,7 @@ class Reads:
             return
         keys = [(v.id, i.key, i.window) for v, i in zip(pending.views, pending.items, strict=True)]
         answers, state = self._leaf.reader.read(keys)
-        if any(answer is None for answer in answers):
+        if state is None or any(answer is None for answer in answers):
             raise InvariantViolation(f"read {effect.read} was answered, but the leaf store has a hole for it")
         self._counters.reads_answered += 1
         complete = [answer for answer in answers if answer is not None]
@@ -136,19 +141,21 @@ class Reads:
             self._fail(pending, upstream_problem(error))
             self._dispatcher.step(CancelRead(read))
             return
-        pending.forwarded = [
-            relation_rows(view.view, rows) for view, rows in zip(pending.views, found.rows, strict=True)
-        ]
-        self._dispatcher.step(ForwardDone(read, found.snapshot, found.bound))
+        pending.forwarded = found.rows
+        self._dispatcher.step(ForwardDone(read, bridge.snapshot(found.snapshot), found.bound))
 
     def _answer_forward(self, effect: AnswerForward) -> None:
         pending = self._pending.get(effect.read)
         if pending is None or pending.reply.done() or pending.forwarded is None:
             return
-        answers: list[LeafAnswer] = [
-            self._leaf.render(view.id, rows, item.window)
-            for view, item, rows in zip(pending.views, pending.items, pending.forwarded, strict=True)
-        ]
+        try:
+            answers = [
+                forwarded_answer(self._leaf, view.id, view.view, rows, item.window)
+                for view, item, rows in zip(pending.views, pending.items, pending.forwarded, strict=True)
+            ]
+        except ApiError as error:
+            self._fail(pending, error)
+            return
         state = self._leaf.reader.state()
         self._counters.reads_forwarded += 1
         pending.reply.set_result(ReadReply(answers, effect.position, state.at_ms if state else 0))
@@ -161,8 +168,16 @@ class Reads:
         self._fail(pending, ApiError(code, effect.reason, retryable=effect.retryable))
 
 
+def no_stream() -> ApiError:
+    """What a read that missed gets while nothing can be computed."""
+    return ApiError(
+        "upstream_unavailable",
+        "There is no change stream from the database right now; what is cached is still served.",
+        "Try again in a moment: the stream is started again by itself.",
+    )
+
+
 def upstream_problem(error: UpstreamError) -> ApiError:
     """The problem that a client sees when the upstream could not do what was asked."""
     code = "upstream_unavailable" if error.retryable else "upstream_refused"
     return ApiError(code, error.detail, error.hint, retryable=error.retryable)
-

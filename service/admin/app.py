@@ -1,0 +1,216 @@
+"""The admin port: liveness, readiness, metrics, and the catalog of views. Runs in the supervisor's process.
+
+Not here: what the operations do (`admin.operations`, in the engine's process).
+"""
+
+from typing import Annotated, Any, Protocol
+
+import structlog
+from fastapi import FastAPI, Header, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from starlette.exceptions import HTTPException
+
+from service.admin.control import ControlClient
+from service.admin.explain import graphviz, plan_text
+from service.admin.metrics import samples_of
+from service.admin.models import (
+    Evicted,
+    EvictKeys,
+    Plan,
+    PlanNode,
+    PlanView,
+    PutView,
+    Readiness,
+    ViewList,
+    ViewName,
+    ViewState,
+)
+from service.errors import ApiError
+from service.telemetry import prometheus_text
+
+log = structlog.get_logger()
+
+Name = Annotated[ViewName, Path(description="The view's name.")]
+
+
+class ChildState(Protocol):
+    """What the admin port says of a child process."""
+
+    name: str
+    restarts: int
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs right now."""
+        ...
+
+
+class Children(Protocol):
+    """The supervisor, as the admin port sees it."""
+
+    def children(self) -> list[Any]:
+        """All child processes."""
+        ...
+
+
+def admin_app(engine: ControlClient, supervisor: Children) -> FastAPI:
+    """The application of the admin port."""
+    app = FastAPI(
+        title="Upquery control plane",
+        version="1",
+        description="Views are registered, explained and watched here. They are read on the data plane's port.",
+        docs_url=None,
+        redoc_url=None,
+    )
+    _problems(app)
+    _health(app, engine, supervisor)
+    _catalog(app, engine)
+    _plans(app, engine)
+    _engine(app, engine)
+    return app
+
+
+def problem(error: ApiError, request: Request) -> JSONResponse:
+    """RFC 9457 problem details."""
+    return JSONResponse(error.problem(request.url.path), error.status, headers=error.headers)
+
+
+def _problems(app: FastAPI) -> None:
+    @app.exception_handler(ApiError)
+    async def api_error(request: Request, error: ApiError) -> Response:
+        return problem(error, request)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        return problem(ApiError("invalid_request", _first_mistake(error)), request)
+
+    @app.exception_handler(HTTPException)
+    async def routing(request: Request, error: HTTPException) -> Response:
+        codes = {404: "not_found", 405: "method_not_allowed"}
+        return problem(ApiError(codes.get(error.status_code, "bad_request"), str(error.detail)), request)
+
+    @app.exception_handler(Exception)
+    async def bug(request: Request, error: Exception) -> Response:
+        log.error("admin request failed", path=request.url.path, exc_info=error)
+        return problem(ApiError("internal_error", "The supervisor's log says more."), request)
+
+
+def _first_mistake(error: RequestValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}."
+
+
+def _health(app: FastAPI, engine: ControlClient, supervisor: Children) -> None:
+    @app.get("/livez", tags=["health"], operation_id="livez")
+    async def livez() -> dict[str, str]:
+        """The supervisor runs."""
+        return {"status": "ok"}
+
+    @app.get("/readyz", tags=["health"], operation_id="readyz", responses={503: {"model": Readiness}})
+    async def readyz(
+        strict: Annotated[bool, Query(description="A lost stream or a view that is not ready fails too.")] = False,
+    ) -> Response:
+        """200 once the first catch-up is done and reads can be answered."""
+        state = await _readiness(engine, supervisor)
+        ok = state.ready and not (strict and (not state.streaming or state.building or state.broken))
+        return JSONResponse(state.model_dump(), 200 if ok else 503, headers={"cache-control": "no-store"})
+
+    @app.get("/metrics", tags=["health"], operation_id="metrics", response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        """Prometheus' text format."""
+        try:
+            stats = await engine.call("stats")
+        except ApiError:
+            stats = None
+        body = prometheus_text(samples_of(stats, supervisor.children()))
+        return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def _readiness(engine: ControlClient, supervisor: Children) -> Readiness:
+    children = supervisor.children()
+    workers = sum(1 for c in children if c.alive and c.name.startswith("worker"))
+    try:
+        health = await engine.call("health")
+    except ApiError:
+        # Readers go on serving what is cached while the engine process is started again.
+        was_up = any(c.name == "engine" and c.restarts for c in children)
+        return Readiness(ready=was_up and workers > 0, engine=False, streaming=False, workers=workers)
+    ready = bool(health.pop("ready")) and workers > 0
+    return Readiness(ready=ready, engine=True, workers=workers, **health)
+
+
+def _catalog(app: FastAPI, engine: ControlClient) -> None:
+    @app.get("/v1/catalog/views", tags=["catalog"], operation_id="list_views")
+    async def list_views() -> ViewList:
+        """All registered views."""
+        return ViewList(views=await engine.call("views"))
+
+    @app.get("/v1/catalog/views/{name}", tags=["catalog"], operation_id="get_view")
+    async def get_view(name: Name) -> ViewState:
+        """One view."""
+        return ViewState(**await engine.call("view", name=name))
+
+    @app.put(
+        "/v1/catalog/views/{name}",
+        tags=["catalog"],
+        operation_id="put_view",
+        response_model=ViewState,
+        responses={201: {"model": ViewState}, 202: {"model": ViewState}},
+    )
+    async def put_view(name: Name, body: PutView, if_none_match: Annotated[str | None, Header()] = None) -> Response:
+        """Registers a view: 201 if it is new, 200 if it was there, 202 while it is being built."""
+        result = await engine.call("put", name=name, sql=body.sql, create_only=if_none_match == "*")
+        state = await engine.call("view", name=name)
+        status = 202 if result["building"] else 201 if result["created"] else 200
+        return JSONResponse(state, status)
+
+    @app.delete("/v1/catalog/views/{name}", tags=["catalog"], operation_id="drop_view", status_code=204)
+    async def drop_view(name: Name) -> Response:
+        """Forgets a view."""
+        await engine.call("drop", name=name)
+        return Response(status_code=204)
+
+
+def _plans(app: FastAPI, engine: ControlClient) -> None:
+    @app.get("/v1/catalog/views/{name}/plan", tags=["plans"], operation_id="explain_view", response_model=Plan)
+    async def explain_view(name: Name, request: Request) -> Response:
+        """How a view is kept; as text or Graphviz by Accept."""
+        return _plan_response(Plan(**await engine.call("plan", name=name)), request)
+
+    @app.post("/v1/catalog/plan", tags=["plans"], operation_id="explain_sql", response_model=Plan)
+    async def explain_sql(body: PlanView, request: Request) -> Response:
+        """How a view would be kept; nothing is installed."""
+        return _plan_response(Plan(**await engine.call("plan_sql", name=body.name, sql=body.sql)), request)
+
+    @app.get("/v1/graph", tags=["plans"], operation_id="graph", response_model=list[PlanNode])
+    async def graph(request: Request) -> Response:
+        """All nodes of the engine; as Graphviz by Accept."""
+        nodes = [PlanNode(**node) for node in await engine.call("graph")]
+        if "graphviz" in request.headers.get("accept", ""):
+            return Response(graphviz(nodes), media_type="text/vnd.graphviz")
+        return JSONResponse([node.model_dump() for node in nodes])
+
+
+def _plan_response(plan: Plan, request: Request) -> Response:
+    accept = request.headers.get("accept", "")
+    if "graphviz" in accept:
+        return Response(graphviz(plan.nodes), media_type="text/vnd.graphviz")
+    if "text/plain" in accept:
+        return PlainTextResponse(plan_text(plan))
+    return JSONResponse(plan.model_dump())
+
+
+def _engine(app: FastAPI, engine: ControlClient) -> None:
+    @app.get("/v1/stats", tags=["engine"], operation_id="stats")
+    async def stats() -> dict[str, Any]:
+        """Everything that is counted."""
+        return dict(await engine.call("stats"))
+
+    @app.post("/v1/evict", tags=["engine"], operation_id="evict")
+    async def evict(body: EvictKeys) -> Evicted:
+        """Forgets keys; they are filled again when they are asked for."""
+        if body.view is None and body.state_bytes is None:
+            raise ApiError("bad_request", "Say which view's keys, or how many state_bytes, to evict.")
+        return Evicted(**await engine.call("evict", **body.model_dump()))

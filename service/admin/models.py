@@ -1,0 +1,120 @@
+"""The control plane's bodies, as clients see them."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+ViewName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,62}$")]
+
+
+NodeKind = Literal["chain", "block", "rows", "groups", "view"]
+
+
+class Body(BaseModel):
+    """A request's body: what is not known is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class PutView(Body):
+    """A view to register."""
+
+    sql: str = Field(min_length=1, max_length=100_000, examples=["SELECT id, title FROM stories WHERE id = :id"])
+
+
+class PlanView(PutView):
+    """SQL to explain without installing it."""
+
+    name: ViewName = "view"
+
+
+class EvictKeys(Body):
+    """What to forget: keys of a view, or about so many bytes of whatever was asked for longest ago."""
+
+    view: str | None = None
+    #: Parameters by name, one object for each key; absent: all keys of the view.
+    keys: list[dict[str, str]] | None = None
+    state_bytes: int | None = Field(default=None, ge=1)
+
+
+class Named(BaseModel):
+    """A parameter or a column."""
+
+    name: str
+    type: str
+
+
+class ViewCounters(BaseModel):
+    """What a view was asked for and what it takes."""
+
+    hits: int = 0
+    misses: int = 0
+    covered_keys: int = 0
+    leaf_bytes: int = 0
+
+
+class ViewState(BaseModel):
+    """A registered view."""
+
+    name: str
+    sql: str
+    origin: Literal["config", "http"]
+    tier: Literal["incremental", "refresh", "ttl"] = "incremental"
+    materialization: Literal["partial", "full"] | None
+    status: Literal["building", "ready", "broken"]
+    reason: str | None = None
+    #: A replacement is being built beside it.
+    replacing: bool = False
+    parameters: list[Named]
+    columns: list[Named]
+    counters: ViewCounters = ViewCounters()
+
+
+class ViewList(BaseModel):
+    """All registered views."""
+
+    views: list[ViewState]
+
+
+class PlanNode(BaseModel):
+    """A node of a plan."""
+
+    id: int
+    kind: NodeKind
+    relation: str
+    inputs: list[int]
+    #: ``full``, or the columns that keys are made of; absent for nodes without state.
+    coverage: list[str] = []
+    covered_keys: int = 0
+    lookups: list[str] = []
+    warnings: list[str] = []
+
+
+class Plan(BaseModel):
+    """How a view is kept: its nodes, parents first."""
+
+    name: str
+    sql: str
+    materialization: Literal["partial", "full"]
+    reason: str
+    nodes: list[PlanNode]
+
+
+class Evicted(BaseModel):
+    """What an eviction request did."""
+
+    views: int
+    keys: int
+
+
+class Readiness(BaseModel):
+    """Whether reads can be answered as configured, and what is not as it should be."""
+
+    ready: bool
+    engine: bool
+    streaming: bool
+    workers: int
+    age_ms: int | None = None
+    version: str | None = None
+    building: list[str] = []
+    broken: dict[str, str] = {}

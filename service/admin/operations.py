@@ -1,0 +1,225 @@
+"""What the engine process does for the admin port: the control socket's operations.
+
+Results are the JSON forms of `admin.models`. Everything here runs on the engine's loop, between two steps.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from dataflow.engine.events import EvictBytes, EvictKey
+from dataflow.plan.nodes import View, column_types
+from dataflow.types import Key
+from dataflow.values import normal_form, parse_parameter
+from service.admin.control import Operation
+from service.admin.explain import explain, explain_all, explain_sql
+from service.admin.models import Evicted, Named, Plan, ViewCounters, ViewState
+from service.errors import ApiError
+from service.http.version import version_text
+from service.leaf_store.render import unique_names
+from service.runtime.heartbeat import wall_ms
+from service.runtime.runtime import Runtime
+from service.views import Installation, RegisteredView, Status
+
+
+class Operations:
+    """The operations over one `Runtime`."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    def by_name(self) -> Mapping[str, Operation]:
+        """The operations, as `ControlServer` takes them."""
+        return {
+            "views": self.views,
+            "view": self.view,
+            "put": self.put,
+            "drop": self.drop,
+            "plan": self.plan,
+            "plan_sql": self.plan_sql,
+            "graph": self.graph,
+            "stats": self.stats,
+            "evict": self.evict,
+            "health": self.health,
+        }
+
+    async def views(self) -> list[dict[str, Any]]:
+        """All registered views."""
+        return [self._state(registered) for _, registered in sorted(self._runtime.registry.views.items())]
+
+    async def view(self, name: str) -> dict[str, Any]:
+        """One view."""
+        return self._state(self._registered(name))
+
+    async def put(self, name: str, sql: str, create_only: bool) -> dict[str, Any]:
+        """Registers a view; whether it was new, and whether it is still being built."""
+        return asdict(await self._runtime.changes.put(name, sql, create_only=create_only))
+
+    async def drop(self, name: str) -> None:
+        """Forgets a view."""
+        await self._runtime.changes.drop(name)
+
+    async def plan(self, name: str) -> dict[str, Any]:
+        """How an installed view is kept."""
+        registered = self._registered(name)
+        engine = self._runtime.dispatcher.engine
+        installed = registered.installed
+        leaf = engine.graph.leaves.get(installed.id) if engine is not None and installed is not None else None
+        if leaf is None:
+            raise ApiError("view_broken", f"View {name!r} is not in the engine: {registered.status_reason}")
+        assert engine is not None
+        return explain(engine.graph, leaf).model_dump()
+
+    async def plan_sql(self, name: str, sql: str) -> dict[str, Any]:
+        """How a view would be kept."""
+        view, catalog = await self._runtime.changes.plan(name, sql)
+        plan: Plan = explain_sql(view, catalog)
+        return plan.model_dump()
+
+    async def graph(self) -> list[dict[str, Any]]:
+        """All nodes of the engine."""
+        self._runtime.require_engine()
+        assert self._runtime.dispatcher.engine is not None
+        return [node.model_dump() for node in explain_all(self._runtime.dispatcher.engine.graph)]
+
+    async def stats(self) -> dict[str, Any]:
+        """Everything that is counted."""
+        runtime = self._runtime
+        engine = runtime.dispatcher.engine
+        return {
+            "counters": asdict(runtime.counters) | {"upstream_statements": runtime.lookups.statements},
+            "engine": {} if engine is None else dict(engine.counters),
+            "sizes": {
+                "engine_state_bytes": 0 if engine is None else engine.state_bytes(),
+                "leaf_bytes": runtime.leaf.total_bytes,
+                "ring_rows": 0 if engine is None else engine.ring.rows,
+                "reads_waiting": runtime.reads.pending,
+                "lookups_in_flight": runtime.lookup_tasks.in_flight,
+            },
+            "views": {name: self._counters(v).model_dump() for name, v in runtime.registry.views.items()},
+            "workers": len(runtime.worker_counters),
+            "position": runtime.positions.applied,
+            "version": version_text(runtime.positions.applied),
+            "age_ms": self._age_ms(),
+            "streaming": runtime.streaming,
+        }
+
+    async def evict(
+        self, view: str | None, keys: list[dict[str, str]] | None, state_bytes: int | None
+    ) -> dict[str, Any]:
+        """Forgets keys of a view (all of them if none are given), or bytes of whatever is oldest."""
+        self._runtime.require_engine()
+        evicted = 0
+        if view is not None:
+            installed = self._installed(view)
+            for key in self._keys(installed, keys):
+                self._runtime.dispatcher.step(EvictKey(installed.id, key))
+                evicted += 1
+                if evicted % 100 == 0:
+                    await asyncio.sleep(0)
+        if state_bytes is not None:
+            self._runtime.dispatcher.step(EvictBytes(state_bytes))
+        return Evicted(views=int(view is not None), keys=evicted).model_dump()
+
+    async def health(self) -> dict[str, Any]:
+        """What ``/readyz`` says of the engine."""
+        runtime = self._runtime
+        views = runtime.registry.views
+        return {
+            "ready": runtime.ready,
+            "streaming": runtime.streaming,
+            "age_ms": self._age_ms(),
+            "version": version_text(runtime.positions.applied),
+            "building": [n for n, v in views.items() if v.status is Status.BUILDING],
+            "broken": {n: v.status_reason or "" for n, v in views.items() if v.status is Status.BROKEN},
+        }
+
+    def _age_ms(self) -> int:
+        return max(0, wall_ms() - self._runtime.ages.exact_at_ms)
+
+    def _registered(self, name: str) -> RegisteredView:
+        registered = self._runtime.registry.views.get(name)
+        if registered is None:
+            raise ApiError("view_not_found", f"There is no view {name!r}.")
+        return registered
+
+    def _installed(self, name: str) -> Installation:
+        registered = self._registered(name)
+        if registered.installed is None or registered.status is Status.BROKEN:
+            raise ApiError("view_broken", f"View {name!r} is broken: {registered.status_reason}")
+        return registered.installed
+
+    def _keys(self, installed: Installation, keys: list[dict[str, str]] | None) -> list[Key]:
+        if keys is not None:
+            return [key_of(installed.view, arguments) for arguments in keys]
+        engine = self._runtime.dispatcher.engine
+        leaf = engine.graph.leaves.get(installed.id) if engine is not None else None
+        return list(leaf.coverage.keys) if leaf is not None else []
+
+    def _state(self, registered: RegisteredView) -> dict[str, Any]:
+        installed = registered.installed
+        view = None if installed is None or not installed.view.output else installed.view
+        return ViewState(
+            name=registered.definition.name,
+            sql=registered.definition.sql,
+            origin=registered.definition.origin.value,
+            materialization=self._materialization(installed),
+            status=registered.status.value,
+            reason=registered.status_reason,
+            replacing=registered.replacement is not None,
+            parameters=[] if view is None else _parameters(view),
+            columns=[] if view is None else _columns(view),
+            counters=self._counters(registered),
+        ).model_dump()
+
+    def _materialization(self, installed: Installation | None) -> Any:
+        engine = self._runtime.dispatcher.engine
+        leaf = engine.graph.leaves.get(installed.id) if engine is not None and installed is not None else None
+        return None if leaf is None else "full" if leaf.full else "partial"
+
+    def _counters(self, registered: RegisteredView) -> ViewCounters:
+        name = registered.definition.name
+        counters = ViewCounters()
+        for by_view in self._runtime.worker_counters.values():
+            seen = by_view.get(name, {})
+            counters.hits += seen.get("hits", 0)
+            counters.misses += seen.get("misses", 0)
+        installed = registered.installed
+        engine = self._runtime.dispatcher.engine
+        if installed is not None:
+            counters.leaf_bytes = self._runtime.leaf.bytes_by_view().get(installed.id, 0)
+            leaf = engine.graph.leaves.get(installed.id) if engine is not None else None
+            counters.covered_keys = len(leaf.coverage.keys) if leaf is not None else 0
+        return counters
+
+
+def _parameters(view: View) -> list[Named]:
+    types = column_types(view.relation)
+    return [Named(name=p.name, type=types[p.column].sql) for p in view.parameters]
+
+
+def _columns(view: View) -> list[Named]:
+    types = column_types(view.relation)
+    names = unique_names([output.name for output in view.output])
+    return [Named(name=n, type=types[o.column].sql) for n, o in zip(names, view.output, strict=True)]
+
+
+def key_of(view: View, arguments: dict[str, str]) -> Key:
+    """The key of parameters given by name. Raises `ApiError`."""
+    unknown = arguments.keys() - {p.name for p in view.parameters}
+    if unknown:
+        raise ApiError("parameter_unknown", f"View {view.name!r} has no parameter {min(unknown)!r}.")
+    types = column_types(view.relation)
+    key: list[str | None] = []
+    for parameter in view.parameters:
+        if parameter.name not in arguments:
+            raise ApiError("parameter_missing", f"Parameter {parameter.name!r} is missing.")
+        type_ = types[parameter.column]
+        try:
+            text = parse_parameter(type_, arguments[parameter.name])
+        except ValueError as error:
+            raise ApiError("parameter_type", f"Parameter {parameter.name!r}: {error}") from None
+        form = normal_form(type_)
+        key.append(text if form is None else form(text))
+    return tuple(key)

@@ -1,0 +1,92 @@
+"""The command ``upquery``.
+
+Exit codes: 0 ok, 1 failed, 2 usage. Every command has ``--json`` for machines.
+
+Not here: what the commands do (`supervisor`, `demo`, `cli_views`).
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from load.__main__ import bench
+from service.cli_views import URL, Remote, print_json, views_app
+from service.demo.command import demo
+
+app = typer.Typer(
+    name="upquery",
+    help="SQL views answered from memory and kept right by your database's change stream, over HTTP/JSON.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command()(demo)
+app.add_typer(views_app, name="view")
+app.command()(bench)
+errors = Console(stderr=True, highlight=False)
+output = Console(highlight=False)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+ConfigOption = Annotated[Path | None, typer.Option("--config", "-c", help="The TOML file.", envvar="UPQUERY_CONFIG")]
+USAGE = 2
+
+
+def _default_config(path: Path | None) -> Path | None:
+    """The file that was named, or the one that lies here."""
+    here = Path("upquery.toml")
+    return path if path is not None or not here.exists() else here
+
+
+@app.command()
+def serve(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Serve the configured views, and those put over HTTP, until Ctrl-C."""
+    from service.settings import SettingsError, load_settings
+    from service.supervisor import Endpoints, StartError
+    from service.supervisor import serve as run_service
+    from service.telemetry import configure_logging
+
+    try:
+        settings = load_settings(_default_config(config))
+    except SettingsError as error:
+        _fail(str(error), as_json=as_json, code=USAGE)
+    configure_logging(settings.log, "supervisor")
+
+    def ready(endpoints: Endpoints) -> None:
+        if as_json:
+            print_json({"event": "ready", "http": endpoints.http, "admin": endpoints.admin, "pid": endpoints.pid})
+        else:
+            output.print(
+                f"[bold green]upquery is ready.[/] Views: {endpoints.http}/v1/views/…  Admin: {endpoints.admin}"
+            )
+
+    try:
+        asyncio.run(run_service(settings, ready))
+    except StartError as error:
+        _fail(str(error), as_json=as_json, code=error.exit_code)
+    except KeyboardInterrupt:
+        # Before the signal handlers were there.
+        raise typer.Exit(1) from None
+
+
+@app.command()
+def openapi(
+    url: Annotated[str, typer.Option(help="The data plane of a running service.", envvar="UPQUERY_URL")] = URL,
+) -> None:
+    """Print the OpenAPI document with the registered views."""
+    print_json(Remote(url).get("/openapi.json"))
+
+
+def _fail(message: str, *, as_json: bool, code: int = 1) -> NoReturn:
+    if as_json:
+        print_json({"event": "failed", "message": message})
+    else:
+        errors.print("[bold red]upquery cannot start.[/]", escape(message), soft_wrap=True)
+    raise typer.Exit(code)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,92 @@
+"""The engine's process: one loop that follows the stream, fills misses and answers the workers and the supervisor.
+
+Not here: what happens on that loop (`runtime`); starting this process again (`supervisor`).
+"""
+
+import asyncio
+import contextlib
+import gc
+import os
+import shutil
+import signal
+
+import structlog
+import uvloop
+
+from service.admin.control import ControlServer
+from service.admin.operations import Operations
+from service.child import EngineChild, StartReport, report
+from service.run_directory import RunPaths
+from service.runtime.runtime import CannotStartError, Runtime
+from service.settings import SettingsError
+from service.telemetry import configure_logging
+from service.wire import WireServer
+
+log = structlog.get_logger()
+
+
+def run_engine(child: EngineChild) -> int:
+    """The process's main, until SIGTERM. The exit code."""
+    configure_logging(child.settings.log, "engine")
+    parent = os.getppid()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        code = runner.run(_main(child))
+    if os.getppid() != parent:
+        # The supervisor was killed and cannot clean up.
+        shutil.rmtree(child.run_directory, ignore_errors=True)
+    return code
+
+
+async def _main(child: EngineChild) -> int:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    paths = RunPaths(child.run_directory)
+    try:
+        runtime = Runtime(child.settings, paths.leaf)
+    except SettingsError as error:
+        return _cannot_start(str(error))
+    wire = WireServer(paths.engine_socket, runtime)
+    control = ControlServer(paths.control_socket, Operations(runtime).by_name())
+    await control.start()
+    try:
+        return await _serve(runtime, wire, stop)
+    finally:
+        await control.close()
+        await wire.close()
+        await runtime.close()
+
+
+async def _serve(runtime: Runtime, wire: WireServer, stop: asyncio.Event) -> int:
+    stopping = asyncio.ensure_future(stop.wait())
+    starting = asyncio.ensure_future(runtime.start())
+    await asyncio.wait({stopping, starting}, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        return 0
+    try:
+        starting.result()
+    except CannotStartError as error:
+        stopping.cancel()
+        return _cannot_start(str(error))
+    await wire.start()
+    # What is there now stays; a collection would only walk it.
+    gc.collect()
+    gc.freeze()
+    report(StartReport(ready=True))
+    running = asyncio.ensure_future(runtime.run())
+    await asyncio.wait({stopping, running}, return_when=asyncio.FIRST_COMPLETED)
+    if running.done():
+        # A bug in the shell itself: the supervisor starts a new process, with nothing of this one's state.
+        log.error("the engine process failed", exc_info=running.exception())
+        stopping.cancel()
+        return 1
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    return 0
+
+
+def _cannot_start(message: str) -> int:
+    report(StartReport(ready=False, message=message, exit_code=1))
+    return 1

@@ -1,0 +1,104 @@
+"""What the engine and the stream take the upstream's tables for, and how a table gets into both.
+
+Invariants: a followed table has one definition in `catalog` and one layout, both of the same moment; neither is
+replaced while a plan that was made with it is installed. A table that joins while the stream runs is announced to the
+engine with a snapshot taken after its layout (architecture §5).
+
+Not here: what the checks look at (`upstream.checks`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import structlog
+from psycopg import AsyncConnection
+
+from cdc.change import TableLayout
+from dataflow.schema import Catalog
+from service.settings import CdcSettings
+from service.upstream.catalog import load_layouts
+from service.upstream.checks import Finding, check_tables, set_replica_identity
+from service.upstream.publication import ensure_published
+
+log = structlog.get_logger()
+
+
+class TableRefusedError(Exception):
+    """A table that a view reads cannot be followed; `hint` is the statement that repairs it."""
+
+    def __init__(self, reason: str, hint: str | None) -> None:
+        super().__init__(reason if hint is None else f"{reason} {hint}")
+        self.reason = reason
+        self.hint = hint
+
+
+@dataclass(slots=True)
+class Following:
+    """The followed tables."""
+
+    settings: CdcSettings
+    #: The engine's own: tables are added to it, never replaced while a view reads them.
+    catalog: Catalog = field(default_factory=Catalog)
+    #: By qualified name; the source asks for it before it decodes a transaction.
+    layouts: dict[str, TableLayout] = field(default_factory=dict)
+    #: Warnings that were told.
+    _warned: set[Finding] = field(default_factory=set)
+
+    def planning_catalog(self, fresh: Catalog) -> Catalog:
+        """`fresh`, with followed tables as the engine takes them."""
+        tables = {**fresh.tables, **{t: self.catalog.tables[t] for t in self.layouts if t in self.catalog.tables}}
+        return Catalog(tables, fresh.search_path)
+
+    async def refusals(self, connection: AsyncConnection, tables: Iterable[str]) -> dict[str, TableRefusedError]:
+        """Which of `tables` cannot be followed. Repairs their replica identity first, if the settings say so.
+
+        Always before publishing: a published table without a replica identity refuses its own updates.
+        """
+        refused: dict[str, TableRefusedError] = {}
+        for finding in await check_tables(connection, self.settings.publication, tables):
+            if finding.table is None or finding.code == "publication":
+                continue
+            if not finding.fatal:
+                self._warn(finding)
+            elif finding.code == "replica_identity" and self.settings.set_replica_identity:
+                await set_replica_identity(connection, finding.table)
+                log.info("replica identity set to FULL", table=finding.table)
+            else:
+                refused.setdefault(finding.table, _refusal(finding))
+        return refused
+
+    def _warn(self, finding: Finding) -> None:
+        if finding not in self._warned:
+            self._warned.add(finding)
+            log.warning("table check", table=finding.table, reason=finding.reason, fix=finding.fix)
+
+    async def publish(self, connection: AsyncConnection, tables: Iterable[str]) -> None:
+        """Makes sure that the stream will carry `tables`."""
+        added = await ensure_published(connection, self.settings.publication, tables)
+        if added:
+            log.info("tables added to the publication", publication=self.settings.publication, tables=added)
+
+    async def follow(self, connection: AsyncConnection, tables: Iterable[str], fresh: Catalog) -> None:
+        """From now on the stream's rows of `tables` are decoded, as `fresh` has them."""
+        wanted = list(tables)
+        layouts = await load_layouts(connection, wanted)
+        for table in wanted:
+            if table not in layouts or table not in fresh.tables:
+                raise TableRefusedError(f"Table {table} is gone.", None)
+        for table in wanted:
+            self.catalog.tables[table] = fresh.tables[table]
+            self.layouts[table] = layouts[table]
+
+    def unfollow(self, tables: Iterable[str]) -> None:
+        """No view reads `tables` any more."""
+        for table in tables:
+            self.layouts.pop(table, None)
+
+    def restart(self, fresh: Catalog) -> None:
+        """A new engine, and a new stream that follows nothing yet."""
+        self.catalog = Catalog({}, fresh.search_path)
+        self.layouts.clear()
+
+
+def _refusal(finding: Finding) -> TableRefusedError:
+    return TableRefusedError(finding.reason, finding.fix)

@@ -1,0 +1,75 @@
+"""Reads that are answered by the upstream itself: a view's own SQL with its parameters' values.
+
+Not here: when a read is forwarded (`dataflow.engine`), at which version its rows are exact (`dataflow.engine.forward`).
+"""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from dataflow.plan.nodes import View, column_types
+from dataflow.types import Key, Row, ViewId
+from service.errors import ApiError
+from service.leaf_store.answer import Answer, Window
+from service.leaf_store.layout import content_hash
+from service.leaf_store.render import compile_row
+from service.leaf_store.writer import LeafWriter
+
+#: What may look like a parameter and is none, then the parameters: ``:name``, ``$1``, ``?`` (PostgreSQL manual, 4.1).
+_TOKEN = re.compile(
+    r"""[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/
+      | \$(?P<tag>[A-Za-z_]\w*|)\$.*?\$(?P=tag)\$ | ::
+      | :(?P<name>[A-Za-z_]\w*) | \$(?P<number>\d+) | (?P<mark>\?)""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+def forward_query(view: View, key: Key) -> tuple[str, list[str | None]]:
+    """The statement to run, and its parameters' texts."""
+    return forward_sql(view.sql, tuple(p.name for p in view.parameters)), list(key)
+
+
+@lru_cache(maxsize=1024)
+def forward_sql(sql: str, parameters: tuple[str, ...]) -> str:
+    """The SQL with its parameters as ``$1``, ``$2`` … in the order of `parameters`; unnamed ones are p1, p2 …"""
+    marks = 0
+
+    def numbered(match: re.Match[str]) -> str:
+        nonlocal marks
+        name = match["name"]
+        if match["number"]:
+            name = f"p{match['number']}"
+        elif match["mark"]:
+            marks += 1
+            name = f"p{marks}"
+        return match[0] if name is None else f"${parameters.index(name) + 1}"
+
+    return _TOKEN.sub(numbered, sql).rstrip().rstrip(";")
+
+
+def forwarded_answer(leaf: LeafWriter, id_: ViewId, view: View, rows: Sequence[Row], window: Window | None) -> Answer:
+    """The answer that the leaf store would give, from the upstream's rows (the view's output columns, in its order).
+
+    Raises ApiError for a part of what only the upstream can order or cut.
+    """
+    shown = {output.column for output in view.output}
+    cut = view.limit_rows is not None or view.offset_rows > 0
+    if not cut and all(term.column in shown for term in view.order):
+        return leaf.render(id_, _relation_rows(view, rows), window)
+    if window is not None:
+        raise ApiError("too_large", "These rows are too many to be kept, so they can only be read whole.")
+    types = column_types(view.relation)
+    row_json = compile_row([(output.name, i, types[output.column]) for i, output in enumerate(view.output)])
+    body = b",".join(map(row_json, rows))
+    return Answer(b"[" + body + b"]", content_hash(body).hex())
+
+
+def _relation_rows(view: View, rows: Sequence[Row]) -> list[Row]:
+    width = len(view.relation.columns)
+    placed = []
+    for row in rows:
+        full: list[str | None] = [None] * width
+        for output, value in zip(view.output, row, strict=True):
+            full[output.column] = value
+        placed.append(tuple(full))
+    return placed

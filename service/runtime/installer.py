@@ -1,0 +1,172 @@
+"""Views come, go and change while the stream runs.
+
+Invariants: one change at a time (`lock`); what is on disk was accepted; a name means its old installation until the new
+one is ready, with no moment in which it means nothing; a broken view is not in the engine (its *tombstone* keeps the
+name and says why), so that nothing of it is fed rows it was not planned for.
+
+Not here: the registry itself (`service.views`), following tables (`runtime.following`), what breaks and mends views
+(`runtime.repair`).
+"""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import structlog
+from dataflow.plan.lookup import tables_read
+from psycopg import AsyncConnection
+
+from dataflow.engine.effects import LeafDrop, ViewStatus
+from dataflow.engine.events import DropView, InstallView, TableJoined
+from dataflow.plan.nodes import Chain, View
+from dataflow.schema import Catalog
+from dataflow.types import ViewId
+from service import bridge
+from service.leaf_store.writer import LeafWriter
+from service.runtime.dispatcher import Dispatcher
+from service.runtime.following import Following
+from service.upstream.lookups import Lookups
+from service.views import Definition, Installation, RegisteredView, Status, ViewRegistry
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Installer:
+    """Puts views into the engine and the leaf store, and takes them out."""
+
+    registry: ViewRegistry
+    dispatcher: Dispatcher
+    leaf: LeafWriter
+    following: Following
+    lookups: Lookups
+    _ids: Iterator[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Never used before in any engine process of this leaf store: a reader may still hold an id of the last one's.
+        self._ids = itertools.count(int(time.time()))
+        self.dispatcher.on(ViewStatus, self._view_status)
+
+    async def join(self, connection: AsyncConnection, tables: frozenset[str], fresh: Catalog) -> None:
+        """Makes sure that `tables` are followed; announces those that were not. Raises `TableRefusedError`."""
+        new = sorted(tables - self.following.layouts.keys())
+        if not new:
+            return
+        for refused in (await self.following.refusals(connection, new)).values():
+            raise refused
+        await self.following.publish(connection, new)
+        await self.following.follow(connection, new, fresh)
+        taken = await self.lookups.snapshot()
+        for table in new:
+            self.dispatcher.step(TableJoined(table, bridge.snapshot(taken.snapshot)))
+
+    def install(self, definition: Definition, view: View) -> Installation:
+        """Hands a plan to the engine, beside what the name means now, if that answers."""
+        registered = self.registry.views.setdefault(definition.name, RegisteredView(definition))
+        registered.definition = definition
+        self.uninstall(registered.replacement)
+        registered.replacement = None
+        installation = Installation(self._new_id(), view, definition)
+        old = registered.installed
+        beside = old is not None and not old.tombstone
+        self.leaf.register(installation.id, view, listed=old is None)
+        if beside:
+            registered.replacement = installation
+        else:
+            if old is not None:
+                self.leaf.publish(installation.id)
+            registered.installed = installation
+            registered.reason = None
+        self.registry.installations[installation.id] = installation
+        self.dispatcher.step(InstallView(installation.id, view))
+        if not beside:
+            self.uninstall(old)
+        return installation
+
+    def _new_id(self) -> ViewId:
+        return ViewId(next(self._ids))
+
+    def uninstall(self, installation: Installation | None) -> None:
+        """Takes an installation out of the engine and the leaf store."""
+        if installation is None:
+            return
+        self.registry.installations.pop(installation.id, None)
+        if self.dispatcher.running and not installation.tombstone:
+            self.dispatcher.step(DropView(installation.id))
+        else:
+            self._commit_drop(installation.id)
+
+    def _commit_drop(self, view: ViewId) -> None:
+        state = self.leaf.reader.state()
+        if state is not None:
+            self.leaf.commit([LeafDrop(view)], state.position, state.at_ms)
+
+    def unfollow_unread(self) -> None:
+        """Tables that no installed view reads need not be decoded."""
+        read = frozenset[str]().union(*(tables_read(i.view) for i in self.registry.installations.values()))
+        self.following.unfollow(self.following.layouts.keys() - read)
+
+    def bury(self, registered: RegisteredView, reason: str) -> None:
+        """The view is broken: out of the engine, and its name says why."""
+        old = registered.installed
+        if old is None or old.tombstone:
+            self._say(registered, reason)
+            return
+        self._entomb(registered, old.view, reason)
+        self.uninstall(old)
+
+    def entomb(self, registered: RegisteredView, reason: str) -> None:
+        """A view that never had a plan: its name exists, and says why it does not answer."""
+        definition = registered.definition
+        nothing = View(definition.name, definition.sql, Chain("", None, ()), (), ())
+        self._entomb(registered, nothing, reason)
+
+    def _entomb(self, registered: RegisteredView, view: View, reason: str) -> None:
+        tombstone = Installation(self._new_id(), view, registered.definition, Status.BROKEN, reason, tombstone=True)
+        registered.installed = tombstone
+        self.leaf.register(tombstone.id, view, status=Status.BROKEN, listed=False)
+        self.leaf.set_status(tombstone.id, Status.BROKEN, reason)
+        self.leaf.publish(tombstone.id)
+
+    def _say(self, registered: RegisteredView, reason: str) -> None:
+        """A view that was broken before is so for another reason now, perhaps."""
+        if registered.status_reason == reason:
+            return
+        log.error("view is broken", view=registered.definition.name, reason=reason)
+        registered.reason = reason
+        if registered.installed is not None:
+            registered.installed.reason = reason
+            self.leaf.set_status(registered.installed.id, Status.BROKEN, reason)
+
+    def _view_status(self, effect: ViewStatus) -> None:
+        installation = self.registry.installations.get(effect.view)
+        if installation is None:
+            return
+        installation.status = Status(effect.status)
+        installation.reason = effect.reason
+        self.leaf.set_status(effect.view, effect.status, effect.reason)
+        registered = self.registry.views[installation.definition.name]
+        if installation.status is Status.BROKEN:
+            log.error("view is broken", view=installation.definition.name, reason=effect.reason)
+            asyncio.get_running_loop().call_soon(self._broke, registered, installation)
+        elif installation.status is Status.READY and registered.replacement is installation:
+            self._swap(registered, installation)
+
+    def _broke(self, registered: RegisteredView, installation: Installation) -> None:
+        """In a step of its own after the one in which it broke."""
+        reason = installation.reason or "unknown"
+        if registered.installed is installation:
+            self.bury(registered, reason)
+        elif registered.replacement is installation:
+            registered.replacement = None
+            registered.reason = reason
+            self.uninstall(installation)
+
+    def _swap(self, registered: RegisteredView, replacement: Installation) -> None:
+        """The replacement is ready: the name means it from this commit on. The old one goes in a step of its own."""
+        self.leaf.publish(replacement.id)
+        old, registered.installed, registered.replacement = registered.installed, replacement, None
+        registered.reason = None
+        asyncio.get_running_loop().call_soon(self.uninstall, old)

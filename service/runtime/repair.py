@@ -1,0 +1,149 @@
+"""The upstream's tables change under the views that read them: what breaks, and what can be mended.
+
+The stream says when a table's rows look different, the catalog (asked now and then) when a table is gone. Either way
+the views that it concerns break at once, the others do not notice, and what is broken is planned anew until it can be.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import TypeVar
+
+import structlog
+from dataflow.plan.lookup import tables_read
+from psycopg import AsyncConnection
+
+from cdc.change import SchemaNotice
+from dataflow.engine.events import SchemaChanged
+from dataflow.plan.nodes import Chain, View
+from dataflow.scalar import ColumnRef
+from dataflow.schema import Catalog
+from service.errors import ApiError
+from service.runtime.following import TableRefusedError
+from service.runtime.installer import Installer
+from service.runtime.planning import planned, reason_of
+from service.upstream.catalog import load_catalog
+from service.upstream.checks import check_schema
+from service.upstream.connect import UpstreamError, UpstreamPool
+from service.views import RegisteredView, Status
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Repair:
+    """Breaks views whose tables changed, and mends broken ones."""
+
+    installer: Installer
+    pool: UpstreamPool
+    #: Held by every change of the views.
+    lock: asyncio.Lock
+    #: Notices that concern no view, so that they are told once.
+    _known: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
+
+    def restart(self) -> None:
+        """A new stream: nothing is known to have changed."""
+        self._known.clear()
+
+    def schema_changed(self, notice: SchemaNotice) -> None:
+        """A followed table is not what it was planned for. Views that this concerns break now."""
+        used = any(self._uses(i.view, notice) for i in self.installer.registry.installations.values())
+        if used:
+            log.warning("table changed", table=notice.table, reason=notice.reason)
+            self.break_views({notice.table}, notice.reason)
+        elif (notice.table, notice.columns) not in self._known:
+            self._known.add((notice.table, notice.columns))
+            log.info("table changed; no view uses what changed", table=notice.table, reason=notice.reason)
+
+    def break_views(self, tables: set[str], reason: str) -> None:
+        """Takes all views on `tables` out of the engine, and stops following these."""
+        installer = self.installer
+        for table in tables:
+            installer.dispatcher.step(SchemaChanged(table, reason))
+        for registered in installer.registry.views.values():
+            if registered.replacement is not None and tables & tables_read(registered.replacement.view):
+                installer.uninstall(registered.replacement)
+                registered.replacement = None
+            if registered.installed is not None and tables & tables_read(registered.installed.view):
+                installer.bury(registered, reason)
+        installer.following.unfollow(tables)
+
+    def _uses(self, view: View, notice: SchemaNotice) -> bool:
+        if notice.table not in tables_read(view):
+            return False
+        table = self.installer.following.catalog.tables[notice.table]
+        return not notice.columns or not set(notice.columns).isdisjoint(
+            table.columns[i].name for i in columns_used(view, notice.table)
+        )
+
+    async def check(self) -> None:
+        """Compares the followed tables with the catalog, and tries to mend what is broken. Raises `UpstreamError`."""
+        async with self.lock, self.pool.connection() as connection:
+            for notice in await check_schema(connection, dict(self.installer.following.layouts)):
+                self.schema_changed(notice)
+            if any(self._broken()):
+                await self.mend(connection, await load_catalog(connection))
+
+    def _broken(self) -> Iterator[RegisteredView]:
+        for registered in self.installer.registry.views.values():
+            if registered.status is Status.BROKEN:
+                yield registered
+
+    async def mend(self, connection: AsyncConnection, fresh: Catalog) -> None:
+        """Plans every broken view anew and installs those that can be. The lock is held."""
+        for registered in list(self._broken()):
+            definition = registered.definition
+            try:
+                view = planned(definition.name, definition.sql, self.installer.following.planning_catalog(fresh))
+                await self.installer.join(connection, tables_read(view), fresh)
+            except ApiError as error:
+                self.installer.bury(registered, reason_of(error))
+            except TableRefusedError as refused:
+                self.installer.bury(registered, str(refused))
+            else:
+                log.info("view is mended", view=definition.name)
+                self.installer.install(definition, view)
+
+    def outdated(self, view: View, fresh: Catalog) -> set[str]:
+        """Followed tables that `view` reads and that have other columns by now."""
+        following = self.installer.following
+        return {
+            table
+            for table in tables_read(view) & following.layouts.keys()
+            if following.catalog.tables[table].columns != fresh.tables[table].columns
+        }
+
+
+def columns_used(view: View, table: str) -> set[int]:
+    """Columns of `table` that a view's plan reads."""
+    used: set[int] = set()
+    for chain in _find(view.relation, Chain):
+        if chain.table == table:
+            for scalar in (chain.predicate, *chain.columns):
+                used.update(ref.index for ref in _find(scalar, ColumnRef))
+    return used
+
+
+def _find(node: object, kind: type[T]) -> Iterator[T]:
+    """All parts of a tree of frozen dataclasses that are of a kind."""
+    if isinstance(node, kind):
+        yield node
+    elif isinstance(node, tuple):
+        for part in node:
+            yield from _find(part, kind)
+    elif is_dataclass(node):
+        for f in fields(node):
+            yield from _find(getattr(node, f.name), kind)
+
+
+async def keep_checking(repair: Repair, period_s: float) -> None:
+    """Checks for as long as the stream is up."""
+    while True:
+        await asyncio.sleep(period_s)
+        try:
+            await repair.check()
+        except UpstreamError as error:
+            log.warning("schema check failed", reason=error.detail)
+        except TableRefusedError as error:
+            log.warning("views stay broken", reason=str(error))

@@ -1,0 +1,230 @@
+"""The async shell around the engine: one session after the other, and what workers and the admin port ask meanwhile.
+
+Invariants: there is at most one session; while there is none, nothing is computed, what is cached is served by the
+workers with its age, and the next attempt waits longer than the last.
+
+Not here: what a session does (`runtime.session`), the process around it (`service.engine_process`).
+"""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+
+from cdc.change import StreamLost
+from dataflow.types import Position
+from service.errors import ApiError
+from service.leaf_store.writer import LeafWriter
+from service.runtime.ages import Ages
+from service.runtime.backoff import Backoff
+from service.runtime.changes import Changes
+from service.runtime.counters import Counters
+from service.runtime.dispatcher import Dispatcher
+from service.runtime.following import Following
+from service.runtime.heartbeat import wall_ms
+from service.runtime.installer import Installer
+from service.runtime.lookup_tasks import LookupTasks
+from service.runtime.positions import Positions
+from service.runtime.reads import Reads, no_stream, upstream_problem
+from service.runtime.repair import Repair
+from service.runtime.session import Parts, Session
+from service.settings import Settings, connection_url
+from service.upstream.checks import Finding, check_server
+from service.upstream.connect import UpstreamError, UpstreamPool
+from service.upstream.lookups import Lookups
+from service.views import Definition, Origin, StateError, ViewRegistry
+from service.wire import ReadItem, ReadReply
+
+log = structlog.get_logger()
+
+#: Of the pool's connections, for heartbeats and pushes: without these no lookup's result would ever be current.
+RESERVED_CONNECTIONS = 2
+
+
+class CannotStartError(Exception):
+    """The service cannot start as things are; the text says why and what to do."""
+
+
+class Runtime:
+    """Is a `service.wire.EngineService`. ``await start()``, then ``await run()`` for ever, then ``await close()``."""
+
+    def __init__(self, settings: Settings, leaf_path: Path) -> None:
+        upstream = settings.upstream
+        lookup_conninfo = connection_url(upstream.url, upstream)
+        replication = connection_url(settings.cdc.url, upstream) if settings.cdc.url else lookup_conninfo
+        self.counters = Counters()
+        self.registry = ViewRegistry(settings.state.directory)
+        self.leaf = LeafWriter(leaf_path)
+        self.ages = Ages(wall_ms())
+        self.positions = Positions()
+        self.pool = UpstreamPool(
+            lookup_conninfo, upstream.pool_size, upstream.statement_timeout_s, upstream.connect_timeout_s
+        )
+        self.lookups = Lookups(self.pool)
+        self.dispatcher = Dispatcher(self.leaf, self.ages, self.counters)
+        self.following = Following(settings.cdc)
+        self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, self.counters)
+        self.lookup_tasks = LookupTasks(
+            self.dispatcher, self.lookups, max(1, upstream.pool_size - RESERVED_CONNECTIONS), self.counters
+        )
+        installer = Installer(self.registry, self.dispatcher, self.leaf, self.following, self.lookups)
+        lock = asyncio.Lock()
+        repair = Repair(installer, self.pool, lock)
+        self.changes = Changes(installer, repair, self.pool, lock)
+        self.worker_counters: dict[int, dict[str, dict[str, int]]] = {}
+        self._settings = settings
+        self._lock = lock
+        self._parts = Parts(
+            settings, replication, self.pool, self.lookups, self.lookup_tasks, installer, repair, self.ages,
+            self.positions, self.counters,
+        )  # fmt: skip
+        self._poisoned: dict[str, str] = {}
+        self._session: Session | None = None
+        self._wire_up()
+
+    def _wire_up(self) -> None:
+        self.dispatcher.on_reach(self._reach)
+        self.dispatcher.on_move(self._moved)
+        self.dispatcher.on_failure(self._engine_failed)
+
+    # Sessions
+
+    async def start(self) -> None:
+        """The first session. Raises `CannotStartError`."""
+        try:
+            self.registry.load(Definition(v.name, v.sql, Origin.CONFIG) for v in self._settings.views)
+            async with self.pool.connection() as connection:
+                self._heed(await check_server(connection, self._settings.cdc.publication))
+            await self._begin()
+        except (UpstreamError, StreamLost, StateError) as error:
+            await self.close()
+            raise CannotStartError(str(error)) from None
+        except CannotStartError:
+            await self.close()
+            raise
+
+    def _heed(self, findings: list[Finding]) -> None:
+        fatal = []
+        for finding in findings:
+            text = finding.reason if finding.fix is None else f"{finding.reason} {finding.fix}"
+            if finding.fatal:
+                fatal.append(text)
+            else:
+                log.warning("upstream check", code=finding.code, reason=text)
+        if fatal:
+            raise CannotStartError("\n".join(fatal))
+
+    async def _begin(self) -> None:
+        session = self._session = Session(self._parts, self._poisoned)
+        async with self._lock:
+            await session.begin()
+
+    async def run(self) -> None:
+        """Sessions, for ever: when one ends, another is begun."""
+        backoff = Backoff()
+        while True:
+            session = self._session
+            assert session is not None
+            await self._run_session(session, backoff)
+            await self._end_session()
+            await self._begin_again(backoff)
+
+    async def _run_session(self, session: Session, backoff: Backoff) -> None:
+        watch = asyncio.ensure_future(_steady(session, backoff))
+        try:
+            await session.run()
+        except (StreamLost, UpstreamError) as error:
+            self.counters.streams_lost += 1
+            log.error("the change stream is lost; everything is evicted when it is back", reason=str(error))
+        finally:
+            watch.cancel()
+
+    async def _begin_again(self, backoff: Backoff) -> None:
+        while True:
+            delay_s = backoff.failed()
+            await asyncio.sleep(delay_s)
+            try:
+                await self._begin()
+            except (StreamLost, UpstreamError) as error:
+                log.error("the change stream cannot be started", reason=str(error), tried_again_after_s=delay_s)
+                await self._end_session()
+            else:
+                log.warning("the change stream is back; continuity was lost and everything evicted")
+                return
+
+    async def _end_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+        self.lookup_tasks.restart(self.following.catalog)
+        self.reads.fail_all(no_stream())
+
+    async def close(self) -> None:
+        """Stops everything."""
+        await self._end_session()
+        await self.pool.close()
+        self.leaf.close()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the first catch-up is done; an ended session does not take that back."""
+        if self._session is not None and self._session.caught_up.is_set():
+            self._was_ready = True
+        return self._was_ready
+
+    _was_ready = False
+
+    @property
+    def streaming(self) -> bool:
+        """Whether the change stream is up."""
+        return self.dispatcher.running
+
+    def _reach(self, position: Position) -> None:
+        if self._session is not None and self._session.pushes is not None:
+            self._session.pushes.reach(position)
+
+    def _moved(self, position: Position) -> None:
+        self.positions.advanced(position)
+        if self._session is not None and self._session.pushes is not None:
+            self._session.pushes.advanced(position)
+
+    def _engine_failed(self, event: object) -> None:
+        if self._session is not None:
+            self._session.engine_failed(event)
+
+    # What workers ask
+
+    async def read(self, items: Sequence[ReadItem]) -> ReadReply:
+        """Fills what is missing and answers all items at one version."""
+        return await self.reads.read(items)
+
+    async def reach(self, position: Position) -> None:
+        """Returns once the leaf store has at least `position`."""
+        self._reach(position)
+        await self.positions.wait(position)
+
+    async def checkpoint(self) -> Position:
+        """The upstream's position now. The stream is made to get there."""
+        try:
+            found = await self.lookups.snapshot()
+        except UpstreamError as error:
+            raise upstream_problem(error) from None
+        self._reach(found.bound)
+        return found.bound
+
+    def report(self, worker: int, counters: dict[str, dict[str, int]]) -> None:
+        """A worker's counters, by view."""
+        self.worker_counters[worker] = counters
+
+    def require_engine(self) -> None:
+        """Raises `ApiError` if there is no engine to ask."""
+        if not self.dispatcher.running:
+            raise ApiError("engine_unavailable", "The engine is waiting for the database's change stream.")
+
+
+async def _steady(session: Session, backoff: Backoff) -> None:
+    """A session that has caught up was a success; failing at once again and again is not."""
+    await session.caught_up.wait()
+    await asyncio.sleep(5)
+    backoff.succeeded()

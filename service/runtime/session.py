@@ -1,0 +1,214 @@
+"""One continuity: an engine and the stream it is fed by, from the slot's snapshot until either is lost.
+
+Every session begins with nothing: a new engine, an emptied leaf store under a new epoch, every view planned anew. That
+is the one way to start, to reconnect, and to go on after an engine failed; what it costs is upqueries, and never a
+wrong answer.
+
+Not here: when a session is begun and how long is waited before (`runtime.runtime`).
+"""
+
+import asyncio
+import uuid
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+
+import structlog
+from dataflow.plan.lookup import tables_read
+from psycopg import AsyncConnection
+
+from cdc.postgres.source import PostgresSource, Started
+from dataflow.engine.engine import Engine
+from dataflow.engine.events import InstallView, StreamStarted
+from dataflow.engine.limits import Limits
+from dataflow.plan.nodes import View
+from dataflow.schema import Catalog
+from service import bridge
+from service.errors import ApiError
+from service.runtime import heartbeat
+from service.runtime.ages import Ages
+from service.runtime.budget import keep_within
+from service.runtime.counters import Counters
+from service.runtime.installer import Installer
+from service.runtime.lookup_tasks import LookupTasks
+from service.runtime.planning import planned, reason_of
+from service.runtime.positions import Positions
+from service.runtime.pushes import Pushes
+from service.runtime.repair import Repair, keep_checking
+from service.runtime.stream import follow
+from service.settings import Settings
+from service.upstream.catalog import load_catalog
+from service.upstream.connect import UpstreamPool
+from service.upstream.lookups import Lookups
+from service.views import RegisteredView
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Parts:
+    """What outlives a session."""
+
+    settings: Settings
+    replication_conninfo: str
+    pool: UpstreamPool
+    lookups: Lookups
+    lookup_tasks: LookupTasks
+    installer: Installer
+    repair: Repair
+    ages: Ages
+    positions: Positions
+    counters: Counters
+
+
+@dataclass(slots=True)
+class Session:
+    """A running engine and its stream. ``begin()``, then ``run()`` until it ends, then ``close()``."""
+
+    parts: Parts
+    #: Views whose installation made an engine fail, by name, and what to say of them. Shared by all sessions.
+    poisoned: dict[str, str]
+    #: Set once everything that was committed when the session began is applied.
+    caught_up: asyncio.Event = field(default_factory=asyncio.Event)
+    _failed: asyncio.Event = field(default_factory=asyncio.Event)
+    _source: PostgresSource | None = None
+    _pushes: Pushes | None = None
+
+    @property
+    def pushes(self) -> Pushes | None:
+        """What makes the stream move; None before the start."""
+        return self._pushes
+
+    async def begin(self) -> None:
+        """Plans all views, starts the stream and an engine at its snapshot. Raises `StreamLost`, `UpstreamError`."""
+        parts = self.parts
+        async with parts.pool.connection() as connection:
+            fresh = await load_catalog(connection)
+            parts.installer.following.restart(fresh)
+            plans = await self._plans(connection, fresh)
+            tables = frozenset[str]().union(*map(tables_read, plans.values()))
+            await parts.installer.following.publish(connection, tables)
+            await parts.installer.following.follow(connection, tables, fresh)
+        self._source = source = PostgresSource(
+            parts.replication_conninfo,
+            parts.settings.cdc.publication,
+            lambda: parts.installer.following.layouts,
+            parts.settings.cdc.transaction_rows,
+        )
+        started = await source.start()
+        self._start_engine(started, plans)
+
+    async def _plans(self, connection: AsyncConnection, fresh: Catalog) -> dict[str, View]:
+        """The views that can be installed, by name. The others say why not."""
+        registry = self.parts.installer.registry
+        plans: dict[str, View] = {}
+        for name, registered in registry.views.items():
+            try:
+                if name in self.poisoned:
+                    raise ApiError("view_broken", self.poisoned[name])
+                plans[name] = planned(name, registered.definition.sql, fresh)
+            except ApiError as error:
+                _broken(registered, reason_of(error))
+        tables = frozenset[str]().union(*map(tables_read, plans.values()))
+        refused = await self.parts.installer.following.refusals(connection, tables)
+        for name, view in list(plans.items()):
+            for table in tables_read(view) & refused.keys():
+                _broken(registry.views[name], str(refused[table]))
+                plans.pop(name, None)
+        return plans
+
+    def _start_engine(self, started: Started, plans: dict[str, View]) -> None:
+        """Without giving up the loop: nobody sees half of it."""
+        parts = self.parts
+        installer = parts.installer
+        installer.registry.forget_installations()
+        parts.lookup_tasks.restart(installer.following.catalog)
+        parts.ages.restarted()
+        parts.repair.restart()
+        self._pushes = Pushes(self._request_position, parts.lookups.push)
+        installer.dispatcher.start(Engine(installer.following.catalog, limits_of(parts.settings)))
+        installer.leaf.reset(uuid.uuid4().hex)
+        installer.dispatcher.step(StreamStarted(started.position, bridge.snapshot(started.snapshot)))
+        for registered in list(installer.registry.views.values()):
+            view = plans.get(registered.definition.name)
+            if view is not None:
+                installer.install(registered.definition, view)
+            else:
+                installer.entomb(registered, registered.reason or "It cannot be planned.")
+        parts.counters.streams += 1
+        log.info("stream started", position=f"{started.position:X}", views=len(plans))
+
+    def _request_position(self) -> None:
+        if self._source is not None:
+            self._source.request_position()
+
+    async def run(self) -> None:
+        """Until the stream is lost (raises `StreamLost`) or the engine failed (returns)."""
+        parts = self.parts
+        assert self._source is not None
+        assert self._pushes is not None
+        installer = parts.installer
+        dispatcher = installer.dispatcher
+        await _first_ended(
+            follow(
+                self._source, dispatcher, parts.settings.engine.step_rows, parts.counters, parts.repair.schema_changed
+            ),
+            heartbeat.heartbeats(dispatcher, parts.lookups, self._pushes, parts.ages, parts.counters),
+            keep_within(dispatcher, installer.leaf, int(parts.settings.engine.memory)),
+            keep_checking(parts.repair, parts.settings.cdc.schema_check_s),
+            self._catch_up(),
+            self._until_failed(),
+        )
+
+    async def _until_failed(self) -> None:
+        await self._failed.wait()
+
+    def engine_failed(self, event: object) -> None:
+        """The engine failed at `event`. A view that it cannot even install is not given to the next one."""
+        if isinstance(event, InstallView):
+            self.poisoned[event.view.name] = "The engine failed at installing this view; its log says more."
+        self._failed.set()
+
+    async def _catch_up(self) -> None:
+        """Waits for what was committed when the session began; then for ever."""
+        found = await self.parts.lookups.snapshot()
+        assert self._pushes is not None
+        self._pushes.reach(found.bound)
+        await self.parts.positions.wait(found.bound)
+        self.caught_up.set()
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        """The engine gets no more events; the slot goes with its connection."""
+        self.parts.installer.dispatcher.stop()
+        if self._pushes is not None:
+            self.parts.counters.pushes += self._pushes.count
+            await self._pushes.close()
+        if self._source is not None:
+            await self._source.close()
+
+
+def _broken(registered: RegisteredView, reason: str) -> None:
+    if registered.reason != reason:
+        log.error("view is broken", view=registered.definition.name, reason=reason)
+    registered.reason = reason
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The engine's bounds."""
+    return Limits(
+        lookups_in_flight=settings.upstream.lookups_in_flight,
+        lookup_keys=settings.upstream.lookup_keys,
+    )
+
+
+async def _first_ended(*parts: Awaitable[None]) -> None:
+    """Runs all until one ends, cancels the others, and raises what it raised."""
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()
