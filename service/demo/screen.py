@@ -103,7 +103,7 @@ def welcome(console: Console, base: str, admin: str, database: str, answers: Seq
         ("headers: hit or miss, version, age", f"curl -si {shlex.quote(view_url(base, VIEWS[0]))}"),
         ("how a view is kept", f"curl -s {admin}/v1/catalog/views/{VIEWS[3].name}/plan"),
         ("all views", f"curl -s {admin}/v1/catalog/views"),
-        ("API documentation", f"{base}/docs"),
+        ("the API, described", f"curl -s {base}/openapi.json"),
         ("the database", f"psql {shlex.quote(database)}"),
     ):
         console.print(f"  {what:<36}{line}", soft_wrap=True, highlight=False)
