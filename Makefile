@@ -67,8 +67,8 @@ bench: $(VENV)/made-bench ## Measure it against its peers, on this machine
 
 .PHONY: openapi
 openapi: $(VENV)/made-dev ## Write api_schemas/openapi.json anew
-	@$(BIN)/upquery openapi > api_schemas/openapi.json
-	@echo "wrote api_schemas/openapi.json"
+	@$(BIN)/python -m service.demo.golden_openapi > api_schemas/openapi.json.new
+	@mv api_schemas/openapi.json.new api_schemas/openapi.json && echo "wrote api_schemas/openapi.json"
 
 .PHONY: clean
 clean: ## Remove the virtual environment and caches

@@ -249,8 +249,11 @@ def _port(wanted: int | None, usual: int, option: str, taken: int | None = None)
         if wanted == taken or not _is_free(wanted):
             raise UsageError(f"Port {wanted} is in use: choose another {option}.")
         return wanted
-    if usual != taken and _is_free(usual):
-        return usual
+    return usual if usual != taken and _is_free(usual) else free_port()
+
+
+def free_port() -> int:
+    """A TCP port of loopback that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
