@@ -1,4 +1,4 @@
-"""``python -m service.demo.golden_openapi``: the OpenAPI document of a service with the demo's views, on standard output.
+"""``python -m service.demo.golden_openapi`` prints the OpenAPI document of a service with the demo's views.
 
 The document comes from a running service, over the demo's tables without their data. ``make openapi`` keeps it as
 ``api_schemas/openapi.json``.
