@@ -44,20 +44,27 @@ class PostgresSnapshot:
     """Which top-level transactions a statement saw: those before `xmax` that were not `running`.
 
     Is a `dataflow.types.Snapshot`. By id and never by LSN: a commit is in the stream before it is visible.
+
+    `xmax` is behind the last transaction that had *ended*: one that runs may have a higher id, and is then not listed.
+    `horizon` is behind every id that had been given out, None if nobody asked.
     """
 
-    __slots__ = ("running", "xmax", "xmin")
+    __slots__ = ("horizon", "running", "xmax", "xmin")
 
-    def __init__(self, xmin: int, xmax: int, running: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self, xmin: int, xmax: int, running: frozenset[int] = frozenset(), horizon: int | None = None
+    ) -> None:
         self.xmin = xmin
+        self.horizon = horizon
         self.xmax = xmax
         self.running = running
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """The text of ``pg_current_snapshot()``: ``xmin:xmax:xip,xip…``."""
+    def parse(cls, text: str, next_xid: int | None = None) -> Self:
+        """The text of ``pg_current_snapshot()``: ``xmin:xmax:xip,xip…``; perhaps with the next id, of 32 bits."""
         xmin, xmax, running = text.split(":")
-        return cls(int(xmin), int(xmax), frozenset(map(int, running.split(","))) if running else frozenset())
+        listed = frozenset(map(int, running.split(","))) if running else frozenset[int]()
+        return cls(int(xmin), int(xmax), listed, None if next_xid is None else widen(next_xid, int(xmax)))
 
     def sees(self, transaction: int, end: int) -> bool:  # noqa: ARG002  (a position is no version of a PostgreSQL read)
         """Whether that committed transaction was visible."""
@@ -72,8 +79,11 @@ class PostgresSnapshot:
         return all(xid in other.running for xid in self.running if xid < other.xmax)
 
     def finished(self, other: "PostgresSnapshot") -> bool:
-        """Whether every transaction that was running, or older, when `other` was taken had ended."""
-        return self.xmin >= other.xmax
+        """Whether every transaction that was running, or older, when `other` was taken had ended.
+
+        Never if `other` has no horizon: its `xmax` says nothing about transactions that run.
+        """
+        return other.horizon is not None and self.xmin >= other.horizon
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PostgresSnapshot):

@@ -28,6 +28,8 @@ _VERSION = (
     "pg_catalog.pg_current_snapshot()::text AS s, pg_catalog.pg_current_wal_insert_lsn()::text AS l, "
     "pg_catalog.pg_current_wal_flush_lsn()::text AS f"
 )
+#: The next transaction id to be given out, of 32 bits: an age counts from there, and asking does not take one.
+_NEXT_XID = "(pg_catalog.age('3'::pg_catalog.xid)::int8 + 3) & 4294967295"
 #: `present` tells no rows from a row of NULLs.
 _LOOKUP = (
     "SELECT v.*, r.* FROM (SELECT {version}) v LEFT JOIN LATERAL (SELECT true AS present, q.* FROM ({sql}) q) r ON true"
@@ -103,10 +105,15 @@ class Lookups:
         return LookupRows(rows, snapshot, bound, flush)
 
     async def snapshot(self) -> LookupRows:
-        """A version and no rows: the heartbeat. Raises UpstreamError."""
+        """A version and no rows: the heartbeat. Its snapshot may be that of a `TableJoined`: it has a horizon.
+
+        Raises UpstreamError.
+        """
         async with self._pool.connection() as connection:
-            result = await self._execute(connection, f"SELECT {_VERSION}", prepare=True)
-        snapshot, bound, flush = _version(self._rows(result, 0, 1)[0])
+            result = await self._execute(connection, f"SELECT {_VERSION}, {_NEXT_XID}", prepare=True)
+        row = self._rows(result, 0, 1)[0]
+        _, bound, flush = _version(row)
+        snapshot = PostgresSnapshot.parse(str(row[0]), int(str(row[3])))
         return LookupRows([], snapshot, bound, flush)
 
     async def push(self) -> bool:

@@ -1,4 +1,4 @@
-"""A row must be the same text whether it came from the stream or from a lookup, else its negative does not cancel it."""
+"""A row must be the same text whether it came from the stream or from a lookup: else its negative does not cancel it."""
 
 import pytest
 
