@@ -1,0 +1,42 @@
+"""Views for tests of the leaf store and of what reads it."""
+
+from dataflow.plan.nodes import Chain, OrderTerm, OutputColumn, Parameter, View
+from dataflow.scalar import ColumnRef
+from dataflow.schema import SqlType
+from dataflow.types import Row
+
+INT8 = SqlType("int8", "int8")
+TEXT = SqlType("text", "text")
+#: id, title, author, votes
+COLUMNS = (("id", INT8), ("title", TEXT), ("author", TEXT), ("votes", INT8))
+RELATION = Chain("public.stories", None, tuple(ColumnRef(i, kind) for i, (_, kind) in enumerate(COLUMNS)))
+
+
+def make_view(
+    name: str,
+    parameters: dict[str, int],
+    *,
+    shown: tuple[int, ...] = (0, 1, 2, 3),
+    order: tuple[OrderTerm, ...] = (),
+    limit_rows: int | None = None,
+    offset_rows: int = 0,
+    rows_for_null: tuple[Row, ...] = (),
+) -> View:
+    """A view over `RELATION`."""
+    return View(
+        name=name,
+        sql=f"SELECT … /* {name} */",
+        relation=RELATION,
+        parameters=tuple(Parameter(p, column) for p, column in sorted(parameters.items())),
+        output=tuple(OutputColumn(COLUMNS[i][0], i) for i in shown),
+        order=order,
+        limit_rows=limit_rows,
+        offset_rows=offset_rows,
+        rows_for_null=rows_for_null,
+    )
+
+
+#: One row a key.
+STORY = make_view("story", {"id": 0})
+#: Many rows a key, ordered by columns that readers see.
+BY_AUTHOR = make_view("stories_of", {"author": 2}, order=(OrderTerm(3, descending=True), OrderTerm(1)))

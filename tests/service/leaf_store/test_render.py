@@ -1,0 +1,86 @@
+"""JSON forms of PostgreSQL's text values."""
+
+import json
+
+import pytest
+
+from dataflow.schema import SqlType
+from service.leaf_store.render import compile_row, json_form, unique_names
+
+
+def base(name: str) -> SqlType:
+    return SqlType(name, name)
+
+
+def array_of(element: SqlType) -> SqlType:
+    return SqlType(element.name, element.sql + "[]", "array", element)
+
+
+@pytest.mark.parametrize(
+    ("sql_type", "text", "expected"),
+    [
+        (base("int4"), "-7", "-7"),
+        (base("int8"), "9223372036854775807", "9223372036854775807"),
+        (base("numeric"), "1.00", '"1.00"'),
+        (base("numeric"), "NaN", '"NaN"'),
+        (base("float8"), "1e+20", "1e+20"),
+        (base("float8"), "-0", "-0"),
+        (base("float8"), "-Infinity", '"-Infinity"'),
+        (base("float4"), "NaN", '"NaN"'),
+        (base("bool"), "t", "true"),
+        (base("bool"), "f", "false"),
+        (base("text"), 'a "b"\\\n\té☃\x01', json.dumps('a "b"\\\n\té☃\x01', ensure_ascii=False)),
+        (base("bpchar"), "ab  ", '"ab  "'),
+        (base("uuid"), "6f9619ff-8b86-d011-b42d-00cf4fc964ff", '"6f9619ff-8b86-d011-b42d-00cf4fc964ff"'),
+        (base("date"), "2024-02-29", '"2024-02-29"'),
+        (base("date"), "0044-03-15 BC", '"0044-03-15 BC"'),
+        (base("date"), "infinity", '"infinity"'),
+        (base("timestamp"), "2024-02-29 12:00:00.5", '"2024-02-29T12:00:00.5"'),
+        (base("timestamp"), "infinity", '"infinity"'),
+        (base("timestamp"), "0044-03-15 00:00:00 BC", '"0044-03-15 00:00:00 BC"'),
+        (base("timestamp"), "12024-01-01 00:00:00", '"12024-01-01 00:00:00"'),
+        (base("timestamptz"), "2024-02-29 12:00:00+00", '"2024-02-29T12:00:00Z"'),
+        (base("timestamptz"), "2024-02-29 12:00:00+05:30", '"2024-02-29T12:00:00+05:30"'),
+        (base("timestamptz"), "2024-02-29 12:00:00-08", '"2024-02-29T12:00:00-08:00"'),
+        (base("time"), "24:00:00", '"24:00:00"'),
+        (base("timetz"), "12:00:00+00", '"12:00:00Z"'),
+        (base("timetz"), "24:00:00+00", '"24:00:00+00"'),
+        (base("interval"), "1 year 2 mons 3 days 04:05:06.7", '"P1Y2M3DT4H5M6.7S"'),
+        (base("interval"), "00:00:00", '"PT0S"'),
+        (base("interval"), "-1 days +02:03:00", '"P-1DT2H3M"'),
+        (base("interval"), "-00:00:00.5", '"PT-0.5S"'),
+        (base("interval"), "1 day", '"P1D"'),
+        (base("interval"), "-3 years -1 mons", '"P-3Y-1M"'),
+        (base("interval"), "infinity", '"infinity"'),
+        (base("bytea"), "\\x00ff10", '"AP8Q"'),
+        (base("bytea"), "\\x", '""'),
+        (base("jsonb"), '{"a": [1.0, null]}', '{"a": [1.0, null]}'),
+        (SqlType("mood", "public.mood", "enum", labels=("ok",)), "ok", '"ok"'),
+        (SqlType("point", "point", "other"), "(1,2)", '"(1,2)"'),
+        (array_of(base("int4")), "{}", "[]"),
+        (array_of(base("int4")), "{1,NULL,-3}", "[1,null,-3]"),
+        (array_of(base("int4")), "[0:1]={1,2}", "[1,2]"),
+        (array_of(base("int4")), "{{1,2},{3,4}}", "[[1,2],[3,4]]"),
+        (array_of(base("text")), '{a,"b,c","NULL","q\\"\\\\",""}', '["a","b,c","NULL","q\\"\\\\",""]'),
+        (array_of(base("bool")), "{t,f}", "[true,false]"),
+        (array_of(base("timestamptz")), '{"2024-02-29 12:00:00+00"}', '["2024-02-29T12:00:00Z"]'),
+    ],
+)
+def test_json_form(sql_type: SqlType, text: str, expected: str) -> None:
+    form = json_form(sql_type)
+    rendered = text if form is None else form(text)
+    assert rendered == expected
+    json.loads(rendered)
+
+
+def test_row_has_columns_in_order_and_null() -> None:
+    row_json = compile_row([("100%", 1, base("text")), ("id", 0, base("int8")), ("id", 1, base("text"))])
+    assert row_json(("7", None)) == b'{"100%":null,"id":7,"id_2":null}'
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [(["a", "a", "a"], ["a", "a_2", "a_3"]), (["a_2", "a", "a"], ["a_2", "a", "a_3"]), ([], [])],
+)
+def test_repeated_names(names: list[str], expected: list[str]) -> None:
+    assert unique_names(names) == expected

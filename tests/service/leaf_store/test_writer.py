@@ -1,0 +1,201 @@
+"""Commits of the leaf store: the catalog, growth, failure, and what readers in other processes see."""
+
+import json
+import multiprocessing
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+
+from dataflow.engine.effects import LeafChange, LeafDrop, LeafFill, LeafFillAll
+from dataflow.errors import InvariantViolation
+from dataflow.types import ViewId
+from service.leaf_store.answer import EMPTY
+from service.leaf_store.reader import LeafReader
+from service.leaf_store.writer import LeafWriter
+from tests.service.leaf_store.sample_views import BY_AUTHOR, STORY, make_view
+
+ONE, TWO = ViewId(1), ViewId(2)
+ROW = ("7", "Seven", "ann", "3")
+
+
+def test_nothing_before_the_first_commit(writer: LeafWriter) -> None:
+    assert writer.reader.state() is None
+    assert writer.reader.read([(ONE, ("7",), None)]) == ([None], None)
+    assert not writer.reader.catalog().by_name
+
+
+def test_state_and_catalog_come_with_the_commit(writer: LeafWriter) -> None:
+    writer.set_epoch("e1")
+    writer.register(ONE, BY_AUTHOR)
+    writer.commit([], 17, 1234)
+    state = writer.reader.state()
+    assert state is not None
+    assert (state.position, state.at_ms, state.epoch) == (17, 1234, "e1")
+    info = writer.reader.catalog().by_name["stories_of"]
+    assert [(p.name, p.type.name) for p in info.parameters] == [("author", "text")]
+    assert [c.name for c in info.columns] == ["id", "title", "author", "votes"]
+    assert (info.status, info.ordered, info.null_rows) == ("building", True, "[]")
+    writer.set_status(ONE, "broken", "a column has gone")
+    assert writer.reader.catalog().by_name["stories_of"].status == "building"
+    writer.commit([], 18, 1235)
+    assert writer.reader.catalog().by_name["stories_of"].reason == "a column has gone"
+
+
+def test_catalog_is_the_same_object_until_it_changes(writer: LeafWriter) -> None:
+    writer.register(ONE, STORY)
+    writer.commit([], 1, 0)
+    before = writer.reader.catalog()
+    writer.commit([LeafFill(ONE, ("7",), [ROW])], 2, 0)
+    assert writer.reader.catalog() is before
+
+
+def test_replacement_takes_the_name_when_it_is_published(writer: LeafWriter) -> None:
+    writer.register(ONE, STORY, status="ready")
+    writer.commit([], 1, 0)
+    writer.register(TWO, make_view("story", {"id": 0}, shown=(0,)), listed=False)
+    writer.commit([], 2, 0)
+    assert writer.reader.catalog().by_name["story"].id == ONE
+    writer.publish(TWO)
+    writer.commit([LeafDrop(ONE)], 3, 0)
+    catalog = writer.reader.catalog()
+    assert catalog.by_name["story"].id == TWO
+    assert list(catalog.by_id) == [TWO]
+
+
+def test_dropped_view_leaves_nothing(writer: LeafWriter) -> None:
+    writer.register(ONE, BY_AUTHOR)
+    writer.register(TWO, BY_AUTHOR)
+    fills = [LeafFill(view, (f"a{n}",), [ROW, ("8", "Eight", "ann", None)]) for view in (ONE, TWO) for n in range(9)]
+    writer.commit(fills, 1, 0)
+    before = writer.bytes_by_view()
+    assert before[ONE] == before[TWO]
+    writer.commit([LeafDrop(ONE)], 2, 0)
+    assert writer.bytes_by_view() == {TWO: before[TWO]}
+    assert writer.reader.read([(ONE, ("a1",), None)])[0] == [None]
+    with pytest.raises(InvariantViolation):
+        writer.commit([LeafFill(ONE, ("a1",), [])], 3, 0)
+
+
+def test_null_key_is_answered_and_never_stored(writer: LeafWriter) -> None:
+    count = make_view("count", {"id": 0}, shown=(3,), rows_for_null=((None, None, None, "0"),))
+    writer.register(ONE, count)
+    writer.register(TWO, STORY)
+    writer.commit([LeafFill(TWO, (None,), [ROW])], 1, 0)
+    answers, _ = writer.reader.read([(ONE, (None,), None), (TWO, (None,), None)])
+    assert [answer.rows for answer in answers if answer] == [b'[{"votes":0}]', b"[]"]
+    assert writer.total_bytes == 0
+
+
+def test_full_view_has_every_key(writer: LeafWriter) -> None:
+    writer.register(ONE, STORY)
+    writer.commit([LeafFillAll(ONE, {("7",): [ROW]})], 1, 0)
+    writer.commit([LeafChange(ONE, {("9",): ([], [("9", "Nine", "bob", "0")]), ("7",): ([ROW], [])})], 2, 0)
+    seven, nine, ten = writer.reader.read([(ONE, (n,), None) for n in ("7", "9", "10")])[0]
+    assert seven == ten == EMPTY
+    assert nine is not None
+    assert json.loads(nine.rows)[0]["title"] == "Nine"
+
+
+def test_failed_commit_changes_nothing(writer: LeafWriter) -> None:
+    writer.register(ONE, BY_AUTHOR)
+    writer.commit([LeafFill(ONE, ("ann",), [ROW])], 1, 0)
+    before = writer.reader.read([(ONE, ("ann",), None)]), writer.total_bytes
+    good, bad = LeafFill(ONE, ("ann",), []), LeafChange(ONE, {("bob",): ([], [ROW])})
+    with pytest.raises(InvariantViolation):
+        writer.commit([good, bad], 2, 0)
+    missing = LeafChange(ONE, {("ann",): ([("8", "", "ann", "1"), ("9", "", "ann", "1")], [])})
+    with pytest.raises(InvariantViolation):
+        writer.commit([missing], 2, 0)
+    assert (writer.reader.read([(ONE, ("ann",), None)]), writer.total_bytes) == before
+
+
+def test_map_grows_and_readers_follow(tmp_path: Path) -> None:
+    writer = LeafWriter(tmp_path, map_bytes=1 << 17)
+    writer.register(ONE, STORY)
+    writer.commit([], 1, 0)
+    rows = [(str(n), "t" * 200, "ann", "1") for n in range(4000)]
+    writer.commit([LeafFill(ONE, (row[0],), [row]) for row in rows], 2, 0)
+    assert writer.map_bytes > 1 << 17
+    assert all(writer.reader.read([(ONE, (row[0],), None) for row in rows])[0])
+    writer.close()
+
+
+def test_reset_and_reopen_start_empty(tmp_path: Path) -> None:
+    writer = LeafWriter(tmp_path)
+    writer.register(ONE, STORY)
+    writer.commit([LeafFill(ONE, ("7",), [ROW])], 5, 0)
+    version = writer.reader.catalog().version
+    writer.close()
+    writer = LeafWriter(tmp_path)
+    # Until the engine has started anew, readers are served what was there.
+    assert writer.reader.read([(ONE, ("7",), None)])[0] != [None]
+    writer.reset("next")
+    assert writer.reader.state() is None
+    writer.register(ONE, STORY)
+    writer.commit([], 6, 0)
+    assert writer.reader.catalog().version > version
+    assert writer.reader.read([(ONE, ("7",), None)])[0] == [None]
+    writer.close()
+
+
+ACCOUNTS, TOTAL, COMMITS = 8, 8 * 100, 400
+
+
+def test_other_processes_never_see_half_a_commit(tmp_path: Path) -> None:
+    """Money moves between keys of two views while another process adds it up."""
+    writer = LeafWriter(tmp_path)
+    writer.register(ONE, STORY)
+    writer.register(TWO, BY_AUTHOR)
+    balances = dict.fromkeys(range(ACCOUNTS), 100)
+    fills = [LeafFill(ONE, (str(n),), [account(n, 100)]) for n in balances]
+    writer.commit([*fills, LeafFill(TWO, ("all",), [account(n, 100) for n in balances])], 0, 0)
+    spawn = multiprocessing.get_context("spawn")
+    results, remote = spawn.Pipe()
+    reader = spawn.Process(target=add_up, args=(tmp_path, remote))
+    reader.start()
+    assert results.recv() == "reading"
+    for position in range(1, COMMITS):
+        source, target, amount = position % ACCOUNTS, (position * 5 + 3) % ACCOUNTS, position % 7
+        changes = {}
+        moved: dict[int, int] = {}
+        for n, more in ((source, -amount), (target, amount)):
+            moved[n] = moved.get(n, 0) + more
+        for n, more in moved.items():
+            changes[n] = ([account(n, balances[n])], [account(n, balances[n] + more)])
+            balances[n] += more
+        by_account = {(str(n),): delta for n, delta in changes.items()}
+        together = ([r for d in changes.values() for r in d[0]], [r for d in changes.values() for r in d[1]])
+        writer.commit([LeafChange(ONE, by_account), LeafChange(TWO, {("all",): together})], position, 0)
+    assert results.poll(60)
+    seen, wrong = results.recv()
+    reader.join()
+    writer.close()
+    assert wrong == []
+    assert seen > 1
+
+
+def account(number: int, balance: int) -> tuple[str, str, str, str]:
+    return (str(number), "account", "all", str(balance))
+
+
+def add_up(path: Path, results: Connection) -> None:
+    """The other process: reads until it sees the last commit."""
+    reader = LeafReader.open(path)
+    keys = [(ONE, (str(n),), None) for n in range(ACCOUNTS)]
+    results.send("reading")
+    seen, wrong = set(), []
+    give_up = time.monotonic() + 50
+    last = -1
+    while last < COMMITS - 1 and time.monotonic() < give_up:
+        answers, state = reader.read([*keys, (TWO, ("all",), None)])
+        assert state is not None
+        rows = [row for answer in answers[:-1] if answer for row in json.loads(answer.rows)]
+        together = json.loads(answers[-1].rows) if answers[-1] else []
+        by_id = sorted(together, key=lambda row: row["id"])
+        if sum(row["votes"] for row in rows) != TOTAL or by_id != rows or state.position < last:
+            wrong.append((state.position, rows, together))
+        last = state.position
+        seen.add(last)
+    results.send((len(seen), wrong[:3]))
