@@ -35,6 +35,8 @@ class ServiceConfig:
     port: int
     admin_port: int
     workers: int = 1
+    #: Name and SQL of each view.
+    views: tuple[tuple[str, str], ...] = tuple((view.name, view.sql.strip()) for view in VIEWS)
 
     def toml(self, state_directory: Path) -> str:
         """The configuration file."""
@@ -44,8 +46,8 @@ class ServiceConfig:
             "[http]", f"port = {self.port}", f"admin_port = {self.admin_port}", f"workers = {self.workers}",
             "[state]", f"directory = {json.dumps(str(state_directory))}",
         ]  # fmt: skip
-        for view in VIEWS:
-            lines += ["[[views]]", f"name = {json.dumps(view.name)}", f"sql = {json.dumps(view.sql.strip())}"]
+        for name, sql in self.views:
+            lines += ["[[views]]", f"name = {json.dumps(name)}", f"sql = {json.dumps(sql)}"]
         return "\n".join(lines) + "\n"
 
 
@@ -120,7 +122,7 @@ class ServiceProcess:
         broken = [f"{state['name']}: {state.get('reason')}" for state in states if state["status"] == "broken"]
         if broken:
             raise ServiceError("views are broken: " + "; ".join(broken))
-        return len(states) >= len(VIEWS) and all(state["status"] == "ready" for state in states)
+        return len(states) >= len(self._config.views) and all(state["status"] == "ready" for state in states)
 
     def check_alive(self) -> None:
         """Raise `ServiceError` if it ended by itself."""
