@@ -137,6 +137,7 @@ class Upqueries:
         part = tuple(key[p] for p in route.key_positions)
         driver = use.block.inputs[route.driver]
         if not self.ensure(driver, use.covers[0], part if use.covers[0] else ()):
+            self._look_ahead(use, part)
             return None
         found = join.known(route.driver, route.driver_columns, part)
         combinations = [(join.start(route.driver, row), times) for row, times in found.items()]
@@ -148,6 +149,14 @@ class Upqueries:
             return None
         rows = [row for c, times in combinations if (row := join.output(c)) is not None for _ in range(times)]
         return self._filtered(use, key, rows)
+
+    def _look_ahead(self, use: Use, part: Key) -> None:
+        """Asks, in the driving key's own round, for what that key alone says will be looked up."""
+        columns = use.route.driver_columns
+        for step, cover in zip(use.route.steps, use.covers[1:], strict=True):
+            if cover and all(s.input == use.route.driver and s.column in columns for s in step.sources):
+                key = tuple(part[columns.index(s.column)] for s in step.sources)
+                self.ensure(use.block.inputs[step.input], cover, key)
 
     def _cover_step(
         self, use: Use, step: Step, cover: Columns, combinations: list[tuple[Combination, int]]
