@@ -3,12 +3,10 @@
 from collections.abc import MutableMapping
 from typing import Any
 
+from starlette.exceptions import HTTPException
+
 from service.errors import ApiError
 from service.http.messages import App, Receive, Scope, Send, problem_reply, send_reply
-
-
-class _TooLargeError(Exception):
-    """The body went over the limit while it came in."""
 
 
 class BodyLimit:
@@ -25,34 +23,24 @@ class BodyLimit:
             return
         announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if not announced.isdigit() or int(announced) > self._max_bytes:
-            await self._refuse(scope, send)
+            await send_reply(send, problem_reply(too_large(self._max_bytes), scope["path"]))
             return
         seen = 0
-        started = False
 
         async def limited() -> MutableMapping[str, Any]:
             nonlocal seen
             message = await receive()
             seen += len(message.get("body", b""))
             if seen > self._max_bytes:
-                raise _TooLargeError
+                # The one exception that FastAPI lets through while it reads a body.
+                raise HTTPException(413, too_large(self._max_bytes).detail)
             return message
 
-        async def watched(message: MutableMapping[str, Any]) -> None:
-            nonlocal started
-            started = True
-            await send(message)
+        await self._app(scope, limited, send)
 
-        try:
-            await self._app(scope, limited, watched)
-        except _TooLargeError:
-            if not started:
-                await self._refuse(scope, send)
 
-    async def _refuse(self, scope: Scope, send: Send) -> None:
-        error = ApiError(
-            "too_large",
-            f"The request's body is larger than {self._max_bytes} bytes.",
-            "Split it into several requests.",
-        )
-        await send_reply(send, problem_reply(error, scope["path"]))
+def too_large(max_bytes: int) -> ApiError:
+    """The problem of a body over the limit."""
+    return ApiError(
+        "too_large", f"The request's body is larger than {max_bytes} bytes.", "Split it into several requests."
+    )

@@ -119,7 +119,7 @@ def _handle_problems(app: FastAPI) -> None:
         if error.status_code == 405:
             refused = ApiError("method_not_allowed", f"{request.method} is not for {request.url.path}.")
             return problem(request, refused, dict(error.headers or {}))
-        return problem(request, ApiError("bad_request", str(error.detail)))
+        return problem(request, ApiError("too_large" if error.status_code == 413 else "bad_request", str(error.detail)))
 
     @app.exception_handler(Exception)
     async def bug(request: Request, error: Exception) -> Response:

@@ -18,6 +18,7 @@ from tests.service.leaf_store.sample_views import make_view
 
 AUTHORS = ("ann", "bob", "k" * 300)
 PLAIN, ORDERED, HIDDEN, CUT = ViewId(1), ViewId(2), ViewId(3), ViewId(4)
+TOTAL_ORDER = (OrderTerm(0), OrderTerm(1), OrderTerm(3, nulls_first=True))
 VIEWS: dict[ViewId, View] = {
     PLAIN: make_view("plain", {"author": 2}),
     ORDERED: make_view("ordered", {"author": 2}, order=(OrderTerm(1, descending=True), OrderTerm(0), OrderTerm(3))),
@@ -25,7 +26,7 @@ VIEWS: dict[ViewId, View] = {
     CUT: make_view(
         "cut",
         {"author": 2},
-        order=(OrderTerm(0), OrderTerm(1), OrderTerm(3, nulls_first=True)),
+        order=TOTAL_ORDER,
         limit_rows=2,
         offset_rows=1,
     ),

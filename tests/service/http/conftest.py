@@ -1,0 +1,157 @@
+"""A worker's application in process: a real leaf store, and a real socket to an engine that fills from a dictionary."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dataflow.engine.effects import LeafEffect, LeafFill
+from dataflow.plan.nodes import View
+from dataflow.types import Key, Position, Row, ViewId
+from service.errors import ApiError
+from service.http.app import build_app
+from service.http.reads import Limits
+from service.leaf_store.writer import LeafWriter
+from service.wire import EngineClient, ReadItem, ReadReply, WireServer
+from tests.service.leaf_store.sample_views import BY_AUTHOR, STORY, make_view
+
+STORY_ID, AUTHOR_ID, COUNT_ID, TOP_ID, BROKEN_ID, BUILDING_ID = (ViewId(n) for n in range(1, 7))
+NOW_MS = 1_700_000_000_000
+
+
+@dataclass
+class Engine:
+    """An `EngineService` over a dictionary of what the upstream has."""
+
+    writer: LeafWriter
+    rows: dict[tuple[str, Key], list[Row]]
+    position: Position = 0x16B3748
+    #: Held back until it is set, if there is one.
+    gate: asyncio.Event | None = None
+    failure: Exception | None = None
+    reads: list[list[ReadItem]] = field(default_factory=list)
+    cancelled: int = 0
+    reports: list[tuple[int, dict[str, dict[str, int]]]] = field(default_factory=list)
+
+    def commit(self, *effects: LeafEffect) -> None:
+        self.position += 8
+        self.writer.commit(effects, self.position, NOW_MS)
+
+    async def read(self, items: Sequence[ReadItem]) -> ReadReply:
+        self.reads.append(list(items))
+        try:
+            if self.gate is not None:
+                await self.gate.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        if self.failure is not None:
+            raise self.failure
+        views = {name: info.id for name, info in self.writer.reader.catalog().by_name.items()}
+        self.commit(*[LeafFill(views[i.view], i.key, self.rows.get((i.view, i.key), [])) for i in items])
+        answers, state = self.writer.reader.read([(views[i.view], i.key, i.window) for i in items])
+        assert state is not None
+        return ReadReply([answer for answer in answers if answer], state.position, state.at_ms)
+
+    async def reach(self, position: Position) -> None:
+        while self.position < position:
+            if self.gate is not None:
+                await self.gate.wait()
+            self.commit()
+
+    async def checkpoint(self) -> Position:
+        if self.failure is not None:
+            raise self.failure
+        return self.position
+
+    def report(self, worker: int, counters: dict[str, dict[str, int]]) -> None:
+        self.reports.append((worker, counters))
+
+
+@dataclass
+class Service:
+    """What a test talks to."""
+
+    http: httpx.AsyncClient
+    engine: Engine
+    server: WireServer
+    client: EngineClient
+    socket: Path
+
+
+Run = Callable[[Callable[[Service], Awaitable[None]]], None]
+
+
+def register_all(writer: LeafWriter) -> None:
+    count = make_view("votes_of", {"id": 0, "author": 2}, shown=(3,), rows_for_null=((None, None, None, "0"),))
+    views: dict[ViewId, tuple[View, str]] = {
+        STORY_ID: (STORY, "ready"),
+        AUTHOR_ID: (BY_AUTHOR, "ready"),
+        COUNT_ID: (count, "ready"),
+        TOP_ID: (make_view("top", {}, order=BY_AUTHOR.order, limit_rows=3), "ready"),
+        BROKEN_ID: (make_view("broken", {"id": 0}), "broken"),
+        BUILDING_ID: (make_view("building", {"id": 0}), "building"),
+    }  # fmt: skip
+    for view, (plan, status) in views.items():
+        writer.register(view, plan, status=status)
+    writer.set_status(BROKEN_ID, "broken", "column votes has gone")
+    writer.set_status(BUILDING_ID, "building", "3 of 10 tables are loaded")
+
+
+ROWS: dict[tuple[str, Key], list[Row]] = {
+    ("story", ("7",)): [("7", "Seven", "ann", "3")],
+    ("story", ("8",)): [("8", "Eight", "bob", "5")],
+    ("stories_of", ("ann",)): [(str(n), f"Story {n}", "ann", str(n % 4)) for n in range(10)],
+    ("votes_of", ("ann", "7")): [("7", "Seven", "ann", "3")],
+    ("top", ()): [(str(n), f"Story {n}", "ann", str(n)) for n in range(9)],
+}
+
+
+@asynccontextmanager
+async def running(directory: Path, limits: Limits) -> AsyncIterator[Service]:
+    writer = LeafWriter(directory / "leaf", map_bytes=1 << 22)
+    engine = Engine(writer, dict(ROWS))
+    register_all(writer)
+    engine.commit()
+    path = directory / "engine.sock"
+    server = WireServer(path, engine)
+    await server.start()
+    client = EngineClient(path)
+    app = build_app(writer.reader, client, limits)
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
+        yield Service(http, engine, server, client, path)
+    await client.close()
+    await server.close()
+    writer.close()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Runs a coroutine function of a `Service`."""
+    return runner(tmp_path, Limits(read_timeout_s=5.0, max_body_bytes=4096, max_keys=20))
+
+
+@pytest.fixture
+def run_impatient(tmp_path: Path) -> Run:
+    """As `run`, with a short time limit for misses."""
+    return runner(tmp_path, Limits(read_timeout_s=0.05, max_body_bytes=4096, max_keys=20))
+
+
+def runner(directory: Path, limits: Limits) -> Run:
+    def run(test: Callable[[Service], Awaitable[None]]) -> None:
+        async def main() -> None:
+            async with running(directory, limits) as service:
+                await test(service)
+
+        asyncio.run(main())
+
+    return run
+
+
+def unavailable() -> ApiError:
+    return ApiError("upstream_unavailable", "The database does not answer.", "Start it.")
