@@ -57,7 +57,8 @@ def configure(seed: int) -> Configuration:
         views += rng.sample(names, min(len(names), rng.randint(1, 3)))
     if rng.random() < 0.3:
         views += [view.name for view in rng.sample(LATE_VIEWS, 2)] + [rng.choice(VIEWS).name]
-        weights["join_table"] = 2
+        weights["join_table"] = 3
+        weights["install"] = max(weights["install"], 3)
     weights["install"] = max(weights["install"], 0.5)
     limits: dict[str, int] = {}
     if rng.random() < 0.4:

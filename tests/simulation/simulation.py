@@ -419,8 +419,9 @@ class Simulation:
 
     def do_join_table(self, rng: Random) -> None:
         """The late table joins: ALTER PUBLICATION commits, then a snapshot is taken, then the engine hears of it."""
-        del rng
         if LATE_TABLE not in self.world.published:
+            for _ in range(rng.randint(0, 2)):
+                self.world.random_statement(self.world.begin(), rng, LATE_TABLE)
             self.world.published.add(LATE_TABLE)
         elif self.join_snapshot is None:
             self.join_snapshot = self.world.snapshot()
@@ -438,7 +439,8 @@ class Simulation:
         if candidates and len(self.views) < 6:
             self.last_id += 1
             view_id = ViewId(self.last_id)
-            view = rng.choice(candidates)
+            late = [view for view in candidates if LATE_TABLE in tables_of(view.relation)]
+            view = rng.choice(late if late and rng.random() < 0.5 else candidates)
             self.views[view_id] = view
             self.step(InstallView(view_id, view))
 

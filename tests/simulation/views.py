@@ -290,6 +290,16 @@ def left_joins() -> list[Shape]:
     parents = Joined(first(COMMENTS), left(COMMENTS, (0, 0, 3)))
     commented_upvotes = Joined(first(COMMENTS), left(UPVOTES, (0, 0, 1), (1, 0, 2)))
     two_hang = Joined(first(COMMENTS), left(STORIES, (0, 0, 1)), left(VOTES, (0, 1, 0), (1, 0, 2)))
+    story_votes_comment_user = Joined(
+        first(STORIES), left(VOTE_COUNTS, (0, 0, 0)), left(COMMENTS, (1, 0, 0)), left(USERS, (0, 2, 2))
+    )
+    story_tags_comment_user = Joined(
+        first(STORIES),
+        left(TAGS, (0, 0, 0)),
+        left(COMMENTS, (1, 0, 0)),
+        left(USERS, (0, 2, 2)),
+        left(UPVOTES, (0, 2, 1)),
+    )
     nobody = call("is null", BOOL, story_votes_rows.col(1, 0))
     tagged_stories = Joined(first(STORIES), inner(TAGS, (0, 0, 0))).block((0, 1), (0, 0), (1, 1))
     user_tags = Joined(first(USERS), left(tagged_stories, (0, 0, 0)))
@@ -301,6 +311,10 @@ def left_joins() -> list[Shape]:
         Shape("unvoted", story_votes_rows.block((0, 0), (0, 1), where=nobody), ((0,), (1,), ())),
         Shape("story_comment_user", story_comment_user.block((0, 0), (0, 1), (1, 0), (1, 2), (2, 1)),
               ((0,), (1,), (4,), ())),
+        Shape("story_votes_comment_user", story_votes_comment_user.block((0, 0), (0, 1), (1, 1), (2, 0), (3, 1)),
+              ((0,), (1,), ())),
+        Shape("story_tags_comment_user", story_tags_comment_user.block((0, 0), (0, 1), (1, 1), (2, 0), (3, 1), (4, 1)),
+              ((0,), (1,))),
         Shape("user_story_votes", user_story_votes.block((0, 0), (0, 1), (1, 0), (1, 2), (2, 1)), ((0,), (1,), (2,))),
         Shape("rich_story", rich.block((0, 0), (0, 2), (1, 0), (1, 1), (2, 1), (2, 3), (3, 1)),
               ((0,), (2,), (3,), (1, 3))),

@@ -460,9 +460,9 @@ class World:
                 row[i] = rng.choice(domain(c.name, self.variant))
         return tuple(row)
 
-    def random_statement(self, transaction: OpenTransaction, rng: Random) -> bool:
+    def random_statement(self, transaction: OpenTransaction, rng: Random, table_name: str | None = None) -> bool:
         """One statement of a writer; False if it could not be done."""
-        table = rng.choice(list(self.catalog.tables.values()))
+        table = self.catalog.tables[table_name or rng.choice(list(self.catalog.tables))]
         rows = self.live(transaction, table.name)
         grow = len(rows) < SIZES[table.name] * rng.choice((0.5, 1, 1.5))
         statements = len(transaction.undo)

@@ -1,0 +1,168 @@
+"""Engines with one rule broken each (architecture §3). A simulation that does not catch them proves nothing.
+
+Each mutant is a context manager that replaces one function of the engine, which has no hooks of its own.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from dataflow.engine import engine, evict, incongruence, install, ring, upquery
+from dataflow.engine.events import TableDelta, Transaction
+from dataflow.engine.propagation import Propagation
+from dataflow.ops.block import BlockJoin
+
+Mutant = Callable[[], AbstractContextManager[Any]]
+
+
+def no_redo() -> AbstractContextManager[Any]:
+    """A lookup's rows are installed as its snapshot saw them."""
+    return patch.object(install, "redo_deltas", lambda *_: [])
+
+
+def no_eviction_on_a_forward_hole() -> AbstractContextManager[Any]:
+    """An added row whose route goes on through a hole is left standing."""
+    return patch.object(incongruence.Incongruence, "targets", lambda *_: [])
+
+
+def no_eviction_of_what_looked_a_key_up() -> AbstractContextManager[Any]:
+    """A later step's lookup key is evicted alone."""
+    return patch.object(evict, "keys_looking_up", lambda *_: [])
+
+
+def no_eviction_of_what_a_key_drives() -> AbstractContextManager[Any]:
+    """A driving key is evicted alone."""
+    original = evict._target_keys
+
+    def target_keys(dependent: Any, columns: Any, key: Any) -> Any:
+        return () if columns and dependent.position == 0 else original(dependent, columns, key)
+
+    return patch.object(evict, "_target_keys", target_keys)
+
+
+def new_state_on_all_sides() -> AbstractContextManager[Any]:
+    """A block joins a change with the new state of every other input."""
+    return patch.object(BlockJoin, "_old_state", lambda *_: None)
+
+
+@contextmanager
+def padding_dropped_going_backwards() -> Iterator[None]:
+    """Completing an added row backwards, a left input without a match ends the combination."""
+    backwards = False
+    complete, bind = incongruence.Incongruence._complete_backwards, BlockJoin.bind
+
+    def mutant_complete(self: Any, *arguments: Any) -> Any:
+        nonlocal backwards
+        backwards = True
+        try:
+            return complete(self, *arguments)
+        finally:
+            backwards = False
+
+    def mutant_bind(self: Any, step: Any, *arguments: Any) -> Any:
+        return bind(self, replace(step, pads=step.pads and not backwards), *arguments)
+
+    with (
+        patch.object(incongruence.Incongruence, "_complete_backwards", mutant_complete),
+        patch.object(BlockJoin, "bind", mutant_bind),
+    ):
+        yield
+
+
+@contextmanager
+def subsumption_without_own_coverage() -> Iterator[None]:
+    """A key whose part is covered counts as covered, but is not."""
+
+    def subsumed(node: Any, columns: Any, key: Any, _: Any) -> bool:
+        chain = isinstance(node.source, incongruence.ChainNode)
+        return node.covered(columns, key) or (chain and node.materialization.subsumed(columns, key))
+
+    with (
+        patch.object(incongruence, "covered_or_subsumed", subsumed),
+        patch.object(upquery, "covered_or_subsumed", subsumed),
+    ):
+        yield
+
+
+def install_before_the_bound() -> AbstractContextManager[Any]:
+    """A result is installed although the stream has not brought all that it sees."""
+    return patch.object(engine, "reached", lambda *_: True)
+
+
+def ring_trimmed_too_early() -> AbstractContextManager[Any]:
+    """A snapshot trims the ring although a lookup in flight may be older."""
+    return patch.object(ring, "may_trim_by", lambda *_: True)
+
+
+def truncate_ignored() -> AbstractContextManager[Any]:
+    """TRUNCATE leaves the known rows."""
+    apply = Propagation.apply
+
+    def without(transaction: Transaction) -> Transaction:
+        tables = {table: replace_truncated(delta) for table, delta in transaction.tables.items()}
+        return Transaction(transaction.id, transaction.end, tables)
+
+    def mutant(self: Any, transactions: list[Transaction]) -> None:
+        apply(self, [without(t) for t in transactions])
+
+    return patch.object(Propagation, "apply", mutant)
+
+
+def truncate_marker_ignored() -> AbstractContextManager[Any]:
+    """A lookup that did not see a TRUNCATE is installed all the same."""
+    unseen = install.Installation.unseen
+    return patch.object(
+        install.Installation, "unseen", lambda *arguments: [replace_truncated(d) for d in unseen(*arguments)]
+    )
+
+
+def replace_truncated(delta: TableDelta) -> TableDelta:
+    """The delta without its TRUNCATE."""
+    return TableDelta(delta.removed, delta.added, False, delta.overflow)
+
+
+def overflow_ignored() -> AbstractContextManager[Any]:
+    """A transaction that is too large to be carried leaves what it touched."""
+    return patch.object(Propagation, "_forget_table", lambda *_: None)
+
+
+def a_later_transaction_ignored_in_a_forwarded_read() -> AbstractContextManager[Any]:
+    """A forwarded read is said to be exact where the engine is."""
+    return patch.object(ring.Ring, "exact_position", lambda _self, _tables, _snapshot, applied: applied)
+
+
+def start_snapshot_ignored() -> AbstractContextManager[Any]:
+    """A lookup is installed that misses a commit from before the stream."""
+    return patch.object(engine.Engine, "_covers_start", lambda *_: True)
+
+
+def publication_barrier_ignored() -> AbstractContextManager[Any]:
+    """A lookup of a table that has just joined the publication is installed at once."""
+    return patch.object(engine.Engine, "_admissible", lambda self, _, result: self._covers_start(result.snapshot))
+
+
+def parent_that_was_there_before() -> AbstractContextManager[Any]:
+    """An updated parent row counts as a new one without children."""
+    return patch.object(incongruence, "_keys_of_table", lambda *_: set())
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    no_redo,
+    no_eviction_on_a_forward_hole,
+    no_eviction_of_what_looked_a_key_up,
+    no_eviction_of_what_a_key_drives,
+    new_state_on_all_sides,
+    padding_dropped_going_backwards,
+    subsumption_without_own_coverage,
+    install_before_the_bound,
+    ring_trimmed_too_early,
+    truncate_ignored,
+    truncate_marker_ignored,
+    overflow_ignored,
+    a_later_transaction_ignored_in_a_forwarded_read,
+    start_snapshot_ignored,
+    publication_barrier_ignored,
+    parent_that_was_there_before,
+)
