@@ -1,6 +1,7 @@
 """Batch reads: every key at one version."""
 
 from dataflow.engine.effects import LeafChange, LeafEvict
+from dataflow.types import Delta
 from tests.service.http.conftest import AUTHOR_ID, STORY_ID, Run, Service
 
 
@@ -24,7 +25,7 @@ def test_one_miss_sends_all_keys_to_the_engine(run: Run) -> None:
         body = {"reads": [{"view": "story", "params": {"id": 7}}, {"view": "stories_of", "params": {"author": "ann"}}]}
         await service.http.post("/v1/read", json=body)
         service.engine.commit(LeafEvict(AUTHOR_ID, ("ann",)))
-        change = ([("7", "Seven", "ann", "3")], [("7", "Seven", "ann", "9")])
+        change: Delta = ([("7", "Seven", "ann", "3")], [("7", "Seven", "ann", "9")])
         service.engine.commit(LeafChange(STORY_ID, {("7",): change}))
         service.engine.rows["story", ("7",)] = change[1]
         answer = await service.http.post("/v1/read", json=body)

@@ -10,7 +10,7 @@ import pytest
 
 from dataflow.engine.effects import LeafChange, LeafDrop, LeafFill, LeafFillAll
 from dataflow.errors import InvariantViolation
-from dataflow.types import ViewId
+from dataflow.types import Delta, Key, Row, ViewId
 from service.leaf_store.answer import EMPTY
 from service.leaf_store.reader import LeafReader
 from service.leaf_store.writer import LeafWriter
@@ -160,14 +160,14 @@ def test_other_processes_never_see_half_a_commit(tmp_path: Path) -> None:
     while not results.poll():
         position += 1
         source, target, amount = position % ACCOUNTS, (position * 5 + 3) % ACCOUNTS, position % 7
-        changes = {}
+        changes: dict[int, Delta] = {}
         moved: dict[int, int] = {}
         for n, more in ((source, -amount), (target, amount)):
             moved[n] = moved.get(n, 0) + more
         for n, more in moved.items():
             changes[n] = ([account(n, balances[n])], [account(n, balances[n] + more)])
             balances[n] += more
-        by_account = {(str(n),): delta for n, delta in changes.items()}
+        by_account: dict[Key, Delta] = {(str(n),): delta for n, delta in changes.items()}
         together = ([r for d in changes.values() for r in d[0]], [r for d in changes.values() for r in d[1]])
         writer.commit([LeafChange(ONE, by_account), LeafChange(TWO, {("all",): together})], position, 0)
     seen, wrong = results.recv()
@@ -177,7 +177,7 @@ def test_other_processes_never_see_half_a_commit(tmp_path: Path) -> None:
     assert seen == POSITIONS
 
 
-def account(number: int, balance: int) -> tuple[str, str, str, str]:
+def account(number: int, balance: int) -> Row:
     return (str(number), "account", "all", str(balance))
 
 
@@ -186,7 +186,8 @@ def add_up(path: Path, results: Connection) -> None:
     reader = LeafReader.open(path)
     keys = [(ONE, (str(n),), None) for n in range(ACCOUNTS)]
     results.send("reading")
-    seen, wrong = set(), []
+    seen: set[int] = set()
+    wrong = []
     give_up = time.monotonic() + 50
     last = -1
     while len(seen) < POSITIONS and time.monotonic() < give_up:
