@@ -116,6 +116,9 @@ def answer_in(txn: Transaction, info: ViewInfo, key: Key, window: Window | None)
     if entry is None:
         if txn.get(head) is None:
             return None
+        if info.null_rows != "[]":
+            # An aggregate without GROUP BY has a row also for a key that no row of its input has.
+            return null_answer(info)
         return page_of((), info, Window()) if info.cut or window else Answer(b"[]", EMPTY_TAG)
     if window is None:
         rows, tag = rows_in(txn, info, name, entry)
