@@ -213,7 +213,7 @@ class Commit:
         if entry.records == 0 and len(items) == 1 and items[0][2] == 1:
             return grown + self._put_inline(name, *items[0][:2])
         for item in items:
-            grown += self._count_row(entry, *item)
+            grown += self._change_row(entry, *item)
         if entry.records == 0 and self._txn.get(encoder.head) is not None:
             # In a full view, having no entry means having no rows.
             self._txn.delete(name)
@@ -231,6 +231,22 @@ class Commit:
         entry.records = n
         return 0
 
+    def _change_row(self, entry: _Entry, suffix: bytes, json: bytes, change: int) -> int:
+        """As `_count_row`, with one operation on the tree where the row is plain, before and after."""
+        if entry.special or len(entry.name) + len(suffix) > MAX_KEY_BYTES:
+            return self._count_row(entry, suffix, json, change)
+        key = entry.name + suffix
+        if change == 1:
+            plain = self._txn.put(key, json, overwrite=False)
+        else:
+            plain = change == -1 and self._txn.delete(key)
+        if not plain:
+            return self._count_row(entry, suffix, json, change)
+        entry.rows += change
+        entry.records += change
+        entry.hash += change * int.from_bytes(suffix[-HASH_BYTES:], "big")
+        return change * (len(key) + len(json) + RECORD_OVERHEAD_BYTES)
+
     def _count_row(self, entry: _Entry, suffix: bytes, json: bytes, change: int) -> int:
         """Change a row's multiplicity; how many bytes that takes more."""
         key = row_key(entry.name, suffix)
@@ -246,7 +262,7 @@ class Commit:
         if after < 0:
             raise InvariantViolation("a row is removed from the leaf that is not there")
         entry.rows += change
-        entry.hash = (entry.hash + change * int.from_bytes(suffix[-HASH_BYTES:], "big")) & _MASK
+        entry.hash += change * int.from_bytes(suffix[-HASH_BYTES:], "big")
         if after == 0:
             self._txn.delete(key)
             return grown
@@ -261,12 +277,15 @@ class Commit:
 
     def _put_entry(self, entry: _Entry) -> int:
         kind = SPECIAL if entry.special else PLAIN
-        digest = entry.hash.to_bytes(HASH_BYTES, "big")
+        digest = (entry.hash & _MASK).to_bytes(HASH_BYTES, "big")
         return self._put(entry.name, ENTRY.pack(kind, self._since, digest, entry.records, entry.rows, entry.special))
 
 
 def _net(encoder: ViewEncoder, removed: Sequence[Row], added: Sequence[Row]) -> list[_Item]:
     """Distinct rows with the change of their multiplicity, without those that do not change."""
+    if len(removed) == 1 == len(added):
+        old, new = encoder.encode(removed[0]), encoder.encode(added[0])
+        return [] if old == new else [(*new, 1), (*old, -1)]
     changes: dict[tuple[bytes, bytes], int] = {}
     for row in added:
         item = encoder.encode(row)
