@@ -68,13 +68,16 @@ class Engine:
         self._evictions = Evictions(self.counters, self._leaf_evicted)
         self._propagation = Propagation(self.graph, self._evictions, self.counters, self._emit)
         self._installation = Installation(self.ring, self._upqueries, self.limits, self.counters)
-        self._forwards = Forwards(self.ring, self.limits, self._covers_start)
+        self._forwards = Forwards(self.ring, self.limits, self._sees_enough)
         self._budget = Budget(self.graph, self._evictions, self._upqueries)
         #: Counts issues of lookups and arrivals of snapshots, to order them.
         self._now = 0
         self._start: Snapshot | None = None
-        #: Tables whose publication has just begun: lookups must see all that was open then.
+        #: Tables that joined the publication: lookups must see all that was open then.
         self._barriers: dict[str, Snapshot] = {}
+        #: Those of them for which that may not have been applied yet, with the position where it will be, if it is
+        #: known: their views are forwarded.
+        self._joining: dict[str, Position | None] = {}
         self._reads: dict[ReadId, Demand] = {}
         #: Pinned keys and full views that something evicted in this step.
         self._to_refill: dict[tuple[Leaf, Key], None] = {}
@@ -121,6 +124,7 @@ class Engine:
             self._evictions.evict_all(node)
         self.ring.clear()
         self._barriers.clear()
+        self._joining.clear()
         self._start = event.snapshot
         self.applied = event.position
         for sent in self._flights.every() + self._postponed:
@@ -144,6 +148,7 @@ class Engine:
         if position < self.applied:
             raise InvariantViolation(f"the stream went back from {self.applied} to {position}")
         self.applied = position
+        self._join_tables()
         for sent in [s for s in self._flights.held if s.result is not None and reached(s.result, position)]:
             self._flights.held.remove(sent)
             self._settle(sent)
@@ -153,9 +158,6 @@ class Engine:
 
     def _snapshot_taken(self, event: SnapshotTaken) -> None:
         self._note_snapshot(event.snapshot)
-        for table, barrier in list(self._barriers.items()):
-            if event.snapshot.finished(barrier):
-                del self._barriers[table]
         postponed, self._postponed = self._postponed, []
         for sent in postponed:
             self._repeat(sent)
@@ -166,10 +168,24 @@ class Engine:
 
     def _table_joined(self, event: TableJoined) -> None:
         self._barriers[event.table] = event.snapshot
+        self._joining[event.table] = None
+        self.ring.hide(event.table, event.snapshot)
 
-    def _note_snapshot(self, snapshot: Snapshot) -> None:
+    def _note_snapshot(self, snapshot: Snapshot, bound: Position | None = None) -> None:
+        """Takes a snapshot that arrived; by `bound`, all that it sees is in the stream."""
         self._now += 1
         self.ring.note(snapshot, self._now)
+        for table, known in self._joining.items():
+            if bound is not None and known is None and snapshot.finished(self._barriers[table]):
+                self._joining[table] = bound
+        self._join_tables()
+
+    def _join_tables(self) -> None:
+        """Tables are like others once all that was open when they joined has been applied."""
+        for table, bound in list(self._joining.items()):
+            if bound is not None and bound <= self.applied:
+                del self._joining[table]
+                self.ring.unhide(table, self.applied)
 
     def _trim(self) -> None:
         issues = [i for i in (self._flights.oldest_issue(), self._forwards.oldest_issue()) if i is not None]
@@ -187,7 +203,7 @@ class Engine:
 
     def _lookup_done(self, event: LookupDone) -> None:
         sent = self._flights.in_flight.pop(event.id, None)
-        self._note_snapshot(event.snapshot)
+        self._note_snapshot(event.snapshot, event.bound)
         if sent is not None:
             if reached(event, self.applied):
                 sent.result = event
@@ -222,6 +238,11 @@ class Engine:
             for table in self.graph.tables_of(sent.node)
             if table in self._barriers
         )
+
+    def _sees_enough(self, snapshot: Snapshot, tables: frozenset[str]) -> bool:
+        """Whether a forwarded read of `tables` sees all that the stream does not bring, or the ring makes up for it."""
+        joined = tables & (self._barriers.keys() - self._joining.keys())
+        return self._covers_start(snapshot) and all(snapshot.finished(self._barriers[t]) for t in joined)
 
     def _covers_start(self, snapshot: Snapshot) -> bool:
         return self._start is not None and snapshot.covers(self._start)
@@ -274,7 +295,7 @@ class Engine:
     def _must_forward(self, demand: Demand) -> bool:
         if demand.rounds > self.limits.read_rounds:
             return True
-        return any(not self._barriers.keys().isdisjoint(self.graph.tables_of(leaf)) for leaf, _ in demand.wants)
+        return any(not self._joining.keys().isdisjoint(self.graph.tables_of(leaf)) for leaf, _ in demand.wants)
 
     def _met(self, demand: Demand) -> None:
         if demand.read is not None:
@@ -313,7 +334,7 @@ class Engine:
         self._forwards.reads.pop(event.id, None)
 
     def _forward_done(self, event: ForwardDone) -> None:
-        self._note_snapshot(event.snapshot)
+        self._note_snapshot(event.snapshot, event.bound)
         forwarded = self._forwards.reads.get(event.id)
         if forwarded is not None:
             forwarded.result = event

@@ -31,9 +31,9 @@ class Forwarded:
 class Forwards:
     """All forwarded reads."""
 
-    def __init__(self, ring: Ring, limits: Limits, covers_start: Callable[[Snapshot], bool]) -> None:
+    def __init__(self, ring: Ring, limits: Limits, sees_enough: Callable[[Snapshot, frozenset[str]], bool]) -> None:
         self._ring = ring
-        self._covers_start = covers_start
+        self._sees_enough = sees_enough
         self._limits = limits
         self.reads: dict[ReadId, Forwarded] = {}
 
@@ -60,7 +60,7 @@ class Forwards:
 
     def _settle(self, forwarded: Forwarded, result: ForwardDone, applied: Position, now: int) -> Effect:
         exact: Position | None = None
-        if self._covers_start(result.snapshot):
+        if self._sees_enough(result.snapshot, forwarded.tables):
             exact = self._ring.exact_position(forwarded.tables, result.snapshot, applied)
         if exact is not None:
             del self.reads[forwarded.read]

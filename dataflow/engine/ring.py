@@ -8,7 +8,7 @@ one snapshot sees, every later one does.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.types import Position, Snapshot
@@ -23,6 +23,10 @@ class Ring:
         self._snapshots: deque[tuple[int, Snapshot]] = deque()
         #: Where the last trimmed transaction ended that touched a table. All lookups in flight see it.
         self._trimmed: dict[str, Position] = {}
+        #: Where the last trimmed transaction ended.
+        self._last_trimmed: Position = -1
+        #: Tables that joined the stream, by the snapshot taken then: what it does not see may have changed them before.
+        self._hidden: dict[str, Snapshot] = {}
         #: Rows in the entries.
         self.rows = 0
 
@@ -39,6 +43,8 @@ class Ring:
         self._entries.clear()
         self._snapshots.clear()
         self._trimmed.clear()
+        self._last_trimmed = -1
+        self._hidden.clear()
         self.rows = 0
 
     def unseen(self, table: str, snapshot: Snapshot) -> list[TableDelta]:
@@ -49,8 +55,24 @@ class Ring:
             if (delta := t.tables.get(table)) is not None and not snapshot.sees(t.id, t.end)
         ]
 
+    def hide(self, table: str, barrier: Snapshot) -> None:
+        """From now on what `barrier` does not see is taken to have changed `table`: the stream may lack the change."""
+        self._hidden[table] = barrier
+        self._trimmed[table] = self._last_trimmed
+
+    def unhide(self, table: str, applied: Position) -> None:
+        """Every transaction whose changes of `table` the stream may lack has been applied."""
+        self._hidden.pop(table, None)
+        self._trimmed[table] = applied
+
     def _touching(self, tables: frozenset[str]) -> Iterator[Transaction]:
-        return (t for t in self._entries if not tables.isdisjoint(t.tables))
+        return (t for t in self._entries if not tables.isdisjoint(self._touched(t)))
+
+    def _touched(self, transaction: Transaction) -> Iterable[str]:
+        if not self._hidden:
+            return transaction.tables
+        unseen = [t for t, barrier in self._hidden.items() if not barrier.sees(transaction.id, transaction.end)]
+        return (*transaction.tables, *unseen)
 
     def note(self, snapshot: Snapshot, arrived: int) -> None:
         """Remembers a snapshot that arrived at time `arrived`."""
@@ -71,7 +93,8 @@ class Ring:
         kept: deque[Transaction] = deque()
         for transaction in self._entries:
             if usable.sees(transaction.id, transaction.end):
-                self._trimmed.update(dict.fromkeys(transaction.tables, transaction.end))
+                self._trimmed.update(dict.fromkeys(self._touched(transaction), transaction.end))
+                self._last_trimmed = transaction.end
             else:
                 kept.append(transaction)
         self._entries = kept
