@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 #: A child that was told to stop has this long; then it is ended.
 STOP_S = 5.0
 _LENGTH = struct.Struct("!I")
+_parent_gone = threading.Event()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,16 @@ def end_with_parent() -> None:
     threading.Thread(target=_wait_for_parent, name="parent", daemon=True).start()
 
 
+def parent_gone() -> bool:
+    """Whether this process stops because its parent died, and so has to clean up after both."""
+    return _parent_gone.is_set()
+
+
 def _wait_for_parent() -> None:
-    while sys.stdin.buffer.read(1):
+    # Unbuffered: at the interpreter's end nobody may hold the lock of a buffer.
+    while os.read(sys.stdin.fileno(), 1):
         pass
+    _parent_gone.set()
     os.kill(os.getpid(), signal.SIGTERM)
     threading.Event().wait(STOP_S)
     os._exit(1)

@@ -60,7 +60,8 @@ def serve(config: ConfigOption = None, as_json: JsonOption = False) -> None:
             print_json({"event": "ready", "http": endpoints.http, "admin": endpoints.admin, "pid": endpoints.pid})
         else:
             output.print(
-                f"[bold green]upquery is ready.[/] Views: {endpoints.http}/v1/views/…  Admin: {endpoints.admin}"
+                f"[bold green]upquery is ready.[/] Views: {endpoints.http}/v1/views/…  Admin: {endpoints.admin}",
+                soft_wrap=True,
             )
 
     try:

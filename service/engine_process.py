@@ -6,7 +6,6 @@ Not here: what happens on that loop (`runtime`); starting this process again (`s
 import asyncio
 import contextlib
 import gc
-import os
 import shutil
 import signal
 
@@ -15,7 +14,7 @@ import uvloop
 
 from service.admin.control import ControlServer
 from service.admin.operations import Operations
-from service.child import EngineChild, StartReport, report
+from service.child import EngineChild, StartReport, parent_gone, report
 from service.run_directory import RunPaths
 from service.runtime.runtime import CannotStartError, Runtime
 from service.settings import SettingsError
@@ -28,11 +27,9 @@ log = structlog.get_logger()
 def run_engine(child: EngineChild) -> int:
     """The process's main, until SIGTERM. The exit code."""
     configure_logging(child.settings.log, "engine")
-    parent = os.getppid()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         code = runner.run(_main(child))
-    if os.getppid() != parent:
-        # The supervisor was killed and cannot clean up.
+    if parent_gone():
         shutil.rmtree(child.run_directory, ignore_errors=True)
     return code
 

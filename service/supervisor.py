@@ -216,7 +216,7 @@ class Supervisor:
         await self._stop_asked.wait()
 
     async def stop(self) -> None:
-        """Stops all processes, readers first, and removes what the run left."""
+        """Stops all processes, readers first, and removes what the run left. May be called again."""
         await asyncio.gather(*(worker.stop() for worker in self.workers))
         if self.engine is not None:
             await self.engine.stop()
@@ -225,8 +225,9 @@ class Supervisor:
             await asyncio.gather(self._admin_task, return_exceptions=True)
         for bound in self._sockets:
             bound.close()
-        if self._run is not None:
-            self._run.close()
+        run, self._run = self._run, None
+        if run is not None:
+            run.close()
 
     def _bind(self, port: int, key: str) -> socket.socket:
         host = self._settings.http.host

@@ -1,0 +1,158 @@
+"""Views of a running service over a real PostgreSQL: read, changed, replaced, dropped, kept over a restart."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.postgres import Database
+from tests.fixtures.service import RunningService, running_service, until
+
+pytestmark = pytest.mark.postgres
+
+STORY = "SELECT id, title FROM stories WHERE id = :id"
+BY_AUTHOR = "SELECT id, title FROM stories WHERE author = :author"
+
+
+@pytest.fixture
+def service(database: Database, tmp_path: Path) -> Iterator[RunningService]:
+    database.execute(
+        "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL, author text)",
+        "ALTER TABLE stories REPLICA IDENTITY FULL",
+        "INSERT INTO stories SELECT i, 'title ' || i, 'author ' || i % 3 FROM generate_series(1, 30) i",
+        "CREATE TABLE notes (id int PRIMARY KEY, body text)",
+    )
+    with running_service(tmp_path / "service", database.url, {"story": STORY}) as running:
+        yield running
+
+
+def checkpoint(service: RunningService, database: Database) -> dict[str, str]:
+    """Headers of a read that wants all that is committed now."""
+    ((position,),) = database.query("SELECT pg_current_wal_insert_lsn()::text")
+    return {"Upquery-Min-Version": position, "Prefer": "wait=20"}
+
+
+def test_a_miss_then_a_hit_without_upstream_statement(service: RunningService) -> None:
+    first = service.read("story", id=7)
+    assert first.json()["rows"] == [{"id": 7, "title": "title 7"}]
+    assert "fwd=miss" in first.headers["cache-status"]
+    lookups = service.stats()["counters"]["lookups"]
+    second = service.read("story", id=7)
+    assert "hit" in second.headers["cache-status"]
+    assert second.json()["rows"] == first.json()["rows"]
+    assert service.stats()["counters"]["lookups"] == lookups
+
+
+def test_a_write_is_seen_at_its_version(service: RunningService, database: Database) -> None:
+    before = service.read("story", id=7)
+    database.execute("UPDATE stories SET title = 'new' WHERE id = 7")
+    after = service.read("story", headers=checkpoint(service, database), id=7)
+    assert after.status_code == 200, after.text
+    assert after.json()["rows"] == [{"id": 7, "title": "new"}]
+    high, low = (int(part, 16) for part in before.json()["version"].removeprefix("pg:").split("/"))
+    new_high, new_low = (int(part, 16) for part in after.json()["version"].removeprefix("pg:").split("/"))
+    assert (new_high, new_low) > (high, low)
+
+
+def test_rows_that_move_between_keys(service: RunningService, database: Database) -> None:
+    assert service.put("by_author", BY_AUTHOR).status_code == 201
+    old, new = len(service.rows("by_author", author="author 0")), len(service.rows("by_author", author="author 1"))
+    database.execute("UPDATE stories SET author = 'author 1' WHERE id = 3")
+    wanted = checkpoint(service, database)
+    assert len(service.read("by_author", headers=wanted, author="author 0").json()["rows"]) == old - 1
+    assert len(service.read("by_author", headers=wanted, author="author 1").json()["rows"]) == new + 1
+
+
+def test_put_replace_and_drop(service: RunningService) -> None:
+    assert service.put("extra", STORY).status_code == 201
+    assert service.put("extra", STORY).status_code == 200
+    assert service.put("extra", BY_AUTHOR, **{"If-None-Match": "*"}).json()["code"] == "view_exists"
+    assert service.rows("extra", id=1) == [{"id": 1, "title": "title 1"}]
+    assert service.put("extra", BY_AUTHOR).status_code == 200
+    assert service.view("extra")["sql"] == BY_AUTHOR
+    until(lambda: service.read("extra", author="author 1").status_code == 200)
+    assert len(service.rows("extra", author="author 1")) == 10
+    assert service.call("DELETE", "/v1/catalog/views/extra").status_code == 204
+    assert service.call("DELETE", "/v1/catalog/views/extra").status_code == 404
+    assert service.read("extra", author="author 1").status_code == 404
+
+
+def test_views_of_the_configuration_are_not_changed_over_http(service: RunningService) -> None:
+    response = service.put("story", BY_AUTHOR)
+    assert response.status_code == 409
+    assert "configuration" in response.json()["detail"]
+    assert service.call("DELETE", "/v1/catalog/views/story").status_code == 409
+
+
+def test_a_table_without_replica_identity_is_refused_with_the_statement(
+    service: RunningService, database: Database
+) -> None:
+    refused = service.put("note", "SELECT id, body FROM notes WHERE id = :id")
+    assert refused.status_code == 422, refused.text
+    assert "ALTER TABLE public.notes REPLICA IDENTITY FULL" in refused.json()["hint"]
+    database.execute("ALTER TABLE notes REPLICA IDENTITY FULL", "INSERT INTO notes VALUES (1, 'x')")
+    assert service.put("note", "SELECT id, body FROM notes WHERE id = :id").status_code == 201
+    assert service.rows("note", id=1) == [{"id": 1, "body": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("sql", "codes"),
+    [
+        ("SELECT id FROM stories WHERE id = :id; SELECT 1", {"view_invalid"}),
+        ("DELETE FROM stories", {"view_invalid"}),
+        ("SELECT id FROM nowhere WHERE id = :id", {"view_invalid"}),
+        ("SELECT nothing FROM stories WHERE id = :id", {"view_invalid"}),
+        ("SELECT FROM WHERE", {"view_invalid"}),
+        ("SELECT id, row_number() OVER () FROM stories", {"view_unsupported"}),
+    ],
+)
+def test_sql_that_cannot_be_a_view(service: RunningService, sql: str, codes: set[str]) -> None:
+    response = service.put("wrong", sql)
+    problem = response.json()
+    assert response.status_code == 422, response.text
+    assert response.headers["content-type"].startswith("application/problem+json")
+    assert problem["code"] in codes
+    assert problem["detail"]
+    assert problem["line"] == 1
+    assert problem["excerpt"] in sql
+    assert "Traceback" not in response.text
+    assert service.view("wrong")["code"] == "view_not_found"
+    assert service.rows("story", id=1) == [{"id": 1, "title": "title 1"}]
+
+
+def test_http_views_survive_a_restart(service: RunningService) -> None:
+    assert service.put("by_author", BY_AUTHOR).status_code == 201
+    assert service.stop() == 0
+    service.start()
+    assert {v["name"] for v in service.call("GET", "/v1/catalog/views").json()["views"]} == {"story", "by_author"}
+    assert len(service.rows("by_author", author="author 1")) == 10
+
+
+def test_explain(service: RunningService) -> None:
+    plan = service.call("GET", "/v1/catalog/views/story/plan").json()
+    assert plan["materialization"] == "partial"
+    assert any("SELECT" in lookup for node in plan["nodes"] for lookup in node["lookups"])
+    text = service.call("POST", "/v1/catalog/plan", json={"sql": BY_AUTHOR}, headers={"Accept": "text/plain"}).text
+    assert "CREATE INDEX" in text, text
+    dot = service.call("GET", "/v1/graph", headers={"Accept": "text/vnd.graphviz"}).text
+    assert dot.startswith("digraph")
+
+
+def test_evicted_keys_are_filled_again(service: RunningService, database: Database) -> None:
+    service.rows("story", id=5)
+    evicted = service.call("POST", "/v1/evict", json={"view": "story", "keys": [{"id": "5"}]})
+    assert evicted.json()["keys"] == 1
+    assert "fwd=miss" in service.read("story", id=5).headers["cache-status"]
+    wrong = service.call("POST", "/v1/evict", json={"view": "story", "keys": [{"id": "five"}]})
+    assert wrong.json()["code"] == "parameter_type"
+
+
+def test_metrics_and_health(service: RunningService) -> None:
+    service.rows("story", id=5)
+    metrics = service.call("GET", "/metrics").text
+    assert "upquery_engine_up 1.0" in metrics
+    until(lambda: 'upquery_view_reads_total{outcome="misses",view="story"} 1.0' in service.call("GET", "/metrics").text)
+    assert service.call("GET", "/livez").status_code == 200
+    assert service.call("GET", "/readyz?strict=1").json()["broken"] == {}
+    assert service.call("GET", "/openapi.json").json()["openapi"].startswith("3.1")
+    assert service.call("GET", "/nothing").json()["code"] == "not_found"
