@@ -51,9 +51,7 @@ class PostgresSnapshot:
 
     __slots__ = ("horizon", "running", "xmax", "xmin")
 
-    def __init__(
-        self, xmin: int, xmax: int, running: frozenset[int] = frozenset(), horizon: int | None = None
-    ) -> None:
+    def __init__(self, xmin: int, xmax: int, running: frozenset[int] = frozenset(), horizon: int | None = None) -> None:
         self.xmin = xmin
         self.horizon = horizon
         self.xmax = xmax

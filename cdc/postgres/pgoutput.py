@@ -405,7 +405,7 @@ def _settle(change: TableChange) -> bool:
     if removed and added:
         if len(removed) == 1 == len(added):
             if removed == added:
-                return change.truncated
+                change.removed, change.added = [], []
         elif not set(removed).isdisjoint(added):
             change.removed = list((Counter(removed) - Counter(added)).elements())
             change.added = list((Counter(added) - Counter(removed)).elements())

@@ -162,9 +162,9 @@ async def check_tables(connection: AsyncConnection, publication: str, tables: It
         if filters
         else "false",
         root="EXISTS (SELECT FROM pg_publication o JOIN pg_class c ON c.oid = to_regclass(w.name)"
-        " WHERE o.pubname = p.pubname AND o.pubviaroot AND c.relispartition)",
+        " WHERE o.pubname = %s AND o.pubviaroot AND c.relispartition)",
     )
-    by_name = {row["name"]: row for row in await _rows(connection, published, wanted, publication)}
+    by_name = {row["name"]: row for row in await _rows(connection, published, publication, wanted, publication)}
     stored = await _publishes_stored(connection, publication)
     findings: list[Finding] = []
     for row in await _rows(connection, _TABLES, wanted):
@@ -212,15 +212,15 @@ def _why_not_streamed(row: Mapping[str, Any], stored_published: bool) -> tuple[s
 
 def _published_findings(row: Mapping[str, Any], publication: str) -> Iterator[Finding]:
     name, written = row["name"], quote_identifier(publication)
-    if not row["published"]:
+    if row["via_root"]:
+        fix = f"ALTER PUBLICATION {written} SET (publish_via_partition_root = false);"
+        yield Finding("not_streamed", f"{publication} publishes the partition {name} as its parent.", fix, name)
+    elif not row["published"]:
         fix = f"ALTER PUBLICATION {written} ADD TABLE {name};"
         yield Finding("publication", f"{name} is not in the publication {publication} yet.", fix, name, fatal=False)
     elif row["filtered"]:
         fix = f"ALTER PUBLICATION {written} DROP TABLE {name}; ALTER PUBLICATION {written} ADD TABLE {name};"
         yield Finding("not_streamed", f"{publication} publishes only some rows or columns of {name}.", fix, name)
-    elif row["via_root"]:
-        fix = f"ALTER PUBLICATION {written} SET (publish_via_partition_root = false);"
-        yield Finding("not_streamed", f"{publication} publishes the partition {name} as its parent.", fix, name)
 
 
 async def _publishes_stored(connection: AsyncConnection, publication: str) -> bool:
@@ -236,14 +236,18 @@ async def _publishes_stored(connection: AsyncConnection, publication: str) -> bo
 async def check_schema(
     connection: AsyncConnection, layouts: Mapping[str, TableLayout], publication: str | None = None
 ) -> list[SchemaNotice]:
-    """Followed tables that are no longer what their layouts say, by the catalog: the stream does not tell of a DROP,
+    """Followed tables that are no longer what their layouts say, by the catalog: the stream does not tell of a DROP.
 
-    nor, with `publication`, that a table was taken out of it."""
+    With `publication` also those that were taken out of it, or lost what being followed takes: newer servers go on
+    streaming without a word.
+    """
     found = await load_layouts(connection, layouts)
     notices = [notice for name, layout in layouts.items() for notice in _compare(name, layout, found.get(name))]
     if publication is not None and found:
         notices += [
-            SchemaNotice(finding.table, finding.reason)
+            SchemaNotice(
+                finding.table, finding.reason if finding.fix is None else f"{finding.reason} Run: {finding.fix}"
+            )
             for finding in await check_tables(connection, publication, found)
             if finding.table is not None and finding.code in ("publication", "not_streamed", "replica_identity")
         ]

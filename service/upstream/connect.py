@@ -137,15 +137,9 @@ class UpstreamPool:
 
 
 def _usable(connection: AsyncConnection) -> bool:
-    """Whether an idle connection is still connected: one that the server has closed has something to read."""
+    """Whether an idle connection is still connected. One that has something to say was most likely told to end."""
     if connection.closed:
         return False
     waiting = poll()
     waiting.register(connection.pgconn.socket, POLLIN)
-    if not waiting.poll(0):
-        return True
-    try:
-        connection.pgconn.consume_input()
-    except psycopg.Error:
-        return False
-    return connection.pgconn.status == ConnStatus.OK
+    return not waiting.poll(0)

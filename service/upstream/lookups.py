@@ -10,9 +10,9 @@ Not here: the SQL inside (`dataflow.plan.lookup`), waiting for the bound (the en
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, AsyncRawCursor
@@ -23,6 +23,8 @@ from psycopg.types.string import TextLoader
 from cdc.position import PostgresSnapshot, parse_lsn
 from dataflow.types import Row
 from service.upstream.connect import UpstreamError, UpstreamPool
+
+T = TypeVar("T")
 
 _VERSION = (
     "pg_catalog.pg_current_snapshot()::text AS s, pg_catalog.pg_current_wal_insert_lsn()::text AS l, "
@@ -92,8 +94,7 @@ class Lookups:
         """
         parameters = [array_text(array) for array in arrays]
         statement = _LOOKUP.format(version=_VERSION, sql=sql)
-        async with self._pool.connection() as connection:
-            result = await self._execute(connection, statement, parameters, prepare=True)
+        result = await self._planned(lambda connection: self._execute(connection, statement, parameters))
         first = self._rows(result, 0, 1)[0]
         rows: list[Row] = []
         if first[_PRESENT] is not None:
@@ -110,7 +111,7 @@ class Lookups:
         Raises UpstreamError.
         """
         async with self._pool.connection() as connection:
-            result = await self._execute(connection, f"SELECT {_VERSION}, {_NEXT_XID}", prepare=True)
+            result = await self._execute(connection, f"SELECT {_VERSION}, {_NEXT_XID}")
         row = self._rows(result, 0, 1)[0]
         _, bound, flush = _version(row)
         snapshot = PostgresSnapshot.parse(str(row[0]), int(str(row[3])))
@@ -123,9 +124,7 @@ class Lookups:
         """
         try:
             async with self._pool.connection() as connection:
-                await self._execute(
-                    connection, "SELECT pg_catalog.pg_logical_emit_message(true, 'upquery', '')", prepare=True
-                )
+                await self._execute(connection, "SELECT pg_catalog.pg_logical_emit_message(true, 'upquery', '')")
         except UpstreamError as error:
             if error.code != "denied":
                 raise
@@ -137,33 +136,38 @@ class Lookups:
     async def forward(self, queries: Sequence[tuple[str, Sequence[str | None]]]) -> ForwardRows:
         """Run whole queries at one snapshot. Parameters $1, $2 … are texts whose types the server infers (or a cast in
         the SQL says); None is NULL. Raises UpstreamError."""
-        async with self._pool.connection() as connection, connection.transaction():
-            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            # The transaction's first query takes its snapshot; the insert LSN is read after that.
-            version = await self._execute(connection, f"SELECT {_VERSION}")
-            results = [await self._execute(connection, sql, parameters) for sql, parameters in queries]
+        version, *results = await self._planned(lambda connection: self._at_one_snapshot(connection, queries))
         rows = [self._rows(result, 0, result.ntuples) for result in results]
         return ForwardRows(rows, [_column_names(r) for r in results], *_version(self._rows(version, 0, 1)[0]))
 
+    async def _at_one_snapshot(
+        self, connection: AsyncConnection, queries: Sequence[tuple[str, Sequence[str | None]]]
+    ) -> list[PGresult]:
+        """The version, then the queries' results. The first query takes the snapshot; the insert LSN is read after."""
+        async with connection.transaction():
+            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            results = [await self._execute(connection, f"SELECT {_VERSION}")]
+            for sql, parameters in queries:
+                results.append(await self._execute(connection, sql, parameters))
+        return results
+
+    async def _planned(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        """Do `work` on a connection; once more if what it had prepared is about a table that was altered since."""
+        async with self._pool.connection() as connection:
+            try:
+                return await work(connection)
+            except psycopg.errors.FeatureNotSupported:
+                # "cached plan must not change result type". psycopg forgets what it has prepared at a ROLLBACK.
+                await connection.execute("ROLLBACK")
+                return await work(connection)
+
     async def _execute(
-        self,
-        connection: AsyncConnection,
-        statement: str,
-        parameters: Sequence[str | None] = (),
-        *,
-        prepare: bool = False,
+        self, connection: AsyncConnection, statement: str, parameters: Sequence[str | None] = ()
     ) -> PGresult:
-        """Run one statement. Several in one text are refused, so nothing can be smuggled behind a query."""
+        """Run one statement. Always as a prepared one: the simple protocol would take several in one text."""
         self.statements += 1
         cursor: AsyncRawCursor[Any] = AsyncRawCursor(connection)
-        try:
-            await cursor.execute(statement.encode(), parameters, prepare=prepare)
-        except psycopg.errors.FeatureNotSupported:
-            # "cached plan must not change result type": the table was altered since. A new plan knows that.
-            if not prepare or connection.broken:
-                raise
-            await connection.execute("DEALLOCATE ALL")
-            await cursor.execute(statement.encode(), parameters, prepare=False)
+        await cursor.execute(statement.encode(), parameters, prepare=True)
         if cursor.pgresult is None:
             raise UpstreamError("failed", "The upstream returned no result.", retryable=True)
         return cursor.pgresult

@@ -1,0 +1,283 @@
+"""The decoder on bytes: messages as the protocol's manual has them, and a recorded stream."""
+
+from pathlib import Path
+from struct import pack
+
+import pytest
+
+from cdc.change import SchemaNotice, TableChange, TableLayout, Transaction
+from cdc.postgres.pgoutput import Decoder, MalformedStream
+
+OID = 16384
+NAME = "public.items"
+COLUMNS = ("id", "name", "body")
+UNCHANGED = object()
+ROW = ("1", "a", "x")
+RECORDED = Path(__file__).parent / "recorded" / "pgoutput.bin"
+
+
+def begin(xid: int = 700, lsn: int = 100) -> bytes:
+    return b"B" + pack("!QqI", lsn, 0, xid)
+
+
+def commit(lsn: int = 100) -> bytes:
+    return b"C" + pack("!BQQq", 0, lsn, lsn + 8, 0)
+
+
+def relation(
+    columns: tuple[str, ...] = COLUMNS, identity: str = "f", name: str = "items", oid: int = OID, kind: int = 25
+) -> bytes:
+    described = b"".join(b"\1" + c.encode() + b"\0" + pack("!Ii", kind, -1) for c in columns)
+    return b"R" + pack("!I", oid) + f"public\0{name}\0{identity}".encode() + pack("!H", len(columns)) + described
+
+
+def tuple_of(values: tuple[object, ...]) -> bytes:
+    parts = [pack("!H", len(values))]
+    for value in values:
+        if value is None:
+            parts.append(b"n")
+        elif value is UNCHANGED:
+            parts.append(b"u")
+        else:
+            text = str(value).encode()
+            parts.append(b"t" + pack("!I", len(text)) + text)
+    return b"".join(parts)
+
+
+def insert(*values: object, oid: int = OID) -> bytes:
+    return b"I" + pack("!I", oid) + b"N" + tuple_of(values)
+
+
+def update(old: tuple[object, ...], new: tuple[object, ...], marker: bytes = b"O") -> bytes:
+    return b"U" + pack("!I", OID) + marker + tuple_of(old) + b"N" + tuple_of(new)
+
+
+def delete(*values: object, marker: bytes = b"O") -> bytes:
+    return b"D" + pack("!I", OID) + marker + tuple_of(values)
+
+
+def truncate(*oids: int) -> bytes:
+    return b"T" + pack("!IB", len(oids), 0) + b"".join(pack("!I", oid) for oid in oids)
+
+
+def decoder(layout: TableLayout | None = None, max_rows: int = 1000, near: int = 700) -> Decoder:
+    made = Decoder(near, max_rows)
+    made.follow({NAME: layout or TableLayout(COLUMNS, OID)})
+    return made
+
+
+def decode(decoder: Decoder, *messages: bytes) -> list[Transaction]:
+    return [t for m in messages if (t := decoder.feed(m)) is not None]
+
+
+def change(decoder: Decoder, *messages: bytes) -> TableChange:
+    """The change of the one table in the one transaction of these messages."""
+    (only,) = decode(decoder, begin(), relation(), *messages, commit())
+    return only.tables[NAME]
+
+
+def test_rows() -> None:
+    """Texts are UTF-8, NULL is None, and rows of any length of text come through."""
+    long = "é" * 70_000
+    assert change(decoder(), insert("1", None, ""), insert("2", long, "žluť")) == TableChange(
+        [], [("1", None, ""), ("2", long, "žluť")]
+    )
+    assert change(decoder(), update(ROW, ("2", "a", None))) == TableChange([ROW], [("2", "a", None)])
+    assert change(decoder(), delete(*ROW)) == TableChange([ROW], [])
+
+
+def test_transactions_have_wide_ids_and_ends() -> None:
+    """Also across the border of an epoch."""
+    made = decoder(near=2**32 - 2)
+    first, second = decode(
+        made, relation(), begin(2**32 - 1, 100), insert(*ROW), commit(100), begin(3, 200), insert(*ROW), commit(200)
+    )
+    assert (first.xid, first.end_lsn) == (2**32 - 1, 108)
+    assert (second.xid, second.end_lsn) == (2**32 + 3, 208)
+    assert made.position == 208
+
+
+def test_columns_are_found_by_name() -> None:
+    """The server's order, and columns that nobody asked for, do not matter."""
+    made = decoder(TableLayout(("name", "body"), OID))
+    sent = relation(("id", "name", "more", "body"))
+    (only,) = decode(made, begin(), sent, insert("1", "a", "m", "x"), commit())
+    assert only.tables[NAME].added == [("a", "x")]
+    one = decoder(TableLayout(("body",), OID))
+    (only,) = decode(one, begin(), sent, insert("1", "a", "m", "x"), commit())
+    assert only.tables[NAME].added == [("x",)]
+
+
+def test_unchanged_values_are_the_old_row_s() -> None:
+    """By the server's column, whatever the layout's order."""
+    made = decoder(TableLayout(("body", "id"), OID))
+    updates = [update(ROW, ("2", UNCHANGED, UNCHANGED)), update(("3", "a", None), ("4", "b", UNCHANGED))]
+    (only,) = decode(made, begin(), relation(), *updates, commit())
+    assert only.tables[NAME] == TableChange([("x", "1"), (None, "3")], [("x", "2"), (None, "4")])
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        ([insert(*ROW), delete(*ROW)], None),
+        ([delete(*ROW), insert(*ROW)], None),
+        ([update(ROW, ROW)], None),
+        ([insert("1", "a", "x"), update(ROW, ("1", "b", "x"))], TableChange([], [("1", "b", "x")])),
+        ([insert(*ROW), insert(*ROW), delete(*ROW)], TableChange([], [ROW])),
+        ([delete(*ROW), delete(*ROW), insert(*ROW)], TableChange([ROW], [])),
+        ([insert(*ROW), truncate(OID)], TableChange(truncated=True)),
+        ([truncate(OID), insert(*ROW), delete(*ROW)], TableChange(truncated=True)),
+        ([truncate(OID), insert("2", "b", "y"), update(("2", "b", "y"), ROW)], TableChange([], [ROW], truncated=True)),
+    ],
+)
+def test_only_what_is_left_is_told(messages: list[bytes], expected: TableChange | None) -> None:
+    """Rows that are added and removed in one transaction cancel; a transaction without effect is none."""
+    made = decoder()
+    told = decode(made, begin(), relation(), *messages, commit())
+    assert [t.tables for t in told] == ([] if expected is None else [{NAME: expected}])
+    assert made.position == 108
+
+
+def test_overflow() -> None:
+    """A transaction over the limit holds no rows, of any table; the next one does."""
+    made = decoder(max_rows=3)
+    made.follow({NAME: TableLayout(COLUMNS, OID), "public.late": TableLayout(COLUMNS, 9)})
+    huge, small = decode(
+        made, begin(), relation(), *[insert(*ROW)] * 4, relation(name="late", oid=9), insert(*ROW, oid=9),
+        truncate(OID), commit(), begin(), insert(*ROW), commit(),
+    )  # fmt: skip
+    assert huge.tables == {NAME: TableChange(overflow=True), "public.late": TableChange(overflow=True)}
+    assert small.tables == {NAME: TableChange([], [ROW])}
+
+
+def test_truncated_rows_do_not_count() -> None:
+    """What a TRUNCATE removed again needs no room."""
+    rows = [insert(*ROW)] * 3
+    assert change(decoder(max_rows=4), *rows, truncate(OID), *rows).added == [ROW] * 3
+
+
+def test_not_followed() -> None:
+    """Other tables, type names, origins and logical messages say nothing, but move the position."""
+    made = decoder()
+    message = b"M" + pack("!BQ", 1, 100) + b"upquery\0" + pack("!I", 0)
+    assert (
+        decode(
+            made,
+            begin(),
+            relation(name="other", oid=7),
+            insert(*ROW, oid=7),
+            truncate(7),
+            message,
+            b"Y",
+            b"O",
+            commit(),
+        )
+        == []
+    )
+    assert made.position == 108
+    assert made.take_notices() == []
+
+
+def test_keepalives_do_not_pass_a_transaction_in_part() -> None:
+    """Between Begin and Commit the position stays; it never goes back."""
+    made = decoder()
+    made.advance(50)
+    assert made.position == 50
+    decode(made, begin())
+    made.advance(500)
+    assert made.position == 50
+    decode(made, commit())
+    made.advance(90)
+    assert made.position == 108
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [relation(identity="d"), insert(*ROW)],
+        [relation(identity="i"), delete("1", None, None, marker=b"K")],
+        [relation(), b"U" + pack("!I", OID) + b"N" + tuple_of(ROW)],
+        [relation(), delete("1", None, None, marker=b"K")],
+    ],
+)
+def test_without_full_identity(messages: list[bytes]) -> None:
+    """Said by the Relation message, or seen at a row without its old values: the statement is told, once."""
+    made = decoder()
+    told = decode(made, begin(), *messages, commit(), begin(), insert(*ROW), commit())
+    assert [c for t in told for c in t.tables.values() if not c.overflow] == []
+    (notice,) = made.take_notices()
+    assert notice == SchemaNotice(NAME, notice.reason)
+    assert "ALTER TABLE public.items REPLICA IDENTITY FULL;" in notice.reason
+    (again,) = decode(made, begin(), relation(), insert(*ROW), commit())
+    assert again.tables[NAME].added == [ROW]
+
+
+def test_types_are_compared_where_the_layout_has_them() -> None:
+    """A column of another type is told by name; its new text comes."""
+    made = decoder(TableLayout(COLUMNS, OID, types=((25, -1),) * 3))
+    (only,) = decode(made, begin(), relation(kind=23), insert(*ROW), commit())
+    assert only.tables[NAME].added == [ROW]
+    assert made.take_notices()[0].columns == COLUMNS
+
+
+def test_rows_from_before_the_layout() -> None:
+    """They are dropped without a word, whatever the table was like; later ones are taken."""
+    made = decoder(TableLayout(COLUMNS, OID, since=150))
+    told = decode(
+        made, begin(700, 100), relation(identity="d"), insert(*ROW), commit(100),
+        begin(701, 150), relation(), insert(*ROW), commit(150),
+    )  # fmt: skip
+    assert [t.xid for t in told] == [701]
+    assert made.take_notices() == []
+
+
+def test_layouts_change_between_transactions() -> None:
+    """Not within one: its rows would be of two layouts."""
+    made = decoder()
+    decode(made, begin(), relation(), insert(*ROW))
+    made.follow({NAME: TableLayout(("name",), OID)})
+    (first, second) = decode(made, insert("2", "b", "y"), commit(), begin(), insert(*ROW), commit())
+    assert first.tables[NAME].added == [ROW, ("2", "b", "y")]
+    assert second.tables[NAME].added == [("a",)]
+    made.follow({})
+    assert decode(made, begin(), insert(*ROW), commit()) == []
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"I", b"I" + pack("!I", 99) + b"N", insert(*ROW)[:-1], insert(UNCHANGED, "a", "x"), b"?", b"", relation()[:20],
+     insert("1", "a", "x")[:9] + b"\0\3t" + pack("!I", 1) + b"\xff" + b"nn"],
+)  # fmt: skip
+def test_malformed(message: bytes) -> None:
+    """Bytes that this protocol does not send are an error of their own."""
+    made = decoder()
+    decode(made, begin(), relation())
+    with pytest.raises(MalformedStream):
+        made.feed(message)
+
+
+def test_a_recorded_stream() -> None:
+    """What PostgreSQL 18 sent for a little history: `recorded/README.md` has the statements."""
+    made = Decoder(750, 1000)
+    made.follow(
+        {"public.stories": TableLayout(("id", "title", "votes")), "public.votes": TableLayout(("story", "who"))}
+    )
+    data = RECORDED.read_bytes()
+    told, at = [], 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 4], "big")
+        told += decode(made, data[at + 4 : at + 4 + size])
+        at += 4 + size
+    stories, votes = "public.stories", "public.votes"
+    assert [t.tables for t in told] == [
+        {stories: TableChange([], [("1", "Dataflow", "0"), ("2", "Café ☕", None)])},
+        {
+            stories: TableChange([("1", "Dataflow", "0")], [("1", "Dataflow", "1")]),
+            votes: TableChange([], [("1", "anna")]),
+        },
+        {stories: TableChange([("2", "Café ☕", None)], [("3", "Café ☕", None)])},
+        {votes: TableChange([("1", "anna")], [])},
+        {stories: TableChange(truncated=True), votes: TableChange(truncated=True)},
+    ]
+    assert [t.end_lsn for t in told] == sorted(t.end_lsn for t in told)
+    assert made.take_notices() == []

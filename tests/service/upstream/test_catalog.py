@@ -1,0 +1,170 @@
+"""The catalog as PostgreSQL has it."""
+
+import pytest
+
+from cdc.change import TableLayout
+from dataflow.schema import Catalog, ForeignKey, SqlType
+from service.upstream.catalog import load_catalog, load_layouts
+from service.upstream.connect import UpstreamPool
+from tests.fixtures.postgres import Database
+from tests.fixtures.streams import run
+
+pytestmark = pytest.mark.postgres
+
+
+def catalog_of(database: Database) -> Catalog:
+    async def load() -> Catalog:
+        pool = UpstreamPool(database.url)
+        try:
+            async with pool.connection() as connection:
+                return await load_catalog(connection)
+        finally:
+            await pool.close()
+
+    return run(load())
+
+
+def layouts_of(database: Database, *tables: str) -> dict[str, TableLayout]:
+    async def load() -> dict[str, TableLayout]:
+        pool = UpstreamPool(database.url)
+        try:
+            async with pool.connection() as connection:
+                return await load_layouts(connection, tables)
+        finally:
+            await pool.close()
+
+    return run(load())
+
+
+def test_types(database: Database) -> None:
+    """Base types, enums, arrays, domains as what they are over, and everything else as text."""
+    database.execute(
+        "CREATE TYPE mood AS ENUM ('b', 'a')",
+        'CREATE SCHEMA "Odd"',
+        'CREATE TYPE "Odd"."T t" AS (x int4)',
+        "CREATE DOMAIN score AS numeric(5,2) CHECK (VALUE > 0)",
+        "CREATE DOMAIN moods AS mood[]",
+        'CREATE TABLE t (a int8 NOT NULL, b text, c mood, d int4[], e score, f moods, g bit(3), h "char", '
+        'i "Odd"."T t", j text COLLATE "C", k money[], l inet, m varchar(3), n char(2))',
+    )
+    table = catalog_of(database).tables["public.t"]
+    mood = SqlType("mood", "public.mood", "enum", labels=("b", "a"))
+    assert {column.name: column.type for column in table.columns} == {
+        "a": SqlType("int8", "int8"),
+        "b": SqlType("text", "text"),
+        "c": mood,
+        "d": SqlType("int4", "int4[]", "array", SqlType("int4", "int4")),
+        "e": SqlType("numeric", "numeric"),
+        "f": SqlType("mood", "public.mood[]", "array", mood),
+        "g": SqlType("bit", 'pg_catalog."bit"', "other"),
+        "h": SqlType("char", 'pg_catalog."char"', "other"),
+        "i": SqlType("T t", 'public."T t"'.replace("public", '"Odd"'), "other"),
+        "j": SqlType("text", "text"),
+        "k": SqlType("money", 'pg_catalog."money"[]', "other", SqlType("money", 'pg_catalog."money"', "other")),
+        "l": SqlType("inet", 'pg_catalog."inet"', "other"),
+        "m": SqlType("varchar", "varchar"),
+        "n": SqlType("bpchar", "bpchar"),
+    }
+    assert [column.not_null for column in table.columns] == [True] + [False] * 13
+
+
+def test_every_type_can_be_cast_to_as_written(database: Database) -> None:
+    """A lookup casts its keys: ``$1::T[]`` must be that type, and not what SQL's grammar makes of the word."""
+    database.execute("CREATE TYPE mood AS ENUM ('a')", 'CREATE TABLE t (a int8, b bit(3), c "char", d mood, e char(4))')
+    for column in catalog_of(database).tables["public.t"].columns:
+        written = column.type.sql
+        query = f"SELECT pg_typeof(NULL::{written}), pg_typeof({column.name}), NULL::{written}[] IS NULL FROM t"
+        database.execute("TRUNCATE t", "INSERT INTO t VALUES (NULL)")
+        (row,) = database.query(query)
+        assert row[0] == row[1]
+
+
+def test_collations(database: Database) -> None:
+    """Whether texts order as their bytes do."""
+    database.execute(
+        "CREATE COLLATION folded (provider = builtin, locale = 'C.UTF-8')",
+        "CREATE COLLATION german (provider = libc, locale = 'C.utf8')",
+        'CREATE TABLE t (a text, b text COLLATE "POSIX", c text COLLATE folded, d text[] COLLATE "C",'
+        " e text COLLATE german)",
+    )
+    columns = catalog_of(database).tables["public.t"].columns
+    assert [column.type.collation for column in columns] == ["bytes"] * 5
+
+
+def test_a_database_of_another_encoding_does_not_order_by_our_bytes(database: Database) -> None:
+    """Only in UTF-8 are the server's bytes ours."""
+    database.execute(f"CREATE DATABASE {database.name}_latin1 ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    other = Database(
+        f"{database.name}_latin1", database.server.database_url(f"{database.name}_latin1"), database.server
+    )
+    other.execute("CREATE TABLE t (a text)")
+    try:
+        assert catalog_of(other).tables["public.t"].columns[0].type.collation == "deterministic"
+    finally:
+        database.execute(f"DROP DATABASE {other.name} WITH (FORCE)")
+
+
+def test_keys_and_indexes(database: Database) -> None:
+    """Keys hold for every row, at once; indexes say what can be looked up."""
+    database.execute(
+        "CREATE TABLE t (gone int4, a int4 NOT NULL, b int4 NOT NULL, c int4, d int4 NOT NULL, e text, f int4 NOT NULL)",
+        "ALTER TABLE t DROP COLUMN gone",
+        "CREATE UNIQUE INDEX ON t (d) WHERE c > 0",
+        "CREATE UNIQUE INDEX ON t (b, a) INCLUDE (c)",
+        "CREATE UNIQUE INDEX ON t (c)",
+        "CREATE UNIQUE INDEX ON t (lower(e))",
+        "CREATE INDEX ON t (e, lower(e), a)",
+        "ALTER TABLE t ADD UNIQUE (f) DEFERRABLE",
+        "ALTER TABLE t ADD PRIMARY KEY (a)",
+    )
+    table = catalog_of(database).tables["public.t"]
+    assert [column.name for column in table.columns] == ["a", "b", "c", "d", "e", "f"]
+    assert table.keys == ((0,), (1, 0))
+    assert sorted(table.indexes) == [(0,), (1, 0), (2,), (4,), (5,)]
+
+
+def test_foreign_keys(database: Database) -> None:
+    """Validated ones, in the parent's order of columns, and only while they are enforced."""
+    database.execute(
+        "CREATE TABLE p (x int4, y int4, z int4 UNIQUE, PRIMARY KEY (x, y))",
+        "CREATE TABLE c (id int4 PRIMARY KEY REFERENCES p (z), q int4, r int4, parent int4 REFERENCES c,"
+        " FOREIGN KEY (r, q) REFERENCES p (x, y))",
+        "ALTER TABLE c ADD CONSTRAINT unchecked FOREIGN KEY (q) REFERENCES p (z) NOT VALID",
+    )
+    keys = set(catalog_of(database).tables["public.c"].foreign_keys)
+    both = ForeignKey((2, 1), "public.p", (0, 1))
+    assert keys == {ForeignKey((0,), "public.p", (2,)), both, ForeignKey((3,), "public.c", (0,))}
+    database.execute("ALTER TABLE p DISABLE TRIGGER ALL")
+    assert set(catalog_of(database).tables["public.c"].foreign_keys) == {ForeignKey((3,), "public.c", (0,))}
+
+
+def test_names_sizes_and_search_path(database: Database) -> None:
+    """Everything that can be read from, by qualified name; an estimate once there is one."""
+    database.execute(
+        'CREATE SCHEMA "S"', 'CREATE TABLE "S"."T" (a int4)', "CREATE VIEW v AS SELECT 1 AS a", "CREATE TABLE t (a int4)",
+        "INSERT INTO t SELECT generate_series(1, 1000)", "ANALYZE t",
+        f'ALTER DATABASE "{database.name}" SET search_path = "S", public',
+    )  # fmt: skip
+    catalog = catalog_of(database)
+    assert set(catalog.tables) == {'"S"."T"', "public.v", "public.t"}
+    assert catalog.search_path == ("S", "public")
+    assert catalog.tables["public.t"].estimated_rows == 1000
+    assert catalog.tables['"S"."T"'].estimated_rows == -1
+
+
+def test_an_unvalidated_not_null_is_none(database: Database) -> None:
+    """PostgreSQL 18 can have a NOT NULL that old rows do not keep."""
+    database.execute(
+        "CREATE TABLE t (a int4)", "ALTER TABLE t ADD CONSTRAINT n NOT NULL a NOT VALID", "CREATE UNIQUE INDEX ON t (a)"
+    )
+    table = catalog_of(database).tables["public.t"]
+    assert (table.columns[0].not_null, table.keys) == (False, ())
+
+
+def test_layouts(database: Database) -> None:
+    """Columns, identities, and the position from which on they hold."""
+    database.execute("CREATE TABLE t (gone int4, a int4, b varchar(3))", "ALTER TABLE t DROP COLUMN gone")
+    oid = database.query("SELECT 't'::regclass::oid::int8")[0][0]
+    found = layouts_of(database, "public.t", "public.nothing")
+    assert found == {"public.t": TableLayout(("a", "b"), oid, ((23, -1), (1043, 7)), (2, 3))}
+    assert found["public.t"].since > 0
