@@ -137,7 +137,7 @@ class Engine:
     def _apply(self, event: Apply) -> None:
         for transaction in event.transactions:
             self.ring.append(transaction)
-        self._propagation.apply(event.transactions)
+        self._propagation.apply(event.transactions, self._joining.keys())
         self._reach(event.position)
         self._bound_ring()
 

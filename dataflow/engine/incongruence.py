@@ -8,7 +8,7 @@ new row.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from dataflow.engine.events import TableDelta
 from dataflow.engine.evict import Target, driven_keys
@@ -115,12 +115,15 @@ class NewParents:
     def __init__(self, counters: "Counter[str]") -> None:
         self._counters = counters
 
-    def cover(self, use: Use, tables: dict[str, TableDelta]) -> None:
-        """Covers what the transaction's new parent rows will look up along `use`."""
+    def cover(self, use: Use, tables: dict[str, TableDelta], joining: Set[str] = frozenset()) -> None:
+        """Covers what the transaction's new parent rows will look up along `use`, but in tables that are joining the
+        stream: the new row may have come with children that the stream lacks."""
         for position, parent in use.parents:
             node = use.block.inputs[parent]
             child = use.node_at(position)
             if isinstance(node.source, ChainNode) and isinstance(child.source, ChainNode):
+                if child.source.table in joining:
+                    continue
                 delta, child_delta = tables.get(node.source.table), tables.get(child.source.table)
                 blind = child_delta is not None and child_delta.overflow
                 if delta is not None and delta.added and not (delta.overflow or delta.truncated or blind):

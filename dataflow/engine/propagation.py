@@ -7,7 +7,7 @@ Not here: who reads (`upquery`), what the leaf store does with changes (`service
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from heapq import heappop, heappush
 
 from dataflow.engine.effects import Effect, LeafChange, LeafClear
@@ -32,13 +32,13 @@ class Propagation:
         self._counters = counters
         self._emit = effects
 
-    def apply(self, transactions: list[Transaction]) -> None:
-        """Applies committed transactions as one."""
+    def apply(self, transactions: list[Transaction], joining: Set[str] = frozenset()) -> None:
+        """Applies committed transactions as one. Of tables that are `joining` the stream they may lack changes."""
         tables = _by_table(transactions)
         for table, delta in tables.items():
             if delta.overflow:
                 self._forget_table(table)
-        self._cover_new_parents(tables)
+        self._cover_new_parents(tables, joining)
         for target in self._propagate(tables):
             self._evictions.evict(*target)
 
@@ -48,11 +48,11 @@ class Propagation:
         for node in list(self._graph.over(table)):
             self._evictions.evict_all(node)
 
-    def _cover_new_parents(self, tables: dict[str, TableDelta]) -> None:
-        for table in tables:
+    def _cover_new_parents(self, tables: dict[str, TableDelta], joining: Set[str]) -> None:
+        for table in [t for t in tables if t not in joining]:
             for use in self._graph.parent_uses.get(table, ()):
                 if use.target.coverage_of(use.columns).keys:
-                    self._new_parents.cover(use, tables)
+                    self._new_parents.cover(use, tables, joining)
 
     def _propagate(self, tables: dict[str, TableDelta]) -> list[Target]:
         deltas: dict[NodeId, Delta] = {}
