@@ -104,8 +104,8 @@ def truncate_ignored() -> AbstractContextManager[Any]:
         tables = {table: replace_truncated(delta) for table, delta in transaction.tables.items()}
         return Transaction(transaction.id, transaction.end, tables)
 
-    def mutant(self: Any, transactions: list[Transaction]) -> None:
-        apply(self, [without(t) for t in transactions])
+    def mutant(self: Any, transactions: list[Transaction], *joining: Any) -> None:
+        apply(self, [without(t) for t in transactions], *joining)
 
     return patch.object(Propagation, "apply", mutant)
 

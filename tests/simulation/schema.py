@@ -69,7 +69,7 @@ TABLES = (
     Table(
         LATE_TABLE,
         (column("follower", INT4), column("followee", INT4), column("tag", TEXT)),
-        foreign_keys=(ForeignKey((0,), "public.users", (0,)),),
+        foreign_keys=(ForeignKey((1,), "public.users", (0,)),),
     ),
 )
 
