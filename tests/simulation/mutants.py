@@ -13,6 +13,7 @@ from dataflow.engine import engine, evict, incongruence, install, ring, upquery
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.engine.propagation import Propagation
 from dataflow.ops.block import BlockJoin
+from tests.simulation.runs import Focus
 
 Mutant = Callable[[], AbstractContextManager[Any]]
 
@@ -148,21 +149,22 @@ def parent_that_was_there_before() -> AbstractContextManager[Any]:
     return patch.object(incongruence, "_keys_of_table", lambda *_: set())
 
 
-MUTANTS: tuple[Mutant, ...] = (
-    no_redo,
-    no_eviction_on_a_forward_hole,
-    no_eviction_of_what_looked_a_key_up,
-    no_eviction_of_what_a_key_drives,
-    new_state_on_all_sides,
-    padding_dropped_going_backwards,
-    subsumption_without_own_coverage,
-    install_before_the_bound,
-    ring_trimmed_too_early,
-    truncate_ignored,
-    truncate_marker_ignored,
-    overflow_ignored,
-    a_later_transaction_ignored_in_a_forwarded_read,
-    start_snapshot_ignored,
-    publication_barrier_ignored,
-    parent_that_was_there_before,
-)
+#: Where a mutant shows only in rare shapes, the runs are narrowed to them.
+MUTANTS: dict[Mutant, Focus | None] = {
+    no_redo: None,
+    no_eviction_on_a_forward_hole: None,
+    no_eviction_of_what_looked_a_key_up: None,
+    no_eviction_of_what_a_key_drives: None,
+    new_state_on_all_sides: None,
+    padding_dropped_going_backwards: Focus(("story_votes_comment_user", "story_tags_comment_user")),
+    subsumption_without_own_coverage: None,
+    install_before_the_bound: None,
+    ring_trimmed_too_early: None,
+    truncate_ignored: None,
+    truncate_marker_ignored: None,
+    overflow_ignored: None,
+    a_later_transaction_ignored_in_a_forwarded_read: None,
+    start_snapshot_ignored: None,
+    publication_barrier_ignored: Focus(("follow",), {"join_table": 6, "install": 4}),
+    parent_that_was_there_before: None,
+}

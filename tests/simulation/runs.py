@@ -7,8 +7,9 @@ happens, which limits are tight. A mix that leaves something out altogether reac
 import json
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,6 +28,13 @@ WEIGHTS = {
 }  # fmt: skip
 #: What every run needs.
 ALWAYS = frozenset({"transaction", "apply", "execute", "deliver", "read", "execute_forward", "forward_done"})
+#: Actions in one run: long enough for everything to have happened, short enough for many mixes.
+ACTIONS = 1200
+#: What must have happened in any 10,000 steps, by the engine's own count.
+PROOFS = (
+    "redo", "forward_hole", "padding", "refill", "ring_trimmed", "parent_covered", "subsumed", "repeated", "overflow",
+    "cascade", "abandoned", "answered", "answered_forward",
+)  # fmt: skip
 REGRESSIONS = Path(__file__).parent / "regressions"
 
 
@@ -42,6 +50,20 @@ class Verdict:
     failure: str | None = None
     #: The kind of failure, for minimising: another kind is another bug.
     kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """Narrows the mix to where something rare happens."""
+
+    #: Beginnings of the names of views.
+    views: tuple[str, ...]
+    weights: dict[str, float] = field(default_factory=dict)
+
+    def narrow(self, configuration: Configuration) -> None:
+        """Applies it."""
+        configuration.views = tuple(view.name for view in VIEWS if view.name.startswith(self.views))
+        configuration.weights |= self.weights
 
 
 def configure(seed: int) -> Configuration:
@@ -84,9 +106,11 @@ def draw(configuration: Configuration, number: int) -> list[Action]:
     return actions + [(name, rng.getrandbits(32)) for name in chosen]
 
 
-def run_seed(seed: int, actions: int) -> Verdict:
+def run_seed(seed: int, actions: int, focus: Focus | None = None) -> Verdict:
     """One run."""
     configuration = configure(seed)
+    if focus is not None:
+        focus.narrow(configuration)
     return replay(configuration, draw(configuration, actions))
 
 
@@ -163,10 +187,17 @@ def load_regression(path: Path) -> tuple[Configuration, list[Action]]:
     return Configuration(**configuration), [(name, number) for name, number in content["actions"]]
 
 
-def first_failure(seeds: Sequence[int], actions: int, stop: Callable[[Verdict], bool] | None = None) -> Verdict | None:
+def first_failure(seeds: Iterable[int], actions: int, focus: Focus | None = None) -> Verdict | None:
     """The first run of `seeds` that fails."""
-    for seed in seeds:
+    return next((v for seed in seeds if (v := run_seed(seed, actions, focus)).failure is not None), None)
+
+
+def run_steps(first_seed: int, steps: int, actions: int = ACTIONS) -> Iterator[Verdict]:
+    """Runs from `first_seed` on until the engines have taken so many steps, or one fails."""
+    taken = 0
+    for seed in count(first_seed):
         verdict = run_seed(seed, actions)
-        if verdict.failure is not None and (stop is None or stop(verdict)):
-            return verdict
-    return None
+        yield verdict
+        taken += verdict.steps
+        if taken >= steps or verdict.failure is not None:
+            return

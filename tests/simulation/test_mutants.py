@@ -1,0 +1,17 @@
+"""Breaking any of the engine's rules is caught."""
+
+import pytest
+
+from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.runs import first_failure
+
+#: Runs that a mutant may survive; most are caught by one of the first ten.
+SEEDS = 200
+ACTIONS = 800
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_broken_rule_is_caught(mutant: Mutant) -> None:
+    with mutant():
+        caught = first_failure(range(SEEDS), ACTIONS, MUTANTS[mutant])
+    assert caught is not None, f"{mutant.__name__} survived {SEEDS} runs"

@@ -1,0 +1,31 @@
+"""The engine in the simulated world: 200,000 steps, in parts so that they run side by side."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from tests.simulation.runs import PROOFS, REGRESSIONS, explain, load_regression, minimise, replay, run_steps
+
+PARTS = 8
+STEPS = 200_000
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_covered_key_is_exact_after_every_step(part: int, record_property: Callable[[str, object], None]) -> None:
+    counters: Counter[str] = Counter()
+    steps = 0
+    for verdict in run_steps(first_seed=100_000 * part, steps=STEPS // PARTS):
+        assert verdict.failure is None, explain(minimise(verdict))
+        counters += verdict.counters
+        steps += verdict.steps
+    assert steps >= STEPS // PARTS
+    record_property("simulation", {"steps": steps, **counters})
+    assert not [name for name in PROOFS if not counters[name]], f"what did not happen in {steps} steps: {counters}"
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in REGRESSIONS.glob("*.json")))
+def test_what_failed_once_does_not_again(name: str) -> None:
+    configuration, actions = load_regression(REGRESSIONS / f"{name}.json")
+    verdict = replay(configuration, actions)
+    assert verdict.failure is None, explain(verdict)
