@@ -10,12 +10,10 @@ Not here: the SQL inside (`dataflow.plan.lookup`), waiting for the bound (the en
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-import psycopg
-from psycopg import AsyncConnection, AsyncRawCursor
 from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.pq.abc import PGresult
 from psycopg.types.string import TextLoader
@@ -23,13 +21,14 @@ from psycopg.types.string import TextLoader
 from cdc.position import PostgresSnapshot, parse_lsn
 from dataflow.types import Row
 from service.upstream.connect import UpstreamError, UpstreamPool
-
-T = TypeVar("T")
+from service.upstream.statements import Statements
 
 _VERSION = (
     "pg_catalog.pg_current_snapshot()::text AS s, pg_catalog.pg_current_wal_insert_lsn()::text AS l, "
     "pg_catalog.pg_current_wal_flush_lsn()::text AS f"
 )
+#: A query that runs once is planned for its parameters, unlike lookups.
+_FORWARD_SETTINGS = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL plan_cache_mode = auto"
 #: The next transaction id to be given out, of 32 bits: an age counts from there, and asking does not take one.
 _NEXT_XID = "(pg_catalog.age('3'::pg_catalog.xid)::int8 + 3) & 4294967295"
 #: `present` tells no rows from a row of NULLs.
@@ -82,6 +81,7 @@ class Lookups:
     def __init__(self, pool: UpstreamPool) -> None:
         self._pool = pool
         self._context = _TextContext()
+        self._statements = Statements()
         #: Statements run upstream so far, heartbeats and pushes included.
         self.statements = 0
         #: Whether the role may write logical messages; None if nobody tried.
@@ -93,8 +93,7 @@ class Lookups:
         Raises UpstreamError.
         """
         parameters = [array_text(array) for array in arrays]
-        statement = _LOOKUP.format(version=_VERSION, sql=sql)
-        result = await self._planned(lambda connection: self._execute(connection, statement, parameters))
+        result = await self._run(_LOOKUP.format(version=_VERSION, sql=sql), parameters)
         first = self._rows(result, 0, 1)[0]
         rows: list[Row] = []
         if first[_PRESENT] is not None:
@@ -110,8 +109,7 @@ class Lookups:
 
         Raises UpstreamError.
         """
-        async with self._pool.connection() as connection:
-            result = await self._execute(connection, f"SELECT {_VERSION}, {_NEXT_XID}")
+        result = await self._run(f"SELECT {_VERSION}, {_NEXT_XID}")
         row = self._rows(result, 0, 1)[0]
         _, bound, flush = _version(row)
         snapshot = PostgresSnapshot.parse(str(row[0]), int(str(row[3])))
@@ -123,8 +121,7 @@ class Lookups:
         False: the role may not; the stream then gets there when somebody else's commit flushes. Raises UpstreamError.
         """
         try:
-            async with self._pool.connection() as connection:
-                await self._execute(connection, "SELECT pg_catalog.pg_logical_emit_message(true, 'upquery', '')")
+            await self._run("SELECT pg_catalog.pg_logical_emit_message(true, 'upquery', '')")
         except UpstreamError as error:
             if error.code != "denied":
                 raise
@@ -136,41 +133,20 @@ class Lookups:
     async def forward(self, queries: Sequence[tuple[str, Sequence[str | None]]]) -> ForwardRows:
         """Run whole queries at one snapshot. Parameters $1, $2 … are texts whose types the server infers (or a cast in
         the SQL says); None is NULL. Raises UpstreamError."""
-        version, *results = await self._planned(lambda connection: self._at_one_snapshot(connection, queries))
+        once = self._statements.run_once
+        async with self._pool.connection() as connection, connection.transaction():
+            await connection.execute(_FORWARD_SETTINGS)
+            # The transaction's first query takes its snapshot; the insert LSN is read after that.
+            version = await once(connection, f"SELECT {_VERSION}")
+            results = [await once(connection, sql, parameters) for sql, parameters in queries]
+            self.statements += 1 + len(results)
         rows = [self._rows(result, 0, result.ntuples) for result in results]
         return ForwardRows(rows, [_column_names(r) for r in results], *_version(self._rows(version, 0, 1)[0]))
 
-    async def _at_one_snapshot(
-        self, connection: AsyncConnection, queries: Sequence[tuple[str, Sequence[str | None]]]
-    ) -> list[PGresult]:
-        """The version, then the queries' results. The first query takes the snapshot; the insert LSN is read after."""
-        async with connection.transaction():
-            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            results = [await self._execute(connection, f"SELECT {_VERSION}")]
-            for sql, parameters in queries:
-                results.append(await self._execute(connection, sql, parameters))
-        return results
-
-    async def _planned(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-        """Do `work` on a connection; once more if what it had prepared is about a table that was altered since."""
-        async with self._pool.connection() as connection:
-            try:
-                return await work(connection)
-            except psycopg.errors.FeatureNotSupported:
-                # "cached plan must not change result type". psycopg forgets what it has prepared at a ROLLBACK.
-                await connection.execute("ROLLBACK")
-                return await work(connection)
-
-    async def _execute(
-        self, connection: AsyncConnection, statement: str, parameters: Sequence[str | None] = ()
-    ) -> PGresult:
-        """Run one statement. Always as a prepared one: the simple protocol would take several in one text."""
+    async def _run(self, statement: str, parameters: Sequence[str] = ()) -> PGresult:
         self.statements += 1
-        cursor: AsyncRawCursor[Any] = AsyncRawCursor(connection)
-        await cursor.execute(statement.encode(), parameters, prepare=True)
-        if cursor.pgresult is None:
-            raise UpstreamError("failed", "The upstream returned no result.", retryable=True)
-        return cursor.pgresult
+        async with self._pool.connection() as connection:
+            return await self._statements.run(connection, statement, parameters)
 
     def _rows(self, result: PGresult, start: int, end: int) -> list[Row]:
         """Rows of a result as texts."""

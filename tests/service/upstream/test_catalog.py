@@ -107,7 +107,8 @@ def test_a_database_of_another_encoding_does_not_order_by_our_bytes(database: Da
 def test_keys_and_indexes(database: Database) -> None:
     """Keys hold for every row, at once; indexes say what can be looked up."""
     database.execute(
-        "CREATE TABLE t (gone int4, a int4 NOT NULL, b int4 NOT NULL, c int4, d int4 NOT NULL, e text, f int4 NOT NULL)",
+        "CREATE TABLE t (gone int4, a int4 NOT NULL, b int4 NOT NULL, c int4, d int4 NOT NULL, e text,"
+        " f int4 NOT NULL)",
         "ALTER TABLE t DROP COLUMN gone",
         "CREATE UNIQUE INDEX ON t (d) WHERE c > 0",
         "CREATE UNIQUE INDEX ON t (b, a) INCLUDE (c)",
@@ -141,7 +142,8 @@ def test_foreign_keys(database: Database) -> None:
 def test_names_sizes_and_search_path(database: Database) -> None:
     """Everything that can be read from, by qualified name; an estimate once there is one."""
     database.execute(
-        'CREATE SCHEMA "S"', 'CREATE TABLE "S"."T" (a int4)', "CREATE VIEW v AS SELECT 1 AS a", "CREATE TABLE t (a int4)",
+        'CREATE SCHEMA "S"', 'CREATE TABLE "S"."T" (a int4)', "CREATE VIEW v AS SELECT 1 AS a",
+        "CREATE TABLE t (a int4)",
         "INSERT INTO t SELECT generate_series(1, 1000)", "ANALYZE t",
         f'ALTER DATABASE "{database.name}" SET search_path = "S", public',
     )  # fmt: skip

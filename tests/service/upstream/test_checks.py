@@ -85,7 +85,7 @@ FULL = "ALTER TABLE t REPLICA IDENTITY FULL"
         (["CREATE TABLE t (a int4) PARTITION BY LIST (a)"], "partitioned"),
         (["CREATE UNLOGGED TABLE t (a int4)", FULL], "SET LOGGED"),
         (["CREATE TABLE t (a int4)", FULL, "CREATE TABLE child () INHERITS (t)"], "child tables"),
-        (["CREATE TABLE t (a int4, b int4 GENERATED ALWAYS AS (a + 1) VIRTUAL)", FULL], "virtual generated columns (b)"),
+        (["CREATE TABLE t (a int4, b int4 GENERATED ALWAYS AS (a + 1) VIRTUAL)", FULL], "virtual generated columns"),
         (["CREATE TABLE t (a int4, b int4 GENERATED ALWAYS AS (a + 1) STORED)", FULL, "CREATE PUBLICATION upquery"],
          "generated columns (b)"),
         (["CREATE TABLE t (a int4)", FULL, "CREATE PUBLICATION upquery FOR TABLE t WHERE (a > 0)"], "only some rows"),

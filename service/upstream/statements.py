@@ -1,0 +1,135 @@
+"""Runs statements at libpq's level: the path of every miss.
+
+psycopg's cursors do the same at twice the cost (measured for a lookup of one row: 310 µs against 190 µs, of which the
+server takes 120).
+
+*Invariants*: always the extended protocol, which takes one statement a text; a statement that the server has forgotten,
+or that was planned for a table as it was, is prepared again.
+
+Not here: the pool (`connect`), what is asked (`lookups`).
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+from psycopg import AsyncConnection
+from psycopg.errors import error_from_result
+from psycopg.pq import DiagnosticField, ExecStatus
+from psycopg.pq.abc import PGconn, PGresult
+
+#: Statements that a connection keeps prepared.
+KEPT = 200
+#: invalid_sql_statement_name, and "cached plan must not change result type".
+_FORGOTTEN = frozenset({"26000", "0A000"})
+_SUCCESS = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
+
+
+class Statements:
+    """The prepared statements of each of a pool's connections."""
+
+    def __init__(self) -> None:
+        self._prepared: WeakKeyDictionary[AsyncConnection, _Prepared] = WeakKeyDictionary()
+
+    async def run(self, connection: AsyncConnection, statement: str, parameters: Sequence[str] = ()) -> PGresult:
+        """Run a statement with texts as parameters; raises psycopg.Error. The caller has the connection to itself."""
+        prepared = self._prepared.get(connection)
+        if prepared is None:
+            prepared = self._prepared[connection] = _Prepared(connection.pgconn)
+        return await prepared.run(statement, [text.encode() for text in parameters])
+
+    async def run_once(
+        self, connection: AsyncConnection, statement: str, parameters: Sequence[str | None] = ()
+    ) -> PGresult:
+        """Run a statement that is planned for these parameters, and leave nothing behind; raises psycopg.Error."""
+        texts = [None if text is None else text.encode() for text in parameters]
+        connection.pgconn.send_query_params(statement.encode(), texts)
+        return _checked(await fetch(connection.pgconn))
+
+
+class _Prepared:
+    """*State*: `_names`, what is prepared under which name, the one used last at the end."""
+
+    def __init__(self, pgconn: PGconn) -> None:
+        self._pgconn = pgconn
+        self._names: OrderedDict[str, bytes] = OrderedDict()
+        self._count = 0
+
+    async def run(self, statement: str, parameters: list[bytes]) -> PGresult:
+        result = await self._execute(statement, parameters)
+        if result.status == ExecStatus.FATAL_ERROR and _state(result) in _FORGOTTEN:
+            await self._forget(statement)
+            result = await self._execute(statement, parameters)
+        return _checked(result)
+
+    async def _execute(self, statement: str, parameters: list[bytes]) -> PGresult:
+        name = self._names.get(statement) or await self._prepare(statement)
+        self._names.move_to_end(statement)
+        self._pgconn.send_query_prepared(name, parameters)
+        return await fetch(self._pgconn)
+
+    async def _prepare(self, statement: str) -> bytes:
+        while len(self._names) >= KEPT:
+            await self._forget(next(iter(self._names)))
+        self._count += 1
+        name = b"upquery_%d" % self._count
+        self._pgconn.send_prepare(name, statement.encode())
+        _checked(await fetch(self._pgconn))
+        self._names[statement] = name
+        return name
+
+    async def _forget(self, statement: str) -> None:
+        name = self._names.pop(statement)
+        # Whether it was there does not matter: one that the server has forgotten already is as good as gone.
+        self._pgconn.send_query(b"DEALLOCATE " + name)
+        await fetch(self._pgconn)
+
+
+async def fetch(pgconn: PGconn) -> PGresult:
+    """Send what was queued, and wait for the last result of one command. Raises psycopg.OperationalError."""
+    while pgconn.flush():
+        await _ready(pgconn, to_write=True)
+        pgconn.consume_input()
+    last: PGresult | None = None
+    while True:
+        while pgconn.is_busy():
+            await _ready(pgconn, to_write=False)
+            pgconn.consume_input()
+        result = pgconn.get_result()
+        if result is None:
+            assert last is not None  # A command that was sent has a result, be it that the connection is gone.
+            return last
+        if last is None or last.status != ExecStatus.FATAL_ERROR:
+            last = result
+
+
+async def _ready(pgconn: PGconn, *, to_write: bool) -> None:
+    """Until the socket can be read (or, if wanted, written: then either)."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    socket = pgconn.socket
+    loop.add_reader(socket, _wake, ready)
+    if to_write:
+        loop.add_writer(socket, _wake, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(socket)
+        if to_write:
+            loop.remove_writer(socket)
+
+
+def _wake(ready: "asyncio.Future[None]") -> None:
+    if not ready.done():
+        ready.set_result(None)
+
+
+def _state(result: PGresult) -> str:
+    return (result.error_field(DiagnosticField.SQLSTATE) or b"").decode()
+
+
+def _checked(result: PGresult) -> PGresult:
+    if result.status not in _SUCCESS:
+        raise error_from_result(result)
+    return result
