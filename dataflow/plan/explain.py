@@ -1,0 +1,263 @@
+"""A view's plan for people (text), for programs (a dictionary that is JSON) and as a picture (Graphviz).
+
+The texts are written from one tree of `Step`s. Routes and what is full are the engine's knowledge; they come as notes.
+
+Not here: the statements (`lookup`), the routes (`routes`).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dataflow.plan.lookup import lookup_sql, unsupported_by_index
+from dataflow.plan.nodes import (
+    Aggregate,
+    AggregateCall,
+    Block,
+    Chain,
+    OrderTerm,
+    Relation,
+    View,
+)
+from dataflow.plan.render import bare, render
+from dataflow.plan.routes import block_route, input_offsets, parent_columns
+from dataflow.scalar import Scalar
+from dataflow.schema import Catalog
+from dataflow.types import Columns
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One node of an explained plan: what it does, details, what it reads."""
+
+    title: str
+    details: tuple[str, ...] = ()
+    inputs: tuple["Step", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A statement that the plan runs upstream, and what to warn of."""
+
+    relation: Chain | Aggregate
+    columns: Columns
+    sql: str
+    warning: str | None
+
+
+def explain_text(view: View, catalog: Catalog, notes: Sequence[str] = ()) -> str:
+    """An indented tree, then the lookups."""
+    lines = [f"view {view.name}", *(f"  {line}" for line in _view_lines(view, catalog)), *(f"  {n}" for n in notes)]
+    lines += _indented(_step(view.relation, catalog), 1)
+    for lookup in lookups(view, catalog):
+        lines.append(f"  lookup: {lookup.sql}")
+        if lookup.warning:
+            lines.append(f"    warning: {lookup.warning}")
+    return "\n".join(lines) + "\n"
+
+
+def explain_json(view: View, catalog: Catalog, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """The same as a dictionary of strings, lists and dictionaries."""
+    found = lookups(view, catalog)
+    return {
+        "view": view.name,
+        "sql": view.sql,
+        "parameters": [p.name for p in view.parameters],
+        "columns": [c.name for c in view.output],
+        "notes": list(notes),
+        "plan": _json(_step(view.relation, catalog)),
+        "lookups": [{"sql": k.sql, "warning": k.warning} for k in found],
+        "warnings": [k.warning for k in found if k.warning],
+    }
+
+
+def explain_dot(view: View, catalog: Catalog) -> str:
+    """The plan as a Graphviz digraph; rows flow along the arrows."""
+    lines = ["digraph plan {", "  rankdir=BT;", '  node [shape=box, fontname="sans-serif"];']
+    numbers: dict[int, int] = {}
+
+    def node(step: Step) -> int:
+        number = numbers.setdefault(len(numbers), len(numbers))
+        label = "\\l".join(_escaped(text) for text in (step.title, *step.details)) + "\\l"
+        lines.append(f'  n{number} [label="{label}"];')
+        lines.extend([f"  n{node(below)} -> n{number};" for below in step.inputs])
+        return number
+
+    top = node(_step(view.relation, catalog))
+    lines.append(f'  view [label="{_escaped(view.name)}", shape=ellipse];')
+    lines.append(f"  n{top} -> view;")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+# --- the tree -------------------------------------------------------------------------------------------------------
+
+
+def _view_lines(view: View, catalog: Catalog) -> Iterator[str]:
+    names = column_names(view.relation, catalog)
+    if view.parameters:
+        yield "parameters: " + ", ".join(f":{p.name} = {names[p.column]}" for p in view.parameters)
+    yield "columns: " + ", ".join(_output(c.name, names[c.column]) for c in view.output)
+    if view.order:
+        yield "order: " + ", ".join(_order(t, names) for t in view.order)
+    if view.limit_rows is not None or view.offset_rows:
+        limit = "" if view.limit_rows is None else f"limit {view.limit_rows}"
+        yield " ".join(part for part in (limit, f"offset {view.offset_rows}" if view.offset_rows else "") if part)
+    for row in view.rows_for_null:
+        yield f"for NULL: {', '.join('NULL' if v is None else v for v in row)}"
+
+
+def _output(name: str, source: str) -> str:
+    return bare(name) if source == bare(name) or source.endswith(f".{bare(name)}") else f"{source} AS {bare(name)}"
+
+
+def _order(term: OrderTerm, names: Sequence[str]) -> str:
+    direction = " DESC" if term.descending else ""
+    nulls = "" if term.nulls_first == term.descending else " NULLS FIRST" if term.nulls_first else " NULLS LAST"
+    return f"{names[term.column]}{direction}{nulls}"
+
+
+def _step(relation: Relation, catalog: Catalog) -> Step:
+    if isinstance(relation, Chain):
+        names = table_columns(relation, catalog)
+        details = [] if relation.predicate is None else [f"where {render(relation.predicate, names.__getitem__)}"]
+        shown = ", ".join(render(c, names.__getitem__) for c in relation.columns)
+        return Step(f"table {relation.table} ({shown})", tuple(details))
+    if isinstance(relation, Aggregate):
+        return _aggregate_step(relation, catalog)
+    names = joined_names(relation, catalog)
+    details = _joins(relation, names)
+    if relation.predicate is not None:
+        details.append(f"where {render(relation.predicate, names.__getitem__)}")
+    details.append("columns " + ", ".join(render(c, names.__getitem__) for c in relation.columns))
+    title = "join" if len(relation.inputs) > 1 else "select"
+    return Step(title, tuple(details), tuple(_step(i.relation, catalog) for i in relation.inputs))
+
+
+def _aggregate_step(aggregate: Aggregate, catalog: Catalog) -> Step:
+    names = column_names(aggregate.input, catalog)
+    group = ", ".join(names[c] for c in aggregate.group) or "nothing"
+    calls = ", ".join(call_text(call, names) for call in aggregate.calls)
+    title = f"aggregate by {group}" + (f": {calls}" if calls else "")
+    details = ("a row even for no rows",) if aggregate.scalar else ()
+    return Step(title, details, (_step(aggregate.input, catalog),))
+
+
+def call_text(call: AggregateCall, names: Sequence[str]) -> str:
+    """An aggregate call over named columns."""
+
+    def text(expression: Scalar) -> str:
+        return render(expression, names.__getitem__)
+
+    plain = "count(*)" if call.argument is None else f"{call.function.value}({text(call.argument)})"
+    weight = "" if call.weight is None else f" times {text(call.weight)}"
+    count = "" if call.count is None else f" of {text(call.count)} values"
+    return plain + count + weight
+
+
+def _joins(block: Block, names: Sequence[str]) -> list[str]:
+    offsets = input_offsets(block)
+    lines = []
+    for i, item in enumerate(block.inputs[1:], 1):
+        conditions = [f"{names[offsets[i] + c.own]} = {names[offsets[c.input] + c.column]}" for c in item.conditions]
+        lines.append(f"{'left' if item.left else 'inner'} {' and '.join(conditions)}")
+    return lines
+
+
+def _indented(step: Step, depth: int) -> list[str]:
+    pad = "  " * depth
+    lines = [f"{pad}{step.title}", *(f"{pad}  {detail}" for detail in step.details)]
+    for below in step.inputs:
+        lines += _indented(below, depth + 1)
+    return lines
+
+
+def _json(step: Step) -> dict[str, Any]:
+    return {"node": step.title, "details": list(step.details), "inputs": [_json(below) for below in step.inputs]}
+
+
+# --- names ----------------------------------------------------------------------------------------------------------
+
+
+def table_columns(chain: Chain, catalog: Catalog) -> list[str]:
+    """Names of the base table's columns."""
+    return [bare(column.name) for column in catalog.tables[chain.table].columns]
+
+
+def column_names(relation: Relation, catalog: Catalog) -> list[str]:
+    """What to call the columns of a relation: where they come from."""
+    if isinstance(relation, Chain):
+        names = table_columns(relation, catalog)
+        return [render(c, names.__getitem__) for c in relation.columns]
+    if isinstance(relation, Aggregate):
+        names = column_names(relation.input, catalog)
+        return [names[c] for c in relation.group] + [call_text(call, names) for call in relation.calls]
+    names = joined_names(relation, catalog)
+    return [render(c, names.__getitem__) for c in relation.columns]
+
+
+def joined_names(block: Block, catalog: Catalog) -> list[str]:
+    """Names of the joined row: qualified where there are several inputs."""
+    if len(block.inputs) == 1:
+        return column_names(block.inputs[0].relation, catalog)
+    names: list[str] = []
+    for item, alias in zip(block.inputs, _aliases(block), strict=True):
+        names += [f"{alias}.{name}" for name in column_names(item.relation, catalog)]
+    return names
+
+
+def _aliases(block: Block) -> list[str]:
+    aliases: list[str] = []
+    for item in block.inputs:
+        name = _table_name(item.relation)
+        alias, number = name, 1
+        while alias in aliases:
+            number += 1
+            alias = f"{name}{number}"
+        aliases.append(alias)
+    return aliases
+
+
+def _table_name(relation: Relation) -> str:
+    if isinstance(relation, Chain):
+        return relation.table.rpartition(".")[2]
+    if isinstance(relation, Aggregate):
+        return _table_name(relation.input)
+    return _table_name(relation.inputs[0].relation)
+
+
+# --- lookups --------------------------------------------------------------------------------------------------------
+
+
+def lookups(view: View, catalog: Catalog) -> list[Lookup]:
+    """The statements that a read of the view may run upstream, in the order of its route."""
+    wanted: dict[tuple[Chain | Aggregate, Columns], None] = {}
+    _collect(view.relation, tuple(dict.fromkeys(sorted(view.key_columns))), wanted)
+    return [
+        Lookup(
+            relation, columns, lookup_sql(relation, columns, catalog), unsupported_by_index(relation, columns, catalog)
+        )
+        for relation, columns in wanted
+    ]
+
+
+def _collect(relation: Relation, columns: Columns, wanted: dict[tuple[Chain | Aggregate, Columns], None]) -> None:
+    if isinstance(relation, Aggregate) and isinstance(relation.input, Block):
+        inside = all(c < len(relation.group) for c in columns)
+        _collect(relation.input, tuple(sorted({relation.group[c] for c in columns})) if inside else (), wanted)
+    elif isinstance(relation, Block):
+        _collect_block(relation, columns, wanted)
+    else:
+        assert not isinstance(relation, Block)
+        wanted[relation, columns if parent_columns(relation, columns) is not None else ()] = None
+
+
+def _collect_block(block: Block, columns: Columns, wanted: dict[tuple[Chain | Aggregate, Columns], None]) -> None:
+    route = block_route(block, columns) or block_route(block, ())
+    assert route is not None
+    _collect(block.inputs[route.driver].relation, route.driver_columns, wanted)
+    for step in route.steps:
+        _collect(block.inputs[step.input].relation, () if route.full else step.columns, wanted)

@@ -1,0 +1,53 @@
+"""From what the SQL says to what is kept up to date: `RULES`, applied to every node in turn, inputs first.
+
+*Invariants*: a rule keeps a relation's columns and, as a bag, its rows. After the last rule the plan is canonical:
+equal sub-plans of different views are equal values.
+
+To add a rule: a file in `rules` with one function, a place in `RULES`, a text file in ``tests/plans``.
+"""
+
+from dataclasses import replace
+
+from dataflow.plan.nodes import Aggregate, Block, Chain, View
+from dataflow.plan.rules.aggregate_early import aggregate_early
+from dataflow.plan.rules.join_conditions import join_conditions
+from dataflow.plan.rules.merge_blocks import merge_blocks
+from dataflow.plan.rules.outer_joins import simplify_outer_joins
+from dataflow.plan.rules.prune_columns import prune
+from dataflow.plan.rules.push_predicates import push_predicates
+from dataflow.plan.rules.remove_top_aggregate import remove_top_aggregate
+from dataflow.plan.rules.rewriting import Rule, bottom_up
+from dataflow.plan.rules.simplify_counts import simplify_counts
+from dataflow.schema import Catalog
+
+#: In order. The join rules come twice: removing an aggregate makes joins of joins.
+RULES: tuple[Rule, ...] = (
+    merge_blocks,
+    simplify_outer_joins,
+    join_conditions,
+    push_predicates,
+    aggregate_early,
+    simplify_counts,
+    remove_top_aggregate,
+    merge_blocks,
+    simplify_outer_joins,
+    join_conditions,
+    push_predicates,
+)
+
+
+def optimize(view: View, catalog: Catalog) -> View:
+    """The view with its plan rewritten by `RULES`, then pruned. UnsupportedQuery if a join cannot be maintained."""
+    relation: Chain | Block | Aggregate = view.relation
+    for rule in RULES:
+        relation = bottom_up(rule, relation, catalog)
+    needed = {c.column for c in view.output} | set(view.key_columns) | {t.column for t in view.order}
+    relation, moved = prune(relation, needed)
+    assert not isinstance(relation, Aggregate)
+    return replace(
+        view,
+        relation=relation,
+        parameters=tuple(replace(p, column=moved[p.column]) for p in view.parameters),
+        output=tuple(replace(c, column=moved[c.column]) for c in view.output),
+        order=tuple(replace(t, column=moved[t.column]) for t in view.order),
+    )

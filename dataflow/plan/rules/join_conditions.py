@@ -1,0 +1,127 @@
+"""Equalities between inner inputs become join conditions, and inputs stand in an order in which each is connected."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dataflow.errors import UnsupportedQuery
+from dataflow.plan.expressions import column_equality, conjunction, conjuncts, equality, substitute
+from dataflow.plan.nodes import Block, BlockInput, JoinCondition, Relation
+from dataflow.plan.rules.rewriting import input_columns, input_of, offsets, widths
+from dataflow.scalar import ColumnRef, Scalar
+from dataflow.schema import Catalog
+from dataflow.values import comparable, family
+
+#: Columns of the concatenated row that inner joins make equal.
+Classes = list[set[int]]
+
+
+def join_conditions(relation: Relation, catalog: Catalog) -> Relation:
+    """Makes a loose block proper. UnsupportedQuery if an input is connected to nothing (a cross join)."""
+    del catalog
+    if not isinstance(relation, Block):
+        return relation
+    classes, others = _equalities(relation)
+    others += _within_inputs(relation, classes)
+    order = _connected_order(relation, classes)
+    return _arranged(replace(relation, predicate=conjunction(others)), order, classes)
+
+
+def _equalities(block: Block) -> tuple[Classes, list[Scalar]]:
+    """Classes of equal columns of inner inputs, and the conjuncts that say something else."""
+    starts = offsets(block.inputs)
+    classes: Classes = []
+    others: list[Scalar] = []
+    for part in conjuncts(block.predicate):
+        pair = column_equality(part)
+        if pair is None or not _joinable(block, starts, *pair):
+            others.append(part)
+            continue
+        merged = {pair[0].index, pair[1].index}
+        for known in [c for c in classes if c & merged]:
+            merged |= known
+            classes.remove(known)
+        classes.append(merged)
+    return classes, others
+
+
+def _joinable(block: Block, starts: Sequence[int], left: ColumnRef, right: ColumnRef) -> bool:
+    sides = {input_of(starts, left.index), input_of(starts, right.index)}
+    inner = not any(block.inputs[i].left for i in sides)
+    return len(sides) == 2 and inner and comparable(left.type) and family(left.type) == family(right.type)
+
+
+def _within_inputs(block: Block, classes: Classes) -> list[Scalar]:
+    """Two columns of one input that are equal to the same column elsewhere are equal."""
+    starts, columns = offsets(block.inputs), input_columns(block)
+    found: list[Scalar] = []
+    for equal in classes:
+        first: dict[int, int] = {}
+        for column in sorted(equal):
+            representative = first.setdefault(input_of(starts, column), column)
+            if representative != column:
+                found.append(equality(columns[representative], columns[column]))
+    return found
+
+
+def _connected_order(block: Block, classes: Classes) -> list[int]:
+    """Inner inputs, each connected to an earlier one, then the left ones as they were."""
+    starts = offsets(block.inputs)
+    members = [{input_of(starts, c) for c in equal} for equal in classes]
+    inner = [i for i, item in enumerate(block.inputs) if not item.left]
+    order = inner[:1]
+    waiting = inner[1:]
+    while waiting:
+        ready = next((i for i in waiting if any(i in m and m & set(order) for m in members)), None)
+        if ready is None:
+            raise UnsupportedQuery(
+                "Joined tables that no equality of their columns connects (a cross join, or a join by another"
+                " comparison) are not kept up to date yet."
+            )
+        waiting.remove(ready)
+        order.append(ready)
+    return order + [i for i, item in enumerate(block.inputs) if item.left]
+
+
+def _arranged(block: Block, order: list[int], classes: Classes) -> Block:
+    """The block with its inputs in `order`, inner ones joined by `classes`."""
+    starts, sizes = offsets(block.inputs), widths(block.inputs)
+    place = {old: new for new, old in enumerate(order)}
+    moved: dict[int, int] = {}
+    for old in order:
+        for column in range(starts[old], starts[old] + sizes[old]):
+            moved[column] = len(moved)
+    equal = [{moved[c] for c in members} for members in classes]
+    inputs: list[BlockInput] = []
+    for old in order:
+        item = block.inputs[old]
+        if item.left:
+            conditions = [replace(c, input=place[c.input]) for c in item.conditions]
+        else:
+            conditions = _conditions(inputs, sizes[old], equal)
+        inputs.append(replace(item, conditions=tuple(sorted(conditions, key=condition_key))))
+
+    def move(ref: ColumnRef) -> Scalar:
+        return ColumnRef(moved[ref.index], ref.type)
+
+    parts = [substitute(p, move) for p in conjuncts(block.predicate)]
+    return Block(tuple(inputs), conjunction(parts), tuple(substitute(c, move) for c in block.columns))
+
+
+def _conditions(earlier: Sequence[BlockInput], width: int, classes: Sequence[set[int]]) -> list[JoinCondition]:
+    """How the next input, of `width` columns, hangs together with the earlier ones: by each class, to the first."""
+    starts = offsets(earlier)
+    begin = sum(widths(earlier))
+    conditions = []
+    for equal in classes:
+        own = [c - begin for c in equal if begin <= c < begin + width]
+        others = [c for c in equal if c < begin]
+        if own and others:
+            other = min(others)
+            at = input_of(starts, other)
+            conditions.append(JoinCondition(min(own), at, other - starts[at]))
+    return conditions
+
+
+def condition_key(condition: JoinCondition) -> tuple[int, int, int]:
+    """The order that conditions stand in."""
+    return condition.own, condition.input, condition.column

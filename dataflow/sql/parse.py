@@ -1,0 +1,128 @@
+"""SQL text to a syntax tree: one SELECT, without side effects, its parameters named.
+
+Parameters are written ``:name``, ``?`` or ``$1``; the latter two are named ``p1``, ``p2`` … In the tree they are
+placeholders that carry their place (`parameter_name`, `parameter_span`).
+
+Not here: what the names mean (`scope`), which SQL can be planned (`select` and what it calls).
+"""
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
+
+_DIALECT = Postgres()
+#: Behind these, ``?`` is an operator of jsonb and no parameter.
+_OPERAND_ENDS = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.STRING}
+_WRITES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.DDL, exp.Command, exp.Into, exp.Drop, exp.Alter)
+#: Functions that change something: no view may call them.
+_SIDE_EFFECTS = frozenset(
+    {"nextval", "setval", "set_config", "pg_sleep", "pg_notify", "txid_current", "pg_current_xact_id", "lo_import"}
+)
+
+
+def parse(sql: str) -> exp.Select:
+    """The one SELECT that `sql` is. InvalidQuery says what is wrong with it, and where."""
+    try:
+        tokens = _named_parameters(_DIALECT.tokenize(sql), sql)
+    except TokenError as error:
+        raise InvalidQuery("The SQL has a string, identifier or comment that does not end.") from error
+    try:
+        statements = [s for s in _DIALECT.parser().parse(tokens, sql) if s is not None]
+    except ParseError as error:
+        raise _syntax_error(error, sql) from error
+    if not statements:
+        raise InvalidQuery("The SQL is empty.", hint="Write one SELECT.")
+    if len(statements) > 1:
+        raise InvalidQuery(
+            "A view is one statement; this SQL has several.", _second(tokens), "Register them one by one."
+        )
+    return _select(statements[0])
+
+
+def _select(statement: exp.Expr) -> exp.Select:
+    while isinstance(statement, exp.Subquery) and {k for k, v in statement.args.items() if v} == {"this"}:
+        statement = statement.this
+    for node in statement.walk():
+        if isinstance(node, _WRITES):
+            raise InvalidQuery("A view only reads: it must be a SELECT that changes nothing.", hint="Remove the write.")
+        if isinstance(node, exp.Lock):
+            raise InvalidQuery("A view takes no locks.", hint="Remove FOR UPDATE or FOR SHARE.")
+        if isinstance(node, exp.Anonymous) and str(node.this).lower() in _SIDE_EFFECTS:
+            raise InvalidQuery(f"A view changes nothing, so it cannot call {node.this}.")
+    if isinstance(statement, exp.SetOperation):
+        raise UnsupportedQuery("UNION, INTERSECT and EXCEPT are not kept up to date yet.")
+    if isinstance(statement, exp.Select):
+        return statement
+    if isinstance(statement, exp.Query | exp.Values | exp.Subquery):
+        raise UnsupportedQuery("Only a plain SELECT is kept up to date yet.")
+    raise InvalidQuery("A view is a SELECT.")
+
+
+def _named_parameters(tokens: Sequence[Token], sql: str) -> list[Token]:
+    """The tokens with every parameter as ``:name@start@end``, which the parser makes a placeholder of."""
+    result: list[Token] = []
+    questions = 0
+    position = 0
+    while position < len(tokens):
+        token = tokens[position]
+        after = tokens[position + 1] if position + 1 < len(tokens) else None
+        adjacent = after is not None and after.start == token.end + 1
+        if token.token_type is TokenType.COLON and adjacent and after is not None and _is_word(sql, after):
+            result += _placeholder(token, after.end, sql[after.start : after.end + 1])
+            position += 1
+        elif token.token_type is TokenType.PARAMETER and adjacent and after is not None and after.text.isdecimal():
+            result += _placeholder(token, after.end, f"p{int(after.text)}")
+            position += 1
+        elif token.token_type is TokenType.PLACEHOLDER and not (result and result[-1].token_type in _OPERAND_ENDS):
+            questions += 1
+            result += _placeholder(token, token.end, f"p{questions}")
+        else:
+            if token.token_type is TokenType.NUMBER and adjacent and after is not None and _is_word(sql, after):
+                raise InvalidQuery("A number runs into a word.", Span(token.start, after.end + 1))
+            result.append(token)
+        position += 1
+    return result
+
+
+def _is_word(sql: str, token: Token) -> bool:
+    return sql[token.start] == "_" or sql[token.start].isalpha()
+
+
+def _placeholder(token: Token, end: int, name: str) -> list[Token]:
+    place = (token.line, token.col, token.start, end)
+    text = f"{name}@{token.start}@{end + 1}"
+    return [Token(TokenType.COLON, ":", *place), Token(TokenType.VAR, text, *place)]
+
+
+def parameter_name(node: exp.Placeholder) -> str:
+    """The name of a parameter."""
+    return str(node.this).split("@")[0]
+
+
+def parameter_span(node: exp.Placeholder) -> Span:
+    """Where a parameter is."""
+    _, start, end = str(node.this).split("@")
+    return Span(int(start), int(end))
+
+
+def _second(tokens: Sequence[Token]) -> Span | None:
+    """Where the second statement begins."""
+    ends = [i for i, token in enumerate(tokens) if token.token_type is TokenType.SEMICOLON]
+    rest = tokens[ends[0] + 1 :] if ends else []
+    return Span(rest[0].start, rest[-1].end + 1) if rest else None
+
+
+def _syntax_error(error: ParseError, sql: str) -> InvalidQuery:
+    first = error.errors[0] if error.errors else {}
+    line, column, word = first.get("line"), first.get("col"), first.get("highlight") or ""
+    span = None
+    if isinstance(line, int) and isinstance(column, int):
+        end = sum(len(text) + 1 for text in sql.split("\n")[: line - 1]) + column
+        span = Span(max(end - len(word), 0), end)
+    near = f' near "{word.split("@")[0]}"' if word else ""
+    return InvalidQuery(f"The SQL has a syntax error{near}.", span)
