@@ -150,11 +150,12 @@ class Reads:
                     "Try again in a moment.",
                     members={"progress": progress},
                 )
+        asked = [ReadItem(w.view.info.name, w.key, w.window) for w in wanted]
         # The engine knows no keys with NULL: what they answer does not depend on its state.
-        items = [ReadItem(w.view.info.name, w.key, w.window) for w in wanted if None not in w.key]
+        items = [item for item in dict.fromkeys(asked) if None not in item.key]
         reply = await self._engine.read(items, self.limits.read_timeout_s)
-        filled = iter(reply.answers)
-        answers = [null_answer(w.view.info) if None in w.key else next(filled) for w in wanted]
+        filled = dict(zip(items, reply.answers, strict=True))
+        answers = [filled.get(item) or null_answer(w.view.info) for w, item in zip(wanted, asked, strict=True)]
         return Answers(answers, reply.position, reply.at_ms, hit=False)
 
     async def wait_for(self, position: Position, wait_s: float | None) -> None:

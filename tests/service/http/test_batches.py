@@ -7,13 +7,19 @@ from tests.service.http.conftest import AUTHOR_ID, STORY_ID, Run, Service
 
 def test_keys_of_one_view(run: Run) -> None:
     async def test(service: Service) -> None:
-        body = {"keys": [{"id": 7}, {"id": "8"}, {"id": None}, {"id": 99}]}
+        body = {"keys": [{"id": 7}, {"id": "8"}, {"id": None}, {"id": 99}, {"id": "07"}]}
         for status in ("upquery; fwd=miss; stored", "upquery; hit"):
             answer = await service.http.post("/v1/views/story/query", json=body)
             assert answer.status_code == 200
             assert answer.headers["cache-status"] == status
             results = answer.json()["results"]
-            assert [[row["title"] for row in result["rows"]] for result in results] == [["Seven"], ["Eight"], [], []]
+            assert [[row["title"] for row in result["rows"]] for result in results] == [
+                ["Seven"],
+                ["Eight"],
+                [],
+                [],
+                ["Seven"],
+            ]
             assert answer.json()["version"] == answer.headers["upquery-version"]
         assert len(service.engine.reads) == 1
 
