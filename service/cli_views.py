@@ -106,7 +106,7 @@ def list_views(admin: AdminOption = ADMIN_URL, as_json: JsonOption = False) -> N
             view["name"],
             ", ".join(f"{p['name']} {p['type']}" for p in view["parameters"]),
             view["materialization"] or "",
-            view["status"] if not view["reason"] else f"{view['status']}: {view['reason']}",
+            view["status"] if not view["reason"] else escape(f"{view['status']}: {view['reason']}"),
             *(str(counters[c]) for c in ("hits", "misses", "covered_keys")),
         )
     output.print(table)
@@ -190,7 +190,7 @@ def get_view(
 def _print_rows(rows: list[dict[str, Any]]) -> None:
     if not rows:
         return
-    table = Table(*rows[0])
+    table = Table(*map(escape, rows[0]))
     for row in rows:
-        table.add_row(*("" if value is None else str(value) for value in row.values()))
+        table.add_row(*("" if value is None else escape(str(value)) for value in row.values()))
     output.print(table)

@@ -18,6 +18,8 @@ from pydantic import BaseModel, ByteSize, ConfigDict, Field, SecretStr, Validati
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 ENVIRONMENT_PREFIX = "UPQUERY_"
+#: Of the upstream's connections, those that lookups leave alone.
+RESERVED_CONNECTIONS = 2
 #: Names in the environment that are about the process, not about settings.
 RESERVED_VARIABLES = frozenset({"UPQUERY_CONFIG"})
 
@@ -39,12 +41,19 @@ class UpstreamSettings(Section):
     #: Instead of a password in `url`.
     password: SecretStr | None = None
     password_file: Path | None = None
+    #: Connections. Two of them are for heartbeats and pushes, without which no lookup's result would ever be current.
     pool_size: int = Field(default=8, ge=3, le=200)
     statement_timeout_s: float = Field(default=30.0, gt=0)
     connect_timeout_s: float = Field(default=10.0, gt=0)
-    #: Lookups in flight at once, and keys of one lookup: a cold start must not flatten the upstream.
-    lookups_in_flight: int = Field(default=64, ge=1)
+    #: Lookups in flight at once (and never more than connections are there), and keys of one lookup: a cold start must
+    #: not flatten the upstream.
+    lookups_in_flight: int = Field(default=16, ge=1)
     lookup_keys: int = Field(default=256, ge=1)
+
+    @property
+    def concurrent_lookups(self) -> int:
+        """How many lookups run at once."""
+        return min(self.lookups_in_flight, self.pool_size - RESERVED_CONNECTIONS)
 
 
 class CdcSettings(Section):

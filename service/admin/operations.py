@@ -4,6 +4,7 @@ Results are the JSON forms of `admin.models`. Everything here runs on the engine
 """
 
 import asyncio
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -98,6 +99,7 @@ class Operations:
                 "lookups_in_flight": runtime.lookup_tasks.in_flight,
             },
             "views": {name: self._counters(v).model_dump() for name, v in runtime.registry.views.items()},
+            "pid": os.getpid(),
             "workers": len(runtime.worker_counters),
             "position": runtime.positions.applied,
             "version": version_text(runtime.positions.applied),

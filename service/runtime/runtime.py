@@ -38,9 +38,6 @@ from service.wire import ReadItem, ReadReply
 
 log = structlog.get_logger()
 
-#: Of the pool's connections, for heartbeats and pushes: without these no lookup's result would ever be current.
-RESERVED_CONNECTIONS = 2
-
 
 class CannotStartError(Exception):
     """The service cannot start as things are; the text says why and what to do."""
@@ -65,9 +62,7 @@ class Runtime:
         self.dispatcher = Dispatcher(self.leaf, self.ages, self.counters)
         self.following = Following(settings.cdc)
         self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, self.counters)
-        self.lookup_tasks = LookupTasks(
-            self.dispatcher, self.lookups, max(1, upstream.pool_size - RESERVED_CONNECTIONS), self.counters
-        )
+        self.lookup_tasks = LookupTasks(self.dispatcher, self.lookups, upstream.concurrent_lookups, self.counters)
         installer = Installer(self.registry, self.dispatcher, self.leaf, self.following, self.lookups)
         lock = asyncio.Lock()
         repair = Repair(installer, self.pool, lock)

@@ -196,7 +196,7 @@ def _broken(registered: RegisteredView, reason: str) -> None:
 def limits_of(settings: Settings) -> Limits:
     """The engine's bounds."""
     return Limits(
-        lookups_in_flight=settings.upstream.lookups_in_flight,
+        lookups_in_flight=settings.upstream.concurrent_lookups,
         lookup_keys=settings.upstream.lookup_keys,
     )
 

@@ -26,7 +26,7 @@ def service(database: Database, tmp_path: Path) -> Iterator[RunningService]:
         yield running
 
 
-def checkpoint(service: RunningService, database: Database) -> dict[str, str]:
+def checkpoint(database: Database) -> dict[str, str]:
     """Headers of a read that wants all that is committed now."""
     ((position,),) = database.query("SELECT pg_current_wal_insert_lsn()::text")
     return {"Upquery-Min-Version": position, "Prefer": "wait=20"}
@@ -46,7 +46,7 @@ def test_a_miss_then_a_hit_without_upstream_statement(service: RunningService) -
 def test_a_write_is_seen_at_its_version(service: RunningService, database: Database) -> None:
     before = service.read("story", id=7)
     database.execute("UPDATE stories SET title = 'new' WHERE id = 7")
-    after = service.read("story", headers=checkpoint(service, database), id=7)
+    after = service.read("story", headers=checkpoint(database), id=7)
     assert after.status_code == 200, after.text
     assert after.json()["rows"] == [{"id": 7, "title": "new"}]
     high, low = (int(part, 16) for part in before.json()["version"].removeprefix("pg:").split("/"))
@@ -58,7 +58,7 @@ def test_rows_that_move_between_keys(service: RunningService, database: Database
     assert service.put("by_author", BY_AUTHOR).status_code == 201
     old, new = len(service.rows("by_author", author="author 0")), len(service.rows("by_author", author="author 1"))
     database.execute("UPDATE stories SET author = 'author 1' WHERE id = 3")
-    wanted = checkpoint(service, database)
+    wanted = checkpoint(database)
     assert len(service.read("by_author", headers=wanted, author="author 0").json()["rows"]) == old - 1
     assert len(service.read("by_author", headers=wanted, author="author 1").json()["rows"]) == new + 1
 
@@ -138,7 +138,7 @@ def test_explain(service: RunningService) -> None:
     assert dot.startswith("digraph")
 
 
-def test_evicted_keys_are_filled_again(service: RunningService, database: Database) -> None:
+def test_evicted_keys_are_filled_again(service: RunningService) -> None:
     service.rows("story", id=5)
     evicted = service.call("POST", "/v1/evict", json={"view": "story", "keys": [{"id": "5"}]})
     assert evicted.json()["keys"] == 1

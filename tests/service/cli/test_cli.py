@@ -1,0 +1,91 @@
+"""The command line against a running service, and without one."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.postgres import Database
+from tests.fixtures.service import RunningService, command, environment, running_service
+
+STORY = "SELECT id, title FROM stories WHERE id = :id"
+
+
+@pytest.fixture
+def service(database: Database, tmp_path: Path) -> Iterator[RunningService]:
+    database.execute(
+        "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL)",
+        "ALTER TABLE stories REPLICA IDENTITY FULL",
+        "INSERT INTO stories SELECT i, '[b]title ' || i FROM generate_series(1, 30) i",
+    )
+    with running_service(tmp_path / "service", database.url, {"story": STORY}) as running:
+        yield running
+
+
+def upquery(*arguments: str, service: RunningService | None = None, given: str = "") -> subprocess.CompletedProcess[str]:
+    urls = {"UPQUERY_URL": service.http, "UPQUERY_ADMIN_URL": service.admin} if service else {}
+    return subprocess.run(
+        command(*arguments),
+        capture_output=True,
+        text=True,
+        input=given,
+        env=environment(COLUMNS="200", **urls),
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.postgres
+def test_a_view_from_put_to_drop(service: RunningService, tmp_path: Path) -> None:
+    file = tmp_path / "view.sql"
+    file.write_text(STORY)
+    assert upquery("view", "put", "mine", str(file), service=service).returncode == 0
+    again = upquery("view", "put", "mine", "-", "--create", service=service, given=STORY)
+    assert again.returncode == 1
+    assert "already" in again.stderr
+    listed = upquery("view", "list", "--json", service=service)
+    assert {view["name"] for view in json.loads(listed.stdout)} == {"mine", "story"}
+    table = upquery("view", "list", service=service)
+    assert "mine" in table.stdout
+    assert "ready" in table.stdout
+    got = upquery("view", "get", "mine", "id=7", "--json", service=service)
+    assert json.loads(got.stdout)["rows"] == [{"id": 7, "title": "[b]title 7"}]
+    assert "[b]title 7" in upquery("view", "get", "mine", "id=7", service=service).stdout
+    assert "lookup: " in upquery("view", "explain", "mine", service=service).stdout
+    assert upquery("view", "explain", "mine", "--dot", service=service).stdout.startswith("digraph")
+    assert upquery("view", "drop", "mine", service=service).returncode == 0
+    gone = upquery("view", "get", "mine", "id=7", service=service)
+    assert gone.returncode == 1
+    assert "mine" in gone.stderr
+    document = json.loads(upquery("openapi", service=service).stdout)
+    assert "/v1/views/story" in document["paths"]
+
+
+@pytest.mark.postgres
+def test_mistakes_say_where(service: RunningService, tmp_path: Path) -> None:
+    wrong = upquery("view", "put", "wrong", "-", service=service, given="SELECT id\nFROM nowhere WHERE id = :id")
+    assert wrong.returncode == 1
+    assert "line 2" in wrong.stderr
+    assert "nowhere" in wrong.stderr
+    assert upquery("view", "get", "story", "id", service=service).returncode == 2
+    assert upquery("view", "put", "wrong", str(tmp_path / "missing.sql"), service=service).returncode == 2
+    ill = upquery("view", "get", "story", "id=seven", "--json", service=service)
+    assert json.loads(ill.stdout)["code"] == "parameter_type"
+
+
+def test_without_a_service() -> None:
+    done = upquery("view", "list", "--admin", "http://127.0.0.1:1")
+    assert done.returncode == 1
+    assert "upquery serve" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_and_usage() -> None:
+    shown = upquery("--help")
+    assert shown.returncode == 0
+    for name in ("serve", "view", "demo", "bench", "openapi"):
+        assert name in shown.stdout
+    assert upquery("view", "put").returncode == 2
+    assert upquery("nonsense").returncode == 2

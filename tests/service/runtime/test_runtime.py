@@ -1,0 +1,210 @@
+"""The runtime in this process, on a real PostgreSQL: sessions begin and end, engines fail, no answer is wrong."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dataflow.engine.events import InstallView
+from dataflow.plan.nodes import Chain, View
+from dataflow.types import ViewId
+from service.errors import ApiError
+from service.runtime.runtime import Runtime
+from service.settings import Settings
+from service.wire import ReadItem
+from tests.fixtures.postgres import Database
+
+pytestmark = pytest.mark.postgres
+
+STORY = "SELECT id, title FROM stories WHERE id = :id"
+
+
+@pytest.fixture(autouse=True)
+def _stories(database: Database) -> None:
+    database.execute(
+        "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL)",
+        "ALTER TABLE stories REPLICA IDENTITY FULL",
+        "INSERT INTO stories SELECT i, 'title ' || i FROM generate_series(1, 2000) i",
+    )
+
+
+@asynccontextmanager
+async def running(database: Database, directory: Path, **upstream: Any) -> AsyncIterator[Runtime]:
+    """A runtime whose sessions run."""
+    settings = Settings(
+        upstream={"url": database.url, **upstream},
+        state={"directory": directory / "state"},
+        cdc={"schema_check_s": 0.2},
+        views=[{"name": "story", "sql": STORY}],
+    )
+    runtime = Runtime(settings, directory / "leaf")
+    await runtime.start()
+    sessions = asyncio.ensure_future(runtime.run())
+    try:
+        yield runtime
+    finally:
+        sessions.cancel()
+        await asyncio.gather(sessions, return_exceptions=True)
+        await runtime.close()
+
+
+async def until(condition: Callable[[], Any], limit_s: float = 20.0) -> None:
+    async with asyncio.timeout(limit_s):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def title(runtime: Runtime, id_: int) -> bytes:
+    """The rows of one story, asked again while there is no stream."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                reply = await runtime.read([ReadItem("story", (str(id_),))])
+            except ApiError as error:
+                if not error.retryable:
+                    raise
+                await asyncio.sleep(0.02)
+            else:
+                return reply.answers[0].rows
+
+
+def test_an_engine_that_fails_is_built_anew(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            assert b"title 7" in await title(runtime, 7)
+            first = runtime.dispatcher.engine
+            # No event of the engine's: its step raises, as a bug would.
+            runtime.dispatcher.step("not an event")  # type: ignore[arg-type]
+            assert not runtime.dispatcher.running
+            with pytest.raises(ApiError, match="upstream_unavailable"):
+                await runtime.read([ReadItem("story", ("7",))])
+            database.execute("UPDATE stories SET title = 'new' WHERE id = 7")
+            await until(lambda: runtime.counters.streams == 2)
+            assert runtime.dispatcher.engine is not first
+            assert b"new" in await title(runtime, 7)
+            assert runtime.counters.engine_failures == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_read_that_waits_while_the_engine_fails_is_told(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            waiting = asyncio.ensure_future(runtime.read([ReadItem("story", ("8",))]))
+            await asyncio.sleep(0)
+            runtime.dispatcher.step("not an event")  # type: ignore[arg-type]
+            with pytest.raises(ApiError, match="upstream_unavailable"):
+                await waiting
+
+    asyncio.run(scenario())
+
+
+def test_a_view_that_makes_the_engine_fail_is_not_tried_again(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            nonsense = View("story", STORY, Chain("public.stories", None, ()), (), ())
+            object.__setattr__(nonsense, "relation", None)
+            runtime.dispatcher.step(InstallView(ViewId(1), nonsense))
+            await until(lambda: runtime.counters.streams == 2)
+            with pytest.raises(ApiError, match="view_broken"):
+                await runtime.read([ReadItem("story", ("7",))])
+
+    asyncio.run(scenario())
+
+
+def test_equal_misses_share_one_lookup(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            replies = await asyncio.gather(*(runtime.read([ReadItem("story", ("9",))]) for _ in range(50)))
+            assert len({reply.answers[0].rows for reply in replies}) == 1
+            assert runtime.counters.lookups == 1
+
+    asyncio.run(scenario())
+
+
+def test_many_misses_with_few_connections(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path, pool_size=3) as runtime:
+            replies = await asyncio.gather(
+                *(runtime.read([ReadItem("story", (str(i),))]) for i in range(1, 1001)),
+            )
+            assert all(f"title {i}".encode() in r.answers[0].rows for i, r in enumerate(replies, start=1))
+
+    asyncio.run(scenario())
+
+
+def test_several_keys_are_of_one_version(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            reply = await runtime.read([ReadItem("story", (str(i),)) for i in (1, 2, 3)])
+            assert [b"title %d" % i in a.rows for i, a in enumerate(reply.answers, start=1)] == [True] * 3
+            assert reply.position > 0
+
+    asyncio.run(scenario())
+
+
+def test_an_idle_stream_reaches_now(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            database.execute(
+                "CREATE TABLE unpublished (x int)", "INSERT INTO unpublished SELECT generate_series(1, 1000)"
+            )
+            position = await runtime.checkpoint()
+            async with asyncio.timeout(10):
+                await runtime.reach(position)
+            state = runtime.leaf.reader.state()
+            assert state is not None
+            assert state.position >= position
+
+    asyncio.run(scenario())
+
+
+def test_a_cancelled_read_leaves_nothing(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            waiting = asyncio.ensure_future(runtime.read([ReadItem("story", ("11",))]))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            assert runtime.reads.pending == 0
+            await until(lambda: runtime.lookup_tasks.in_flight == 0)
+            assert runtime.dispatcher.engine is not None
+            runtime.dispatcher.engine.check()
+
+    asyncio.run(scenario())
+
+
+def test_replaced_while_it_was_read(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            with pytest.raises(ApiError, match="replaced"):
+                await runtime.read([ReadItem("story", ("1", "2"))])
+            with pytest.raises(ApiError, match="view_not_found"):
+                await runtime.read([ReadItem("nothing", ("1",))])
+
+    asyncio.run(scenario())
+
+
+def test_reads_are_answered_while_the_stream_is_behind(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            await title(runtime, 1)
+            database.execute(*(f"UPDATE stories SET title = 'round {n}'" for n in range(10)))
+            order = []
+
+            async def caught_up() -> None:
+                await runtime.reach(await runtime.checkpoint())
+                order.append("stream")
+
+            async def reads() -> None:
+                await asyncio.gather(*(asyncio.wait_for(title(runtime, i), 20) for i in range(2, 30)))
+                order.append("reads")
+
+            await asyncio.gather(caught_up(), reads())
+            assert b"round 9" in await title(runtime, 1)
+            assert runtime.counters.rows >= 20_000
+
+    asyncio.run(scenario())
