@@ -238,8 +238,10 @@ class Commit:
         key = entry.name + suffix
         if change == 1:
             plain = self._txn.put(key, json, overwrite=False)
+        elif change == -1:
+            plain = self._txn.delete(key)
         else:
-            plain = change == -1 and self._txn.delete(key)
+            plain = False
         if not plain:
             return self._count_row(entry, suffix, json, change)
         entry.rows += change

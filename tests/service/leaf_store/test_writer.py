@@ -122,6 +122,31 @@ def test_map_grows_and_readers_follow(tmp_path: Path) -> None:
     writer.close()
 
 
+def test_reader_process_follows_a_map_that_grows(tmp_path: Path) -> None:
+    writer = LeafWriter(tmp_path, map_bytes=1 << 17)
+    writer.register(ONE, STORY)
+    writer.commit([LeafFill(ONE, ("7",), [ROW])], 1, 0)
+    spawn = multiprocessing.get_context("spawn")
+    results, remote = spawn.Pipe()
+    reader = spawn.Process(target=read_when_told, args=(tmp_path, remote))
+    reader.start()
+    assert results.recv() == [True, False]
+    writer.commit([LeafFill(ONE, (str(n),), [(str(n), "t" * 200, "ann", "1")]) for n in range(8, 4000)], 2, 0)
+    results.send("again")
+    assert results.recv() == [True, True]
+    reader.join()
+    writer.close()
+
+
+def read_when_told(path: Path, results: Connection) -> None:
+    """The other process: has the small map open when the writer makes it larger."""
+    reader = LeafReader.open(path)
+    keys = [(ONE, (n,), None) for n in ("7", "3999")]
+    results.send([answer is not None for answer in reader.read(keys)[0]])
+    results.recv()
+    results.send([answer is not None for answer in reader.read(keys)[0]])
+
+
 def test_reset_and_reopen_start_empty(tmp_path: Path) -> None:
     writer = LeafWriter(tmp_path)
     writer.register(ONE, STORY)
