@@ -128,9 +128,10 @@ def answer_in(txn: Transaction, info: ViewInfo, key: Key, window: Window | None)
 
 
 def null_answer(info: ViewInfo) -> Answer:
-    """The answer when a parameter is NULL, which nothing equals."""
+    """The answer when nothing can be equal to the key: a parameter is NULL, or no row of a full view has it."""
     rows = info.null_rows.encode()
-    return Answer(rows, EMPTY_TAG if rows == b"[]" and not info.cut else content_hash(rows).hex())
+    # The tag that an entry with this one row would have.
+    return Answer(rows, EMPTY_TAG if rows == b"[]" and not info.cut else content_hash(rows[1:-1]).hex())
 
 
 def answer_of(bag: Sequence[_Record], info: ViewInfo, window: Window | None) -> Answer:

@@ -98,6 +98,16 @@ def test_full_view_has_every_key(writer: LeafWriter) -> None:
     assert json.loads(nine.rows)[0]["title"] == "Nine"
 
 
+def test_full_view_of_an_aggregate_has_a_row_for_every_key(writer: LeafWriter) -> None:
+    count = make_view("count", {"id": 0}, shown=(3,), rows_for_null=((None, None, None, "0"),))
+    writer.register(ONE, count)
+    writer.commit([LeafFillAll(ONE, {("7",): [("7", None, None, "0")]})], 1, 0)
+    seven, eight, null = writer.reader.read([(ONE, (n,), None) for n in ("7", "8", None)])[0]
+    assert seven is not None
+    assert seven.rows == b'[{"votes":0}]'
+    assert seven == eight == null
+
+
 def test_failed_commit_changes_nothing(writer: LeafWriter) -> None:
     writer.register(ONE, BY_AUTHOR)
     writer.commit([LeafFill(ONE, ("ann",), [ROW])], 1, 0)
