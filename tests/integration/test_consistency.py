@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,10 @@ def item(name: str, value: str | None) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """A value of the database as the service's JSON has it."""
-    return value if value is None or isinstance(value, int | str) else str(value)
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    assert value is None or isinstance(value, int | str)
+    return value
 
 
 def comparable(name: str, rows: list[Any]) -> Any:
