@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 
 from service.admin.control import ControlClient
-from service.admin.explain import graphviz, plan_text
+from service.admin.explain import graphviz
 from service.admin.metrics import samples_of
 from service.admin.models import (
     Evicted,
@@ -198,7 +198,7 @@ def _plan_response(plan: Plan, request: Request) -> Response:
     if "graphviz" in accept:
         return Response(graphviz(plan.nodes), media_type="text/vnd.graphviz")
     if "text/plain" in accept:
-        return PlainTextResponse(plan_text(plan))
+        return PlainTextResponse(plan.text)
     return JSONResponse(plan.model_dump())
 
 

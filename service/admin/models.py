@@ -97,6 +97,8 @@ class Plan(BaseModel):
     sql: str
     materialization: Literal["partial", "full"]
     reason: str
+    #: The same for people.
+    text: str
     nodes: list[PlanNode]
 
 

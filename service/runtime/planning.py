@@ -23,7 +23,7 @@ def planned(name: str, sql: str, catalog: Catalog) -> View:
 def place(sql: str, span: Span | None) -> dict[str, object]:
     """Where in the SQL: 1-based line and column, and what stands there."""
     if span is None:
-        return {}
+        span = Span(0, len(sql))
     start = min(span.start, len(sql))
     line = sql.count("\n", 0, start) + 1
     column = start - (sql.rfind("\n", 0, start) + 1) + 1

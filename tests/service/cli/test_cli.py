@@ -24,7 +24,9 @@ def service(database: Database, tmp_path: Path) -> Iterator[RunningService]:
         yield running
 
 
-def upquery(*arguments: str, service: RunningService | None = None, given: str = "") -> subprocess.CompletedProcess[str]:
+def upquery(
+    *arguments: str, service: RunningService | None = None, given: str = ""
+) -> subprocess.CompletedProcess[str]:
     urls = {"UPQUERY_URL": service.http, "UPQUERY_ADMIN_URL": service.admin} if service else {}
     return subprocess.run(
         command(*arguments),

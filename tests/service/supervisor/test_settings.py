@@ -1,5 +1,6 @@
 """Settings: one file, the environment over it, and no key that nobody knows."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -44,9 +45,8 @@ def test_everything_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, text: str, said: str) -> None:
-    with pytest.raises(SettingsError, match="(?s).*") as failure:
+    with pytest.raises(SettingsError, match=re.escape(said)):
         load_settings(config(tmp_path, text))
-    assert said in str(failure.value)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
