@@ -4,7 +4,7 @@ PostgreSQL manual, "Logical Replication Message Formats". A committed transactio
 one piece; a Relation message comes before a table's first change and again whenever the table may have changed.
 
 *Invariants*: rows are in the order of the table's layout, whatever the order of the server's columns; what a
-transaction adds and removes again is in neither bag; a transaction of more than `max_transaction_rows` rows holds none.
+transaction adds and removes again is in neither bag; a transaction of more rows or bytes than the limits holds none.
 The layouts in use change only between transactions.
 
 Fast on purpose: one call a message, one loop a row, no object a value (some 300,000 rows of 5 columns a second).
@@ -35,6 +35,9 @@ _ROW_KINDS = frozenset(b"IUD")
 _IGNORED = frozenset(b"YOM")  # Type names, origins and logical messages say nothing about rows.
 _OLD, _NEW = b"ON"
 _TEXT, _NULL = b"tn"
+
+#: What a transaction's messages may take before its rows are dropped, whatever their number.
+MAX_TRANSACTION_BYTES = 1 << 28
 
 Values = list[str | None]
 
@@ -78,10 +81,13 @@ class Decoder:
     what was found out about tables and nobody has taken yet.
     """
 
-    def __init__(self, near: int, max_transaction_rows: int) -> None:
+    def __init__(
+        self, near: int, max_transaction_rows: int, max_transaction_bytes: int = MAX_TRANSACTION_BYTES
+    ) -> None:
         #: A recent 64-bit transaction id: the stream's have 32 bits.
         self._near = near
         self._max_rows = max_transaction_rows
+        self._max_bytes = max_transaction_bytes
         self._layouts: dict[str, TableLayout] = {}
         self._next_layouts: dict[str, TableLayout] | None = None
         self._relations: dict[int, _Relation] = {}
@@ -97,6 +103,7 @@ class Decoder:
         self._open = False
         self._overflown = False
         self._transaction_rows = 0
+        self._transaction_bytes = 0
         self.rows = 0
         self.position = 0
         self.notices: list[SchemaNotice] = []
@@ -176,7 +183,8 @@ class Decoder:
                 old.append(None)
             change.removed.append(pick(old))
         self._transaction_rows += 1
-        if self._transaction_rows > self._max_rows:
+        self._transaction_bytes += len(data)
+        if self._transaction_rows > self._max_rows or self._transaction_bytes > self._max_bytes:
             self._overflow()
 
     def _truncate(self, data: bytes, at: int) -> None:
@@ -241,6 +249,7 @@ class Decoder:
         self._passing = []
         self.rows = self._transaction_rows
         self._transaction_rows = 0
+        self._transaction_bytes = 0
         self._overflown = False
         tables = {name: change for name, change in changes.items() if _settle(change)}
         return Transaction(self._xid, end, tables) if tables else None

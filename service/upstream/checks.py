@@ -14,7 +14,8 @@ from psycopg.rows import dict_row
 from cdc.change import SchemaNotice, TableLayout
 from cdc.postgres.names import quote_identifier
 from cdc.postgres.pgoutput import identity_reason
-from service.upstream.catalog import load_layouts
+from dataflow.schema import Table
+from service.upstream.catalog import load_catalog, load_layouts
 from service.upstream.connect import UpstreamError
 from service.upstream.publication import create_statement
 
@@ -98,6 +99,7 @@ async def check_server(connection: AsyncConnection, publication: str) -> list[Fi
 
 def _server_findings(server: Mapping[str, Any], version: int) -> Iterator[Finding]:
     role = quote_identifier(server["role"])
+    arguments = "boolean, text, text, boolean" if version >= 170000 else "boolean, text, text"
     if version < OLDEST_VERSION:
         yield Finding("version", f"PostgreSQL {version // 10000} is too old; 14 is the oldest that is supported.")
     if server["wal_level"] != "logical":
@@ -124,7 +126,7 @@ def _server_findings(server: Mapping[str, Any], version: int) -> Iterator[Findin
         yield Finding(
             "push", f"The role {role} may not write logical messages; versions of commits made with synchronous_commit "
             "= off may be waited for until the server flushes them by itself.",
-            f"GRANT EXECUTE ON FUNCTION pg_logical_emit_message(boolean, text, text, boolean) TO {role};", fatal=False,
+            f"GRANT EXECUTE ON FUNCTION pg_logical_emit_message({arguments}) TO {role};", fatal=False,
         )  # fmt: skip
     if "*" in server["standbys"]:
         yield Finding(
@@ -234,12 +236,16 @@ async def _publishes_stored(connection: AsyncConnection, publication: str) -> bo
 
 
 async def check_schema(
-    connection: AsyncConnection, layouts: Mapping[str, TableLayout], publication: str | None = None
+    connection: AsyncConnection,
+    layouts: Mapping[str, TableLayout],
+    publication: str | None = None,
+    tables: Mapping[str, Table] | None = None,
 ) -> list[SchemaNotice]:
     """Followed tables that are no longer what their layouts say, by the catalog: the stream does not tell of a DROP.
 
     With `publication` also those that were taken out of it, or lost what being followed takes: newer servers go on
-    streaming without a word.
+    streaming without a word. With `tables`, what plans took them for, also those that lost something plans rely on: a
+    key, a foreign key, a NOT NULL, an enum's labels, a collation.
     """
     found = await load_layouts(connection, layouts)
     notices = [notice for name, layout in layouts.items() for notice in _compare(name, layout, found.get(name))]
@@ -251,7 +257,36 @@ async def check_schema(
             for finding in await check_tables(connection, publication, found)
             if finding.table is not None and finding.code in ("publication", "not_streamed", "replica_identity")
         ]
+    if tables is not None and found:
+        fresh = (await load_catalog(connection)).tables
+        notices += [n for name in found if name in tables and name in fresh for n in _lost(tables[name], fresh[name])]
     return notices
+
+
+def _lost(taken: Table, found: Table) -> Iterator[SchemaNotice]:
+    """What `taken` promises and `found` does not, as far as columns of the same name are concerned."""
+    now = {column.name: column for column in found.columns}
+    changed = tuple(
+        column.name
+        for column in taken.columns
+        if column.name in now
+        and (column.type != now[column.name].type or (column.not_null and not now[column.name].not_null))
+    )
+    if changed:
+        reason = f"Columns of {taken.name} have another type, other labels or may be NULL now: {', '.join(changed)}."
+        yield SchemaNotice(taken.name, reason, changed)
+    if not _promises(taken) <= _promises(found):
+        yield SchemaNotice(taken.name, f"{taken.name} lost a unique key or a foreign key.")
+
+
+def _promises(table: Table) -> set[tuple[object, ...]]:
+    """Keys and foreign keys, by the names of their columns. (The parent's are ordinals, of whatever it is like.)"""
+
+    def names(ordinals: tuple[int, ...]) -> tuple[str, ...]:
+        return tuple(table.columns[i].name for i in ordinals)
+
+    keys = {("key", *names(key)) for key in table.keys}
+    return keys | {("foreign key", names(f.columns), f.parent, len(f.parent_columns)) for f in table.foreign_keys}
 
 
 def _compare(name: str, layout: TableLayout, found: TableLayout | None) -> Iterator[SchemaNotice]:

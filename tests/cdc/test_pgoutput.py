@@ -150,6 +150,14 @@ def test_overflow() -> None:
     assert small.tables == {NAME: TableChange([], [ROW])}
 
 
+def test_overflow_by_bytes() -> None:
+    """Few rows can be large."""
+    made = Decoder(700, 1000, max_transaction_bytes=10_000)
+    made.follow({NAME: TableLayout(COLUMNS, OID)})
+    (huge,) = decode(made, begin(), relation(), *[insert("1", "x" * 3000, None)] * 4, commit())
+    assert huge.tables == {NAME: TableChange(overflow=True)}
+
+
 def test_truncated_rows_do_not_count() -> None:
     """What a TRUNCATE removed again needs no room."""
     rows = [insert(*ROW)] * 3

@@ -4,6 +4,7 @@ import psycopg
 import pytest
 
 from cdc.change import SchemaNotice, TableChange
+from service.upstream.catalog import load_catalog
 from service.upstream.checks import check_schema
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import PUBLICATION, Stream, run, streaming
@@ -185,5 +186,35 @@ def test_schema_change_within_a_transaction(database: Database) -> None:
                 connection.execute("DELETE FROM items WHERE id = 1")
             (only,) = await stream.catch_up()
             assert only.tables == {TABLE: TableChange([], [("2", "b", "6")])}
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    ("statement", "columns"),
+    [
+        ("ALTER TABLE items DROP CONSTRAINT items_pkey CASCADE", ()),
+        ("ALTER TABLE items DROP CONSTRAINT items_parent_fkey", ()),
+        ("ALTER TABLE items ALTER COLUMN name DROP NOT NULL", ("name",)),
+        ("ALTER TYPE mood RENAME VALUE 'fine' TO 'good'", ("mood",)),
+        ("ALTER TYPE mood ADD VALUE 'bad' BEFORE 'fine'", ("mood",)),
+        ("ALTER TABLE items ALTER COLUMN name SET DEFAULT ''", None),
+        ("ALTER TABLE items ADD UNIQUE (name)", None),
+    ],
+)
+def test_promises_that_plans_rely_on(database: Database, statement: str, columns: tuple[str, ...] | None) -> None:
+    """Keys, foreign keys, NOT NULL and labels that are gone are told; new ones are nobody's concern."""
+    database.execute(
+        "CREATE TYPE mood AS ENUM ('fine')",
+        "CREATE TABLE items (id int4 PRIMARY KEY, name text NOT NULL, parent int4 REFERENCES items, mood mood)",
+        "ALTER TABLE items REPLICA IDENTITY FULL",
+    )
+
+    async def check() -> None:
+        async with streaming(database, TABLE) as stream, stream.pool.connection() as connection:
+            tables = (await load_catalog(connection)).tables
+            database.execute(statement)
+            told = await check_schema(connection, stream.layouts, PUBLICATION, tables)
+            assert ([] if columns is None else [columns]) == [notice.columns for notice in told][:1]
 
     run(check())

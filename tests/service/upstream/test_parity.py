@@ -85,10 +85,12 @@ def test_stream_and_lookup_print_alike(database: Database, session: tuple[str, .
     database.execute(
         f"CREATE TABLE samples (id int4 PRIMARY KEY, {columns})", "ALTER TABLE samples REPLICA IDENTITY FULL"
     )
+    version, since_17 = database.version, [("interval", "'infinity'")]
     inserts = [
         f"INSERT INTO samples (id, c{i}) VALUES ({i * 100 + j + 1}, {value})"
-        for i, values in enumerate(VALUES.values())
+        for i, (kind, values) in enumerate(VALUES.items())
         for j, value in enumerate(values)
+        if version >= 17 or (kind, value) not in since_17
     ]
 
     async def check() -> None:
