@@ -1,0 +1,97 @@
+-- Each is planned, computed from the plan by the oracle, and compared with the same SQL on the server.
+-- Where there is an ORDER BY it is total.
+
+-- one table
+SELECT * FROM users;
+SELECT id, name FROM users WHERE id = :id;
+SELECT title, score + 1 AS more, -score AS less, id FROM stories WHERE author_id = :author ORDER BY score DESC, id;
+SELECT id FROM stories WHERE score BETWEEN 1 AND 2 OR score IS NULL ORDER BY score NULLS FIRST, id DESC;
+SELECT s.id, s.id, s.title AS id FROM stories s WHERE title LIKE 'a%' AND NOT removed;
+SELECT id, CASE WHEN score > 1 THEN 'high' WHEN score IS NULL THEN 'none' ELSE title END AS kind FROM stories;
+SELECT id, COALESCE(title, 'untitled') || '!' AS t FROM stories WHERE removed IS NOT TRUE ORDER BY 2, 1 LIMIT 3 OFFSET 1;
+SELECT id, weight * 2 AS w2, weight - 1.50 AS less, weight::int8 AS whole FROM comments WHERE id = :id AND user_id = :u;
+SELECT id FROM stories WHERE author_id = :a AND author_id = :b;
+SELECT id FROM stories WHERE author_id = :a AND score = :a;
+SELECT id FROM stories WHERE :p = price;
+SELECT id FROM stories WHERE score + 1 = :n;
+SELECT id FROM stories WHERE price IN (1, 2.50, NULL) OR title NOT IN ('a', 'b');
+SELECT name FROM users WHERE mood = 'ok' OR mood <> 'sad' ORDER BY mood DESC, id;
+SELECT id FROM users WHERE mood = :mood;
+SELECT id FROM comments WHERE at >= '2024-01-01' AND at < timestamptz '2025-01-01' ORDER BY at DESC NULLS LAST, id;
+SELECT id, score IS DISTINCT FROM 1 AS odd, NULLIF(score, 0) AS nz, length(title) FROM stories WHERE 1 = 1;
+
+-- GROUP BY over one table
+SELECT story_id, COUNT(*) FROM votes GROUP BY story_id;
+SELECT story_id, COUNT(*), COUNT(value), SUM(value), AVG(value), MIN(value), MAX(value) FROM votes WHERE story_id = :s GROUP BY story_id;
+SELECT author_id, SUM(price), AVG(price), MIN(title), COUNT(price) AS n FROM stories GROUP BY author_id HAVING COUNT(*) > 1;
+SELECT author_id AS a, SUM(score) + COUNT(*) AS s FROM stories WHERE title = :t GROUP BY a ORDER BY 2 DESC, a;
+SELECT author_id, COUNT(*) FILTER (WHERE score > 0) AS pos, SUM(score) FILTER (WHERE removed) FROM stories GROUP BY 1;
+SELECT COUNT(*) FROM votes;
+SELECT COUNT(*), SUM(value), MIN(value) FROM votes WHERE story_id = :s;
+SELECT SUM(value) FROM votes WHERE story_id = :s AND user_id = :u HAVING COUNT(*) > 0;
+SELECT MAX(title), COUNT(*) + 1 AS n FROM stories WHERE author_id = :a AND removed = :r;
+SELECT score > 1 AS high, COUNT(*) FROM stories GROUP BY score > 1 HAVING COUNT(*) = :n;
+SELECT id, title, COUNT(*) FROM stories GROUP BY id;
+SELECT author_id FROM stories GROUP BY author_id HAVING MAX(score) >= 2 ORDER BY author_id NULLS FIRST;
+SELECT COUNT(*) FROM stories WHERE price = :p;
+SELECT author_id, COUNT(*) FROM stories WHERE price = :p GROUP BY author_id;
+
+-- joins
+SELECT s.title, u.name FROM stories s JOIN users u ON u.id = s.author_id WHERE u.id = :u;
+SELECT s.title, u.name FROM stories s, users u WHERE u.id = s.author_id AND s.id = :id;
+SELECT c.id, s.title, u.name, a.name AS author FROM comments c JOIN stories s ON s.id = c.story_id JOIN users u ON u.id = c.user_id JOIN users a ON a.id = s.author_id WHERE u.name = :n AND s.score = :k;
+SELECT c.id, p.id AS parent, g.id AS grand FROM comments c LEFT JOIN comments p ON p.id = c.parent_id LEFT JOIN comments g ON g.id = p.parent_id WHERE c.story_id = :s;
+SELECT * FROM tags JOIN stories ON stories.id = tags.story_id WHERE tag = :t ORDER BY stories.id, tag;
+SELECT t.*, s.title FROM tags t LEFT JOIN stories s ON s.id = t.story_id AND NOT s.removed AND s.score > 0;
+SELECT s.id, v.value FROM stories s LEFT JOIN votes v ON v.story_id = s.id WHERE v.story_id IS NULL;
+SELECT s.id, v.value FROM stories s LEFT JOIN votes v ON v.story_id = s.id WHERE v.value > 0;
+SELECT s.id, v.value, u.name FROM stories s LEFT JOIN votes v ON v.story_id = s.id JOIN users u ON u.id = v.user_id WHERE s.author_id = :a;
+SELECT s.id, u.name FROM stories s LEFT JOIN votes v ON v.story_id = s.id JOIN users u ON u.id = s.author_id WHERE v.value IS NULL OR u.name = 'b';
+SELECT s.id, v.value FROM stories s LEFT JOIN votes v ON v.story_id = s.id WHERE v.user_id = :u;
+SELECT id, user_id, body, value FROM comments JOIN votes USING (story_id, user_id);
+SELECT * FROM tags LEFT JOIN tags t2 USING (story_id) WHERE story_id = :s;
+SELECT a.id, b.id AS other FROM users a JOIN users b ON a.karma = b.karma WHERE a.id <> b.id AND a.id = :id;
+SELECT a.id, b.id AS other, c.id AS third FROM stories a JOIN stories b ON a.author_id = b.author_id JOIN stories c ON c.score = a.score AND c.author_id = b.score WHERE a.id > b.id;
+SELECT s.id, u.name, v.value FROM stories s JOIN users u ON u.id = s.author_id LEFT JOIN votes v ON v.story_id = s.id AND v.user_id = u.id;
+SELECT s.id FROM stories s JOIN (users u JOIN votes v ON v.user_id = u.id) ON v.story_id = s.id WHERE u.id = :u;
+SELECT c.id, COALESCE(p.body, 'top') AS of FROM comments c LEFT JOIN comments p ON c.parent_id = p.id WHERE COALESCE(p.body, 'x') <> 'y';
+SELECT s.id, t.tag FROM stories s JOIN tags t ON t.story_id = s.id WHERE s.id = 3 AND t.tag > 'a';
+
+-- eager aggregation
+SELECT s.id, s.title, COUNT(v.story_id) AS votes FROM stories s LEFT JOIN votes v ON v.story_id = s.id WHERE s.id = :id GROUP BY s.id, s.title;
+SELECT s.id, s.title, s.price, COUNT(*), COUNT(v.value), SUM(v.value), AVG(v.value), MIN(v.value), MAX(v.value) FROM stories s LEFT JOIN votes v ON v.story_id = s.id GROUP BY s.id;
+SELECT s.id, COUNT(*) AS rows, COUNT(v.value) AS v, COUNT(c.id) AS c, SUM(v.value), AVG(v.value), SUM(c.weight), AVG(c.weight) FROM stories s LEFT JOIN votes v ON v.story_id = s.id LEFT JOIN comments c ON c.story_id = s.id WHERE s.author_id = :a GROUP BY s.id ORDER BY s.id;
+SELECT u.name, COALESCE(SUM(v.value), 0) AS karma FROM users u LEFT JOIN stories s ON s.author_id = u.id LEFT JOIN votes v ON v.story_id = s.id WHERE u.id = :u GROUP BY u.id, u.name;
+SELECT u.id, COUNT(*), COUNT(s.id), COUNT(v.value), COUNT(c.id), SUM(v.value), AVG(v.value), SUM(s.price), AVG(s.price), SUM(c.weight), AVG(c.weight), MIN(v.value), MAX(c.body), MAX(s.score) FROM users u LEFT JOIN stories s ON s.author_id = u.id LEFT JOIN votes v ON v.story_id = s.id LEFT JOIN comments c ON c.story_id = s.id GROUP BY u.id;
+SELECT s.author_id, COUNT(*), SUM(v.value), COUNT(v.value) FROM stories s JOIN votes v ON v.story_id = s.id GROUP BY s.author_id;
+SELECT s.author_id, SUM(v.value * s.score) AS w, COUNT(t.tag) FROM stories s JOIN votes v ON v.story_id = s.id LEFT JOIN tags t ON t.story_id = s.id GROUP BY s.author_id;
+SELECT v.story_id, COUNT(*), MAX(s.title) FROM votes v JOIN stories s ON s.id = v.story_id GROUP BY v.story_id;
+SELECT t.tag, COUNT(*), SUM(s.score), AVG(s.price) FROM tags t JOIN stories s ON s.id = t.story_id WHERE t.tag = :t GROUP BY t.tag;
+SELECT t.tag, COUNT(v.value) AS n, SUM(v.value) AS s FROM tags t JOIN stories s ON s.id = t.story_id LEFT JOIN votes v ON v.story_id = s.id GROUP BY t.tag HAVING COUNT(v.value) > 1 ORDER BY n DESC, t.tag;
+SELECT COUNT(*), COUNT(v.value), SUM(v.value), AVG(c.weight) FROM stories s LEFT JOIN votes v ON v.story_id = s.id LEFT JOIN comments c ON c.story_id = s.id WHERE s.author_id = :a;
+SELECT COUNT(*) FROM stories s JOIN votes v ON v.story_id = s.id;
+SELECT s.id, SUM(COALESCE(v.value, 5)) AS padded, COUNT(CASE WHEN v.value > 0 THEN 1 END) AS ups, COUNT(1) FROM stories s LEFT JOIN votes v ON v.story_id = s.id GROUP BY s.id;
+SELECT s.id, COUNT(*) FILTER (WHERE v.value > 0) AS ups, SUM(v.value) FILTER (WHERE v.user_id = 1) FROM stories s LEFT JOIN votes v ON v.story_id = s.id GROUP BY s.id;
+SELECT s.id, COUNT(*) FROM stories s LEFT JOIN votes v ON v.story_id = s.id AND v.value > 0 WHERE s.score IS NOT NULL GROUP BY s.id;
+SELECT u.id, COUNT(*), SUM(k.weight) FROM users u JOIN comments k ON k.user_id = u.id JOIN stories s ON s.id = k.story_id GROUP BY u.id;
+SELECT s.id, u.id AS who, COUNT(*) FROM stories s JOIN users u ON u.id = s.author_id GROUP BY s.id, u.id;
+SELECT v.story_id, v.user_id, COUNT(c.id) FROM votes v LEFT JOIN comments c ON c.story_id = v.story_id AND c.user_id = v.user_id GROUP BY v.story_id, v.user_id;
+SELECT p.id, COUNT(c.id), MAX(c.body) FROM comments p LEFT JOIN comments c ON c.parent_id = p.id WHERE p.story_id = :s GROUP BY p.id;
+SELECT u.name, COUNT(*) FROM users u JOIN users w ON w.karma = u.karma WHERE u.karma = :k GROUP BY u.id, u.name;
+
+-- derived tables and common table expressions
+SELECT d.title, u.name FROM (SELECT title, author_id FROM stories WHERE score > 0) d JOIN users u ON u.id = d.author_id;
+SELECT s.id, c.n FROM stories s LEFT JOIN (SELECT story_id, COUNT(*) AS n FROM votes GROUP BY story_id) c ON c.story_id = s.id WHERE s.id = :id;
+SELECT s.id, c.n FROM stories s LEFT JOIN (SELECT story_id, COUNT(*) + 1 AS n FROM votes GROUP BY story_id HAVING COUNT(*) > 1) c ON c.story_id = s.id;
+WITH counts AS (SELECT story_id, COUNT(*) AS n, SUM(value) AS v FROM votes GROUP BY story_id), tagged AS (SELECT t.tag, s.id, s.title FROM tags t JOIN stories s ON s.id = t.story_id) SELECT g.tag, g.title, c.n FROM tagged g JOIN counts c ON c.story_id = g.id WHERE g.tag = :t AND c.v > 0;
+SELECT n, COUNT(*) FROM (SELECT author_id, COUNT(*) AS n FROM stories GROUP BY author_id) d GROUP BY n;
+SELECT u.id, d.total FROM users u LEFT JOIN (SELECT s.author_id, SUM(v.value) AS total FROM stories s JOIN votes v ON v.story_id = s.id GROUP BY s.author_id) d ON d.author_id = u.id;
+SELECT u.id, d.id AS story, d.name FROM users u LEFT JOIN (SELECT s.id, s.author_id, w.name FROM stories s JOIN users w ON w.id = s.score) d ON d.author_id = u.id;
+WITH s AS (SELECT id, author_id FROM stories WHERE id = :id) SELECT u.name, s.id FROM s JOIN users u ON u.id = s.author_id;
+WITH s AS (SELECT author_id, COUNT(*) AS n FROM stories WHERE score = :k GROUP BY author_id) SELECT u.name, s.n FROM s JOIN users u ON u.id = s.author_id WHERE u.id = :u;
+SELECT a.n AS x, b.n AS y FROM (SELECT story_id, COUNT(*) n FROM votes GROUP BY 1) a JOIN (SELECT story_id, COUNT(*) n FROM comments GROUP BY 1) b ON a.story_id = b.story_id;
+SELECT * FROM (SELECT id AS x, title AS y FROM stories) AS d(a) WHERE a > 1;
+SELECT s.id, d.b FROM stories s LEFT JOIN (SELECT c.story_id, COALESCE(p.body, 'none') AS b FROM comments c LEFT JOIN comments p ON p.id = c.parent_id) d ON d.story_id = s.id WHERE d.b IS NULL OR d.b = 'none';
+SELECT d.id FROM (SELECT s.id, v.value FROM stories s LEFT JOIN votes v ON v.story_id = s.id) d WHERE d.value IS NULL;
+SELECT d.id, u.id AS who FROM (SELECT s.id, v.user_id FROM stories s LEFT JOIN votes v ON v.story_id = s.id) d LEFT JOIN users u ON u.id = d.user_id;
+SELECT author_id, best FROM (SELECT author_id, MAX(score) AS best FROM stories GROUP BY author_id) d WHERE author_id = :a AND best > 0;

@@ -1,0 +1,280 @@
+"""Plans mean what the SQL means: random small data, every query of ``queries.sql`` on the server and by the oracle.
+
+And lookups bring what the plan needs: their rows, or the state rows put together, are the relation's rows.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice, pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psycopg
+import pytest
+
+from dataflow.ops.aggregate_state import accumulator_factory
+from dataflow.plan.explain import lookups
+from dataflow.plan.nodes import Aggregate, Chain, View, column_types
+from dataflow.schema import Catalog
+from dataflow.sql import plan_view
+from dataflow.types import Key, Row, Value
+from dataflow.values import normal_form
+from service.leaf_store.ordering import compile_order
+from service.demo.postgres_server import EmbeddedPostgres
+from service.upstream.catalog import load_catalog
+from tests.fixtures.postgres import discard_server, start_server
+from tests.simulation.oracle import evaluate_relation, rows_of_key
+
+PINNED = "-c TimeZone=UTC -c DateStyle=ISO,MDY -c IntervalStyle=postgres -c extra_float_digits=1 -c bytea_output=hex"
+SCHEMA = """
+CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy');
+CREATE TABLE users (id int PRIMARY KEY, name text, karma numeric, mood mood);
+CREATE TABLE stories (
+    id bigint PRIMARY KEY, author_id int, title varchar(20), score int, price numeric, removed boolean NOT NULL
+);
+CREATE TABLE votes (story_id bigint NOT NULL, user_id int NOT NULL, value smallint, PRIMARY KEY (story_id, user_id));
+CREATE TABLE comments (
+    id int PRIMARY KEY, story_id bigint, user_id int, parent_id int, body text, weight numeric, at timestamptz
+);
+CREATE TABLE tags (story_id bigint NOT NULL, tag text NOT NULL);
+CREATE INDEX ON stories (author_id);
+CREATE INDEX ON comments (story_id);
+"""
+#: How many random databases.
+SEEDS = 6
+NUMBERS = ("0", "1", "1.0", "1.00", "2.50", "-3", "0.125", None)
+
+
+def queries() -> list[str]:
+    text = (Path(__file__).parent / "queries.sql").read_text(encoding="utf-8")
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
+    return [query.strip() for query in text.split(";") if query.strip()]
+
+
+def random_rows(rng: Random) -> dict[str, list[Row]]:
+    """A few rows per table; keys are unique, everything else collides."""
+
+    def some(*values: Value) -> Value:
+        return rng.choice(values)
+
+    def ids() -> list[str]:
+        return [str(i) for i in range(1, rng.randint(1, 7))]
+
+    pairs = [(str(s), str(u)) for s in range(1, 7) for u in range(1, 6)]
+    return {
+        "users": [
+            (i, some("a", "b", "", None), some(*NUMBERS), some("sad", "ok", "happy", None)) for i in ids()
+        ],
+        "stories": [
+            (i, some("1", "2", "3", "9", None), some("a", "b", "ab", "", None), some("0", "1", "2", "3", None),
+             some(*NUMBERS, "NaN" if rng.random() < 0.2 else "7"), some("t", "f")) for i in ids()
+        ],
+        "votes": [(s, u, some("-1", "1", "1", "2", None)) for s, u in rng.sample(pairs, rng.randint(0, 15))],
+        "comments": [
+            (i, some("1", "2", "3", "9", None), some("1", "2", "3", None), some("1", "2", None), some("x", "y", None),
+             some(*NUMBERS), some("2024-01-01 00:00:00+00", "2024-06-01 12:00:00.5+00", "infinity", None))
+            for i in ids()
+        ],
+        "tags": [(some("1", "2", "3", "9"), some("a", "b", "c")) for _ in range(rng.randint(0, 8))],
+    }  # fmt: skip
+
+
+@dataclass
+class Upstream:
+    """A database with the tables, refilled for each seed."""
+
+    server: EmbeddedPostgres
+    catalog: Catalog
+    connection: psycopg.Connection[Any]
+
+    def fill(self, rows: dict[str, list[Row]]) -> None:
+        self.connection.execute("TRUNCATE users, stories, votes, comments, tags")
+        for table, content in rows.items():
+            if content:
+                width = len(content[0])
+                values = ", ".join(["(" + ", ".join(["%s"] * width) + ")"] * len(content))
+                self.connection.execute(f"INSERT INTO {table} VALUES {values}", [v for row in content for v in row])
+
+    def texts(self, sql: str, arrays: Sequence[Sequence[Value]] = ()) -> list[Row]:
+        """Rows in the server's text form."""
+        literals = [array_literal(a).encode() for a in arrays]
+        result = self.connection.pgconn.exec_params(sql.encode(), literals)
+        assert result.status in (psycopg.pq.ExecStatus.TUPLES_OK,), (sql, result.error_message)
+        return [
+            tuple(None if (v := result.get_value(i, j)) is None else v.decode() for j in range(result.nfields))
+            for i in range(result.ntuples)
+        ]
+
+
+def array_literal(values: Sequence[Value]) -> str:
+    quoted = ['"' + v.replace("\\", "\\\\").replace('"', '\\"') + '"' if v is not None else "NULL" for v in values]
+    return "{" + ",".join(quoted) + "}"
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[Upstream]:
+    server = start_server()
+    try:
+        connection = psycopg.connect(server.url, options=PINNED, autocommit=True)
+        connection.execute(SCHEMA)
+
+        async def load() -> Catalog:
+            async with await psycopg.AsyncConnection.connect(server.url, autocommit=True) as other:
+                return await load_catalog(other)
+
+        yield Upstream(server, asyncio.run(load()), connection)
+        connection.close()
+    finally:
+        discard_server(server)
+
+
+@cache
+def data(seed: int) -> dict[str, list[Row]]:
+    return random_rows(Random(seed))
+
+
+def tables(seed: int) -> dict[str, list[Row]]:
+    return {f"public.{name}": rows for name, rows in data(seed).items()}
+
+
+def with_constants(sql: str, values: dict[str, Value]) -> str:
+    """The SQL with parameters written in."""
+
+    def literal(name: str) -> str:
+        value = values[name]
+        return "NULL" if value is None else "'" + value.replace("'", "''") + "'"
+
+    return re.sub(r"(?<!:):(\w+)", lambda found: literal(found[1]), sql)
+
+
+def keys(view: View, seed: int) -> list[tuple[Value, ...]]:
+    """Keys to ask for: some that occur, one that does not, one with a NULL."""
+    rows = evaluate_relation(view.relation, tables(seed))
+    found = list(dict.fromkeys(tuple(row[c] for c in view.key_columns) for row in rows))
+    types = column_types(view.relation)
+    other = tuple(absent(types[c].name) for c in view.key_columns)
+    # The first rows' keys, a key of no rows, straddled keys, a NULL.
+    mixed = [tuple(a[:1] + b[1:]) for a, b in pairwise(found)][:2]
+    return [*found[:5], *mixed, other, (None,) * len(other)]
+
+
+def absent(type_name: str) -> str:
+    return {"bool": "f", "mood": "sad", "text": "zz", "varchar": "zz"}.get(type_name, "77")
+
+
+def answer(view: View, key: Key, seed: int) -> list[Row]:
+    """What a read answers, by the oracle."""
+    if None in key:
+        rows = list(view.rows_for_null)
+    else:
+        types = column_types(view.relation)
+        forms = [normal_form(types[c]) or str for c in view.key_columns]
+        normal = tuple(form(v) for form, v in zip(forms, key, strict=True) if v is not None)
+        rows = rows_of_key(view.relation, view.key_columns, normal, tables(seed))
+    order = compile_order(view.order, column_types(view.relation))
+    if order is not None:
+        rows.sort(key=order)
+    end = None if view.limit_rows is None else view.offset_rows + view.limit_rows
+    return [tuple(row[c.column] for c in view.output) for row in rows[view.offset_rows : end]]
+
+
+@pytest.mark.parametrize("sql", queries())
+def test_a_plan_means_what_its_sql_means(upstream: Upstream, sql: str) -> None:
+    view = plan_view("v", sql, upstream.catalog)
+    assert [c.name for c in view.output] == unique(upstream, sql, view)
+    for seed in range(SEEDS):
+        upstream.fill(data(seed))
+        for key in keys(view, seed):
+            values = {p.name: v for p, v in zip(view.parameters, key, strict=True)}
+            expected = upstream.texts(with_constants(sql, values))
+            found = answer(view, key, seed)
+            if not view.order:
+                expected.sort(key=repr)
+                found.sort(key=repr)
+            assert found == expected, (seed, values)
+
+
+def unique(upstream: Upstream, sql: str, view: View) -> list[str]:
+    """The names the server gives the columns, repeated ones numbered."""
+    cursor = upstream.connection.execute(with_constants(sql, {p.name: None for p in view.parameters}))
+    names: list[str] = []
+    for column in cursor.description or ():
+        name, number = column.name, 1
+        while name in names:
+            number += 1
+            name = f"{column.name}_{number}"
+        names.append(name)
+    return names
+
+
+@pytest.mark.parametrize("sql", queries())
+def test_lookups_bring_the_rows_of_their_relations(upstream: Upstream, sql: str) -> None:
+    view = plan_view("v", sql, upstream.catalog)
+    for seed in range(2):
+        upstream.fill(data(seed))
+        for lookup in lookups(view, upstream.catalog):
+            check_lookup(upstream, lookup.relation, lookup.columns, lookup.sql, seed)
+
+
+def check_lookup(
+    upstream: Upstream, relation: Chain | Aggregate, columns: tuple[int, ...], sql: str, seed: int
+) -> None:
+    rows = evaluate_relation(relation, tables(seed))
+    types = column_types(relation)
+    forms = [normal_form(types[c]) or str for c in columns]
+
+    def key_of(row: Row) -> Key | None:
+        values = [row[c] for c in columns]
+        return None if None in values else tuple(f(v) for f, v in zip(forms, values, strict=True) if v is not None)
+
+    wanted = list(dict.fromkeys(key for row in rows if (key := key_of(row)) is not None))[::2]
+    expected = [row for row in rows if not columns or key_of(row) in wanted]
+    if columns and not wanted:
+        return
+    found = upstream.texts(sql, list(zip(*wanted, strict=True)) if columns else [])
+    if isinstance(relation, Aggregate):
+        found = merged(relation, found)
+    assert sorted(found, key=repr) == sorted(expected, key=repr), sql
+
+
+def merged(aggregate: Aggregate, state_rows: list[Row]) -> list[Row]:
+    """The aggregate's rows from state rows."""
+    groups: dict[Row, list[Any]] = {}
+    width = len(aggregate.group)
+    for row in state_rows:
+        if row[-1] == "0":
+            continue
+        values = row[:width]
+        if values not in groups:
+            groups[values] = [
+                accumulator_factory(call, None if call.argument is None else call.argument.type)()
+                for call in aggregate.calls
+            ]
+        rest = iter(row[width:])
+        for accumulator in groups[values]:
+            accumulator.merge(tuple(islice(rest, accumulator.width)))
+    if aggregate.scalar and not width and not groups:
+        groups[()] = [
+            accumulator_factory(call, None if call.argument is None else call.argument.type)()
+            for call in aggregate.calls
+        ]
+    return [values + tuple(a.result() for a in accumulators) for values, accumulators in groups.items()]
+
+
+def test_lookups_by_one_key_use_an_index(upstream: Upstream) -> None:
+    view = plan_view(
+        "v",
+        "SELECT s.title, u.name FROM stories s JOIN users u ON u.id = s.author_id WHERE s.id = :id",
+        upstream.catalog,
+    )
+    upstream.connection.execute("SET enable_seqscan = off")
+    for lookup in lookups(view, upstream.catalog):
+        statement = re.sub(r"\$1", "'{1}'", lookup.sql)
+        plan = "\n".join(row[0] for row in upstream.connection.execute(f"EXPLAIN {statement}").fetchall())
+        assert "Index" in plan
+        assert lookup.warning is None
+    upstream.connection.execute("RESET enable_seqscan")
