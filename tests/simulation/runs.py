@@ -33,7 +33,7 @@ ACTIONS = 1200
 #: What must have happened in any 10,000 steps, by the engine's own count.
 PROOFS = (
     "redo", "forward_hole", "padding", "refill", "ring_trimmed", "parent_covered", "subsumed", "repeated", "overflow",
-    "cascade", "abandoned", "answered", "answered_forward",
+    "cascade", "abandoned", "pinned_refilled", "answered", "answered_forward",
 )  # fmt: skip
 REGRESSIONS = Path(__file__).parent / "regressions"
 

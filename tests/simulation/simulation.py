@@ -27,6 +27,7 @@ from dataflow.engine.effects import (
     LeafChange,
     LeafClear,
     LeafDrop,
+    LeafEffect,
     LeafEvict,
     LeafFill,
     LeafFillAll,
@@ -147,6 +148,8 @@ class Simulation:
         self.lookup_ids: set[LookupId] = set()
         self.reads: dict[ReadId, tuple[tuple[ViewId, Key], ...]] = {}
         self.pins: list[tuple[ViewId, Key]] = []
+        #: Pinned keys that are holes because correctness evicted them.
+        self.refilling: set[tuple[ViewId, Key]] = set()
         self.forwards: list[ForwardedRead] = []
         self.heartbeats: list[SimulatedSnapshot] = []
         self.start_stream()
@@ -184,6 +187,7 @@ class Simulation:
         if isinstance(effect, LEAF_EFFECTS):
             require(effect.view in self.views or isinstance(event, DropView), f"{effect} for a dropped view")
             self.leaf.apply(effect)
+            self.count_refills(effect)
         elif isinstance(effect, Lookup):
             self.begin_lookup(effect)
         elif isinstance(effect, CancelLookup):
@@ -203,6 +207,14 @@ class Simulation:
                 self.broken.discard(effect.view)
         elif isinstance(effect, Reach):
             require(effect.position <= self.world.wal, f"{effect} lies behind the end of the log")
+
+    def count_refills(self, effect: LeafEffect) -> None:
+        """Pinned keys that go and come back."""
+        if isinstance(effect, LeafEvict) and (effect.view, effect.key) in self.pins:
+            self.refilling.add((effect.view, effect.key))
+        elif isinstance(effect, LeafFill) and (effect.view, effect.key) in self.refilling:
+            self.refilling.discard((effect.view, effect.key))
+            self.counters["pinned_refilled"] += 1
 
     def begin_lookup(self, lookup: Lookup) -> None:
         """A lookup is on its way upstream."""
@@ -422,8 +434,10 @@ class Simulation:
         if LATE_TABLE not in self.world.published:
             for _ in range(rng.randint(0, 2)):
                 transaction = self.world.begin()
-                for table in rng.choice((("public.users", LATE_TABLE, LATE_TABLE), (LATE_TABLE,))):
-                    self.world.random_statement(transaction, rng, table)
+                if rng.random() < 0.5:
+                    self.world.followed_newcomer(transaction, rng)
+                else:
+                    self.world.random_statement(transaction, rng, LATE_TABLE)
             self.world.published.add(LATE_TABLE)
         elif self.join_snapshot is None:
             self.join_snapshot = self.world.snapshot()

@@ -479,6 +479,16 @@ class World:
             return False
         return True
 
+    def followed_newcomer(self, transaction: OpenTransaction, rng: Random) -> None:
+        """A new user whom somebody follows already."""
+        users, follows = self.catalog.tables["public.users"], self.catalog.tables[LATE_TABLE]
+        user = self.random_row(users, rng)
+        try:
+            self.insert(transaction, users, user)
+            self.insert(transaction, follows, (rng.choice(domain("follower", self.variant)), user[0], "p"))
+        except BlockedError:
+            return
+
     def random_truncate(self, transaction: OpenTransaction, rng: Random) -> bool:
         """TRUNCATE of some table; False if it would wait."""
         try:
