@@ -75,10 +75,10 @@ class DivergenceError(AssertionError):
     """The engine did what it must not do."""
 
 
-def require(condition: object, message: str) -> None:
-    """A rule that every run keeps."""
+def require(condition: object, *message: object) -> None:
+    """A rule that every run keeps. The message is put together only if it is broken: plans are long to print."""
     if not condition:
-        raise DivergenceError(message)
+        raise DivergenceError(" ".join(brief(part) for part in message))
 
 
 @dataclass(slots=True)
@@ -185,7 +185,7 @@ class Simulation:
     def perform_effect(self, effect: Effect, event: Event) -> None:
         """What the shell does for an effect, and the rules that it keeps."""
         if isinstance(effect, LEAF_EFFECTS):
-            require(effect.view in self.views or isinstance(event, DropView), f"{effect} for a dropped view")
+            require(effect.view in self.views or isinstance(event, DropView), effect, "for a dropped view")
             self.leaf.apply(effect)
             self.count_refills(effect)
         elif isinstance(effect, Lookup):
@@ -195,18 +195,18 @@ class Simulation:
                 if flight.lookup.id == effect.id:
                     flight.cancelled = True
         elif isinstance(effect, Forward):
-            require(effect.read in self.reads, f"{effect} of a read that is over")
+            require(effect.read in self.reads, effect, "of a read that is over")
             self.forwards = [f for f in self.forwards if f.id != effect.read]
             self.forwards.append(ForwardedRead(effect.read))
             self.counters["forwarded"] += 1
         elif isinstance(effect, ViewStatus):
-            require(effect.view not in self.dropped, f"{effect} of a dropped view")
+            require(effect.view not in self.dropped, effect, "of a dropped view")
             if effect.status == "broken":
                 self.broken.add(effect.view)
             else:
                 self.broken.discard(effect.view)
         elif isinstance(effect, Reach):
-            require(effect.position <= self.world.wal, f"{effect} lies behind the end of the log")
+            require(effect.position <= self.world.wal, effect, "lies behind the end of the log")
 
     def count_refills(self, effect: LeafEffect) -> None:
         """Pinned keys that go and come back."""
@@ -218,9 +218,9 @@ class Simulation:
 
     def begin_lookup(self, lookup: Lookup) -> None:
         """A lookup is on its way upstream."""
-        require(lookup.id not in self.lookup_ids, f"{lookup} has an id that was used before")
-        require(lookup.keys and len(set(lookup.keys)) == len(lookup.keys), f"{lookup} repeats keys or has none")
-        require(all(len(k) == len(lookup.columns) and None not in k for k in lookup.keys), f"{lookup} has odd keys")
+        require(lookup.id not in self.lookup_ids, lookup, "has an id that was used before")
+        require(lookup.keys and len(set(lookup.keys)) == len(lookup.keys), lookup, "repeats keys or has none")
+        require(all(len(k) == len(lookup.columns) and None not in k for k in lookup.keys), lookup, "has odd keys")
         self.lookup_ids.add(lookup.id)
         self.flights.append(Flight(lookup))
         limit = self.engine.limits.lookups_in_flight
@@ -229,19 +229,19 @@ class Simulation:
     def finish_read(self, answer: Answer | AnswerForward | FailRead, event: Event) -> None:
         """A read is over."""
         keys = self.reads.pop(answer.read, None)
-        require(keys is not None, f"{answer}: the read is over already")
+        require(keys is not None, answer, "of a read that is over already")
         assert keys is not None
         if isinstance(answer, Answer):
             self.counters["answered"] += 1
             for view, key in keys:
-                require(self.leaf.covers(view, key), f"{answer}: key {key} of view {view} is not covered")
+                require(self.leaf.covers(view, key), answer, "with key", key, "of view", view, "not covered")
         elif isinstance(answer, AnswerForward):
             self.compare_forward(answer, keys)
         else:
             excused = any(v in self.dropped or v in self.broken or v not in self.views for v, _ in keys)
             crossed = any(f.id == answer.read for f in self.forwards)
             retry = answer.retryable and (crossed or isinstance(event, LookupFailed | StreamStarted))
-            require(excused or retry, f"{answer}: there is no reason to fail")
+            require(excused or retry, answer, "without a reason to fail")
         self.forwards = [f for f in self.forwards if f.id != answer.read]
 
     # --- comparing ---------------------------------------------------------------------------------------------------
