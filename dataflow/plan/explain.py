@@ -19,7 +19,7 @@ from dataflow.plan.nodes import (
     Relation,
     View,
 )
-from dataflow.plan.render import bare, render
+from dataflow.plan.render import bare, describe
 from dataflow.plan.routes import block_route, input_offsets, parent_columns
 from dataflow.scalar import Scalar
 from dataflow.schema import Catalog
@@ -123,16 +123,16 @@ def _order(term: OrderTerm, names: Sequence[str]) -> str:
 def _step(relation: Relation, catalog: Catalog) -> Step:
     if isinstance(relation, Chain):
         names = table_columns(relation, catalog)
-        details = [] if relation.predicate is None else [f"where {render(relation.predicate, names.__getitem__)}"]
-        shown = ", ".join(render(c, names.__getitem__) for c in relation.columns)
+        details = [] if relation.predicate is None else [f"where {describe(relation.predicate, names.__getitem__)}"]
+        shown = ", ".join(describe(c, names.__getitem__) for c in relation.columns)
         return Step(f"table {relation.table} ({shown})", tuple(details))
     if isinstance(relation, Aggregate):
         return _aggregate_step(relation, catalog)
     names = joined_names(relation, catalog)
     details = _joins(relation, names)
     if relation.predicate is not None:
-        details.append(f"where {render(relation.predicate, names.__getitem__)}")
-    details.append("columns " + ", ".join(render(c, names.__getitem__) for c in relation.columns))
+        details.append(f"where {describe(relation.predicate, names.__getitem__)}")
+    details.append("columns " + ", ".join(describe(c, names.__getitem__) for c in relation.columns))
     title = "join" if len(relation.inputs) > 1 else "select"
     return Step(title, tuple(details), tuple(_step(i.relation, catalog) for i in relation.inputs))
 
@@ -150,7 +150,7 @@ def call_text(call: AggregateCall, names: Sequence[str]) -> str:
     """An aggregate call over named columns."""
 
     def text(expression: Scalar) -> str:
-        return render(expression, names.__getitem__)
+        return describe(expression, names.__getitem__)
 
     plain = "count(*)" if call.argument is None else f"{call.function.value}({text(call.argument)})"
     weight = "" if call.weight is None else f" times {text(call.weight)}"
@@ -191,12 +191,12 @@ def column_names(relation: Relation, catalog: Catalog) -> list[str]:
     """What to call the columns of a relation: where they come from."""
     if isinstance(relation, Chain):
         names = table_columns(relation, catalog)
-        return [render(c, names.__getitem__) for c in relation.columns]
+        return [describe(c, names.__getitem__) for c in relation.columns]
     if isinstance(relation, Aggregate):
         names = column_names(relation.input, catalog)
         return [names[c] for c in relation.group] + [call_text(call, names) for call in relation.calls]
     names = joined_names(relation, catalog)
-    return [render(c, names.__getitem__) for c in relation.columns]
+    return [describe(c, names.__getitem__) for c in relation.columns]
 
 
 def joined_names(block: Block, catalog: Catalog) -> list[str]:

@@ -18,12 +18,14 @@ from dataflow.plan.rules.push_predicates import push_predicates
 from dataflow.plan.rules.remove_top_aggregate import remove_top_aggregate
 from dataflow.plan.rules.rewriting import Rule, bottom_up
 from dataflow.plan.rules.simplify_counts import simplify_counts
+from dataflow.plan.rules.spread_constants import spread_constants
 from dataflow.schema import Catalog
 
 #: In order. The join rules come twice: removing an aggregate makes joins of joins.
 RULES: tuple[Rule, ...] = (
     merge_blocks,
     simplify_outer_joins,
+    spread_constants,
     join_conditions,
     push_predicates,
     aggregate_early,

@@ -14,6 +14,7 @@ ColumnName = Callable[[int], str]
 
 _INFIX = {"=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "||", "is distinct from", "is not distinct from", "like"}
 _POSTFIX = {"is null", "is not null", "is true", "is not true", "is false", "is not false"}
+_NUMBERS = frozenset({"int2", "int4", "int8", "numeric"})
 _UNQUOTED = frozenset("abcdefghijklmnopqrstuvwxyz_")
 _UNQUOTED_REST = _UNQUOTED | frozenset("0123456789")
 
@@ -37,23 +38,28 @@ def type_name(sql_type: SqlType) -> str:
     return sql_type.name if sql_type.kind == "base" else sql_type.sql
 
 
-def render(expression: Scalar, name: ColumnName) -> str:
+def describe(expression: Scalar, name: ColumnName) -> str:
+    """The expression for people: numbers and text without their types."""
+    return render(expression, name, typed=False)
+
+
+def render(expression: Scalar, name: ColumnName, typed: bool = True) -> str:
     """The expression as SQL; `name` gives the columns' names."""
     if isinstance(expression, ColumnRef):
         return name(expression.index)
     if isinstance(expression, Literal):
-        return _literal(expression)
-    return _call(expression, name)
+        return _literal(expression, typed)
+    return _call(expression, name, typed)
 
 
-def _literal(literal: Literal) -> str:
+def _literal(literal: Literal, typed: bool) -> str:
     if literal.value is None:
-        return f"NULL::{type_name(literal.type)}"
+        return f"NULL::{type_name(literal.type)}" if typed else "NULL"
     if literal.type.name == "bool" and literal.type.kind == "base":
         return "true" if literal.value == "t" else "false"
-    if literal.type.name == "int4" and literal.type.kind == "base":
+    if literal.type.kind == "base" and (literal.type.name == "int4" or (not typed and literal.type.name in _NUMBERS)):
         return literal.value if literal.value[0] != "-" else f"({literal.value})"
-    return f"{_string(literal.value)}::{type_name(literal.type)}"
+    return f"{_string(literal.value)}::{type_name(literal.type)}" if typed else _string(literal.value)
 
 
 def _string(text: str) -> str:
@@ -61,8 +67,8 @@ def _string(text: str) -> str:
     return f"'{quoted}'" if "\\" not in text else "E'" + quoted.replace("\\", "\\\\") + "'"
 
 
-def _call(call: Call, name: ColumnName) -> str:
-    arguments = [render(a, name) for a in call.arguments]
+def _call(call: Call, name: ColumnName, typed: bool) -> str:
+    arguments = [render(a, name, typed) for a in call.arguments]
     nested = [
         text if not isinstance(a, Call) or a.function in _SELF_CONTAINED else f"({text})"
         for a, text in zip(call.arguments, arguments, strict=True)
@@ -101,4 +107,4 @@ def _case(arguments: list[str]) -> str:
     return f"CASE {branches} ELSE {arguments[-1]} END"
 
 
-__all__ = ["ColumnName", "bare", "quote", "render", "type_name"]
+__all__ = ["ColumnName", "bare", "describe", "quote", "render", "type_name"]

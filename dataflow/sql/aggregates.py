@@ -91,7 +91,9 @@ def _check(function: AggregateFunction, argument: SqlType) -> None:
         raise UnsupportedQuery(f"{name} of {argument.sql}{floats or ' is not kept up to date yet.'}")
     if function in (AggregateFunction.MIN, AggregateFunction.MAX):
         functions.sortable(Literal(None, argument))
-        if not one_text(argument) or argument.name in _NO_EXTREMES:
+        if argument.name in _NO_EXTREMES:
+            raise UnsupportedQuery(f"{name} of {argument.sql} is not kept up to date yet.")
+        if not one_text(argument):
             raise UnsupportedQuery(
                 f"{name} of {argument.sql}: equal values may print differently, and which of them the upstream prints"
                 " depends on the order of rows."

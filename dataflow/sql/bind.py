@@ -63,6 +63,10 @@ class Binder:
             return self._placed(node, lambda: self._on_aggregate(node, self))
         raise UnsupportedQuery(self._reason(node), span_of(node))
 
+    def condition(self, node: exp.Expr) -> Scalar:
+        """The boolean that `node` means."""
+        return self._placed(node, lambda: functions.condition(self.bind(node)))
+
     def _placed(self, node: exp.Expr, bind: Callable[[], Scalar]) -> Scalar:
         """Gives an error the place of the innermost node it belongs to."""
         try:

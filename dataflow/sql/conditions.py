@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dataflow.errors import Span, UnsupportedQuery
-from dataflow.plan.expressions import TRUE
+from dataflow.evaluate import compile_scalar
+from dataflow.plan.expressions import TRUE, used_columns
 from dataflow.scalar import Literal, Scalar
 from dataflow.sql import functions
 from dataflow.sql.bind import Binder
@@ -34,10 +35,17 @@ def bind_conditions(node: exp.Expr, binder: Binder) -> tuple[list[Scalar], list[
         if parameter is not None:
             parameters.append(parameter)
             continue
-        bound = functions.condition(binder.bind(part))
+        bound = _folded(binder.condition(part))
         if bound != TRUE:
             conjuncts.append(bound)
     return conjuncts, parameters
+
+
+def _folded(condition: Scalar) -> Scalar:
+    """A condition without columns as its value."""
+    if used_columns(condition):
+        return condition
+    return Literal(compile_scalar(condition)(()), condition.type)
 
 
 def _parts(node: exp.Expr) -> Iterator[exp.Expr]:

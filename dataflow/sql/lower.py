@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dataflow.errors import UnsupportedQuery
+from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
 from dataflow.evaluate import compile_predicate, compile_scalar
 from dataflow.plan.nodes import (
     Aggregate,
@@ -35,6 +35,24 @@ def plan_view(name: str, sql: str, catalog: Catalog) -> View:
 
     UnsupportedQuery: no incremental plan (yet), with the reason and the place. InvalidQuery: no SELECT that would run.
     """
+    try:
+        return _planned(name, sql, catalog)
+    except (UnsupportedQuery, InvalidQuery) as error:
+        error.span = _closed(sql, error.span)
+        raise
+    except RecursionError as error:
+        raise UnsupportedQuery("The SQL is nested too deeply.") from error
+
+
+def _closed(sql: str, span: Span | None) -> Span | None:
+    """The span with the closing parenthesis that the parser does not count to a function."""
+    if span is None or sql[span.start : span.end].count("(") <= sql[span.start : span.end].count(")"):
+        return span
+    rest = sql[span.end :]
+    return Span(span.start, len(sql) - len(rest.lstrip()) + 1) if rest.lstrip()[:1] == ")" else span
+
+
+def _planned(name: str, sql: str, catalog: Catalog) -> View:
     select = parse(sql)
     environment = Environment(sql, catalog, _lower_derived)
     lowered = SelectLowering(select, environment).lower()
@@ -124,7 +142,9 @@ def _optimized(view: View, catalog: Catalog, select: exp.Select) -> View:
         return optimize(view, catalog)
     except UnsupportedQuery as error:
         if error.span is None:
-            error.span = span_of(select.args.get("from_"))
+            places = [span_of(part) for part in (select.args.get("from_"), *(select.args.get("joins") or ()))]
+            known = [place for place in places if place is not None]
+            error.span = Span(min(p.start for p in known), max(p.end for p in known)) if known else None
         raise
 
 

@@ -83,7 +83,7 @@ def _named_parameters(tokens: Sequence[Token], sql: str) -> list[Token]:
             result += _placeholder(token, token.end, f"p{questions}")
         else:
             if token.token_type is TokenType.NUMBER and adjacent and after is not None and _is_word(sql, after):
-                raise InvalidQuery("A number runs into a word.", Span(token.start, after.end + 1))
+                raise UnsupportedQuery("A number runs into a word.", Span(token.start, after.end + 1))
             result.append(token)
         position += 1
     return result

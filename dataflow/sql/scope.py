@@ -1,6 +1,6 @@
 """Names to columns: which tables a SELECT reads, under which names, and what to suggest for a name that is unknown."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -49,6 +49,8 @@ class Scope:
     width: int = 0
     #: Columns that USING merged into another one: not found by their bare name.
     merged: set[int] = field(default_factory=set)
+    #: What ``*`` shows, in order.
+    star: list[Named] = field(default_factory=list)
 
     def add(
         self, alias: str, relation: Relation, columns: Iterable[tuple[str, int, SqlType]], span: Span | None
@@ -59,8 +61,20 @@ class Scope:
         named = tuple(Named(name, ColumnRef(self.width + place, sql_type)) for name, place, sql_type in columns)
         source = Source(alias, relation, named)
         self.sources.append(source)
+        self.star += named
         self.width += len(column_types(relation))
         return source
+
+    def copy(self) -> "Scope":
+        """The scope as it is now."""
+        return Scope(list(self.sources), self.width, set(self.merged), list(self.star))
+
+    def merge(self, pairs: Sequence[tuple[ColumnRef, ColumnRef]]) -> None:
+        """USING: each right column is one with its left one, and these come first in ``*``."""
+        order = [left.index for left, _ in pairs]
+        self.merged |= {right.index for _, right in pairs}
+        shown = [c for c in self.star if c.column.index not in self.merged]
+        self.star = sorted(shown, key=lambda c: order.index(c.column.index) if c.column.index in order else len(order))
 
     def source(self, node: exp.Expr) -> Source:
         """The source that a qualifier names."""

@@ -91,6 +91,7 @@ class SelectLowering:
             conjuncts, parameters = bind_conditions(where.this, self._from.binder())
             self._from.conjuncts += conjuncts
             self._from.parameters += parameters
+        self._from.require(self._from.parameters)
         outputs = self._outputs()
         ordered = self._ordered(outputs)
         having = self._select.args.get("having")
@@ -128,7 +129,7 @@ class SelectLowering:
             raise UnsupportedQuery("* with exceptions is not PostgreSQL's.", span_of(node))
         if isinstance(node, exp.Column):
             return [Output(c.name, c.column, node) for c in self._scope.source(node.args["table"]).columns]
-        return [Output(c.name, c.column, node) for s in self._scope.sources for c in self._scope.visible(s)]
+        return [Output(c.name, c.column, node) for c in self._scope.star]
 
     def _output(self, node: exp.Expr) -> Output:
         inner = node.this if isinstance(node, exp.Alias) else node

@@ -13,10 +13,10 @@ from typing import Any
 from sqlglot import exp
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
-from dataflow.plan.expressions import column_equality, equality, substitute, used_columns
+from dataflow.plan.expressions import column_equality, equality, null_of_nulls, substitute, used_columns
 from dataflow.plan.nodes import Block, BlockInput, Chain, JoinCondition, Relation, column_types
 from dataflow.plan.rules.push_predicates import filtered
-from dataflow.plan.rules.rewriting import input_of, offsets
+from dataflow.plan.rules.rewriting import input_columns, input_of, offsets, widths
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.schema import Catalog, SqlType
 from dataflow.sql.aggregates import refuse_aggregate
@@ -72,6 +72,8 @@ class FromClause:
     inputs: list[BlockInput] = field(default_factory=list)
     conjuncts: list[Scalar] = field(default_factory=list)
     parameters: list[BoundParameter] = field(default_factory=list)
+    #: Whether a comma was seen: JOIN binds tighter.
+    commas: bool = False
 
     def binder(self) -> Binder:
         """Binds expressions over what is joined so far."""
@@ -82,6 +84,20 @@ class FromClause:
         self._item(select.args["from_"].this)
         for join in select.args.get("joins") or ():
             self._join(join)
+
+    def require(self, parameters: list[BoundParameter]) -> None:
+        """A parameter on a left input's column lets none of its padding through: the input is an inner one."""
+        for parameter in parameters:
+            starts, sizes = offsets(self.inputs), widths(self.inputs)
+            for i, item in enumerate(self.inputs):
+                own = set(range(starts[i], starts[i] + sizes[i]))
+                if item.left and null_of_nulls(parameter.expression, own):
+                    columns = input_columns(Block(tuple(self.inputs), None, ()))
+                    self.conjuncts += [
+                        equality(columns[starts[i] + c.own], columns[starts[c.input] + c.column])
+                        for c in item.conditions
+                    ]
+                    self.inputs[i] = BlockInput(item.relation)
 
     # Items
 
@@ -151,7 +167,7 @@ class FromClause:
             raise UnsupportedQuery(f"{method or kind} JOIN is not kept up to date yet.", span_of(node))
         _only(node, "this", "on", "using", "side", "kind")
         first = len(self.inputs)
-        before = Scope(list(self.scope.sources), self.scope.width, self.scope.merged)
+        before = self.scope.copy()
         self._item(node.this, left=side == "LEFT")
         conjuncts, parameters = self._on(node, before)
         if side == "LEFT":
@@ -163,11 +179,20 @@ class FromClause:
     def _on(self, node: exp.Join, before: Scope) -> tuple[list[Scalar], list[BoundParameter]]:
         using = node.args.get("using")
         if using:
-            return [self._using(before, identifier) for identifier in using], []
+            return self._using(before, using), []
+        if not any(node.args.get(k) for k in ("on", "side", "kind")):
+            self.commas = True
         on = node.args.get("on")
         return bind_conditions(on, self.binder()) if on is not None else ([], [])
 
-    def _using(self, before: Scope, identifier: Any) -> Scalar:
+    def _using(self, before: Scope, identifiers: list[Any]) -> list[Scalar]:
+        if self.commas:
+            raise UnsupportedQuery("USING behind a comma in FROM is not kept up to date yet.", span_of(identifiers[0]))
+        pairs = [self._pair(before, identifier) for identifier in identifiers]
+        self.scope.merge(pairs)
+        return [equality(left, right) for left, right in pairs]
+
+    def _pair(self, before: Scope, identifier: Any) -> tuple[ColumnRef, ColumnRef]:
         column = exp.Column(this=identifier.copy())
         column.this.meta.update(identifier.meta)
         left = before.resolve(column)
@@ -176,10 +201,9 @@ class FromClause:
         right = next((c.column for c in source.columns if c.name == name), None)
         if right is None:
             raise InvalidQuery(f'There is no column "{name}" in "{source.alias}".', span_of(identifier))
-        self.scope.merged.add(right.index)
         if not comparable(left.type) or family(left.type) != family(right.type):
             raise UnsupportedQuery("USING with columns of two types is not kept up to date yet.", span_of(identifier))
-        return equality(left, right)
+        return left, right
 
     def _left(self, position: int, conjuncts: list[Scalar], parameters: list[BoundParameter], node: exp.Join) -> None:
         """The ON of the left input at `position`, the last one."""

@@ -95,3 +95,13 @@ SELECT s.id, d.b FROM stories s LEFT JOIN (SELECT c.story_id, COALESCE(p.body, '
 SELECT d.id FROM (SELECT s.id, v.value FROM stories s LEFT JOIN votes v ON v.story_id = s.id) d WHERE d.value IS NULL;
 SELECT d.id, u.id AS who FROM (SELECT s.id, v.user_id FROM stories s LEFT JOIN votes v ON v.story_id = s.id) d LEFT JOIN users u ON u.id = d.user_id;
 SELECT author_id, best FROM (SELECT author_id, MAX(score) AS best FROM stories GROUP BY author_id) d WHERE author_id = :a AND best > 0;
+
+-- USING and constants
+SELECT * FROM comments JOIN votes USING (user_id, story_id) JOIN stories ON stories.id = story_id;
+SELECT * FROM comments c LEFT JOIN comments d USING (body) LEFT JOIN comments e USING (body) WHERE c.story_id = :s;
+SELECT s.id, COUNT(v.value), SUM(v.value) FROM stories s LEFT JOIN votes v ON v.story_id = s.id WHERE s.id = 2 GROUP BY s.id;
+SELECT s.id, v.user_id, c.body FROM stories s LEFT JOIN votes v ON v.story_id = s.id LEFT JOIN comments c ON c.story_id = v.story_id AND c.user_id = v.user_id WHERE s.id IN (1, 2) AND 2 > 1;
+SELECT s.id, u.name FROM stories s JOIN users u ON u.id = s.author_id WHERE u.id >= 2 AND s.author_id < 3 AND true;
+SELECT id FROM stories WHERE false;
+SELECT 'x' AS t, NULL AS n, 1 AS one, COUNT(*) FROM votes GROUP BY 1;
+SELECT story_id, user_id FROM votes GROUP BY story_id, user_id;

@@ -23,8 +23,8 @@ from dataflow.schema import Catalog
 from dataflow.sql import plan_view
 from dataflow.types import Key, Row, Value
 from dataflow.values import normal_form
-from service.leaf_store.ordering import compile_order
 from service.demo.postgres_server import EmbeddedPostgres
+from service.leaf_store.ordering import compile_order
 from service.upstream.catalog import load_catalog
 from tests.fixtures.postgres import discard_server, start_server
 from tests.simulation.oracle import evaluate_relation, rows_of_key

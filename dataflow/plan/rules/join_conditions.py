@@ -26,6 +26,11 @@ def join_conditions(relation: Relation, catalog: Catalog) -> Relation:
     return _arranged(replace(relation, predicate=conjunction(others)), order, classes)
 
 
+def equal_columns(block: Block) -> Classes:
+    """Columns of the concatenated row that the inner joins of a loose block make equal."""
+    return _equalities(block)[0]
+
+
 def _equalities(block: Block) -> tuple[Classes, list[Scalar]]:
     """Classes of equal columns of inner inputs, and the conjuncts that say something else."""
     starts = offsets(block.inputs)
