@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
+import httpx
+import psycopg
 import typer
 from rich.console import Console
 
@@ -20,6 +22,9 @@ from load.site import Site, SiteError, running_site
 from load.wrk import LoadError
 
 Bench = Callable[[Site, float, tuple[int, int] | None], list[Result]]
+
+#: What a benchmark may meet that is not its own mistake.
+_FAILURES = (SiteError, LoadError, httpx.HTTPError, psycopg.Error, OSError)
 
 #: In this order: what needs untouched keys first.
 BENCHES: dict[str, Bench] = {
@@ -77,7 +82,7 @@ def _run_on_site(
                     results += BENCHES[name](site, seconds, cores)
                 except MissingProgramError as missing:
                     results.append(Skipped(name, str(missing)))
-                except (SiteError, LoadError) as error:
+                except _FAILURES as error:
                     failed = True
                     results.append(Skipped(name, f"FAILED: {error}"))
             console.print(f"{name}: done")

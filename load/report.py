@@ -7,6 +7,7 @@ from statistics import median
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +67,26 @@ def number(value: float) -> str:
 def show(console: Console, results: Sequence[Result], conditions: str) -> None:
     """The table."""
     table = Table(title="Upquery, measured", title_justify="left", caption=conditions, caption_justify="left")
-    table.add_column("what", style="bold")
+    table.add_column("what, and how")
     for heading in ("median", "low … high", "goal"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("how", style="dim")
     for result in results:
         if isinstance(result, Skipped):
-            table.add_row(result.bench, "[yellow]skipped", "", "", result.reason)
+            table.add_row(_what(result.bench, result.reason), "[yellow]skipped", "", "")
             continue
         colour = {True: "green", False: "red", None: "white"}[result.reached]
         goal = "" if result.goal is None else f"{'≥' if result.more_is_better else '≤'} {number(result.goal)}"
         table.add_row(
-            result.name,
+            _what(result.name, result.detail),
             f"[{colour}]{number(result.value.median)} {result.unit}",
             f"{number(result.value.low)} … {number(result.value.high)}",
             goal,
-            result.detail,
         )
     console.print(table)
+
+
+def _what(name: str, how: str) -> Text:
+    return Text.assemble((name, "bold"), (f"\n{how}" if how else "", "dim"))
 
 
 def to_json(results: Sequence[Result], conditions: str) -> str:

@@ -90,6 +90,14 @@ class Site:
         assert row is not None
         return str(row[0])
 
+    def has_reached(self, position: str) -> bool:
+        """Whether answers are as new as `position` already."""
+        headers = {"Upquery-Min-Version": position, "Prefer": "wait=0"}
+        reply = httpx.get(self.view_url("story_with_votes", id=1), headers=headers, timeout=30)
+        if reply.status_code not in (httpx.codes.OK, httpx.codes.GATEWAY_TIMEOUT):
+            raise SiteError(f"asking for {position}: {reply.status_code} {reply.text}")
+        return reply.status_code == httpx.codes.OK
+
     def wait_for(self, position: str, seconds: float = 60.0) -> float:
         """How long it took until answers were as new as `position`, from now."""
         started = time.perf_counter()

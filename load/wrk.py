@@ -34,17 +34,20 @@ def run_wrk(url: str, seconds: float, core: int | None) -> WrkRun:
     return WrkRun(
         requests=int(_find(r"(\d+) requests in", done.stdout)),
         per_second=float(_find(r"Requests/sec:\s+([\d.]+)", done.stdout)),
-        p50_ms=_milliseconds(_find(r"50%\s+(\S+)", done.stdout)),
-        p99_ms=_milliseconds(_find(r"99%\s+(\S+)", done.stdout)),
+        p50_ms=_milliseconds(_find(r"^ +50% +(\S+)$", done.stdout)),
+        p99_ms=_milliseconds(_find(r"^ +99% +(\S+)$", done.stdout)),
     )
 
 
 def _find(pattern: str, text: str) -> str:
-    if match := re.search(pattern, text):
+    if match := re.search(pattern, text, re.MULTILINE):
         return match[1]
     raise LoadError(f"wrk printed no {pattern}:\n{text}")
 
 
 def _milliseconds(duration: str) -> float:
-    value, unit = re.fullmatch(r"([\d.]+)([a-z]+)", duration).groups()  # type: ignore[union-attr]
+    match = re.fullmatch(r"([\d.]+)(us|ms|s|m)", duration)
+    if match is None:
+        raise LoadError(f"wrk printed {duration!r} for a duration")
+    value, unit = match.groups()
     return float(value) * {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0}[unit]
