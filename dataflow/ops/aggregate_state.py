@@ -15,7 +15,7 @@ call                       partial columns                      grouped by, besi
 ``count(x)``               count of x                           --
 sum, avg of an integer     count of x, sum of x                 --
 sum, avg of numeric        class, count of x, sum of x          class (scale, or NaN and infinities)
-min, max                   x, count of x                        x
+min, max                   x, count of x                        x, by its text
 =========================  ===================================  =====================================
 
 The last column of a state row is always the number of rows. A numeric's sum prints with the largest scale of its

@@ -15,7 +15,7 @@ from dataflow.plan.render import quote, render, type_name
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
 from dataflow.types import Columns
-from dataflow.values import INTEGERS
+from dataflow.values import INTEGERS, normal_form
 
 Name = Callable[[int], str]
 
@@ -111,12 +111,19 @@ def _partial_columns(call: AggregateCall, sql: Callable[[Scalar], str]) -> tuple
             return [f"count({argument})"], []
         case AggregateFunction.MIN | AggregateFunction.MAX:
             # A constant is no grouping; as a number it would even be the place of a column.
-            return [argument, f"count({argument})"], [] if isinstance(call.argument, Literal) else [argument]
+            return [argument, f"count({argument})"], _grouped_by_text(call.argument, argument)
     if call.argument.type.name in INTEGERS:
         return [f"count({argument})", f"sum({argument})"], []
     # Sums of numeric are kept by scale; NaN and infinities have none, and are their own class.
     kind = f"coalesce(scale({argument})::text, ({argument})::text)"
     return [kind, f"count({argument})", f"sum({argument})"], [kind]
+
+
+def _grouped_by_text(argument: Scalar, sql: str) -> list[str]:
+    """How the values of a MIN or MAX are kept apart: 1.0 and 1.00 are equal, but each goes away by its own text."""
+    if isinstance(argument, Literal):
+        return []
+    return [sql] if normal_form(argument.type) is None else [sql, f'({sql})::text COLLATE "C"']
 
 
 # --- what a plan reads ----------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from tests.simulation.oracle import (
     compile_scalar,
     compiled,
     identity,
-    normal_of,
     normals_of,
     sum_numeric,
 )
@@ -84,7 +83,7 @@ def of_call(call: AggregateCall) -> tuple[Grouping | None, Partials]:
     if call.function is AggregateFunction.COUNT:
         return None, lambda rows: (count(rows),)
     if call.function in (AggregateFunction.MIN, AggregateFunction.MAX):
-        return (argument, normal_of(call.argument.type)), lambda rows: (count(rows),)
+        return (argument, identity), lambda rows: (count(rows),)
     if call.argument.type.name in INTEGERS:
         return None, lambda rows: (count(rows), total(rows))
     return (lambda row: numeric_class(argument(row)), identity), lambda rows: (count(rows), total(rows))

@@ -244,6 +244,9 @@ def aggregates_over_chains() -> list[Shape]:
         Shape("scalar_votes", over(scalar_all), ((),)),
         Shape("scalar_vote_counts", over(scalar_counts), ((),)),
         Shape("users_by_karma", over(aggregate(USERS, (2,), COUNT_ROWS, least(NAME), total(KARMA))), ((0,), ())),
+        # Without a sum beside them nothing keeps 1.0 and 1.00 apart in the looked-up state.
+        Shape("least_score", over(aggregate(STORIES, (2,), least(SCORE))), ((0,), ())),
+        Shape("greatest_karma", over(aggregate(USERS, (1,), COUNT_ROWS, greatest(KARMA))), ((0,), ())),
         Shape("extremes", over(aggregate(STORIES, (2,), least(SCORE), greatest(SCORE), average(SCORE))), ((0,), ())),
     ]
 
