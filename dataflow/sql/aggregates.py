@@ -69,6 +69,8 @@ class Calls:
                 span_of(node),
             )
         if isinstance(node.this, exp.Star):
+            if function is not AggregateFunction.COUNT:
+                raise InvalidQuery(f"{function.value.upper()} takes an expression, not *.", span_of(node))
             return _count_rows(kept)
         argument = functions.settled(binder.bind(node.this))
         _check(function, argument.type)

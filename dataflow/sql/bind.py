@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dataflow.errors import UnsupportedQuery
+from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.expressions import TRUE
 from dataflow.scalar import Literal, Scalar
 from dataflow.sql import functions
@@ -54,8 +54,10 @@ class Binder:
         self.scope = scope
         self._on_aggregate = on_aggregate
 
-    def bind(self, node: exp.Expr) -> Scalar:
+    def bind(self, node: exp.Expr | None) -> Scalar:
         """The scalar that `node` means; constants may still be of no type."""
+        if node is None:
+            raise InvalidQuery("An argument is missing.")
         bind = _BINDERS.get(type(node))
         if bind is not None:
             return self._placed(node, lambda: bind(self, node))
@@ -71,7 +73,7 @@ class Binder:
         """Gives an error the place of the innermost node it belongs to."""
         try:
             return bind()
-        except UnsupportedQuery as error:
+        except (UnsupportedQuery, InvalidQuery) as error:
             if error.span is None:
                 error.span = span_of(node)
             raise

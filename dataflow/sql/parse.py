@@ -18,6 +18,8 @@ from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
 _DIALECT = Postgres()
 #: Behind these, ``?`` is an operator of jsonb and no parameter.
 _OPERAND_ENDS = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.STRING}
+_NOTHING_BEFORE = {TokenType.COMMA, TokenType.SELECT, TokenType.L_PAREN, TokenType.GROUP_BY, TokenType.ORDER_BY}
+_NOTHING_BEHIND = {TokenType.COMMA, TokenType.FROM, TokenType.R_PAREN, TokenType.SEMICOLON, TokenType.WHERE}
 _WRITES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.DDL, exp.Command, exp.Into, exp.Drop, exp.Alter)
 #: Functions that change something: no view may call them.
 _SIDE_EFFECTS = frozenset(
@@ -31,6 +33,7 @@ def parse(sql: str) -> exp.Select:
         tokens = _named_parameters(_DIALECT.tokenize(sql), sql)
     except TokenError as error:
         raise InvalidQuery("The SQL has a string, identifier or comment that does not end.") from error
+    _check_commas(tokens)
     try:
         statements = [s for s in _DIALECT.parser().parse(tokens, sql) if s is not None]
     except ParseError as error:
@@ -87,6 +90,16 @@ def _named_parameters(tokens: Sequence[Token], sql: str) -> list[Token]:
             result.append(token)
         position += 1
     return result
+
+
+def _check_commas(tokens: Sequence[Token]) -> None:
+    """The parser overlooks commas with nothing on one side."""
+    for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+        if token.token_type is not TokenType.COMMA:
+            continue
+        opens = before is None or before.token_type in _NOTHING_BEFORE or before.text.upper() in ("BY", "ON", "AS")
+        if opens or after is None or after.token_type in _NOTHING_BEHIND:
+            raise InvalidQuery('The SQL has a syntax error near ",".', Span(token.start, token.end + 1))
 
 
 def _is_word(sql: str, token: Token) -> bool:
