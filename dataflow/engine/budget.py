@@ -75,14 +75,14 @@ def keys_read(use: Use, key: Key) -> Iterator[tuple[Stored, Columns, Key]]:
     route, join = use.route, use.block.join
     part = tuple(key[p] for p in route.key_positions)
     yield use.node_at(0), use.covers[0], part if use.covers[0] else ()
-    combinations = [(join.start(route.driver, row), 1) for row in join.known(route.driver, route.driver_columns, part)]
+    combinations = [join.start(route.driver, row) for row in join.known(route.driver, route.driver_columns, part)]
     for position, step in enumerate(route.steps, start=1):
         node, cover = use.node_at(position), use.covers[position]
-        keys = dict.fromkeys(join.key_at(step, combination) for combination, _ in combinations)
+        keys = dict.fromkeys(join.keys_at(step, combinations))
         for step_key in keys if cover else ((),):
             if step_key is not None:
                 yield node, cover, step_key
-        combinations = join.bind(step, combinations, join.known)
+        combinations = join.bind(step, combinations)
 
 
 def _round_robin(leaves: list[Leaf]) -> Iterator[tuple[Leaf, Key]]:

@@ -28,13 +28,12 @@ def _check_route(node: Stored, use: Use, key: Key) -> None:
     part = tuple(key[p] for p in route.key_positions)
     _check_covered(node, use, 0, part)
     known = join.known(route.driver, route.driver_columns, part)
-    combinations = [(join.start(route.driver, row), 1) for row in known]
+    combinations = [join.start(route.driver, row) for row in known]
     for position, step in enumerate(route.steps, start=1):
-        for combination, _ in combinations:
-            step_key = join.key_at(step, combination)
+        for step_key in join.keys_at(step, combinations):
             if step_key is not None:
                 _check_covered(node, use, position, step_key)
-        combinations = join.bind(step, combinations, join.known)
+        combinations = join.bind(step, combinations)
 
 
 def _check_covered(node: Stored, use: Use, position: int, key: Key) -> None:

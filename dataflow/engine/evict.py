@@ -74,11 +74,11 @@ def keys_looking_up(use: Use, position: int, key: Key) -> list[Key]:
     input_, columns, positions, completion = use.lookers[position - 1]
     join = use.block.join
     found = join.known(input_, columns, tuple(key[p] for p in positions))
-    combinations = [(join.start(input_, row), 1) for row in found]
+    combinations = [join.start(input_, row) for row in found]
     for before in completion.before[: completion.driven]:
-        combinations = join.bind(before, combinations, join.known)
+        combinations = join.bind(before, combinations)
     keys: dict[Key, None] = {}
-    for combination, _ in combinations:
+    for combination in combinations:
         if _may_look_up(use, position, combination, key):
             keys.update(dict.fromkeys(driven_keys(use, combination)))
     return list(keys)

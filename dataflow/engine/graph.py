@@ -31,7 +31,7 @@ from dataflow.plan.routes import (
 from dataflow.schema import Catalog
 from dataflow.state.coverage import Coverage
 from dataflow.state.index import key_function
-from dataflow.state.materialization import Materialization
+from dataflow.state.materialization import Materialization, grouped
 from dataflow.types import Columns, Delta, Key, NodeId, Row, ViewId
 
 
@@ -242,17 +242,13 @@ class Leaf(Stored):
 
     def changes(self, delta: Delta) -> dict[Key, Delta]:
         """What of the source's change is under covered keys, by key. A NULL parameter matches nothing."""
-        changes: dict[Key, Delta] = {}
-        keys = self.coverage.keys
-        full = self.full
-        if not keys:
-            return changes
-        for side, rows in enumerate(delta):
-            for row in rows:
-                key = self.key_of(row)
-                if (None not in key) if full else (key in keys):
-                    changes.setdefault(key, ([], []))[side].append(row)
-        return changes
+        covered = self.coverage.keys
+        if not covered:
+            return {}
+        changes = grouped(delta, self.key_of)
+        if self.full:
+            return {key: change for key, change in changes.items() if None not in key}
+        return {key: change for key, change in changes.items() if key in covered}
 
 
 class Graph:

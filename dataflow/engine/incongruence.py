@@ -66,15 +66,15 @@ class Incongruence:
                 combinations = self._step_over_known(use, step, cover, combinations, found)
         return list(found)
 
-    def _complete_backwards(self, use: Use, input_: int, row: Row) -> list[tuple[Combination, int]]:
+    def _complete_backwards(self, use: Use, input_: int, row: Row) -> list[Combination]:
         join = use.block.join
         completion = use.completions[input_]
-        combinations = [(join.start(input_, row), 1)]
+        combinations = [join.start(input_, row)]
         for step in completion.before[: completion.driven]:
-            combinations = join.bind(step, combinations, join.known)
-        combinations = [c for c in combinations if driven_keys(use, c[0])]
+            combinations = join.bind(step, combinations)
+        combinations = [c for c in combinations if driven_keys(use, c)]
         for step in completion.before[completion.driven :]:
-            combinations = join.bind(step, combinations, join.known)
+            combinations = join.bind(step, combinations)
         return combinations
 
     def _step_over_known(
@@ -82,20 +82,19 @@ class Incongruence:
         use: Use,
         step: Step,
         cover: Columns,
-        combinations: list[tuple[Combination, int]],
+        combinations: list[Combination],
         found: dict[Key, None],
-    ) -> list[tuple[Combination, int]]:
+    ) -> list[Combination]:
         """Binds a later input; combinations that meet a hole end here, and what they belong to is noted."""
         join, node = use.block.join, use.block.inputs[step.input]
-        kept: list[tuple[Combination, int]] = []
-        for combination in combinations:
-            key = join.key_at(step, combination[0])
+        kept: list[Combination] = []
+        for combination, key in zip(combinations, join.keys_at(step, combinations), strict=True):
             if key is None or covered_or_subsumed(node, cover, key if cover else (), self._counters):
                 kept.append(combination)
             else:
                 self._counters["forward_hole"] += 1
-                found.update(dict.fromkeys(driven_keys(use, combination[0])))
-        return join.bind(step, kept, join.known)
+                found.update(dict.fromkeys(driven_keys(use, combination)))
+        return join.bind(step, kept)
 
 
 def _newly_connected(delta: Delta, relevant: Columns) -> list[Row]:

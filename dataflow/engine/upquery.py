@@ -140,15 +140,14 @@ class Upqueries:
             self._look_ahead(use, part)
             return None
         found = join.known(route.driver, route.driver_columns, part)
-        combinations = [(join.start(route.driver, row), times) for row, times in found.items()]
+        combinations = [join.start(route.driver, row, times) for row, times in found.items()]
         complete = True
         for step, cover in zip(route.steps, use.covers[1:], strict=True):
             combinations, met = self._cover_step(use, step, cover, combinations)
             complete = complete and met
         if not complete:
             return None
-        rows = [row for c, times in combinations if (row := join.output(c)) is not None for _ in range(times)]
-        return self._filtered(use, key, rows)
+        return self._filtered(use, key, join.rows(combinations))
 
     def _look_ahead(self, use: Use, part: Key) -> None:
         """Asks, in the driving key's own round, for what that key alone says will be looked up."""
@@ -159,17 +158,17 @@ class Upqueries:
                 self.ensure(use.block.inputs[step.input], cover, key)
 
     def _cover_step(
-        self, use: Use, step: Step, cover: Columns, combinations: list[tuple[Combination, int]]
-    ) -> tuple[list[tuple[Combination, int]], bool]:
+        self, use: Use, step: Step, cover: Columns, combinations: list[Combination]
+    ) -> tuple[list[Combination], bool]:
         """Binds an input, all of whose lookups are covered first; combinations that meet a hole end here."""
         join, node = use.block.join, use.block.inputs[step.input]
-        keys = [join.key_at(step, combination) for combination, _ in combinations]
+        keys = join.keys_at(step, combinations)
         if not cover and not self.ensure(node, (), ()):
             return [], False
         holes = {key for key in dict.fromkeys(keys) if key is not None and cover and not self.ensure(node, cover, key)}
         if holes:
             combinations = [c for c, key in zip(combinations, keys, strict=True) if key not in holes]
-        return join.bind(step, combinations, join.known), not holes
+        return join.bind(step, combinations), not holes
 
     def _filtered(self, use: Use, key: Key, rows: list[Row]) -> list[Row]:
         """Rows under `key`: a driver that owns only a part of it brings others too."""

@@ -15,20 +15,27 @@ Not here: which lookups must be covered (`engine.upquery`, `engine.incongruence`
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
+from typing import Any
 
 from dataflow.evaluate import compile_predicate, compile_scalar
 from dataflow.plan.nodes import Block, column_types
 from dataflow.plan.routes import DeltaOrder, Source, Step, delta_order
 from dataflow.scalar import ColumnRef, Scalar
-from dataflow.state.materialization import Materialization, consolidate
+from dataflow.state.materialization import Materialization, consolidate, grouped
 from dataflow.types import Delta, Key, Row, Value
 from dataflow.values import normal_form
 
-#: One row per input, in input order; None is not bound yet, or the padding of a left input without a match.
-Combination = list[Row | None]
+#: One row per input, in input order, then a multiplicity. A row is None while it is not bound, and as the padding of
+#: a left input without a match.
+Combination = list[Any]
 Normal = Callable[[str], str] | None
+#: The bag under a key; None if it is empty.
+Lookup = Callable[[Key], Mapping[Row, int] | None]
+#: How a step finds rows: input, columns -> the lookup to use.
+Find = Callable[[int, tuple[int, ...]], Lookup]
 
 
 class InputChange:
@@ -58,16 +65,8 @@ class InputChange:
         """Rows removed and added, by their key in `columns`."""
         if columns not in self._by_key:
             key_of = self.materialization.indexes[columns].key_of
-            by_key: dict[Key, tuple[list[Row], list[Row]]] = {}
-            for side, rows in enumerate((self.removed, self.added)):
-                for row in rows:
-                    by_key.setdefault(key_of(row), ([], []))[side].append(row)
-            self._by_key[columns] = by_key
+            self._by_key[columns] = grouped((self.removed, self.added), key_of)
         return self._by_key[columns]
-
-
-#: How a step finds rows: input, columns, key -> bag.
-Find = Callable[[int, tuple[int, ...], Key], Mapping[Row, int]]
 
 
 class BlockJoin:
@@ -96,17 +95,21 @@ class BlockJoin:
 
     # Steps
 
-    def key_at(self, step: Step, combination: Combination) -> Key | None:
-        """The key that `step` looks up; None if a part is NULL, which matches nothing."""
-        key: list[Value] = []
-        for source in step.sources:
-            row = combination[source.input]
-            value = None if row is None else row[source.column]
-            if value is None:
-                return None
-            form = self._normal[source.input][source.column]
-            key.append(value if form is None else form(value))
-        return tuple(key)
+    def keys_at(self, step: Step, combinations: Sequence[Combination]) -> list[Key | None]:
+        """The key that `step` looks up for each combination; None if a part is NULL, which matches nothing."""
+        if len(step.sources) > 1:
+            return [self._key_of_several(step, combination) for combination in combinations]
+        (source,) = step.sources
+        input_, column = source.input, source.column
+        form = self._normal[input_][column]
+        values = [None if (row := c[input_]) is None else row[column] for c in combinations]
+        if form is None:
+            return [None if value is None else (value,) for value in values]
+        return [None if value is None else (form(value),) for value in values]
+
+    def _key_of_several(self, step: Step, combination: Combination) -> Key | None:
+        key = tuple([self.value_at(source, combination) for source in step.sources])
+        return None if None in key else key
 
     def matches(self, step: Step, combination: Combination, row: Row) -> bool:
         """Whether `row` of the step's input meets the step's further equalities."""
@@ -116,34 +119,35 @@ class BlockJoin:
                 return False
         return True
 
-    def bind(
-        self, step: Step, combinations: list[tuple[Combination, int]], find: Find
-    ) -> list[tuple[Combination, int]]:
-        """Every combination with each row that `step` finds for it, multiplicities multiplied."""
-        bound: list[tuple[Combination, int]] = []
-        target = step.input
-        for combination, times in combinations:
-            key = self.key_at(step, combination)
-            found = find(target, step.columns, key) if key is not None else {}
+    def bind(self, step: Step, combinations: list[Combination], find: Find | None = None) -> list[Combination]:
+        """Every combination with each row that `step` finds for it, multiplicities multiplied.
+
+        `find` says in which state; by default the inputs are taken as they are now.
+        """
+        bound: list[Combination] = []
+        target, pads, checks = step.input, step.pads, step.checks
+        lookup = (find or self.known_by)(target, step.columns)
+        for combination, key in zip(combinations, self.keys_at(step, combinations)):  # noqa: B905 - one for each
+            found = lookup(key) if key is not None else None
             matched = False
-            for row, copies in found.items():
-                if not step.checks or self.matches(step, combination, row):
+            for row, copies in found.items() if found else ():
+                if not checks or self.matches(step, combination, row):
                     extended = combination.copy()
                     extended[target] = row
-                    bound.append((extended, times * copies))
+                    extended[-1] *= copies
+                    bound.append(extended)
                     matched = True
-            if step.pads and not matched:
-                bound.append((self.pad(step, combination), times))
+            if pads and not matched:
+                bound.append(combination)
         return bound
-
-    def pad(self, step: Step, combination: Combination) -> Combination:
-        """The combination of a left input that has no match: its row is all NULL."""
-        del step
-        return combination
 
     def known(self, input_: int, columns: tuple[int, ...], key: Key) -> Mapping[Row, int]:
         """Known rows of an input as they are now."""
         return self.inputs[input_].indexes[columns].get(key)
+
+    def known_by(self, input_: int, columns: tuple[int, ...]) -> Lookup:
+        """The lookup of an input's known rows as they are now."""
+        return self.inputs[input_].indexes[columns].buckets.get
 
     def value_at(self, source: Source, combination: Combination) -> Value:
         """The normal form of a bound input's value; None is NULL, or the padding of a left input."""
@@ -154,11 +158,25 @@ class BlockJoin:
         form = self._normal[input_][column]
         return value if value is None or form is None else form(value)
 
-    def start(self, input_: int, row: Row) -> Combination:
+    def start(self, input_: int, row: Row, times: int = 1) -> Combination:
         """A combination in which only one input is bound."""
         combination: Combination = [None] * len(self.inputs)
         combination[input_] = row
+        combination.append(times)
         return combination
+
+    def rows(self, combinations: Iterable[Combination]) -> list[Row]:
+        """The block's rows of complete combinations, those that its predicate keeps."""
+        output = self.output
+        rows: list[Row] = []
+        for combination in combinations:
+            row = output(combination)
+            if row is not None:
+                if combination[-1] == 1:
+                    rows.append(row)
+                else:
+                    rows.extend([row] * combination[-1])
+        return rows
 
     # Deltas
 
@@ -178,11 +196,11 @@ class BlockJoin:
     def _stage(self, i: int, changes: Sequence[InputChange | None]) -> Find:
         """Inputs before `i` in their new state, those after it in their old one."""
         if not any(changes[i + 1 :]):
-            return self.known
+            return self.known_by
 
-        def find(input_: int, columns: tuple[int, ...], key: Key) -> Mapping[Row, int]:
+        def find(input_: int, columns: tuple[int, ...]) -> Lookup:
             change = self._old_state(i, input_, changes)
-            return self.known(input_, columns, key) if change is None else change.old(columns, key)
+            return self.known_by(input_, columns) if change is None else partial(change.old, columns)
 
         return find
 
@@ -194,12 +212,12 @@ class BlockJoin:
         self, order: DeltaOrder, change: InputChange, find: Find, removed: list[Row], added: list[Row]
     ) -> None:
         for rows, target in ((change.removed, removed), (change.added, added)):
-            combinations = [(self.start(order.start, row), 1) for row in rows]
+            combinations = [self.start(order.start, row) for row in rows]
             for step in order.inner + order.left:
                 if not combinations:
                     break
                 combinations = self.bind(step, combinations, find)
-            self._emit(combinations, target)
+            target += self.rows(combinations)
 
     def _left_change(
         self, order: DeltaOrder, change: InputChange, find: Find, removed: list[Row], added: list[Row]
@@ -207,48 +225,40 @@ class BlockJoin:
         """A left input's rows come and go under what it hangs off, and padding with them."""
         i = order.start
         columns = own_columns(self.block, i)
+        index = self.inputs[i].indexes[columns]
         changed = {key: rows for key, rows in change.by_key(columns).items() if None not in key}
-        sides = {key: self._sides(i, columns, key, gone, come) for key, (gone, come) in changed.items()}
+        sides = {key: self._with_padding(rows, index.get(key)) for key, rows in changed.items()}
         # Any row with the key stands for all of them until the inputs that it hangs off are bound.
-        combinations = [(self.start(i, (gone or come)[0]), 1) for gone, come in changed.values()]
+        combinations = [self.start(i, (gone or come)[0]) for gone, come in changed.values()]
         for step in order.inner:
             combinations = self.bind(step, combinations, find)
-        key_of = self.inputs[i].indexes[columns].key_of
+        keys = [index.key_of(combination[i]) for combination in combinations]
         for side, target in ((0, removed), (1, added)):
             replaced = [
-                (self._replace(combination, i, row), times)
-                for combination, times in combinations
-                for row in sides[key_of(combination[i] or ())][side]
+                self._replaced(combination, i, row)
+                for combination, key in zip(combinations, keys, strict=True)
+                for row in sides[key][side]
             ]
             for step in order.left:
                 replaced = self.bind(step, replaced, find)
-            self._emit(replaced, target)
+            target += self.rows(replaced)
 
-    def _sides(
-        self, i: int, columns: tuple[int, ...], key: Key, gone: list[Row], come: list[Row]
-    ) -> tuple[list[Row | None], list[Row | None]]:
-        """What leaves and what enters left input `i`'s place under `key`; None is padding."""
-        now = self.known(i, columns, key)
+    def _with_padding(
+        self, rows: tuple[list[Row], list[Row]], now: Mapping[Row, int]
+    ) -> tuple[Sequence[Row | None], Sequence[Row | None]]:
+        """What leaves and what enters a left input's place under a key; None is padding, at the end."""
+        gone, come = rows
         had = bool(gone) or len(now) > len(come) or sum(now.values()) > len(come)
-        lost: list[Row | None] = [*gone]
-        won: list[Row | None] = [*come]
-        if had is not bool(now):
-            self._counters["padding"] += 1
-            (won if had else lost).append(None)
-        return lost, won
+        if had is bool(now):
+            return rows
+        self._counters["padding"] += 1
+        return ([*gone], [*come, None]) if had else ([*gone, None], [*come])
 
     @staticmethod
-    def _replace(combination: Combination, i: int, row: Row | None) -> Combination:
+    def _replaced(combination: Combination, i: int, row: Row | None) -> Combination:
         replaced = combination.copy()
         replaced[i] = row
         return replaced
-
-    def _emit(self, combinations: list[tuple[Combination, int]], target: list[Row]) -> None:
-        output = self.output
-        for combination, times in combinations:
-            row = output(combination)
-            if row is not None:
-                target.extend([row] * times)
 
 
 def own_columns(block: Block, left: int) -> tuple[int, ...]:
@@ -263,7 +273,8 @@ def compile_output(block: Block, padding: Sequence[Row]) -> Callable[[Combinatio
 
     def output(combination: Combination) -> Row | None:
         wide: Row = ()
-        for row, pad in zip(combination, padding):  # noqa: B905 - one for each input, on the hot path
+        # The multiplicity at the end has no padding: it is left out.
+        for pad, row in zip(padding, combination):  # noqa: B905 - shortest on purpose
             wide += pad if row is None else row
         if keeps is not None and not keeps(wide):
             return None

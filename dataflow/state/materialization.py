@@ -6,7 +6,7 @@ known row is under at least one covered key) by this class: whoever adds a row a
 Not here: how a hole is filled (`engine.upquery`), what depends on a covered key (`engine.evict`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from dataflow.errors import InvariantViolation
 from dataflow.schema import SqlType
@@ -183,6 +183,26 @@ def as_bag(rows: Iterable[Row]) -> Bag:
     for row in rows:
         bag[row] = bag.get(row, 0) + 1
     return bag
+
+
+def grouped(delta: Delta, key_of: Callable[[Row], Key]) -> dict[Key, Delta]:
+    """Rows removed and added, by key."""
+    by_key: dict[Key, Delta] = {}
+    for row in delta[0]:
+        key = key_of(row)
+        sides = by_key.get(key)
+        if sides is None:
+            by_key[key] = ([row], [])
+        else:
+            sides[0].append(row)
+    for row in delta[1]:
+        key = key_of(row)
+        sides = by_key.get(key)
+        if sides is None:
+            by_key[key] = ([], [row])
+        else:
+            sides[1].append(row)
+    return by_key
 
 
 def consolidate(delta: Delta) -> Delta:
