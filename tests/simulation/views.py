@@ -404,6 +404,52 @@ def joins_over_aggregates() -> list[Shape]:
     ]
 
 
+def without_provenance() -> list[Shape]:
+    """Joins and groups by what no lookup can ask for, so that an input of a partial route is covered whole."""
+    titled = chain("stories", "id", "author", call("coalesce", TEXT, TITLE, Literal("z", TEXT)))
+    quoting = Joined(first(COMMENTS), inner(titled, (2, 0, 4)))
+    maybe_quoting = Joined(first(COMMENTS), left(titled, (2, 0, 4)), left(USERS, (0, 1, 1)))
+    by_count = Joined(first(USERS), inner(AUTHORS, (1, 0, 0)))
+    maybe_by_count = Joined(first(USERS), left(VOTE_COUNTS, (1, 0, 0)), left(STORIES, (0, 1, 0)))
+    rivals = Joined(first(AUTHORS), inner(AUTHORS, (1, 0, 1)))
+    titles = aggregate(titled, (2,), COUNT_ROWS, greatest(ColumnRef(0, INT4)))
+    titles_authors = aggregate(titled, (1, 2), COUNT_ROWS)
+    return [
+        Shape("quoting", quoting.block((0, 0), (0, 1), (1, 0), (1, 1), (1, 2)), ((0,), (1,), (2,), (3,), (4,), (1, 3))),
+        Shape("maybe_quoting", maybe_quoting.block((0, 0), (0, 1), (1, 0), (1, 2), (2, 1)), ((0,), (1,), ())),
+        Shape("by_count", by_count.block((0, 0), (0, 1), (1, 0), (1, 1)), ((0,), (1,), (2,), (3,))),
+        Shape("maybe_by_count", maybe_by_count.block((0, 0), (0, 1), (1, 0), (2, 2)), ((0,), (1,))),
+        Shape("rivals", rivals.block((0, 0), (0, 1), (1, 0), (1, 3)), ((0,), (2,), (0, 2))),
+        Shape("title_counts", over(titles), ((0,),)),
+        Shape("title_author_counts", over(titles_authors), ((0,), (0, 1))),
+    ]
+
+
+def blocks_in_blocks() -> list[Shape]:
+    """A block as an inner input, driven from outside and from inside, and several levels of groups."""
+    scores = STORY_VOTES.block((0, 1), (0, 0), or_number(STORY_VOTES.col(1, 1), 0))
+    user_scores = Joined(first(USERS), inner(scores, (0, 0, 0)))
+    score_comments = Joined(first(scores), inner(COMMENTS, (1, 0, 1)), left(TAGS, (0, 0, 1)))
+    sums = aggregate(STORIES, (1,), count(SCORE), total(SCORE))
+    user_sums = Joined(first(USERS), left(sums, (0, 0, 0)))
+    sums_by_name = user_sums.block((0, 1), (1, 2), or_number(user_sums.col(1, 1), 0))
+    partial, values = ColumnRef(1, NUMERIC), ColumnRef(2, INT8)
+    name_sums = aggregate(sums_by_name, (0,), COUNT_ROWS, total(partial, None, values), average(partial, None, values))
+    rows = VOTE_STORY_AUTHOR.block((2, 1), (1, 2), (0, 2))
+    scalar_straddled = aggregate(rows, (1, 0), COUNT_ROWS, total(ColumnRef(2, INT4)), scalar=True)
+    replying = chain("comments", where=call("is not null", BOOL, field_of("comments", "parent")))
+    roots = chain("comments", where=call("is null", BOOL, field_of("comments", "parent")))
+    threads = Joined(first(roots), left(replying, (3, 0, 0)))
+    return [
+        Shape("user_scores", user_scores.block((0, 0), (0, 1), (1, 1), (1, 2)), ((0,), (1,), (2,), (3,), (1, 2))),
+        Shape("score_comments", score_comments.block((0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 1)),
+              ((0,), (1,), (3,), (4,), (0, 4))),
+        Shape("name_sums", over(name_sums), ((0,), ())),
+        Shape("scalar_straddled", over(scalar_straddled), ((0, 1),)),
+        Shape("threads", threads.block((0, 0), (0, 1), (0, 2), (1, 0), (1, 2)), ((0,), (1,), (2,), ())),
+    ]  # fmt: skip
+
+
 def late_tables() -> list[Shape]:
     """Views over the table that joins the publication late."""
     followed = Joined(first(FOLLOWS), inner(USERS, (0, 0, 1)))
@@ -428,7 +474,7 @@ def tables_of(relation: Relation) -> frozenset[str]:
 
 SHAPES: tuple[Shape, ...] = (
     *single_tables(), *aggregates_over_chains(), *inner_joins(), *left_joins(), *aggregates_over_blocks(),
-    *joins_over_aggregates(), *late_tables(),
+    *joins_over_aggregates(), *without_provenance(), *blocks_in_blocks(), *late_tables(),
 )  # fmt: skip
 VIEWS: tuple[View, ...] = tuple(view for shape in SHAPES for view in shape.views())
 LATE_VIEWS = tuple(view for view in VIEWS if LATE_TABLE in tables_of(view.relation))
