@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ByteSize, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ByteSize, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 ENVIRONMENT_PREFIX = "UPQUERY_"
+#: What a Unix socket's path (107 bytes) leaves of a directory for the run's own below it.
+LONGEST_DIRECTORY = 70
 #: Of the upstream's connections, those that lookups leave alone.
 RESERVED_CONNECTIONS = 2
 #: Names in the environment that are about the process, not about settings.
@@ -94,6 +96,13 @@ class EngineSettings(Section):
     step_rows: int = Field(default=500, ge=1)
     #: Where a run keeps the leaf store and its sockets. Default: shared memory.
     directory: Path | None = None
+
+    @field_validator("directory")
+    @classmethod
+    def _short_enough(cls, directory: Path | None) -> Path | None:
+        if directory is not None and len(os.fsencode(directory.absolute())) > LONGEST_DIRECTORY:
+            raise ValueError(f"the path is longer than {LONGEST_DIRECTORY} bytes, so sockets cannot be in it")
+        return directory
 
 
 class StateSettings(Section):

@@ -7,9 +7,9 @@ import asyncio
 from dataclasses import dataclass
 
 import structlog
-from dataflow.plan.lookup import tables_read
 from psycopg import AsyncConnection
 
+from dataflow.plan.lookup import tables_read
 from dataflow.plan.nodes import View
 from dataflow.schema import Catalog
 from service.errors import ApiError

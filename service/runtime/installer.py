@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import structlog
-from dataflow.plan.lookup import tables_read
 from psycopg import AsyncConnection
 
 from dataflow.engine.effects import LeafDrop, ViewStatus
 from dataflow.engine.events import DropView, InstallView, TableJoined
+from dataflow.plan.lookup import tables_read
 from dataflow.plan.nodes import Chain, View
 from dataflow.schema import Catalog
 from dataflow.types import ViewId

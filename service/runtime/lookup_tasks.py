@@ -6,10 +6,10 @@ Not here: how one is run and versioned (`upstream.lookups`); which are wanted (`
 import asyncio
 
 import structlog
-from dataflow.plan.lookup import lookup_sql
 
 from dataflow.engine.effects import CancelLookup, Lookup
 from dataflow.engine.events import LookupDone, LookupFailed
+from dataflow.plan.lookup import lookup_sql
 from dataflow.plan.nodes import Aggregate, Chain
 from dataflow.schema import Catalog
 from dataflow.types import Columns, LookupId
@@ -71,6 +71,11 @@ class LookupTasks:
             self._counters.lookup_failures += 1
             log.warning("lookup failed", relation=_tables(lookup.relation), reason=str(error), code=error.code)
             event = LookupFailed(lookup.id, str(error), error.code not in _BREAKING)
+        except Exception:
+            # A bug of ours. Whoever waits is told, instead of waiting for ever.
+            self._counters.lookup_failures += 1
+            log.exception("lookup failed", relation=_tables(lookup.relation))
+            event = LookupFailed(lookup.id, "A lookup failed inside the service; its log says more.", retryable=False)
         del self._tasks[lookup.id]
         self._dispatcher.step(event)
 

@@ -133,12 +133,17 @@ class Reads:
         pending = self._pending.get(read)
         if pending is None:
             return
-        queries = [forward_query(v.view, i.key) for v, i in zip(pending.views, pending.items, strict=True)]
         try:
+            queries = [forward_query(v.view, i.key) for v, i in zip(pending.views, pending.items, strict=True)]
             found = await self._lookups.forward(queries)
         except UpstreamError as error:
             log.warning("forwarded read failed", reason=error.detail, code=error.code)
             self._fail(pending, upstream_problem(error))
+            self._dispatcher.step(CancelRead(read))
+            return
+        except Exception:
+            log.exception("forwarded read failed")
+            self._fail(pending, ApiError("internal_error", "The read could not be forwarded to the database."))
             self._dispatcher.step(CancelRead(read))
             return
         pending.forwarded = found.rows

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TypeVar
 
 import structlog
-from dataflow.plan.lookup import tables_read
 from psycopg import AsyncConnection
 
 from cdc.change import SchemaNotice
 from dataflow.engine.events import SchemaChanged
+from dataflow.plan.lookup import tables_read
 from dataflow.plan.nodes import Chain, View
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog

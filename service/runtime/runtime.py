@@ -21,7 +21,7 @@ from service.runtime.backoff import Backoff
 from service.runtime.changes import Changes
 from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
-from service.runtime.following import Following
+from service.runtime.following import Following, TableRefusedError
 from service.runtime.heartbeat import wall_ms
 from service.runtime.installer import Installer
 from service.runtime.lookup_tasks import LookupTasks
@@ -92,7 +92,7 @@ class Runtime:
             async with self.pool.connection() as connection:
                 self._heed(await check_server(connection, self._settings.cdc.publication))
             await self._begin()
-        except (UpstreamError, StreamLost, StateError) as error:
+        except (UpstreamError, StreamLost, StateError, TableRefusedError) as error:
             await self.close()
             raise CannotStartError(str(error)) from None
         except CannotStartError:
@@ -141,7 +141,7 @@ class Runtime:
             await asyncio.sleep(delay_s)
             try:
                 await self._begin()
-            except (StreamLost, UpstreamError) as error:
+            except (StreamLost, UpstreamError, TableRefusedError) as error:
                 log.error("the change stream cannot be started", reason=str(error), tried_again_after_s=delay_s)
                 await self._end_session()
             else:

@@ -13,13 +13,13 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
 import structlog
-from dataflow.plan.lookup import tables_read
 from psycopg import AsyncConnection
 
 from cdc.postgres.source import PostgresSource, Started
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import InstallView, StreamStarted
 from dataflow.engine.limits import Limits
+from dataflow.plan.lookup import tables_read
 from dataflow.plan.nodes import View
 from dataflow.schema import Catalog
 from service import bridge

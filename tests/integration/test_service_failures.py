@@ -142,14 +142,14 @@ def test_nothing_is_left_after_a_stop(service: RunningService) -> None:
     assert len(children) == 2
     assert service.stop() == 0
     assert not any(map(alive, children))
-    assert list((service.directory / "run").iterdir()) == []
+    assert list(service.run.iterdir()) == []
 
 
 def test_nothing_is_left_after_a_kill(service: RunningService, database: Database) -> None:
     children = processes_of(service.pid)
     service.stop(signal.SIGKILL)
     until(lambda: not any(map(alive, children)))
-    assert list((service.directory / "run").iterdir()) == []
+    assert list(service.run.iterdir()) == []
     until(lambda: database.query("SELECT 1 FROM pg_replication_slots WHERE database = current_database()") == [])
 
 

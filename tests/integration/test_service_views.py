@@ -120,6 +120,17 @@ def test_sql_that_cannot_be_a_view(service: RunningService, sql: str, codes: set
     assert service.rows("story", id=1) == [{"id": 1, "title": "title 1"}]
 
 
+def test_a_view_without_parameters_is_kept_whole(service: RunningService, database: Database) -> None:
+    put = service.put("per_author", "SELECT author, count(*) AS stories FROM stories GROUP BY author ORDER BY author")
+    assert put.status_code in (201, 202), put.text
+    until(lambda: service.view("per_author")["status"] == "ready")
+    assert service.view("per_author")["materialization"] == "full"
+    assert service.rows("per_author") == [{"author": f"author {i}", "stories": 10} for i in range(3)]
+    database.execute("DELETE FROM stories WHERE author = 'author 0'")
+    left = service.read("per_author", headers=checkpoint(database)).json()["rows"]
+    assert left == [{"author": f"author {i}", "stories": 10} for i in (1, 2)]
+
+
 def test_http_views_survive_a_restart(service: RunningService) -> None:
     assert service.put("by_author", BY_AUTHOR).status_code == 201
     assert service.stop() == 0
