@@ -22,7 +22,7 @@ from dataflow.plan.nodes import (
 from dataflow.plan.optimize import optimize
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog
-from dataflow.sql.parse import parse
+from dataflow.sql.parse import parameter_name, parameter_span, parse
 from dataflow.sql.select import Lowered, SelectLowering
 from dataflow.sql.sources import Derived, Environment
 from dataflow.sql.spans import span_of
@@ -68,6 +68,7 @@ def _planned(name: str, sql: str, catalog: Catalog) -> View:
         limit,
         offset or 0,
     )
+    _check_parameters(view, select)
     view = _optimized(view, catalog, select)
     _check_groups(view, lowered)
     if lowered.scalar and view.parameters:
@@ -100,6 +101,14 @@ def _lower_derived(node: exp.Expr, environment: Environment) -> Derived:
 def _parameters(lowered: Lowered) -> tuple[Parameter, ...]:
     columns = {p.name: p.expression.index for p in lowered.parameters if isinstance(p.expression, ColumnRef)}
     return tuple(Parameter(name, columns[name]) for name in sorted(columns))
+
+
+def _check_parameters(view: View, select: exp.Select) -> None:
+    """A common table expression that nothing names is not looked into."""
+    known = {p.name for p in view.parameters}
+    for node in select.find_all(exp.Placeholder):
+        if parameter_name(node) not in known:
+            raise UnsupportedQuery(f"Nothing reads the parameter :{parameter_name(node)}.", parameter_span(node))
 
 
 def _unique_names(names: Sequence[str]) -> list[str]:

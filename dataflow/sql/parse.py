@@ -7,6 +7,7 @@ Not here: what the names mean (`scope`), which SQL can be planned (`select` and 
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
@@ -44,7 +45,9 @@ def parse(sql: str) -> exp.Select:
         raise InvalidQuery(
             "A view is one statement; this SQL has several.", _second(tokens), "Register them one by one."
         )
-    return _select(statements[0])
+    select = _select(statements[0])
+    _check_parameters(select, tokens)
+    return select
 
 
 def _select(statement: exp.Expr) -> exp.Select:
@@ -100,6 +103,14 @@ def _check_commas(tokens: Sequence[Token]) -> None:
         opens = before is None or before.token_type in _NOTHING_BEFORE or before.text.upper() in ("BY", "ON", "AS")
         if opens or after is None or after.token_type in _NOTHING_BEHIND:
             raise InvalidQuery('The SQL has a syntax error near ",".', Span(token.start, token.end + 1))
+
+
+def _check_parameters(select: exp.Select, tokens: Sequence[Token]) -> None:
+    """Where it expects none, the parser takes a parameter for something else."""
+    found = {str(node.this) for node in select.find_all(exp.Placeholder)}
+    for before, token in pairwise(tokens):
+        if before.token_type is TokenType.COLON and "@" in token.text and token.text not in found:
+            raise InvalidQuery("No parameter can stand here.", Span(token.start, token.end + 1))
 
 
 def _is_word(sql: str, token: Token) -> bool:

@@ -293,3 +293,9 @@ SELECT data ? 'k' FROM stories
 
 SELECT 1; DROP TABLE stories
 --> invalid at [DROP TABLE stories]: A view is one statement; this SQL has several. (Register them one by one.)
+
+SELECT id FROM stories :a
+--> unsupported at [:a]: Nothing reads the parameter :a.
+
+WITH x AS (SELECT id FROM stories WHERE id = :x) SELECT id FROM stories
+--> unsupported at [:x]: Nothing reads the parameter :x.

@@ -13,7 +13,7 @@ from dataflow.plan.rules.join_conditions import Classes, equal_columns
 from dataflow.plan.rules.push_predicates import filtered
 from dataflow.plan.rules.rewriting import input_columns, offsets
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
-from dataflow.schema import Catalog
+from dataflow.schema import Catalog, SqlType
 from dataflow.values import normal_form
 
 _COMPARISONS = frozenset({"=", "<", "<=", ">", ">=", "in"})
@@ -34,7 +34,8 @@ def spread_constants(relation: Relation, catalog: Catalog) -> Relation:
     for part in list(parts):
         compared = _compared_column(part)
         if compared is not None:
-            parts += [_on(part, columns[c]) for c in _equal(classes, compared.index) - {compared.index}]
+            others = sorted(_equal(classes, compared.index) - {compared.index})
+            parts += [_on(part, columns[c]) for c in others if _same_order(part, compared, columns[c].type)]
     inputs = tuple(_filtered_left(relation, item, parts) for item in relation.inputs)
     return Block(inputs, conjunction(parts), relation.columns)
 
@@ -48,6 +49,12 @@ def _compared_column(part: Scalar) -> ColumnRef | None:
     if len(refs) != 1 or len(refs) + len(constants) != len(part.arguments) or normal_form(refs[0].type) is not None:
         return None
     return refs[0]
+
+
+def _same_order(part: Scalar, compared: ColumnRef, sql_type: SqlType) -> bool:
+    """Equality is every collation's; an order is one's own."""
+    assert isinstance(part, Call)
+    return part.function in ("=", "in") or compared.type.collation == sql_type.collation
 
 
 def _equal(classes: Classes, column: int) -> set[int]:
@@ -65,7 +72,10 @@ def _filtered_left(block: Block, item: BlockInput, parts: list[Scalar]) -> Block
         return item
     relation = item.relation
     for own, part in _own_comparisons(block, item, parts):
-        relation = filtered(relation, _on(part, ColumnRef(own, column_types(relation)[own]))) or relation
+        column = ColumnRef(own, column_types(relation)[own])
+        compared = _compared_column(part)
+        if compared is not None and _same_order(part, compared, column.type):
+            relation = filtered(relation, _on(part, column)) or relation
     return replace(item, relation=relation)
 
 
