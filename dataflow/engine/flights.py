@@ -10,6 +10,7 @@ are sent together as one `Lookup`, a bounded number of lookups at a time.
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from dataflow.engine.effects import CancelLookup, Effect, Lookup
 from dataflow.engine.events import LookupDone
@@ -62,19 +63,28 @@ class Flights:
         return flight
 
     def send(self, now: int) -> list[Effect]:
-        """The lookups to issue now, at time `now`."""
-        for (_, columns), (node, keys) in self._wanted.items():
-            ordered = list(keys)
-            for start in range(0, len(ordered), self._limits.lookup_keys):
-                self._enqueue(node, columns, tuple(ordered[start : start + self._limits.lookup_keys]))
-        self._wanted.clear()
+        """The lookups to issue now, at time `now`. What there is no room for goes on gathering keys."""
         effects: list[Effect] = []
-        while self._queue and len(self.in_flight) < self._limits.lookups_in_flight:
+        while len(self.in_flight) < self._limits.lookups_in_flight and (self._queue or self._wanted):
+            if not self._queue:
+                self._gather()
             sent = self._queue.popleft()
             sent.issued = now
             self.in_flight[sent.id] = sent
             effects.append(_lookup(sent))
         return effects
+
+    def _gather(self) -> None:
+        """Makes one lookup of keys that are wanted of the node that has waited longest."""
+        at = next(iter(self._wanted))
+        node, keys = self._wanted[at]
+        taken = tuple(islice(keys, self._limits.lookup_keys))
+        if len(taken) == len(keys):
+            del self._wanted[at]
+        else:
+            for key in taken:
+                del keys[key]
+        self._enqueue(node, at[1], taken)
 
     def _enqueue(self, node: Stored, columns: Columns, keys: tuple[Key, ...]) -> None:
         self._last_id += 1
