@@ -42,6 +42,8 @@ class Installation:
         if redo:
             self._counters["redo"] += 1
         node = sent.node
+        if isinstance(node, Leaf) and node.broken is not None:
+            return
         if isinstance(node, GroupingNode):
             self._install_groups(node, sent, result.rows, redo)
         elif isinstance(node, Store | Leaf):
