@@ -23,8 +23,9 @@ Action = tuple[str, int]
 WEIGHTS = {
     "write": 10, "transaction": 8, "commit": 6, "overflow": 0.3, "roll_back": 1, "truncate": 0.5, "reveal": 7,
     "noise": 1, "execute": 22, "execute_forward": 4, "apply": 20, "advance": 5, "heartbeat": 4, "join_table": 0,
-    "install": 1.5, "drop": 0.6, "read": 22, "cancel": 1, "deliver": 22, "fail": 1, "break": 0.05, "forward_done": 4,
-    "pin": 1.5, "unpin": 1, "evict_key": 3, "evict_inner": 5, "evict_bytes": 0.7, "restart": 0.15, "crash": 0.1,
+    "install": 1.5, "drop": 0.6, "read": 22, "cancel": 1, "deliver": 22, "fail": 1, "break": 0.05,
+    "change_schema": 0.05, "forward_done": 4, "pin": 1.5, "unpin": 1, "evict_key": 3, "evict_inner": 5,
+    "evict_bytes": 0.7, "restart": 0.15, "crash": 0.1,
 }  # fmt: skip
 #: What every run needs.
 ALWAYS = frozenset({"transaction", "apply", "execute", "deliver", "read", "execute_forward", "forward_done"})

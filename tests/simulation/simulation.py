@@ -51,6 +51,7 @@ from dataflow.engine.events import (
     LookupFailed,
     Pin,
     Read,
+    SchemaChanged,
     SnapshotTaken,
     StreamStarted,
     TableJoined,
@@ -179,6 +180,9 @@ class Simulation:
             self.perform_effect(effect, event)
         for answer in answers:
             self.finish_read(answer, event)
+        for view in self.broken & self.leaf.views.keys():
+            leaf = self.leaf.views[view]
+            require(not leaf.full and not leaf.rows, "view", view, "is broken, its leaf is not empty")
         self.engine.check()
         self.compare(event, bool(effects))
 
@@ -537,6 +541,13 @@ class Simulation:
             flight = rng.choice(self.flights)
             self.flights.remove(flight)
             self.step(LookupFailed(flight.lookup.id, "permission denied", False))
+
+    def do_change_schema(self, rng: Random) -> None:
+        """A table is not what the plans took it for: the views that read it are broken, and say so."""
+        table = rng.choice(sorted(self.world.catalog.tables))
+        self.step(SchemaChanged(table, "a column was dropped"))
+        reading = {view_id for view_id, view in self.views.items() if table in tables_of(view.relation)}
+        require(reading <= self.broken, "views", reading - self.broken, "are not broken by a change of", table)
 
     def do_forward_done(self, rng: Random) -> None:
         """A forwarded read's rows arrive."""

@@ -90,6 +90,8 @@ class OpenTransaction:
     stream: dict[str, TableDelta] = field(default_factory=dict)
     locks: list[tuple[Item, str]] = field(default_factory=list)
     truncated: set[str] = field(default_factory=set)
+    #: How many changes each of its statements found.
+    statements: list[int] = field(default_factory=list)
     #: Whether it changed a table before that was published: the stream misses that.
     missed: bool = False
 
@@ -230,14 +232,18 @@ class World:
         return changes
 
     def roll_back(self, transaction: OpenTransaction, statements: int | None = None) -> None:
-        """Undo everything and end, or undo the last changes only (ROLLBACK TO SAVEPOINT)."""
+        """Undo everything and end, or undo the last statements only (ROLLBACK TO SAVEPOINT)."""
         if statements is None:
             del self.open[transaction.id]
             self.undo(transaction, 0)
             self.release(transaction, committed=False)
         elif not transaction.truncated:
-            self.undo(transaction, max(0, len(transaction.undo) - statements))
-            self.restream(transaction)
+            before = transaction.statements[-statements:]
+            del transaction.statements[-statements:]
+            changes = len(transaction.undo)
+            self.undo(transaction, before[0] if before else 0)
+            if len(transaction.undo) < changes:
+                self.restream(transaction)
 
     def undo(self, transaction: OpenTransaction, down_to: int) -> None:
         """Take back changes, the last first."""
@@ -350,7 +356,7 @@ class World:
         if key_changes:
             key = tuple(row[c] for c in table.keys[0])
             self.lock(transaction, (table.name, key), EXCLUSIVE)
-            if self.with_key(table, key) or self.children(table, version.row):
+            if self.with_key(table, key) or self.children(table, version.row) or self.references(table, row, version):
                 raise BlockedError
         self.lock_parents(transaction, table, version.row)
         self.lock_parents(transaction, table, row, itself=row)
@@ -420,6 +426,14 @@ class World:
             if itself is not None and not is_itself and not self.with_key(parent, key):
                 raise BlockedError
 
+    def references(self, table: Table, row: Row, version: Version) -> bool:
+        """Whether a row would reference a version of its own table, which is about to go."""
+        return any(
+            foreign_key.parent == table.name
+            and tuple(row[c] for c in foreign_key.columns) == tuple(version.row[c] for c in foreign_key.parent_columns)
+            for foreign_key in table.foreign_keys
+        )
+
     def references_itself(self, foreign_key: ForeignKey, row: Row) -> bool:
         """Whether a row of a table that references itself is its own parent."""
         own = tuple(row[c] for c in foreign_key.columns)
@@ -465,7 +479,7 @@ class World:
         table = self.catalog.tables[table_name or rng.choice(list(self.catalog.tables))]
         rows = self.live(transaction, table.name)
         grow = len(rows) < SIZES[table.name] * rng.choice((0.5, 1, 1.5))
-        statements = len(transaction.undo)
+        transaction.statements.append(len(transaction.undo))
         try:
             if not rows or (grow and rng.random() < 0.7):
                 self.insert(transaction, table, self.random_row(table, rng))
@@ -474,8 +488,7 @@ class World:
             else:
                 self.random_update(transaction, table, rng.choice(rows), rng)
         except BlockedError:
-            if len(transaction.undo) > statements:
-                self.roll_back(transaction, len(transaction.undo) - statements)
+            self.roll_back(transaction, None if transaction.truncated else 1)
             return False
         return True
 
@@ -483,6 +496,7 @@ class World:
         """A new user whom somebody follows already."""
         users, follows = self.catalog.tables["public.users"], self.catalog.tables[LATE_TABLE]
         user = self.random_row(users, rng)
+        transaction.statements.append(len(transaction.undo))
         try:
             self.insert(transaction, users, user)
             self.insert(transaction, follows, (rng.choice(domain("follower", self.variant)), user[0], "p"))
