@@ -1,4 +1,4 @@
-"""The simulated upstream keeps its own rules: keys are unique and references hold at every snapshot, which only grow."""
+"""The simulated upstream keeps its own rules: keys are unique and references hold at every snapshot; snapshots grow."""
 
 from random import Random
 
