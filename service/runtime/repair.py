@@ -80,7 +80,11 @@ class Repair:
     async def check(self) -> None:
         """Compares the followed tables with the catalog, and tries to mend what is broken. Raises `UpstreamError`."""
         async with self.lock, self.pool.connection() as connection:
-            for notice in await check_schema(connection, dict(self.installer.following.layouts)):
+            following = self.installer.following
+            layouts = dict(following.layouts)
+            for notice in await check_schema(
+                connection, layouts, following.settings.publication, tables=following.catalog.tables
+            ):
                 self.schema_changed(notice)
             if any(self._broken()):
                 await self.mend(connection, await load_catalog(connection))
