@@ -105,3 +105,5 @@ SELECT s.id, u.name FROM stories s JOIN users u ON u.id = s.author_id WHERE u.id
 SELECT id FROM stories WHERE false;
 SELECT 'x' AS t, NULL AS n, 1 AS one, COUNT(*) FROM votes GROUP BY 1;
 SELECT story_id, user_id FROM votes GROUP BY story_id, user_id;
+SELECT s.id, c.n FROM stories s LEFT JOIN (SELECT story_id, COUNT(*) AS n FROM votes GROUP BY story_id HAVING COUNT(*) > 1) c ON c.story_id = s.id;
+SELECT c.id, u.name FROM comments c JOIN users u ON u.id = c.user_id AND u.id = c.parent_id;
