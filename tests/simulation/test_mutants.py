@@ -3,7 +3,7 @@
 import pytest
 
 from tests.simulation.mutants import MUTANTS, Mutant
-from tests.simulation.runs import first_failure
+from tests.simulation.runs import first_failure, replay
 
 #: Runs that a mutant may survive; most are caught by one of the first ten.
 SEEDS = 200
@@ -15,3 +15,4 @@ def test_a_broken_rule_is_caught(mutant: Mutant) -> None:
     with mutant():
         caught = first_failure(range(SEEDS), ACTIONS, MUTANTS[mutant])
     assert caught is not None, f"{mutant.__name__} survived {SEEDS} runs"
+    assert replay(caught.configuration, caught.actions).failure is None, "what was caught is not the mutant"
