@@ -21,7 +21,7 @@ from load.report import Result, Skipped, show, to_json
 from load.site import Site, SiteError, running_site
 from load.wrk import LoadError
 
-Bench = Callable[[Site, float, tuple[int, int] | None], list[Result]]
+Bench = Callable[[Site, int, tuple[int, int] | None], list[Result]]
 
 #: What a benchmark may meet that is not its own mistake.
 _FAILURES = (SiteError, LoadError, httpx.HTTPError, psycopg.Error, OSError)
@@ -40,7 +40,7 @@ def bench(
     only: Annotated[
         list[str] | None, typer.Argument(help=f"Some of: engine, {', '.join(BENCHES)}. Default: all.")
     ] = None,
-    seconds: Annotated[float, typer.Option(min=0.5, max=20, help="Length of one turn of one side.")] = 2.5,
+    seconds: Annotated[int, typer.Option(min=1, max=20, help="Length of one turn of one side.")] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     output: Annotated[Path | None, typer.Option(help="Also write the JSON to this file.")] = None,
 ) -> None:
@@ -70,7 +70,7 @@ def bench(
 
 
 def _run_on_site(
-    console: Console, names: list[str], seconds: float, cores: tuple[int, int] | None, results: list[Result]
+    console: Console, names: list[str], seconds: int, cores: tuple[int, int] | None, results: list[Result]
 ) -> bool:
     """Run the benchmarks on one site; whether any failed."""
     failed = False
@@ -97,10 +97,10 @@ def _cores() -> tuple[int, int] | None:
     return (mine[0], mine[1]) if len(mine) > 1 else None
 
 
-def _conditions(cores: tuple[int, int] | None, seconds: float) -> str:
+def _conditions(cores: tuple[int, int] | None, seconds: int) -> str:
     pinned = f"server on core {cores[0]}, client on core {cores[1]}" if cores else "not pinned"
     return (
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, {pinned}, turns of {seconds:g} s, sides in turns,"
+        f"{os.cpu_count()} cores, Python {platform.python_version()}, {pinned}, turns of {seconds} s, sides in turns,"
         " loopback; medians over the turns"
     )
 

@@ -36,7 +36,7 @@ def warm_all_stories(site: Site) -> None:
     site.warm("story_with_votes", [{"id": story} for story in range(1, STORIES + 1)])
 
 
-def run(site: Site, seconds: float, cores: tuple[int, int] | None) -> list[Result]:  # noqa: ARG001
+def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]:  # noqa: ARG001
     """Drain it a few times."""
     warm_all_stories(site)
     if cores:

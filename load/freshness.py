@@ -69,7 +69,7 @@ def vote(connection: psycopg.Connection, story: int, voter: str) -> None:
         connection.execute("UPDATE stories SET score = score + 1 WHERE id = %s", (story,))
 
 
-def run(site: Site, seconds: float, cores: tuple[int, int] | None) -> list[Result]:  # noqa: ARG001
+def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]:  # noqa: ARG001
     """For four times `seconds`."""
     run_name = f"fresh-{next(_runs)}"
     with psycopg.connect(site.database, autocommit=True) as connection:

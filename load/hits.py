@@ -33,7 +33,7 @@ class Side:
     rates: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
 
-    def measure(self, seconds: float, cores: tuple[int, int] | None) -> None:
+    def measure(self, seconds: int, cores: tuple[int, int] | None) -> None:
         """One turn."""
         pids = self.pids()
         if cores:
@@ -45,7 +45,7 @@ class Side:
         self.cpu_us.append(used / run.requests * 1e6)
 
 
-def run(site: Site, seconds: float, cores: tuple[int, int] | None) -> list[Result]:
+def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]:
     """Upquery beside its peers; each turn of each side takes `seconds`."""
     results: list[Result] = []
     hit = site.read("story_with_votes", id=STORY)

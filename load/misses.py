@@ -43,7 +43,7 @@ class Case:
 CASES = (Case("story_with_votes", "id", _STORY_SQL), Case("comments_of_story", "story_id", _COMMENTS_SQL))
 
 
-def run(site: Site, seconds: float, cores: tuple[int, int] | None) -> list[Result]:  # noqa: ARG001
+def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]:  # noqa: ARG001
     """One figure a view."""
     with PlainClient(site.api) as client, psycopg.connect(site.database, autocommit=True) as connection:
         return [_measure(case, client, connection) for case in CASES]

@@ -18,7 +18,7 @@ ROUNDS = 3
 CHANGES_PER_S = 150_000
 
 
-def run(site: Site, seconds: float, cores: tuple[int, int] | None) -> list[Result]:
+def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]:
     """Quiet and saturated turns, one after the other."""
     if cores is None:
         return [Skipped(BENCH, "needs two cores")]
@@ -32,7 +32,7 @@ def run(site: Site, seconds: float, cores: tuple[int, int] | None) -> list[Resul
     for _ in range(ROUNDS):
         quiet.append(run_wrk(url, seconds, cores[0]).per_second)
         with stopped_engine(site):
-            cast_votes(site.database, int(CHANGES_PER_S * seconds))
+            cast_votes(site.database, CHANGES_PER_S * seconds)
             position = site.position()
         before = processes.cpu_seconds([engine])
         saturated.append(run_wrk(url, seconds, cores[0]).per_second)

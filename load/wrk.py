@@ -23,11 +23,14 @@ class LoadError(Exception):
     """Answers were missing or not 200; the message has wrk's account."""
 
 
-def run_wrk(url: str, seconds: float, core: int | None) -> WrkRun:
-    """Read `url` over and over for `seconds`. Raises `LoadError` if any answer was not a success."""
+def run_wrk(url: str, seconds: int, core: int | None) -> WrkRun:
+    """Read `url` over and over for `seconds`. Raises `LoadError` if any answer was not a success.
+
+    wrk takes whole seconds only.
+    """
     wrk = require(WRK)
     pinned = [] if core is None else ["taskset", "-c", str(core)]
-    command = [*pinned, wrk, "-t1", f"-c{CONNECTIONS}", f"-d{seconds:g}s", "--latency", url]
+    command = [*pinned, wrk, "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 30, check=False)
     if done.returncode != 0 or "Non-2xx" in done.stdout or "Socket errors" in done.stdout:
         raise LoadError(f"wrk on {url}:\n{done.stdout}{done.stderr}")
