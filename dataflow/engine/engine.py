@@ -45,7 +45,7 @@ from dataflow.engine.limits import Limits
 from dataflow.engine.propagation import Propagation
 from dataflow.engine.ring import Ring
 from dataflow.engine.upquery import Demand, Upqueries
-from dataflow.errors import InvariantViolation
+from dataflow.errors import EvaluationError, InvariantViolation
 from dataflow.plan.nodes import Relation
 from dataflow.schema import Catalog
 from dataflow.types import Columns, Key, NodeId, Position, ReadId, Row, Snapshot
@@ -228,7 +228,13 @@ class Engine:
             self.counters["repeated"] += 1
             self._repeat(sent)
             return
-        self._installation.install(sent, result, unseen)
+        try:
+            self._installation.install(sent, result, unseen)
+        except EvaluationError as error:
+            self._flights.land(sent)
+            for demand in self._waiting_for(sent):
+                self._give_up(demand, str(error))
+            return
         self._land(sent)
 
     def _admissible(self, sent: Sent, result: LookupDone) -> bool:
@@ -266,12 +272,15 @@ class Engine:
         self._flights.land(sent)
         if not event.retryable:
             self._break(self._views_above(sent.node), event.reason)
+        for demand in self._waiting_for(sent):
+            self._fail(demand, event.reason, event.retryable)
+        self._trim()
+
+    def _waiting_for(self, sent: Sent) -> list[Demand]:
         waiting: dict[Demand, None] = {}
         for flight in sent.flight_keys():
             waiting.update(dict.fromkeys(self._upqueries.waiting_for(flight)))
-        for demand in waiting:
-            self._fail(demand, event.reason, event.retryable)
-        self._trim()
+        return list(waiting)
 
     # Demands
 
@@ -281,16 +290,33 @@ class Engine:
         if broken is not None:
             self._fail(demand, broken, retryable=False)
             return
-        if self._upqueries.attempt(demand):
+        try:
+            met = self._upqueries.attempt(demand)
+        except EvaluationError as error:
+            self._give_up(demand, str(error))
+            return
+        if met:
             self._met(demand)
         elif demand.read is None:
             if self._upqueries.met_oversized:
                 self._upqueries.finish(demand)
         elif self._must_forward(demand) or self._upqueries.met_oversized:
-            self._upqueries.finish(demand)
-            del self._reads[demand.read]
-            tables = frozenset().union(*[self.graph.tables_of(leaf) for leaf, _ in demand.wants])
-            self._emit(self._forwards.forward(demand.read, tables, self._now))
+            self._forward(demand, demand.read)
+
+    def _forward(self, demand: Demand, read: ReadId) -> None:
+        self._upqueries.finish(demand)
+        del self._reads[read]
+        tables = frozenset().union(*[self.graph.tables_of(leaf) for leaf, _ in demand.wants])
+        self._emit(self._forwards.forward(read, tables, self._now))
+
+    def _give_up(self, demand: Demand, reason: str) -> None:
+        """The data makes an expression fail. The upstream answers a read, with its own error if it fails there too;
+        a view that is kept whole cannot be."""
+        if demand.read is not None:
+            self._forward(demand, demand.read)
+            return
+        self._upqueries.finish(demand)
+        self._break([leaf for leaf, _ in demand.wants if leaf.full], reason)
 
     def _must_forward(self, demand: Demand) -> bool:
         if demand.rounds > self.limits.read_rounds:

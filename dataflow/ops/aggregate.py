@@ -160,13 +160,13 @@ class Grouping:
     def fill(self, columns: Columns, key: Key, groups: dict[Key, Group]) -> None:
         """Covers `key`, whose groups are exactly `groups` now."""
         rows: dict[Row, int] = {}
+        # First what can fail: nothing is half filled then.
         for group_key, group in groups.items():
             if group.rows < 0:
                 raise InvariantViolation(f"group {group_key} would be filled with {group.rows} rows")
-            if group.rows and group_key not in self.groups:
-                self.groups[group_key] = group
-                group.row = group.output()
-            known = self.groups.get(group_key)
+            group.row = group.output() if group.rows else None
+        for group_key, group in groups.items():
+            known = self.groups.setdefault(group_key, group) if group.rows else self.groups.get(group_key)
             if known is not None and known.row is not None:
                 rows[known.row] = 1
         if self.aggregate.scalar and columns == self.all_columns and key not in self.groups:

@@ -138,6 +138,14 @@ class Materialization:
             self.delete(row, times)
         return [row for row, _ in gone]
 
+    def clear(self) -> None:
+        """Makes every key a hole."""
+        for coverage in self.coverage.values():
+            for key in list(coverage):
+                coverage.discard(key)
+        for row, times in self.bag().items():
+            self.delete(row, times)
+
     def subsumed(self, columns: Columns, key: Key) -> bool:
         """Whether the key's part on fewer columns is covered, so that its rows are all known (thesis §9.12)."""
         for other, coverage in self.coverage.items():
