@@ -43,9 +43,26 @@ class Evictions:
             for key in list(coverage):
                 self.evict(node, columns, key)
 
+    def spoil(self, nodes: Iterable[Stored]) -> None:
+        """Makes every key of some nodes a hole, and of all that can depend on them. Their state may be a step behind,
+        so no cascade is asked: it would look at known rows."""
+        for node in sorted({n.id: n for n in downstream(nodes)}.values(), key=lambda n: -n.id):
+            if isinstance(node, GroupingNode):
+                node.grouping.clear()
+            else:
+                self.evict_all(node)
+
     def has_dependents(self, node: Stored, columns: Columns, key: Key) -> bool:
         """Whether anything that is covered depends on `key`."""
         return next(iter(dependent_keys(node, columns, key)), None) is not None
+
+
+def downstream(nodes: Iterable[Stored]) -> Iterable[Stored]:
+    """These nodes and all that is computed from them; a node may come several times."""
+    for node in nodes:
+        yield node
+        for block in node.children:
+            yield from downstream(block.children)
 
 
 def dependent_keys(node: Stored, columns: Columns, key: Key) -> Iterable[Target]:

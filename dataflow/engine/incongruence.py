@@ -9,10 +9,12 @@ new row.
 
 from collections import Counter
 from collections.abc import Iterable, Set
+from contextlib import suppress
 
 from dataflow.engine.events import TableDelta
 from dataflow.engine.evict import Target, driven_keys
 from dataflow.engine.graph import BlockNode, ChainNode, GroupingNode, Store, Use
+from dataflow.errors import EvaluationError
 from dataflow.ops.block import Combination
 from dataflow.plan.routes import Step
 from dataflow.state.index import key_function
@@ -126,7 +128,9 @@ class NewParents:
                 delta, child_delta = tables.get(node.source.table), tables.get(child.source.table)
                 blind = child_delta is not None and child_delta.overflow
                 if delta is not None and delta.added and not (delta.overflow or delta.truncated or blind):
-                    self._cover_children(use.route.steps[position - 1], node, child, delta)
+                    # A row for which an expression fails is met again, and dealt with, when it is applied.
+                    with suppress(EvaluationError):
+                        self._cover_children(use.route.steps[position - 1], node, child, delta)
 
     def _cover_children(
         self, step: Step, parent: Store | GroupingNode, child: Store | GroupingNode, delta: TableDelta

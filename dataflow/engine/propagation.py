@@ -7,14 +7,15 @@ Not here: who reads (`upquery`), what the leaf store does with changes (`service
 """
 
 from collections import Counter
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from heapq import heappop, heappush
 
 from dataflow.engine.effects import Effect, LeafChange, LeafClear
 from dataflow.engine.events import TableDelta, Transaction
-from dataflow.engine.evict import Evictions, Target
+from dataflow.engine.evict import Evictions, Target, downstream
 from dataflow.engine.graph import BlockNode, ChainNode, Graph, GroupingNode, Leaf, Store, Stored, merged
 from dataflow.engine.incongruence import Incongruence, NewParents
+from dataflow.errors import EvaluationError
 from dataflow.ops.block import InputChange
 from dataflow.types import Delta, NodeId
 
@@ -31,6 +32,8 @@ class Propagation:
         self._new_parents = NewParents(counters)
         self._counters = counters
         self._emit = effects
+        #: Nodes for which this step's rows made an expression fail, and all that is computed from them.
+        self._spoiled: dict[NodeId, Stored] = {}
 
     def apply(self, transactions: list[Transaction], joining: Set[str] = frozenset()) -> None:
         """Applies committed transactions as one. Of tables that are `joining` the stream they may lack changes."""
@@ -39,7 +42,10 @@ class Propagation:
             if delta.overflow:
                 self._forget_table(table)
         self._cover_new_parents(tables, joining)
-        for target in self._propagate(tables):
+        self._spoiled = {}
+        targets = self._propagate(tables)
+        self._evictions.spoil(self._spoiled.values())
+        for target in targets:
             self._evictions.evict(*target)
 
     def _forget_table(self, table: str) -> None:
@@ -68,19 +74,36 @@ class Propagation:
                 continue
             done.add(node_id)
             block = self._graph.by_id[node_id]
-            if isinstance(block, BlockNode):
-                delta = block.join.delta(self._input_changes(block, deltas))
-                if delta[0] or delta[1]:
-                    for child in block.children:
-                        self._absorb(child, delta, False, deltas, dirty)
+            if isinstance(block, BlockNode) and not any(node.id in self._spoiled for node in block.inputs):
+                self._pass(block, deltas, dirty)
                 to_evict.extend(self._incongruence.targets(block, deltas))
         return to_evict
 
+    def _pass(self, block: BlockNode, deltas: dict[NodeId, Delta], dirty: list[NodeId]) -> None:
+        try:
+            delta = block.join.delta(self._input_changes(block, deltas))
+        except EvaluationError:
+            self._spoil(block.children)
+            return
+        if delta[0] or delta[1]:
+            for child in block.children:
+                self._absorb(child, delta, False, deltas, dirty)
+
     def _enter(self, chain: ChainNode, change: TableDelta, deltas: dict[NodeId, Delta], dirty: list[NodeId]) -> None:
-        delta = chain.function.delta(change.removed, change.added)
+        try:
+            delta = chain.function.delta(change.removed, change.added)
+        except EvaluationError:
+            self._spoil(chain.children)
+            return
         if delta[0] or delta[1] or change.truncated:
             for child in chain.children:
                 self._absorb(child, delta, change.truncated, deltas, dirty)
+
+    def _spoil(self, nodes: Iterable[Stored]) -> None:
+        """A row came for which an expression fails, as it does upstream. What these nodes hold is looked up again: a
+        key that has such a row then fails as the upstream does, the others live on."""
+        self._counters["spoiled"] += 1
+        self._spoiled.update((node.id, node) for node in downstream(nodes))
 
     def _absorb(
         self, node: Stored, delta: Delta, truncated: bool, deltas: dict[NodeId, Delta], dirty: list[NodeId]
@@ -89,7 +112,11 @@ class Propagation:
         if isinstance(node, Leaf):
             self._absorb_leaf(node, delta, truncated)
         elif isinstance(node, Store | GroupingNode):
-            known = node.absorb(delta, truncated)
+            try:
+                known = node.absorb(delta, truncated)
+            except EvaluationError:
+                self._spoil([node])
+                return
             if known[0] or known[1]:
                 deltas[node.id] = known
                 for child in node.children:

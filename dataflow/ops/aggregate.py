@@ -215,6 +215,11 @@ class Grouping:
         for row in self.materialization.evict(columns, key):
             del self.groups[self._key_of_output(row)]
 
+    def clear(self) -> None:
+        """Forgets everything, also when a change was applied half-way."""
+        self.groups.clear()
+        self.materialization.clear()
+
     # Checking
 
     def check(self) -> None:
