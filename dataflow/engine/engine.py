@@ -161,7 +161,7 @@ class Engine:
         postponed, self._postponed = self._postponed, []
         for sent in postponed:
             self._repeat(sent)
-        for demand in [d for d in self._upqueries.demands if d.paused]:
+        for demand in self._unanswered([d for d in self._upqueries.demands if d.paused]):
             demand.paused = False
             self._attempt(demand)
         self._trim()
@@ -232,7 +232,7 @@ class Engine:
             self._installation.install(sent, result, unseen)
         except EvaluationError as error:
             self._flights.land(sent)
-            for demand in self._waiting_for(sent):
+            for demand in self._unanswered(self._waiting_for(sent)):
                 self._give_up(demand, str(error))
             return
         self._land(sent)
@@ -255,7 +255,7 @@ class Engine:
 
     def _land(self, sent: Sent) -> None:
         self._flights.land(sent)
-        for demand in self._upqueries.landed(sent.flight_keys()):
+        for demand in self._unanswered(self._upqueries.landed(sent.flight_keys())):
             demand.rounds += 1
             self._attempt(demand)
 
@@ -272,7 +272,7 @@ class Engine:
         self._flights.land(sent)
         if not event.retryable:
             self._break(self._views_above(sent.node), event.reason)
-        for demand in self._waiting_for(sent):
+        for demand in self._unanswered(self._waiting_for(sent)):
             self._fail(demand, event.reason, event.retryable)
         self._trim()
 
@@ -281,6 +281,10 @@ class Engine:
         for flight in sent.flight_keys():
             waiting.update(dict.fromkeys(self._upqueries.waiting_for(flight)))
         return list(waiting)
+
+    def _unanswered(self, demands: list[Demand]) -> Iterator[Demand]:
+        """These demands one by one, but those that what was done about an earlier one has ended."""
+        return (demand for demand in demands if demand in self._upqueries.demands)
 
     # Demands
 
