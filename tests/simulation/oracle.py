@@ -36,6 +36,9 @@ Normal = Callable[[Value], Value]
 INTEGERS = frozenset({"int2", "int4", "int8"})
 FLOATS = frozenset({"float4", "float8"})
 TEXTS = frozenset({"text", "varchar", "bool", "uuid", "date", "timestamp", "timestamptz", "oid"})
+#: Stands for a value that the upstream could not compute: a statement that would bring it fails.
+ERROR = "#error"
+RANGES = {"int2": 2**15, "int4": 2**31, "int8": 2**63}
 SPECIAL = frozenset({"NaN", "Infinity", "-Infinity"})
 
 
@@ -188,8 +191,20 @@ def compile_scalar(expression: Scalar) -> Evaluator:
         return comparison(expression, *arguments)
     if expression.function in CALLS:
         call = CALLS[expression.function]
+        if expression.type.name in RANGES:
+            return in_range(RANGES[expression.type.name], lambda row: call(*[a(row) for a in arguments]))
         return lambda row: call(*[a(row) for a in arguments])
     return other_call(expression)
+
+
+def in_range(limit: int, evaluator: Evaluator) -> Evaluator:
+    """An integer expression, which may overflow."""
+
+    def evaluate(row: Row) -> Value:
+        value = evaluator(row)
+        return value if value is None or -limit <= int(value) < limit else ERROR
+
+    return evaluate
 
 
 def other_call(expression: Call) -> Evaluator:
@@ -405,6 +420,8 @@ class CompiledCall:
             return str(sum(weight * count for _, weight, count in values))
         if not values:
             return None
+        if any(value == ERROR for value, _, _ in values):
+            return ERROR
         if self.function is AggregateFunction.SUM:
             return self.sum([(value, weight) for value, weight, _ in values])
         if self.function is AggregateFunction.AVG:

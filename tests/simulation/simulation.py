@@ -62,8 +62,9 @@ from dataflow.plan.nodes import Aggregate, Chain, Relation, View, column_types
 from dataflow.types import Key, LookupId, ReadId, ViewId
 from tests.simulation.expectation import BaseTables, Expectations
 from tests.simulation.leaf_model import LeafModel
+from tests.simulation.oracle import ERROR
 from tests.simulation.schema import LATE_TABLE, SchemaVariant
-from tests.simulation.views import VIEWS, tables_of
+from tests.simulation.views import FAILING, VIEWS, tables_of
 from tests.simulation.world import LookupResult, SimulatedSnapshot, World
 
 VIEW_BY_NAME = {view.name: view for view in VIEWS}
@@ -508,10 +509,13 @@ class Simulation:
     def do_cancel(self, rng: Random) -> None:
         """A reader goes away."""
         if self.reads:
-            read = rng.choice(sorted(self.reads))
-            del self.reads[read]
-            self.forwards = [f for f in self.forwards if f.id != read]
-            self.step(CancelRead(read))
+            self.cancel(rng.choice(sorted(self.reads)))
+
+    def cancel(self, read: ReadId) -> None:
+        """A reader has gone, or got an error from the upstream."""
+        del self.reads[read]
+        self.forwards = [f for f in self.forwards if f.id != read]
+        self.step(CancelRead(read))
 
     def do_deliver(self, rng: Random) -> None:
         """A lookup's result arrives."""
@@ -526,7 +530,10 @@ class Simulation:
             return
         assert flight.result is not None
         rows, snapshot, bound = flight.result.rows, flight.result.snapshot, flight.result.bound
-        self.step(LookupDone(flight.lookup.id, rows, snapshot, bound))
+        if rows is None:
+            self.step(LookupFailed(flight.lookup.id, "integer out of range", False))
+        else:
+            self.step(LookupDone(flight.lookup.id, rows, snapshot, bound))
 
     def do_fail(self, rng: Random) -> None:
         """A lookup fails; it may be tried again."""
@@ -555,7 +562,10 @@ class Simulation:
         if ready:
             forward = rng.choice(ready)
             assert forward.snapshot is not None
-            self.step(ForwardDone(forward.id, forward.snapshot, forward.bound))
+            if any(ERROR in row for bag in forward.rows for row in bag):
+                self.cancel(forward.id)
+            else:
+                self.step(ForwardDone(forward.id, forward.snapshot, forward.bound))
 
     def do_pin(self, rng: Random) -> None:
         """A subscription."""
@@ -660,7 +670,10 @@ class Simulation:
         """Pinned keys that are holes although they need not be."""
         if "key_rows" in self.configuration.limits:
             return []
-        return [pin for pin in self.pins if pin[0] not in self.broken and not self.leaf.covers(*pin)]
+        needed = [
+            pin for pin in self.pins if pin[0] not in self.broken and not self.views[pin[0]].name.startswith(FAILING)
+        ]
+        return [pin for pin in needed if not self.leaf.covers(*pin)]
 
 
 EMPTY: Counter[Any] = Counter()

@@ -7,6 +7,7 @@ from random import Random
 from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction
 from dataflow.types import Columns, Key, Row, Value
 from tests.simulation.oracle import (
+    ERROR,
     INTEGERS,
     SPECIAL,
     Normal,
@@ -78,6 +79,8 @@ def of_call(call: AggregateCall) -> tuple[Grouping | None, Partials]:
 
     def total(rows: list[Row]) -> Value:
         values = [(v, 1) for row in rows if (v := argument(row)) is not None]
+        if (ERROR, 1) in values:
+            return ERROR
         return sum_numeric(values) if values else None
 
     if call.function is AggregateFunction.COUNT:

@@ -183,6 +183,9 @@ def greatest(argument: Scalar) -> AggregateCall:
     return function_of(AggregateFunction.MAX, argument)
 
 
+#: What the names of views begin with whose expressions fail for some rows.
+FAILING = "failing"
+
 # --- the relations ---------------------------------------------------------------------------------------------------
 
 USERS = chain("users")
@@ -450,6 +453,25 @@ def blocks_in_blocks() -> list[Shape]:
     ]  # fmt: skip
 
 
+def failing() -> list[Shape]:
+    """Expressions that fail for some rows: what has none of these lives on."""
+
+    def overflowing(weight: Scalar) -> Call:
+        return call("+", INT4, weight, number(2**31 - 1))
+
+    joined = Joined(first(VOTES), inner(STORIES, (0, 0, 0)))
+    sums = aggregate(VOTES, (0,), COUNT_ROWS, total(overflowing(WEIGHT)))
+    joined_sums = aggregate(joined.block((1, 1), (0, 2)), (0,), COUNT_ROWS, total(overflowing(ColumnRef(1, INT4))))
+    user_sums = Joined(first(USERS), left(joined_sums, (0, 0, 0)))
+    return [
+        Shape(FAILING + "_votes", chain("votes", "story", "voter", overflowing(WEIGHT)), ((0,), (1,), ())),
+        Shape(FAILING + "_join", joined.block((0, 0), (1, 1), overflowing(joined.col(0, 2))), ((0,), (1,), ())),
+        Shape(FAILING + "_sums", over(sums), ((0,), ())),
+        Shape(FAILING + "_joined_sums", over(joined_sums), ((0,), ())),
+        Shape(FAILING + "_user_sums", user_sums.block((0, 0), (0, 1), (1, 1), (1, 2)), ((0,), (1,))),
+    ]
+
+
 def late_tables() -> list[Shape]:
     """Views over the table that joins the publication late."""
     followed = Joined(first(FOLLOWS), inner(USERS, (0, 0, 1)))
@@ -474,7 +496,7 @@ def tables_of(relation: Relation) -> frozenset[str]:
 
 SHAPES: tuple[Shape, ...] = (
     *single_tables(), *aggregates_over_chains(), *inner_joins(), *left_joins(), *aggregates_over_blocks(),
-    *joins_over_aggregates(), *without_provenance(), *blocks_in_blocks(), *late_tables(),
+    *joins_over_aggregates(), *without_provenance(), *blocks_in_blocks(), *failing(), *late_tables(),
 )  # fmt: skip
 VIEWS: tuple[View, ...] = tuple(view for shape in SHAPES for view in shape.views())
 LATE_VIEWS = tuple(view for view in VIEWS if LATE_TABLE in tables_of(view.relation))

@@ -23,7 +23,7 @@ from dataflow.engine.events import TableDelta, Transaction
 from dataflow.plan.nodes import Aggregate, Chain
 from dataflow.schema import ForeignKey, Table
 from dataflow.types import Columns, Key, Position, Row, TransactionId
-from tests.simulation.oracle import compiled, normals_of
+from tests.simulation.oracle import ERROR, compiled, normals_of
 from tests.simulation.schema import LATE_TABLE, SIZES, SchemaVariant, build_catalog, domain
 from tests.simulation.state_rows import state_normals, state_rows
 
@@ -106,9 +106,9 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class LookupResult:
-    """What a statement brought back."""
+    """What a statement brought back; no rows if an expression failed."""
 
-    rows: list[Row]
+    rows: list[Row] | None
     snapshot: SimulatedSnapshot
     bound: Position
 
@@ -187,7 +187,8 @@ class World:
         wanted = {tuple(n(v) for n, v in zip(normals, key, strict=True)) for key in keys}
         found = [r for r in rows if tuple(n(r[c]) for n, c in zip(normals, columns, strict=True)) in wanted]
         rng.shuffle(found)
-        return LookupResult(found, self.snapshot(), self.bound(rng))
+        failed = any(ERROR in row for row in found)
+        return LookupResult(None if failed else found, self.snapshot(), self.bound(rng))
 
     # --- transactions ------------------------------------------------------------------------------------------------
 
