@@ -17,6 +17,7 @@ Not here: which lookups must be covered (`engine.upquery`, `engine.incongruence`
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import takewhile
 from operator import itemgetter
 from typing import Any
 
@@ -285,11 +286,16 @@ def compile_output(block: Block, padding: Sequence[Row]) -> Callable[[Combinatio
 
 def compile_projection(columns: Sequence[Scalar]) -> Callable[[Row], Row]:
     """A function that evaluates `columns`, a tuple of scalars, over a row."""
-    if columns and all(isinstance(c, ColumnRef) for c in columns):
-        indexes = [c.index for c in columns if isinstance(c, ColumnRef)]
-        if len(indexes) > 1:
-            return itemgetter(*indexes)
-        (only,) = indexes
-        return lambda row: (row[only],)
-    compiled = [compile_scalar(c) for c in columns]
-    return lambda row: tuple([f(row) for f in compiled])
+    plain = [c.index for c in takewhile(lambda c: isinstance(c, ColumnRef), columns) if isinstance(c, ColumnRef)]
+    computed = [compile_scalar(c) for c in columns[len(plain) :]]
+    if len(plain) < 2:
+        every = [compile_scalar(c) for c in columns]
+        return lambda row: tuple([f(row) for f in every])
+    # Most of a relation's columns are plain and come first: they are taken in one go.
+    first = itemgetter(*plain)
+    if not computed:
+        return first
+    if len(computed) == 1:
+        (last,) = computed
+        return lambda row: (*first(row), last(row))
+    return lambda row: (*first(row), *[f(row) for f in computed])
