@@ -1,5 +1,7 @@
 """GROUP BY: groups under covered keys, each with the accumulators of its calls and the row it last gave.
 
+Equal values can have several texts (1.0 and 1.00 are one group): a group shows one that its rows have.
+
 *Maintains*: a group exists exactly if it has rows and its row is known; the materialization holds each group's row. An
 aggregate without GROUP BY keeps an empty group for every covered key of all group columns.
 
@@ -17,21 +19,33 @@ from dataflow.schema import SqlType
 from dataflow.state.index import key_function
 from dataflow.state.materialization import Materialization
 from dataflow.types import Columns, Delta, Key, Row
+from dataflow.values import normal_form
 
 
 class Group:
     """One group's state."""
 
-    __slots__ = ("accumulators", "row", "rows", "values")
+    __slots__ = ("accumulators", "row", "rows", "texts", "values")
 
     def __init__(self, values: Row, accumulators: list[Accumulator]) -> None:
-        #: The group columns' values.
+        #: The group columns' values, as one of the group's rows has them.
         self.values = values
+        #: How often the rows have which texts of the group columns, where that can be several.
+        self.texts: dict[Row, int] = {}
         #: Input rows in the group.
         self.rows = 0
         self.accumulators = accumulators
         #: The output row that the materialization holds; None before the first.
         self.row: Row | None = None
+
+    def count_text(self, values: Row, times: int) -> None:
+        """Notes that rows with these texts of the group columns came, or went."""
+        if count := self.texts.get(values, 0) + times:
+            self.texts[values] = count
+        else:
+            self.texts.pop(values, None)
+        if self.values not in self.texts:
+            self.values = next(iter(self.texts), self.values)
 
     def output(self) -> Row:
         """The group's row as it should be now."""
@@ -76,6 +90,7 @@ class Grouping:
         self.all_columns: Columns = tuple(range(width))
         self._key_of_output = key_function(self.all_columns, column_types(aggregate))
         self._unset = (None,) * len(aggregate.calls)
+        self._has_texts = any(normal_form(input_types[c]) is not None for c in aggregate.group)
         #: By the normal form of the group columns.
         self.groups: dict[Key, Group] = {}
 
@@ -100,6 +115,8 @@ class Grouping:
     def _add(self, group: Group, row: Row, sign: int) -> None:
         """Adds an input row to its group, or takes it away."""
         group.rows += sign
+        if self._has_texts:
+            group.count_text(tuple([row[c] for c in self.aggregate.group]), sign)
         for call, accumulator in zip(self._calls, group.accumulators):  # noqa: B905 - equal lengths, on the hot path
             if call.simple:
                 accumulator.add(call.argument(row) if call.argument is not None else None, sign)
@@ -207,7 +224,10 @@ class Grouping:
             columns = iter(row[width:])
             for accumulator in group.accumulators:
                 accumulator.merge(tuple(islice(columns, accumulator.width)))
-            group.rows += int(next(columns) or 0)
+            number = int(next(columns) or 0)
+            group.rows += number
+            if self._has_texts:
+                group.count_text(values, number)
         return groups
 
     def evict(self, columns: Columns, key: Key) -> None:

@@ -18,6 +18,7 @@ sum, avg of numeric        class, count of x, sum of x          class (scale, or
 min, max                   x, count of x                        x, by its text
 =========================  ===================================  =====================================
 
+Group columns whose equal values can differ in text are grouped by that text too (`aggregate.Group.texts`).
 The last column of a state row is always the number of rows. A numeric's sum prints with the largest scale of its
 inputs, so sums are kept by scale: taking the last value of that scale away makes the scale smaller, as in the
 upstream.

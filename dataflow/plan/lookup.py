@@ -93,6 +93,8 @@ def _state_columns(aggregate: Aggregate, chain: Chain, name: Name) -> tuple[list
 
     grouped = [render(chain.columns[c], name) for c in aggregate.group]
     selected = list(grouped)
+    for c in aggregate.group:
+        grouped += _grouped_by_text(chain.columns[c], render(chain.columns[c], name))
     for call in aggregate.calls:
         columns, by = _partial_columns(call, sql)
         selected += columns
@@ -120,7 +122,7 @@ def _partial_columns(call: AggregateCall, sql: Callable[[Scalar], str]) -> tuple
 
 
 def _grouped_by_text(argument: Scalar, sql: str) -> list[str]:
-    """How the values of a MIN or MAX are kept apart: 1.0 and 1.00 are equal, but each goes away by its own text."""
+    """How equal values of a group or of a MIN or MAX are kept apart: 1.0 and 1.00 each go away by their own text."""
     if isinstance(argument, Literal):
         return []
     return [sql] if normal_form(argument.type) is None else [sql, f'({sql})::text COLLATE "C"']

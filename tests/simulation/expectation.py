@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from dataflow.plan.nodes import Relation, column_types
+from dataflow.plan.nodes import Aggregate, Relation, column_types
 from dataflow.types import Columns, Key, Row
 from tests.simulation.oracle import compiled, default_row, loose_columns, normal_of, normals_of
 
@@ -97,6 +97,28 @@ class KeyedRows:
         return bag
 
 
+class GroupTexts:
+    """Which texts an aggregate's group columns may show: those of one of the group's rows."""
+
+    def __init__(self, aggregate: Aggregate, evaluation: Evaluation) -> None:
+        self.group = aggregate.group
+        self.evaluation = evaluation
+        self.key_of_output = key_function(aggregate, tuple(range(len(aggregate.group))))
+        self.versions: tuple[int, ...] | None = None
+        self.legal: dict[Key, set[Row]] = {}
+
+    def wrong(self, rows: Iterable[Row], base: BaseTables) -> list[Row]:
+        """Those rows of the aggregate whose texts none of their group's rows has; an empty group may show any."""
+        versions = self.evaluation.refresh(base)
+        if versions != self.versions:
+            self.versions, self.legal = versions, {}
+            for row in self.evaluation.rows:
+                texts = tuple([row[c] for c in self.group])
+                self.legal.setdefault(self.key_of_output(texts), set()).add(texts)
+        shown = [(row, self.legal.get(self.key_of_output(row))) for row in rows]
+        return [row for row, legal in shown if legal is not None and row[: len(self.group)] not in legal]
+
+
 def key_function(relation: Relation, columns: Columns) -> Callable[[Row], Key]:
     """The key of a row."""
     pairs = list(zip(columns, normals_of(relation, columns), strict=True))
@@ -111,7 +133,18 @@ class Expectations:
         self._evaluations: dict[Relation, Evaluation] = {}
         #: By identity first, since hashing a plan walks all of it; the relation is kept alive beside.
         self._by_identity: dict[tuple[int, Columns], tuple[Relation, KeyedRows]] = {}
+        self._group_texts: dict[int, tuple[Aggregate, GroupTexts | None]] = {}
         self._keyed: dict[tuple[Relation, Columns], KeyedRows] = {}
+
+    def group_texts(self, aggregate: Aggregate) -> GroupTexts | None:
+        """What its groups may show; None if each group has but one text."""
+        found = self._group_texts.get(id(aggregate))
+        if found is None:
+            loose = any(c < len(aggregate.group) for c in loose_columns(aggregate))
+            evaluation = self._evaluations.setdefault(aggregate.input, Evaluation(aggregate.input))
+            found = (aggregate, GroupTexts(aggregate, evaluation) if loose else None)
+            self._group_texts[id(aggregate)] = found
+        return found[1]
 
     def of(self, relation: Relation, columns: Columns) -> KeyedRows:
         """The relation by key, up to date."""

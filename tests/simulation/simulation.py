@@ -281,6 +281,9 @@ class Simulation:
     def compare_materializations(self) -> None:
         """Every covered key of every materialization holds exactly the rows of the oracle."""
         for relation, coverage, rows in self.engine.materializations():
+            texts = self.expectations.group_texts(relation) if isinstance(relation, Aggregate) else None
+            if texts is not None and (wrong := texts.wrong(rows, self.base)):
+                raise DivergenceError(f"{brief_relation(relation)} shows groups by texts they do not have: {wrong}")
             for columns, keys in coverage.items():
                 if not keys:
                     continue

@@ -30,11 +30,7 @@ def state_normals(aggregate: Aggregate, columns: Columns) -> tuple[Normal, ...]:
 
 def state_rows(aggregate: Aggregate, rows_of: Callable[[str], Sequence[Row]], rng: Random) -> list[Row]:
     """The state rows of all groups."""
-    types_normal = normals_of(aggregate.input, aggregate.group)
-    groupings: list[Grouping] = [
-        (lambda row, c=c: row[c], n)
-        for c, n in zip(aggregate.group, types_normal, strict=True)  # type: ignore[misc]
-    ]
+    groupings: list[Grouping] = [(lambda row, c=c: row[c], identity) for c in aggregate.group]  # type: ignore[misc]
     plans: list[tuple[int | None, Partials]] = []
     for call in aggregate.calls:
         grouping, partials = of_call(call)
