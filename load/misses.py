@@ -4,15 +4,19 @@ Both sides use one kept-alive connection from the same process; the statement is
 """
 
 import random as randomness
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from statistics import median
 from time import perf_counter
+from urllib.parse import urlsplit
 
 import psycopg
 
+from load.peer_server import running_peer
 from load.plain_http import PlainClient
-from load.report import Figure, Result, Spread, number
+from load.report import Figure, Result, Skipped, Spread, number
 from load.site import STORIES, Site, SiteError
 
 BENCH = "misses"
@@ -40,47 +44,71 @@ class Case:
     sql: str
 
 
+#: Asks the other side for a story; the seconds that took.
+Ask = Callable[[int], float]
+
 CASES = (Case("story_with_votes", "id", _STORY_SQL), Case("comments_of_story", "story_id", _COMMENTS_SQL))
 
 
 def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]:  # noqa: ARG001
-    """One figure a view."""
-    with PlainClient(site.api) as client, psycopg.connect(site.database, autocommit=True) as connection:
-        return [_measure(case, client, connection) for case in CASES]
+    """One figure a view, and one against the same SQL behind the same HTTP server."""
+    results: list[Result] = []
+    with ExitStack() as stack:
+        client = stack.enter_context(PlainClient(site.api))
+        connection = stack.enter_context(psycopg.connect(site.database, autocommit=True))
+        for case in CASES:
+            name = f"miss latency / the query itself, {case.view}"
+            results.append(_measure(name, case, client, _queries(case, connection), goal=2.0))
+        if find_spec("psycopg_pool") is None:
+            return [*results, Skipped(BENCH, "the PostgreSQL peer: pip install 'upquery[bench]'")]
+        peer = stack.enter_context(running_peer("postgres_query", {"PEER_DATABASE": site.database}))
+        ask = _requests(peer.url, stack.enter_context(PlainClient(peer.url)))
+        results.append(
+            _measure("miss latency / FastAPI + PostgreSQL, story_with_votes", CASES[0], client, ask, goal=None)
+        )
+    return results
 
 
-def _measure(case: Case, client: PlainClient, connection: psycopg.Connection) -> Figure:
-    stories = iter(randomness.Random(case.view).sample(range(1, STORIES + 1), 2 * READS * ROUNDS + 200))
-
-    def miss() -> float | None:
-        elapsed, hit = client.timed_read(f"/v1/views/{case.view}?{case.parameter}={next(stories)}")
-        return None if hit else elapsed
-
-    def query() -> float | None:
+def _queries(case: Case, connection: psycopg.Connection) -> Ask:
+    def query(story: int) -> float:
         started = perf_counter()
-        connection.execute(case.sql, (next(stories),), prepare=True).fetchall()
+        connection.execute(case.sql.encode(), (story,), prepare=True).fetchall()
         return perf_counter() - started
 
+    return query
+
+
+def _requests(url: str, client: PlainClient) -> Ask:
+    path = urlsplit(url).path
+    return lambda story: client.timed_read(f"{path}?id={story}")[0]
+
+
+def _measure(name: str, case: Case, client: PlainClient, query: Ask, goal: float | None) -> Figure:
+    stories = iter(randomness.Random(name).sample(range(1, STORIES + 1), 2 * READS * ROUNDS + 200))
+
+    def miss(story: int) -> float | None:
+        elapsed, hit = client.timed_read(f"/v1/views/{case.view}?{case.parameter}={story}")
+        return None if hit else elapsed
+
     for _ in range(50):
-        miss()
-        query()
+        miss(next(stories))
+        query(next(stories))
     ratios, ours, theirs = [], [], []
     for _ in range(ROUNDS):
-        mine, other = _in_turns(miss, query)
+        mine, other = _in_turns(miss, query, stories)
         ours.append(mine)
         theirs.append(other)
         ratios.append(mine / other)
     detail = f"{number(median(ours) * 1000)} ms against {number(median(theirs) * 1000)} ms (medians)"
-    name = f"miss latency / the query itself, {case.view}"
-    return Figure(BENCH, name, Spread.of(ratios), "x", 2.0, more_is_better=False, detail=detail)
+    return Figure(BENCH, name, Spread.of(ratios), "x", goal, more_is_better=False, detail=detail)
 
 
-def _in_turns(miss: Callable[[], float | None], query: Callable[[], float | None]) -> tuple[float, float]:
+def _in_turns(miss: Callable[[int], float | None], query: Ask, stories: Iterator[int]) -> tuple[float, float]:
     misses, queries = [], []
     for _ in range(READS):
-        misses.append(miss())
-        queries.append(query())
+        misses.append(miss(next(stories)))
+        queries.append(query(next(stories)))
     measured = [elapsed for elapsed in misses if elapsed is not None]
     if len(measured) < READS / 2:
         raise SiteError("most keys were in memory already: nothing to measure")
-    return median(measured), median(elapsed for elapsed in queries if elapsed is not None)
+    return median(measured), median(queries)
