@@ -23,7 +23,7 @@ class Ring:
         self._snapshots: deque[tuple[int, Snapshot]] = deque()
         #: Where the last trimmed transaction ended that touched a table. All lookups in flight see it.
         self._trimmed: dict[str, Position] = {}
-        #: Where the last trimmed transaction ended.
+        #: Where the last of the trimmed transactions ended.
         self._last_trimmed: Position = -1
         #: Tables that joined the stream, by the snapshot taken then: what it does not see may have changed them before.
         self._hidden: dict[str, Snapshot] = {}
@@ -93,13 +93,18 @@ class Ring:
         kept: deque[Transaction] = deque()
         for transaction in self._entries:
             if usable.sees(transaction.id, transaction.end):
-                self._trimmed.update(dict.fromkeys(self._touched(transaction), transaction.end))
-                self._last_trimmed = transaction.end
+                self._note_trimmed(transaction)
             else:
                 kept.append(transaction)
         self._entries = kept
         self.rows = sum(map(_rows, kept))
         return before - len(kept)
+
+    def _note_trimmed(self, transaction: Transaction) -> None:
+        """Entries leave as they become visible, which is not in stream order."""
+        for table in self._touched(transaction):
+            self._trimmed[table] = max(transaction.end, self._trimmed.get(table, -1))
+        self._last_trimmed = max(transaction.end, self._last_trimmed)
 
     def exact_position(self, tables: frozenset[str], snapshot: Snapshot, applied: Position) -> Position | None:
         """Where the rows that `snapshot` saw of `tables` are exact; None if transactions cross.
