@@ -9,6 +9,7 @@ its parents', so ascending ids are a topological order.
 Not here: propagation, upqueries and eviction, which walk this graph.
 """
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -113,7 +114,7 @@ class Dependent:
     position: int
 
 
-class Stored:
+class Stored(ABC):
     """A node with coverage, over a chain or a block."""
 
     def __init__(self, id_: NodeId, source: ChainNode | BlockNode, relation: Relation) -> None:
@@ -128,13 +129,13 @@ class Stored:
         #: Blocks that have this node as an input.
         self.children: list[BlockNode] = []
 
+    @abstractmethod
     def coverage_of(self, columns: Columns) -> Coverage:
         """The coverage of a column set that was required before."""
-        raise NotImplementedError
 
+    @abstractmethod
     def coverages(self) -> dict[Columns, Coverage]:
         """All coverage."""
-        raise NotImplementedError
 
     def covered(self, columns: Columns, key: Key) -> bool:
         """Whether `key` is known to be complete."""
