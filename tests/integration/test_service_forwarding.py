@@ -1,0 +1,67 @@
+"""Reads that cannot be filled yet are answered by the database itself, at a version of their own."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.fixtures.postgres import Database
+from tests.fixtures.service import RunningService, running_service, until
+
+pytestmark = pytest.mark.postgres
+
+COUNTS = (
+    "SELECT p.id, p.name, COUNT(n.id) AS notes FROM people p LEFT JOIN notes n ON n.person = p.id "
+    "WHERE p.name = :name GROUP BY p.id, p.name ORDER BY p.id"
+)
+
+
+@pytest.fixture
+def service(database: Database, tmp_path: Path) -> Iterator[RunningService]:
+    """A service that follows `people`, and not yet `notes`."""
+    database.execute(
+        "CREATE TABLE people (id int PRIMARY KEY, name text NOT NULL)",
+        "CREATE TABLE notes (id int PRIMARY KEY, person int NOT NULL)",
+        "ALTER TABLE people REPLICA IDENTITY FULL",
+        "ALTER TABLE notes REPLICA IDENTITY FULL",
+        "INSERT INTO people SELECT i, 'name ' || i % 5 FROM generate_series(1, 20) i",
+        "INSERT INTO notes SELECT i, i % 20 + 1 FROM generate_series(1, 100) i",
+    )
+    views = {"people": "SELECT id, name FROM people WHERE id = :id"}
+    with running_service(tmp_path / "service", database.url, views) as running:
+        yield running
+
+
+def test_while_a_transaction_is_open_on_a_table_that_joins_the_stream(
+    service: RunningService, database: Database, connect: Callable[..., psycopg.Connection]
+) -> None:
+    writer = connect(autocommit=False)
+    writer.execute("INSERT INTO notes VALUES (1000, 1)")
+    assert service.put("counts", COUNTS).status_code == 201
+
+    forwarded = service.read("counts", name="name 1")
+    assert forwarded.status_code == 200, forwarded.text
+    assert "; hit" not in forwarded.headers["cache-status"]
+    assert forwarded.json()["rows"] == expected(database)
+    assert service.stats()["counters"]["reads_forwarded"] >= 1
+    # What was written before the table joined is not in the stream; what comes now is.
+    writer.execute("INSERT INTO notes VALUES (1001, 1)")
+    writer.commit()
+    with_both = expected(database)
+
+    def kept() -> bool:
+        answer = service.read("counts", name="name 1")
+        assert answer.status_code == 200, answer.text
+        return "; hit" in answer.headers["cache-status"]
+
+    until(kept)
+    assert service.read("counts", name="name 1").json()["rows"] == with_both
+    database.execute("DELETE FROM notes WHERE id = 1000", "INSERT INTO notes VALUES (2000, 6)")
+    until(lambda: service.read("counts", name="name 1").json()["rows"] == expected(database))
+
+
+def expected(database: Database) -> list[dict[str, object]]:
+    """What the database answers now."""
+    rows = database.query(COUNTS.replace(":name", "%s"), "name 1")
+    return [dict(zip(("id", "name", "notes"), row, strict=True)) for row in rows]
