@@ -14,7 +14,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.simulation.simulation import Configuration, Simulation
+from tests.simulation.configuration import Configuration
+from tests.simulation.simulation import Simulation
 from tests.simulation.views import LATE_VIEWS, SHAPES, VIEWS
 
 Action = tuple[str, int]

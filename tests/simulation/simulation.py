@@ -13,7 +13,6 @@ key and every full view be covered.
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Any
 
@@ -58,68 +57,21 @@ from dataflow.engine.events import (
     Unpin,
 )
 from dataflow.engine.limits import Limits
-from dataflow.plan.nodes import Aggregate, Chain, Relation, View, column_types
+from dataflow.plan.nodes import Aggregate, View, column_types
 from dataflow.types import Key, LookupId, ReadId, ViewId
+from tests.simulation.configuration import Configuration, Flight, ForwardedRead
 from tests.simulation.expectation import BaseTables, Expectations
 from tests.simulation.leaf_model import LeafModel
 from tests.simulation.oracle import ERROR
+from tests.simulation.report import DivergenceError, brief, brief_relation, describe, require
 from tests.simulation.schema import LATE_TABLE, SchemaVariant
 from tests.simulation.views import FAILING, VIEWS, tables_of
-from tests.simulation.world import LookupResult, SimulatedSnapshot, World
+from tests.simulation.world import SimulatedSnapshot, World
 
 VIEW_BY_NAME = {view.name: view for view in VIEWS}
 LEAF_EFFECTS = (LeafFill, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafDrop)
 #: Rounds of delivering everything that is left, at the end of a run.
 DRAIN_ROUNDS = 300
-
-
-class DivergenceError(AssertionError):
-    """The engine did what it must not do."""
-
-
-def require(condition: object, *message: object) -> None:
-    """A rule that every run keeps. The message is put together only if it is broken: plans are long to print."""
-    if not condition:
-        raise DivergenceError(" ".join(brief(part) for part in message))
-
-
-@dataclass(slots=True)
-class Configuration:
-    """What a run is given: all that its actions do not say."""
-
-    seed: int
-    foreign_keys: int = 0
-    odd_numbers: bool = False
-    #: Names of the views that are installed, in any number of copies.
-    views: tuple[str, ...] = ()
-    limits: dict[str, int] = field(default_factory=dict)
-    #: How often each action is taken.
-    weights: dict[str, float] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        """For a regression file, which lists its actions itself."""
-        values = asdict(self)
-        del values["weights"]
-        return values
-
-
-@dataclass(slots=True)
-class Flight:
-    """A lookup that the engine waits for."""
-
-    lookup: Lookup
-    cancelled: bool = False
-    result: LookupResult | None = None
-
-
-@dataclass(slots=True)
-class ForwardedRead:
-    """A read that runs upstream, and what it read."""
-
-    id: ReadId
-    snapshot: SimulatedSnapshot | None = None
-    bound: int = 0
-    rows: list[Counter[Any]] = field(default_factory=list)
 
 
 class Simulation:
@@ -683,31 +635,3 @@ EMPTY: Counter[Any] = Counter()
 #: Parts of keys that may have no rows, by type.
 SOME_NUMBERS = ("0", "1", "2", "3", "4", "5")
 SOME_VALUES = {"text": ("", "a", "b", "p", "q", "x", "y"), "numeric": ("0", "1", "2.5", "40.125", "NaN")}
-
-
-def brief(value: object) -> str:
-    """An event or effect, with plans by their names."""
-    if isinstance(value, InstallView):
-        return f"InstallView({value.id}, {value.view.name})"
-    if isinstance(value, Lookup):
-        return f"Lookup({value.id}, {brief_relation(value.relation)} by {value.columns}: {value.keys})"
-    if isinstance(value, Apply):
-        lines = [f"{t.id} ending at {t.end}: {t.tables}" for t in value.transactions]
-        return "\n     ".join([f"Apply up to {value.position}", *lines])
-    return str(value)
-
-
-def brief_relation(relation: Relation) -> str:
-    """A relation without its types."""
-    if isinstance(relation, Chain):
-        return relation.table + ("" if relation.predicate is None else " filtered") + f"/{len(relation.columns)}"
-    if isinstance(relation, Aggregate):
-        calls = ", ".join(c.function for c in relation.calls)
-        return f"({calls} of {brief_relation(relation.input)} grouped by {relation.group})"
-    inputs = [("left " if i.left else "") + brief_relation(i.relation) for i in relation.inputs]
-    return "[" + " + ".join(inputs) + "]"
-
-
-def describe(bag: Counter[Any]) -> str:
-    """A bag, sorted."""
-    return str(sorted(bag.elements(), key=repr))

@@ -5,9 +5,10 @@ from random import Random
 import pytest
 
 from dataflow.types import Row
+from tests.simulation.configuration import Configuration
 from tests.simulation.runs import configure, draw
 from tests.simulation.schema import SchemaVariant
-from tests.simulation.simulation import Configuration, Simulation
+from tests.simulation.simulation import Simulation
 from tests.simulation.world import World
 
 WRITES = frozenset({"write", "transaction", "commit", "overflow", "roll_back", "truncate", "reveal"})

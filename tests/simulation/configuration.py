@@ -1,0 +1,48 @@
+"""What a run is given, and what is under way in it."""
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from dataflow.engine.effects import Lookup
+from dataflow.types import ReadId
+from tests.simulation.world import LookupResult, SimulatedSnapshot
+
+
+@dataclass(slots=True)
+class Configuration:
+    """What a run is given: all that its actions do not say."""
+
+    seed: int
+    foreign_keys: int = 0
+    odd_numbers: bool = False
+    #: Names of the views that are installed, in any number of copies.
+    views: tuple[str, ...] = ()
+    limits: dict[str, int] = field(default_factory=dict)
+    #: How often each action is taken.
+    weights: dict[str, float] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """For a regression file, which lists its actions itself."""
+        values = asdict(self)
+        del values["weights"]
+        return values
+
+
+@dataclass(slots=True)
+class Flight:
+    """A lookup that the engine waits for."""
+
+    lookup: Lookup
+    cancelled: bool = False
+    result: LookupResult | None = None
+
+
+@dataclass(slots=True)
+class ForwardedRead:
+    """A read that runs upstream, and what it read."""
+
+    id: ReadId
+    snapshot: SimulatedSnapshot | None = None
+    bound: int = 0
+    rows: list[Counter[Any]] = field(default_factory=list)
