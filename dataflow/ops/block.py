@@ -272,11 +272,13 @@ def compile_output(block: Block, padding: Sequence[Row]) -> Callable[[Combinatio
     project = compile_projection(block.columns)
     keeps = compile_predicate(block.predicate) if block.predicate is not None else None
 
+    # Input 0 is inner: it always has a row.
+    others = tuple(enumerate(padding))[1:]
+
     def output(combination: Combination) -> Row | None:
-        wide: Row = ()
-        # The multiplicity at the end has no padding: it is left out.
-        for pad, row in zip(padding, combination):  # noqa: B905 - shortest on purpose
-            wide += pad if row is None else row
+        wide: Row = combination[0]
+        for i, pad in others:
+            wide += combination[i] or pad
         if keeps is not None and not keeps(wide):
             return None
         return project(wide)

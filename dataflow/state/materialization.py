@@ -97,9 +97,8 @@ class Materialization:
     def replace(self, before: Row, after: Row) -> None:
         """Stores a known row instead of another; each is there once."""
         for index in self.indexes.values():
-            key = index.key_of(after)
-            if index.key_of(before) == key:
-                bucket = index.buckets[key]
+            bucket = index.buckets.get(index.key_of(after))
+            if bucket is not None and before in bucket:
                 del bucket[before]
                 bucket[after] = 1
             else:
@@ -216,7 +215,7 @@ def grouped(delta: Delta, key_of: Callable[[Row], Key]) -> dict[Key, Delta]:
 def consolidate(delta: Delta) -> Delta:
     """The same change without rows that both go and come."""
     removed, added = delta
-    if not removed or not added:
+    if not removed or not added or set(removed).isdisjoint(added):
         return delta
     bag = as_bag(removed)
     kept: list[Row] = []
@@ -225,6 +224,4 @@ def consolidate(delta: Delta) -> Delta:
             bag[row] = times - 1
         else:
             kept.append(row)
-    if len(kept) == len(added):
-        return delta
     return [row for row, times in bag.items() for _ in range(times)], kept
