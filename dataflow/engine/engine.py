@@ -72,6 +72,7 @@ class Engine:
         self._budget = Budget(self.graph, self._evictions, self._upqueries)
         #: Counts issues of lookups and arrivals of snapshots, to order them.
         self._now = 0
+        self._heartbeats = 0
         self._start: Snapshot | None = None
         #: Tables that joined the publication: lookups must see all that was open then.
         self._barriers: dict[str, Snapshot] = {}
@@ -123,6 +124,7 @@ class Engine:
         for node in self.graph.stored():
             self._evictions.evict_all(node)
         self.ring.clear()
+        self._upqueries.oversized.clear()
         self._barriers.clear()
         self._joining.clear()
         self._start = event.snapshot
@@ -158,6 +160,9 @@ class Engine:
 
     def _snapshot_taken(self, event: SnapshotTaken) -> None:
         self._note_snapshot(event.snapshot)
+        self._heartbeats += 1
+        if self._heartbeats % self.limits.oversized_heartbeats == 0:
+            self._upqueries.oversized.clear()
         postponed, self._postponed = self._postponed, []
         for sent in postponed:
             self._repeat(sent)

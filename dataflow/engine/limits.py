@@ -15,6 +15,8 @@ class Limits:
     ring_rows: int = 500_000
     #: Rows under one key of a partial materialization; above it, reads of the key are forwarded.
     key_rows: int = 100_000
+    #: After so many heartbeats a key that was too large is tried again: it may have shrunk.
+    oversized_heartbeats: int = 60
     #: Times that a read is retried before it is forwarded upstream.
     read_rounds: int = 20
     #: Times that a forwarded read is repeated because transactions crossed it.
