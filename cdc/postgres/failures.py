@@ -105,7 +105,9 @@ def _refusal(detail: str, conninfo: str) -> Failure:
         if fragment in detail:
             return Failure(code, detail, hint or replication_hint(conninfo), retryable)
     if "does not exist" in detail:
-        return Failure("missing" if "database" in detail else "credentials", detail, None, False)
+        if 'database "' in detail:
+            return Failure("missing", detail, "Check the database's name in the upstream's URL.", False)
+        return Failure("credentials", detail, "Check the user in the upstream's URL.", False)
     return Failure("unavailable", detail, "Check that the server runs and can be reached.", True)
 
 

@@ -71,6 +71,7 @@ def test_no_database(published: Database) -> None:
     lost = run(_start(published.server.database_url("nowhere")))
     assert not lost.retryable
     assert 'database "nowhere" does not exist' in str(lost)
+    assert lost.hint == "Check the database's name in the upstream's URL."
 
 
 def test_no_role(published: Database) -> None:
@@ -78,6 +79,7 @@ def test_no_role(published: Database) -> None:
     lost = run(_start(_with_user(published.url, "nobody_known")))
     assert not lost.retryable
     assert 'role "nobody_known" does not exist' in str(lost)
+    assert lost.hint == "Check the user in the upstream's URL."
 
 
 def test_no_replication_right(published: Database) -> None:
