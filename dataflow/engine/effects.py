@@ -2,22 +2,35 @@
 
 from dataclasses import dataclass
 
-from dataflow.plan.nodes import Aggregate, Chain
+from dataflow.plan.nodes import Aggregate, Chain, OrderTerm
+from dataflow.state.ordering import Cut, Interval
 from dataflow.types import Columns, Delta, Key, LookupId, Position, ReadId, Row, ViewId
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Only a part of a key's rows: in `order`, those from `start` on, before `end`, the first `limit_rows` of them and
+    what ties with the last (None: all)."""
+
+    order: tuple[OrderTerm, ...]
+    start: Cut
+    end: Cut
+    limit_rows: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
     """Run upstream: the rows of `relation` whose `columns` equal one of `keys` (all rows if `columns` is ``()``).
 
-    A Chain's rows are looked up. Of an Aggregate over a Chain, *state rows* are (`plan.lookup`). Ends in a `LookupDone`
-    or a `LookupFailed`.
+    A Chain's rows are looked up. Of an Aggregate over a Chain, *state rows* are (`plan.lookup`). With `part`, of one key
+    of a chain. Ends in a `LookupDone` or a `LookupFailed`.
     """
 
     id: LookupId
     relation: Chain | Aggregate
     columns: Columns
     keys: tuple[Key, ...]
+    part: Part | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +55,18 @@ class LeafFill:
     view: ViewId
     key: Key
     rows: list[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class LeafExtend:
+    """More of the key is covered now: `rows` (a bag) are what was added. `covered` are all its intervals afterwards, in
+    the view's `storage_order`, disjoint, ascending and not adjacent; the whole is one from START to END. A key that was
+    a hole is covered in part from now on."""
+
+    view: ViewId
+    key: Key
+    rows: list[Row]
+    covered: tuple[Interval, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +148,7 @@ class ViewStatus:
     reason: str | None = None
 
 
-LeafEffect = LeafFill | LeafFillAll | LeafChange | LeafClear | LeafEvict | LeafDrop
+LeafEffect = LeafFill | LeafExtend | LeafFillAll | LeafChange | LeafClear | LeafEvict | LeafDrop
 Effect = (
     Lookup | CancelLookup | Reach | LeafEffect | Answer | Forward | AnswerForward | FailRead | ViewStatus
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from dataflow.plan.nodes import View
+from dataflow.state.ordering import START, Cut, Interval
 from dataflow.types import Columns, Key, LookupId, Position, ReadId, Row, Snapshot, TransactionId, ViewId
 
 
@@ -87,11 +88,29 @@ class DropView:
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """About `rows` rows of a key from `start` on, in the view's `storage_order`.
+
+    What is covered from `start` on was not enough: more is fetched, unless it goes on to the end.
+    """
+
+    rows: int
+    start: Cut = START
+
+
+#: Of a key's rows: all (None), those of an interval, or so many from a place on.
+Extent = Interval | Ahead | None
+
+
+@dataclass(frozen=True, slots=True)
 class Read:
-    """A read that missed: answered when all its keys are covered at once, by one `Answer`. Ids are not reused."""
+    """A read that missed: answered when all it wants is covered at once, by one `Answer`. Ids are not reused.
+
+    Views without ordered coverage are covered key by key; their extent is taken as None.
+    """
 
     id: ReadId
-    keys: tuple[tuple[ViewId, Key], ...]
+    keys: tuple[tuple[ViewId, Key, Extent], ...]
 
 
 @dataclass(frozen=True, slots=True)

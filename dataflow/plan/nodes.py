@@ -5,14 +5,20 @@ join conditions sorted, columns in the order of their first need.
 
 The grammar is small on purpose::
 
-    View      := View(Chain | Block)
+    View      := View(Source)
+    Source    := Chain | Block | Union                  stateless
     Chain     := filter, project over a base table      looked up upstream
-    Block     := n-way equi-join (n >= 1) of Chain | Aggregate | Block, then filter, project
-    Aggregate := GROUP BY over Chain | Block                over a Chain: looked up upstream as state
+    Block     := n-way join (n >= 1) of any relations, then filter, project
+    Union     := UNION ALL of sources
+    Aggregate := GROUP BY over a source                 over a Chain: looked up upstream as state
+    Window    := window functions over a source, partition by partition
+    TopK      := ORDER BY … LIMIT over a source, partition by partition
 
-HAVING is the predicate of a Block of one input over an Aggregate. DISTINCT, UNION and the like come with their issue.
+HAVING is the predicate of a Block of one input over an Aggregate. DISTINCT is an Aggregate without calls; UNION is one
+over a Union, INTERSECT and EXCEPT compare counts of each side. EXISTS is a left input of counts and a predicate.
 
-Not here: SQL (`dataflow.sql`), routes (`plan.routes`), operators (`dataflow.ops`).
+Not here: SQL (`dataflow.sql`), routes (`plan.routes`), operators (`dataflow.ops`), views that are not kept
+incrementally (`plan.refresh`).
 """
 
 from dataclasses import dataclass
@@ -43,6 +49,23 @@ class AggregateFunction(StrEnum):
     AVG = "avg"
     MIN = "min"
     MAX = "max"
+    BOOL_AND = "bool_and"
+    BOOL_OR = "bool_or"
+    STRING_AGG = "string_agg"
+    ARRAY_AGG = "array_agg"
+    JSON_AGG = "json_agg"
+    JSONB_AGG = "jsonb_agg"
+    JSON_OBJECT_AGG = "json_object_agg"
+    JSONB_OBJECT_AGG = "jsonb_object_agg"
+
+
+@dataclass(frozen=True, slots=True)
+class CallOrder:
+    """One term of an ORDER BY inside an aggregate's parentheses, over the input row."""
+
+    expression: Scalar
+    descending: bool = False
+    nulls_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +75,8 @@ class AggregateCall:
     `argument` is evaluated over the input row (None for COUNT(*)). A row counts `weight` times, an integer expression
     over the input row (None: once): eager aggregation multiplies by the counts of the other inputs. A weight is never
     NULL. `count` is set for a sum or average of partial sums: the number of non-NULL values in `argument`'s sum.
+    `others` are further arguments (string_agg's separator, json_object_agg's value). `distinct` and `order` are those
+    inside the parentheses; FILTER is part of the argument.
     """
 
     function: AggregateFunction
@@ -59,6 +84,11 @@ class AggregateCall:
     type: SqlType
     weight: Scalar | None = None
     count: Scalar | None = None
+    others: tuple[Scalar, ...] = ()
+    distinct: bool = False
+    order: tuple[CallOrder, ...] = ()
+    #: FILTER (WHERE …) of a call that does not ignore NULLs, so that it cannot be part of the argument.
+    keeps: Scalar | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +99,7 @@ class Aggregate:
     columns always has one row (COUNT 0, SUM NULL).
     """
 
-    input: "Chain | Block"
+    input: "Source"
     group: Columns
     calls: tuple[AggregateCall, ...]
     scalar: bool = False
@@ -89,25 +119,36 @@ class BlockInput:
     """One input of a block. Input 0 is inner and has no conditions.
 
     `left`: LEFT JOIN; the conditions are its ON, and each names an input that it hangs off (an earlier one, inner or
-    left). An inner input's conditions name earlier *inner* inputs only; inner inputs come before all left ones.
+    left). An inner input's conditions name earlier *inner* inputs only; inner inputs come before all left ones. An
+    input without conditions is joined with everything (CROSS JOIN; a left one: LEFT JOIN … ON `on`).
+
+    `on`, of a left input only: the rest of its ON, over the concatenated row of all inputs; it reads the input's own
+    columns and those of earlier inputs, which it then hangs off too.
     """
 
-    relation: "Chain | Aggregate | Block"
+    relation: "Relation"
     left: bool = False
     conditions: tuple[JoinCondition, ...] = ()
+    on: Scalar | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """An n-way equi-join, then filter and projection over the inputs' columns, concatenated in input order.
+    """An n-way join, then filter and projection over the inputs' columns, concatenated in input order.
 
-    Columns of an unmatched left input are NULL. Every input but the first is connected to earlier ones by at least
-    one condition.
+    Columns of an unmatched left input are NULL.
     """
 
     inputs: tuple[BlockInput, ...]
     predicate: Scalar | None
     columns: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """UNION ALL. All inputs have as many columns, of the same types; the n-th column is made of the n-ths."""
+
+    inputs: tuple["Source", ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +160,77 @@ class OrderTerm:
     nulls_first: bool = False
 
 
+class FrameMode(StrEnum):
+    """What a window frame counts in."""
+
+    ROWS = "rows"
+    RANGE = "range"
+    GROUPS = "groups"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A window frame. `start` and `end` count rows (or peer groups) from the current one, preceding ones negative;
+    None is UNBOUNDED. In RANGE mode they are 0 (the current row's peers) or None."""
+
+    mode: FrameMode = FrameMode.RANGE
+    start: int | None = None
+    end: int | None = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """One window function. `function` is its SQL name (``row_number``, ``lag``, ``sum`` …), `arguments` and `keeps`
+    (FILTER) are over the input row, `order` over the input's columns."""
+
+    function: str
+    arguments: tuple[Scalar, ...]
+    order: tuple[OrderTerm, ...]
+    frame: Frame
+    type: SqlType
+    keeps: Scalar | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The input's columns, then one for each call; all calls have the same PARTITION BY. () is one partition of all."""
+
+    input: "Source"
+    partition: Columns
+    calls: tuple[WindowCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopK:
+    """The input's first rows in each partition: LIMIT in a derived table or LATERAL, DISTINCT ON."""
+
+    input: "Source"
+    partition: Columns
+    order: tuple[OrderTerm, ...]
+    limit_rows: int | None
+    offset_rows: int = 0
+    with_ties: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a view: ``column = :name``. `column` of the view's relation; its type is the column's."""
+    """A parameter of a view: ``column = :name``. `column` of the view's relation; its type is the column's.
+
+    `many`: ``column IN (:name)`` or ``= ANY(:name)``; a read gives a list, and is answered with all its keys' rows.
+    """
 
     name: str
     column: int
+    many: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RangeParameter:
+    """``column <operator> :name``, by one of ``< <= > >=``. All of a view's ranges are on one column."""
+
+    name: str
+    column: int
+    operator: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +247,7 @@ class View:
 
     name: str
     sql: str
-    relation: Chain | Block
+    relation: "Source"
     #: Sorted by name. The view's key is their values in this order; two parameters may name one column.
     parameters: tuple[Parameter, ...]
     output: tuple[OutputColumn, ...]
@@ -150,6 +256,17 @@ class View:
     offset_rows: int = 0
     #: What a read answers when a parameter is NULL (nothing, or the one row of an aggregate without GROUP BY).
     rows_for_null: tuple[Row, ...] = ()
+    ranges: tuple[RangeParameter, ...] = ()
+    #: Names of the parameters of LIMIT and OFFSET.
+    limit_parameter: str | None = None
+    offset_parameter: str | None = None
+
+    @property
+    def storage_order(self) -> tuple[OrderTerm, ...]:
+        """The order in which a key's rows are kept: ORDER BY, behind the column of a range, if there is one."""
+        if not self.ranges or (self.order and self.order[0].column == self.ranges[0].column):
+            return self.order
+        return (OrderTerm(self.ranges[0].column), *self.order)
 
     @property
     def key_columns(self) -> Columns:
@@ -157,15 +274,36 @@ class View:
         return tuple(p.column for p in self.parameters)
 
 
-Relation = Chain | Aggregate | Block
+#: What is computed without state of its own.
+Source = Chain | Block | Union
+Relation = Chain | Block | Union | Aggregate | Window | TopK
 
 
 def column_types(relation: Relation) -> tuple[SqlType, ...]:
     """The types of a relation's columns."""
-    if isinstance(relation, Aggregate):
-        types = column_types(relation.input)
-        return tuple(types[c] for c in relation.group) + tuple(call.type for call in relation.calls)
+    match relation:
+        case Aggregate():
+            types = column_types(relation.input)
+            return tuple(types[c] for c in relation.group) + tuple(call.type for call in relation.calls)
+        case Window():
+            return column_types(relation.input) + tuple(call.type for call in relation.calls)
+        case TopK():
+            return column_types(relation.input)
+        case Union():
+            return column_types(relation.inputs[0])
     return tuple(column.type for column in relation.columns)
+
+
+def inputs_of(relation: Relation) -> tuple[Relation, ...]:
+    """The relations that `relation` is made of; none for a chain."""
+    match relation:
+        case Chain():
+            return ()
+        case Block():
+            return tuple(item.relation for item in relation.inputs)
+        case Union():
+            return relation.inputs
+    return (relation.input,)
 
 
 def passed_through(relation: Chain | Block) -> dict[int, int]:
@@ -174,6 +312,7 @@ def passed_through(relation: Chain | Block) -> dict[int, int]:
 
 
 __all__ = [
-    "Aggregate", "AggregateCall", "AggregateFunction", "Block", "BlockInput", "Chain", "JoinCondition", "Key",
-    "OrderTerm", "OutputColumn", "Parameter", "Relation", "View", "column_types", "passed_through",
+    "Aggregate", "AggregateCall", "AggregateFunction", "Block", "BlockInput", "CallOrder", "Chain", "Frame",
+    "FrameMode", "JoinCondition", "Key", "OrderTerm", "OutputColumn", "Parameter", "RangeParameter", "Relation",
+    "Source", "TopK", "Union", "View", "Window", "WindowCall", "column_types", "inputs_of", "passed_through",
 ]  # fmt: skip

@@ -1,0 +1,85 @@
+"""Orders of rows as bytes, and places in them: what intervals of ordered coverage are made of (architecture §3).
+
+A *cut* is a place between rows: before all rows that begin with some values of the order columns, or behind them.
+Its *place*, bytes, compares with the places of rows as the order has it; an interval is half-open, so a row is in it
+exactly if ``start <= place < end``.
+
+*Invariants*: no row's place is a proper prefix of another's. NULL has its own first byte, so it sorts where the order
+says.
+
+Not here: which intervals are covered (`intervals`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dataflow.plan.nodes import OrderTerm
+from dataflow.schema import SqlType
+from dataflow.types import Row, Value
+from dataflow.values import order_form
+
+_INVERTED = bytes(255 - i for i in range(256))
+_NULL_FIRST, _VALUE, _NULL_LAST = b"\x00", b"\x01", b"\x02"
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A place between rows: before (or behind) all that have `values` in the first order columns."""
+
+    values: tuple[Value, ...]
+    behind: bool
+
+
+START = Cut((), behind=False)
+END = Cut((), behind=True)
+
+
+class Interval(NamedTuple):
+    """The rows from `start` on, before `end`."""
+
+    start: Cut
+    end: Cut
+
+
+WHOLE = Interval(START, END)
+
+
+class Ordering:
+    """An ORDER BY over rows of some types. ValueError if the order of a type is not known."""
+
+    def __init__(self, terms: Sequence[OrderTerm], types: Sequence[SqlType]) -> None:
+        self.terms = tuple(terms)
+        self._parts = [(term.column, _part(term, types[term.column])) for term in terms]
+
+    def place_of_row(self, row: Row) -> bytes:
+        """Bytes that sort as the row does. No result is a proper prefix of another."""
+        return b"".join([part(row[column]) for column, part in self._parts])
+
+    def place(self, cut: Cut) -> bytes | None:
+        """Where a cut is among the places of rows; None is behind them all."""
+        found = b"".join([part(value) for (_, part), value in zip(self._parts, cut.values, strict=False)])
+        return _behind(found) if cut.behind else found
+
+    def cut_at(self, row: Row, behind: bool) -> Cut:
+        """The cut before or behind a row and all that tie with it."""
+        return Cut(tuple([row[column] for column, _ in self._parts]), behind)
+
+
+def _part(term: OrderTerm, sql_type: SqlType) -> Callable[[Value], bytes]:
+    form, descending = order_form(sql_type), term.descending
+    null = _NULL_FIRST if term.nulls_first else _NULL_LAST
+
+    def part(value: Value) -> bytes:
+        if value is None:
+            return null
+        data = form(value)
+        return _VALUE + (data.translate(_INVERTED) if descending else data)
+
+    return part
+
+
+def _behind(prefix: bytes) -> bytes | None:
+    """The first bytes behind all that begin with `prefix`."""
+    stripped = prefix.rstrip(b"\xff")
+    return stripped[:-1] + bytes((stripped[-1] + 1,)) if stripped else None
