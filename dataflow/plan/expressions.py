@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
+from dataflow.values import normal_form
 
 BOOL = SqlType("bool", "bool")
 INT4 = SqlType("int4", "int4")
@@ -16,6 +17,10 @@ TRUE = Literal("t", BOOL)
 
 _COMMUTATIVE = frozenset({"=", "<>", "is distinct from", "is not distinct from", "+", "*"})
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+#: What reads its arguments by their value alone, however they are written.
+_BY_VALUE = frozenset({
+    "=", "<>", "<", "<=", ">", ">=", "is distinct from", "is not distinct from", "in", "is null", "is not null",
+})  # fmt: skip
 #: Functions that are NULL if one argument is.
 _STRICT = frozenset(
     {"=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "neg", "||", "length", "like", "cast", "not", "average"}
@@ -120,6 +125,16 @@ def column_equality(expression: Scalar) -> tuple[ColumnRef, ColumnRef] | None:
         if isinstance(left, ColumnRef) and isinstance(right, ColumnRef):
             return left, right
     return None
+
+
+def tells_texts(expression: Scalar) -> bool:
+    """Whether the expression may tell two equal values apart (1.0 and 1.00): it reads them, and not to compare them."""
+    if isinstance(expression, ColumnRef):
+        return normal_form(expression.type) is not None
+    if isinstance(expression, Literal):
+        return False
+    compares = expression.function in _BY_VALUE
+    return any(tells_texts(a) for a in expression.arguments if not (compares and isinstance(a, ColumnRef)))
 
 
 def equality(left: Scalar, right: Scalar) -> Call:

@@ -8,21 +8,23 @@ To add a rule: a file in `rules` with one function, a place in `RULES`, a text f
 
 from dataclasses import replace
 
-from dataflow.plan.nodes import Aggregate, Block, Chain, View
+from dataflow.plan.nodes import Relation, View
 from dataflow.plan.rules.aggregate_early import aggregate_early
+from dataflow.plan.rules.distribute_unions import distribute_unions
 from dataflow.plan.rules.join_conditions import join_conditions
 from dataflow.plan.rules.merge_blocks import merge_blocks
 from dataflow.plan.rules.outer_joins import simplify_outer_joins
 from dataflow.plan.rules.prune_columns import prune
 from dataflow.plan.rules.push_predicates import push_predicates
 from dataflow.plan.rules.remove_top_aggregate import remove_top_aggregate
-from dataflow.plan.rules.rewriting import Rule, bottom_up
+from dataflow.plan.rules.rewriting import Rule, as_source, bottom_up
 from dataflow.plan.rules.simplify_counts import simplify_counts
 from dataflow.plan.rules.spread_constants import spread_constants
 from dataflow.schema import Catalog
 
 #: In order. The join rules come twice: removing an aggregate makes joins of joins.
 RULES: tuple[Rule, ...] = (
+    distribute_unions,
     merge_blocks,
     simplify_outer_joins,
     spread_constants,
@@ -40,16 +42,16 @@ RULES: tuple[Rule, ...] = (
 
 def optimize(view: View, catalog: Catalog) -> View:
     """The view with its plan rewritten by `RULES`, then pruned. UnsupportedQuery if a join cannot be maintained."""
-    relation: Chain | Block | Aggregate = view.relation
+    relation: Relation = view.relation
     for rule in RULES:
         relation = bottom_up(rule, relation, catalog)
-    needed = {c.column for c in view.output} | set(view.key_columns) | {t.column for t in view.order}
-    relation, moved = prune(relation, needed)
-    assert not isinstance(relation, Aggregate)
+    needed = {c.column for c in view.output} | set(view.key_columns) | {t.column for t in view.storage_order}
+    relation, moved = prune(relation, needed | {r.column for r in view.ranges})
     return replace(
         view,
-        relation=relation,
+        relation=as_source(relation),
         parameters=tuple(replace(p, column=moved[p.column]) for p in view.parameters),
         output=tuple(replace(c, column=moved[c.column]) for c in view.output),
         order=tuple(replace(t, column=moved[t.column]) for t in view.order),
+        ranges=tuple(replace(r, column=moved[r.column]) for r in view.ranges),
     )

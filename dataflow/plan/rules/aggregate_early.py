@@ -18,10 +18,12 @@ from dataflow.plan.nodes import (
     Block,
     BlockInput,
     Relation,
+    TopK,
+    Window,
     column_types,
 )
 from dataflow.plan.result_types import sum_type
-from dataflow.plan.rules.rewriting import input_of, inputs_used, offsets, unique_keys, widths
+from dataflow.plan.rules.rewriting import as_source, input_of, inputs_used, offsets, unique_keys, widths
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog
 from dataflow.values import normal_form
@@ -41,11 +43,17 @@ def aggregate_early(relation: Relation, catalog: Catalog) -> Relation:
     """Aggregates every input of a join below a GROUP BY whose rows matter only as numbers per join key."""
     if not isinstance(relation, Aggregate) or not isinstance(relation.input, Block):
         return relation
-    if any(c.weight is not None or c.count is not None for c in relation.calls):
+    if not all(_plain(call) for call in relation.calls):
         return relation
     calls = [_over_join(call, relation.input) for call in relation.calls]
     early = [i for i in range(len(relation.input.inputs)) if _countable(relation, calls, i, catalog)]
     return _Rewrite(relation, relation.input, calls, early).result() if early else relation
+
+
+def _plain(call: AggregateCall) -> bool:
+    """Whether partial results per join key make up the call's result."""
+    known = call.function is AggregateFunction.COUNT_ROWS or call.function in _PARTIAL
+    return known and call == AggregateCall(call.function, call.argument, call.type)
 
 
 def _over_join(call: AggregateCall, block: Block) -> AggregateCall:
@@ -57,7 +65,7 @@ def _countable(aggregate: Aggregate, calls: Sequence[AggregateCall], position: i
     block = aggregate.input
     assert isinstance(block, Block)
     relation = block.inputs[position].relation
-    if isinstance(relation, Aggregate):
+    if isinstance(relation, Aggregate | Window | TopK):
         return False
     join = set(join_columns(block, position))
     if not join or any(key <= join for key in unique_keys(relation, catalog)):
@@ -180,8 +188,7 @@ class _Rewrite:
         early = self._early.get(position)
         relation = item.relation
         if early is not None:
-            assert not isinstance(relation, Aggregate)
-            relation = Aggregate(relation, tuple(early.join), tuple(early.calls))
+            relation = Aggregate(as_source(relation), tuple(early.join), tuple(early.calls))
         conditions = []
         for c in item.conditions:
             own = early.join.index(c.own) if early else c.own

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from dataflow.plan.expressions import conjunction, conjuncts, inline, shift, substitute
-from dataflow.plan.nodes import Aggregate, Block, BlockInput, Chain, JoinCondition, Relation, column_types
+from dataflow.plan.nodes import Block, BlockInput, Chain, JoinCondition, Relation, column_types
 from dataflow.plan.rules.rewriting import loosened, offsets, widths
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.schema import Catalog
@@ -97,7 +97,7 @@ def _splice_left(block: Block, position: int, inner: Block) -> Block | None:
     return _projected(block, position, relation, [c.index for c in inner.columns if isinstance(c, ColumnRef)])
 
 
-def _projected(block: Block, position: int, relation: Aggregate | Block, places: list[int]) -> Block:
+def _projected(block: Block, position: int, relation: Relation, places: list[int]) -> Block:
     """Column c of the input at `position` is column places[c] of `relation` instead."""
 
     def own(item: BlockInput, i: int) -> tuple[JoinCondition, ...]:

@@ -1,16 +1,17 @@
 """A filter goes down to the input whose columns it reads: only rows that somebody needs are looked up and kept."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from dataflow.plan.expressions import conjunction, conjuncts, inline, substitute, used_columns
-from dataflow.plan.nodes import Aggregate, Block, BlockInput, Chain, Relation
-from dataflow.plan.rules.rewriting import inputs_used, offsets
+from dataflow.plan.expressions import conjunction, conjuncts, inline, substitute, tells_texts, used_columns
+from dataflow.plan.nodes import Aggregate, Block, BlockInput, Relation, TopK, Union, Window, column_types
+from dataflow.plan.rules.rewriting import as_source, inputs_used, offsets
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.schema import Catalog
 
 
 def push_predicates(relation: Relation, catalog: Catalog) -> Relation:
-    """Moves each conjunct over one inner input into it, through GROUP BY if it reads group columns only."""
+    """Moves each conjunct over one inner input into it, through GROUP BY and PARTITION BY if it reads those columns only."""
     del catalog
     if not isinstance(relation, Block):
         return relation
@@ -28,7 +29,7 @@ def push_predicates(relation: Relation, catalog: Catalog) -> Relation:
     return Block(tuple(inputs), conjunction(kept), relation.columns)
 
 
-def _pushed(item: BlockInput, part: Scalar, start: int) -> Chain | Aggregate | Block | None:
+def _pushed(item: BlockInput, part: Scalar, start: int) -> Relation | None:
     if item.left:
         return None
     local = substitute(part, lambda ref: ColumnRef(ref.index - start, ref.type))
@@ -37,15 +38,31 @@ def _pushed(item: BlockInput, part: Scalar, start: int) -> Chain | Aggregate | B
 
 def filtered(relation: Relation, part: Scalar) -> Relation | None:
     """The relation's rows for which `part` is TRUE, filtered as far down as possible; None if only above it."""
-    if isinstance(relation, Aggregate):
-        if relation.scalar or any(c >= len(relation.group) for c in used_columns(part)):
-            return None
-        below = filtered(relation.input, substitute(part, lambda r: ColumnRef(relation.group[r.index], r.type)))
-        assert not isinstance(below, Aggregate)
-        return None if below is None else replace(relation, input=below)
+    match relation:
+        case Aggregate():
+            if relation.scalar:
+                return None
+            return _within_parts(relation, relation.group, part)
+        case Window() | TopK():
+            columns = range(len(column_types(relation.input)))
+            return _within_parts(relation, columns, part) if used_columns(part) <= set(relation.partition) else None
+        case Union():
+            branches = [filtered(branch, part) for branch in relation.inputs]
+            return Union(tuple(as_source(b) for b in branches if b is not None)) if None not in branches else None
     predicate = conjunction([*conjuncts(relation.predicate), inline(part, relation.columns)])
     changed = replace(relation, predicate=predicate)
     return _repushed(changed) if isinstance(changed, Block) else changed
+
+
+def _within_parts(relation: Aggregate | Window | TopK, columns: Sequence[int], part: Scalar) -> Relation | None:
+    """Filtered below, if `part` keeps or drops whole groups: it must not tell equal values by their texts.
+
+    The relation's column c is its input's column columns[c].
+    """
+    if any(c >= len(columns) for c in used_columns(part)) or tells_texts(part):
+        return None
+    below = filtered(relation.input, substitute(part, lambda ref: ColumnRef(columns[ref.index], ref.type)))
+    return None if below is None else replace(relation, input=as_source(below))
 
 
 def _repushed(block: Block) -> Block:

@@ -8,13 +8,20 @@ from dataflow.plan.result_types import sum_type
 from dataflow.plan.rules.rewriting import determines
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
+from dataflow.values import FLOATS
 
+_FUNCTIONS = frozenset({
+    AggregateFunction.COUNT_ROWS, AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG,
+    AggregateFunction.MIN, AggregateFunction.MAX, AggregateFunction.BOOL_AND, AggregateFunction.BOOL_OR,
+})  # fmt: skip
 _ONE = Literal("1", INT8)
 
 
 def remove_top_aggregate(relation: Relation, catalog: Catalog) -> Relation:
     """Replaces an aggregate over a join by the join, if no two of its rows are of one group."""
     if not isinstance(relation, Aggregate) or relation.scalar or not isinstance(relation.input, Block):
+        return relation
+    if not all(_simple(call) for call in relation.calls):
         return relation
     block = relation.input
     group = {c.index for g in relation.group if isinstance(c := block.columns[g], ColumnRef)}
@@ -23,6 +30,11 @@ def remove_top_aggregate(relation: Relation, catalog: Catalog) -> Relation:
     values = [block.columns[g] for g in relation.group]
     values += [inline(_of_one_row(call), block.columns) for call in relation.calls]
     return replace(block, columns=tuple(values))
+
+
+def _simple(call: AggregateCall) -> bool:
+    """Whether `_of_one_row` says what the call is."""
+    return call.function in _FUNCTIONS and not call.distinct and call.keeps is None and call.type.name not in FLOATS
 
 
 def _of_one_row(call: AggregateCall) -> Scalar:

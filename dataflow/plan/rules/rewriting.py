@@ -7,8 +7,19 @@ conjuncts of its predicate, and inputs stand in any order. `rules.join_condition
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from dataflow.plan.expressions import conjunction, conjuncts, equality
-from dataflow.plan.nodes import Aggregate, Block, BlockInput, Chain, Relation, column_types
+from dataflow.plan.expressions import conjunction, conjuncts, equality, used_columns
+from dataflow.plan.nodes import (
+    Aggregate,
+    Block,
+    BlockInput,
+    Chain,
+    Relation,
+    Source,
+    TopK,
+    Union,
+    Window,
+    column_types,
+)
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog
 
@@ -16,15 +27,22 @@ Rule = Callable[[Relation, Catalog], Relation]
 
 
 def bottom_up(rule: Rule, relation: Relation, catalog: Catalog) -> Relation:
-    """Applies `rule` to every node, inputs first."""
-    if isinstance(relation, Aggregate):
-        below = bottom_up(rule, relation.input, catalog)
-        assert not isinstance(below, Aggregate)
-        relation = replace(relation, input=below)
-    elif isinstance(relation, Block):
-        inputs = tuple(replace(i, relation=bottom_up(rule, i.relation, catalog)) for i in relation.inputs)
-        relation = replace(relation, inputs=inputs)
+    """Applies `rule` to every node, inputs first. What a rule makes of a source is a source."""
+    match relation:
+        case Aggregate() | Window() | TopK():
+            relation = replace(relation, input=as_source(bottom_up(rule, relation.input, catalog)))
+        case Block():
+            inputs = tuple(replace(i, relation=bottom_up(rule, i.relation, catalog)) for i in relation.inputs)
+            relation = replace(relation, inputs=inputs)
+        case Union():
+            relation = Union(tuple(as_source(bottom_up(rule, i, catalog)) for i in relation.inputs))
     return rule(relation, catalog)
+
+
+def as_source(relation: Relation) -> Source:
+    """A relation that is known to be a source."""
+    assert isinstance(relation, Chain | Block | Union)
+    return relation
 
 
 def widths(inputs: Sequence[BlockInput]) -> list[int]:
@@ -75,13 +93,28 @@ def loosened(block: Block) -> Block:
 
 def unique_keys(relation: Relation, catalog: Catalog) -> list[frozenset[int]]:
     """Sets of columns of which no two rows agree."""
-    if isinstance(relation, Aggregate):
-        return [frozenset(range(len(relation.group)))]
-    if isinstance(relation, Chain):
-        return _chain_keys(relation, catalog)
+    match relation:
+        case Aggregate():
+            return [frozenset(range(len(relation.group)))]
+        case Chain():
+            return _chain_keys(relation, catalog)
+        case Window():
+            return [*unique_keys(relation.input, catalog), *_numbered_keys(relation)]
+        case TopK():
+            single = relation.limit_rows is not None and relation.limit_rows <= 1 and not relation.with_ties
+            return [*unique_keys(relation.input, catalog), *([frozenset(relation.partition)] if single else [])]
+        case Union():
+            return []
     candidates = [frozenset((i,)) for i in range(len(relation.columns))]
     candidates.append(frozenset(range(len(relation.columns))))
     return [c for c in candidates if determines(relation, _plain(relation, c), catalog)]
+
+
+def _numbered_keys(window: Window) -> list[frozenset[int]]:
+    """A row number is unique in its partition."""
+    width = len(column_types(window.input))
+    numbers = [width + i for i, call in enumerate(window.calls) if call.function == "row_number"]
+    return [frozenset((*window.partition, number)) for number in numbers]
 
 
 def _plain(block: Block, columns: Iterable[int]) -> set[int]:
@@ -108,12 +141,18 @@ def determines(block: Block, columns: set[int], catalog: Catalog) -> bool:
         for i, item in enumerate(block.inputs):
             _spread(item, starts[i], starts, known)
             own = {c - starts[i] for c in known if starts[i] <= c < starts[i] + sizes[i]}
-            hangs = all(starts[c.input] + c.column in known for c in item.conditions)
+            hangs = all(c in known for c in _hung_off(item, starts, i))
             if any(key <= own for key in keys[i]) and (hangs or not item.left):
                 settled.add(i)
                 known.update(range(starts[i], starts[i] + sizes[i]))
         if (len(known), len(settled)) == before:
             return len(settled) == len(block.inputs)
+
+
+def _hung_off(item: BlockInput, starts: Sequence[int], position: int) -> set[int]:
+    """The columns of earlier inputs that the conditions of the input at `position` read."""
+    earlier = {c for c in used_columns(item.on) if c < starts[position]}
+    return earlier | {starts[c.input] + c.column for c in item.conditions}
 
 
 def _spread(item: BlockInput, start: int, starts: Sequence[int], known: set[int]) -> None:

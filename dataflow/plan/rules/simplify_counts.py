@@ -17,7 +17,7 @@ def simplify_counts(relation: Relation, catalog: Catalog) -> Relation:
 
 
 def _simplified(call: AggregateCall, chain: Chain, catalog: Catalog) -> AggregateCall:
-    if call.function is not AggregateFunction.COUNT or call.argument is None:
+    if call.function is not AggregateFunction.COUNT or call.argument is None or call.distinct:
         return call
     if not _never_null(call.argument, chain, catalog):
         return call
