@@ -7,12 +7,15 @@ eviction would take all that does. Pinned keys, full views and what a waiting re
 from collections.abc import Iterator
 
 from dataflow.engine.evict import Evictions
-from dataflow.engine.flights import FlightKey
 from dataflow.engine.graph import Graph, GroupingNode, Leaf, Store, Stored, Use
 from dataflow.engine.upquery import Upqueries
-from dataflow.types import Columns, Key
+from dataflow.state.intervals import Cover
+from dataflow.types import Key, NodeId
 
 _KEY_BYTES = 400
+
+#: Keys of nodes that a waiting read has fetched.
+Fetched = set[tuple[NodeId, Cover, Key]]
 
 
 class Budget:
@@ -47,20 +50,21 @@ class Budget:
             self._release_unused(fetched)
         return evicted
 
-    def _release(self, node: Stored, columns: Columns, key: Key, fetched: set[FlightKey]) -> None:
+    def _release(self, node: Stored, columns: Cover, key: Key, fetched: Fetched) -> None:
         """Forgets a key that nothing depends on, then what it read, as far as nothing else does."""
-        read = list(keys_read(node.uses[columns], key)) if columns in node.uses else []
+        uses = [node.uses[cover] for cover in covers_of(node, columns) if cover in node.uses]
+        read = [parent for use in uses for parent in keys_read(use, key)]
         self._evictions.evict(node, columns, key)
         for parent, parent_columns, parent_key in reversed(read):
             if self._unused(parent, parent_columns, parent_key, fetched):
                 self._release(parent, parent_columns, parent_key, fetched)
 
-    def _unused(self, node: Stored, columns: Columns, key: Key, fetched: set[FlightKey]) -> bool:
-        if (node.id, columns, key) in fetched or not node.covered(columns, key):
+    def _unused(self, node: Stored, columns: Cover, key: Key, fetched: Fetched) -> bool:
+        if (node.id, columns, key) in fetched or not node.holds(columns, key):
             return False
         return not self._evictions.has_dependents(node, columns, key)
 
-    def _release_unused(self, fetched: set[FlightKey]) -> None:
+    def _release_unused(self, fetched: Fetched) -> None:
         """Forgets inner keys that a cascade has left behind, children before parents."""
         for node in sorted(self._graph.stored(), key=lambda n: -n.id):
             if not isinstance(node, Leaf):
@@ -70,7 +74,12 @@ class Budget:
                             self._release(node, columns, key, fetched)
 
 
-def keys_read(use: Use, key: Key) -> Iterator[tuple[Stored, Columns, Key]]:
+def covers_of(node: Stored, cover: Cover) -> tuple[Cover, ...]:
+    """What a key may be covered by: a leaf's also in part."""
+    return (cover, node.ordered) if isinstance(node, Leaf) and node.ordered is not None else (cover,)
+
+
+def keys_read(use: Use, key: Key) -> Iterator[tuple[Stored, Cover, Key]]:
     """The keys of other nodes that a covered key's route has read, over known rows."""
     route, join = use.route, use.block.join
     part = tuple(key[p] for p in route.key_positions)

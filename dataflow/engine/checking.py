@@ -1,10 +1,13 @@
 """Asserts the engine's invariants; only tests call it."""
 
+from collections.abc import Iterable
+
 from dataflow.engine.flights import Flights
-from dataflow.engine.graph import Graph, GroupingNode, Store, Stored, Use
+from dataflow.engine.graph import Graph, GroupingNode, Leaf, Store, Stored, Use
 from dataflow.engine.upquery import Upqueries
 from dataflow.errors import InvariantViolation
-from dataflow.types import Key
+from dataflow.state.intervals import OrderedCover, OrderedCoverage
+from dataflow.types import Key, Row
 
 
 def check_graph(graph: Graph) -> None:
@@ -14,21 +17,55 @@ def check_graph(graph: Graph) -> None:
             node.materialization.check()
         if isinstance(node, GroupingNode):
             node.grouping.check()
-        for columns, use in node.uses.items():
-            for key in node.coverages().get(columns, ()):
-                _check_route(node, use, key)
+        for cover, use in node.uses.items():
+            for key in node.coverages().get(cover, ()):
+                if not isinstance(node, Leaf) or not _supported_in_part(node, key):
+                    _check_route(node, use, key)
         for dependent in node.dependents:
             if dependent.use.target.id not in graph.by_id:
                 raise InvariantViolation(f"node {node.id} has a dependent that has gone")
 
 
+def _supported_in_part(leaf: Leaf, key: Key) -> bool:
+    """I3 of a key that is covered by its ordered route: the driving input's intervals hold the leaf's, and what their
+    rows look up is covered. A key that is not whole has no other route."""
+    if leaf.ordered is None or leaf.ordered not in leaf.uses:
+        return False
+    use, coverage = leaf.uses[leaf.ordered], leaf.coverage
+    driver, cover = use.node_at(0), use.covers[0]
+    assert isinstance(coverage, OrderedCoverage)
+    assert isinstance(cover, OrderedCover)
+    assert isinstance(driver, Store)
+    part = tuple(key[p] for p in use.route.key_positions)
+    driven = driver.materialization.ordered[cover]
+    if any(driven.gaps(part, interval) for interval in coverage.intervals[key].cuts):
+        if coverage.whole(key):
+            return False
+        raise InvariantViolation(f"I3: leaf {leaf.id} covers more of {key} than its driving input")
+    known = use.block.join.known(use.route.driver, use.route.driver_columns, part)
+    try:
+        _check_steps(leaf, use, [row for row in known if _in_any(coverage, driven, key, row)])
+    except InvariantViolation:
+        if not coverage.whole(key):
+            raise
+        return False
+    return True
+
+
+def _in_any(coverage: OrderedCoverage, driven: OrderedCoverage, key: Key, row: Row) -> bool:
+    return coverage.intervals[key].contains(driven.ordering.place_of_row(row))
+
+
 def _check_route(node: Stored, use: Use, key: Key) -> None:
     """I3: along the route, for each combination of known rows bound so far, the next lookup key is covered."""
-    route, join = use.route, use.block.join
-    part = tuple(key[p] for p in route.key_positions)
+    part = tuple(key[p] for p in use.route.key_positions)
     _check_covered(node, use, 0, part)
-    known = join.known(route.driver, route.driver_columns, part)
-    combinations = [join.start(route.driver, row) for row in known]
+    _check_steps(node, use, use.block.join.known(use.route.driver, use.route.driver_columns, part))
+
+
+def _check_steps(node: Stored, use: Use, driving: Iterable[Row]) -> None:
+    route, join = use.route, use.block.join
+    combinations = [join.start(route.driver, row) for row in driving]
     for position, step in enumerate(route.steps, start=1):
         for step_key in join.keys_at(step, combinations):
             if step_key is not None:
@@ -39,7 +76,7 @@ def _check_route(node: Stored, use: Use, key: Key) -> None:
 def _check_covered(node: Stored, use: Use, position: int, key: Key) -> None:
     cover = use.covers[position]
     read = use.node_at(position)
-    if not read.covered(cover, key if cover else ()):
+    if not read.holds(cover, key if cover else ()):
         raise InvariantViolation(f"I3: node {node.id} covers by {use.columns}, but {key} of node {read.id} is a hole")
 
 

@@ -22,8 +22,8 @@ class Part:
 class Lookup:
     """Run upstream: the rows of `relation` whose `columns` equal one of `keys` (all rows if `columns` is ``()``).
 
-    A Chain's rows are looked up. Of an Aggregate over a Chain, *state rows* are (`plan.lookup`). With `part`, of one key
-    of a chain. Ends in a `LookupDone` or a `LookupFailed`.
+    A Chain's rows are looked up. Of an Aggregate over a Chain, *state rows* are (`plan.lookup`). With `part`, of one
+    key of a chain. Ends in a `LookupDone` or a `LookupFailed`.
     """
 
     id: LookupId

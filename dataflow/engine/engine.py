@@ -37,6 +37,7 @@ from dataflow.engine.events import (
     Unpin,
 )
 from dataflow.engine.evict import Evictions
+from dataflow.engine.extension import goal_of
 from dataflow.engine.flights import Flights, Sent
 from dataflow.engine.forward import Forwards
 from dataflow.engine.graph import Graph, GroupingNode, Leaf, Store, Stored
@@ -44,11 +45,12 @@ from dataflow.engine.install import Installation, reached
 from dataflow.engine.limits import Limits
 from dataflow.engine.propagation import Propagation
 from dataflow.engine.ring import Ring
-from dataflow.engine.upquery import Demand, Upqueries
+from dataflow.engine.upquery import Demand, Upqueries, Want
 from dataflow.errors import EvaluationError, InvariantViolation
 from dataflow.plan.nodes import Relation
 from dataflow.schema import Catalog
-from dataflow.types import Columns, Key, NodeId, Position, ReadId, Row, Snapshot
+from dataflow.state.intervals import Cover
+from dataflow.types import Key, NodeId, Position, ReadId, Row, Snapshot
 
 
 class Engine:
@@ -295,7 +297,7 @@ class Engine:
 
     def _attempt(self, demand: Demand) -> None:
         """Answers a demand if all it wants is covered; forwards a read that cannot be."""
-        broken = next((leaf.broken for leaf, _ in demand.wants if leaf.broken), None)
+        broken = next((want.leaf.broken for want in demand.wants if want.leaf.broken), None)
         if broken is not None:
             self._fail(demand, broken, retryable=False)
             return
@@ -315,7 +317,7 @@ class Engine:
     def _forward(self, demand: Demand, read: ReadId) -> None:
         self._upqueries.finish(demand)
         del self._reads[read]
-        tables = frozenset().union(*[self.graph.tables_of(leaf) for leaf, _ in demand.wants])
+        tables = frozenset().union(*[self.graph.tables_of(want.leaf) for want in demand.wants])
         self._emit(self._forwards.forward(read, tables, self._now))
 
     def _give_up(self, demand: Demand, reason: str) -> None:
@@ -325,18 +327,19 @@ class Engine:
             self._forward(demand, demand.read)
             return
         self._upqueries.finish(demand)
-        self._break([leaf for leaf, _ in demand.wants if leaf.full], reason)
+        self._break([want.leaf for want in demand.wants if want.leaf.full], reason)
 
     def _must_forward(self, demand: Demand) -> bool:
         if demand.rounds > self.limits.read_rounds:
             return True
-        return any(not self._joining.keys().isdisjoint(self.graph.tables_of(leaf)) for leaf, _ in demand.wants)
+        return any(not self._joining.keys().isdisjoint(self.graph.tables_of(want.leaf)) for want in demand.wants)
 
     def _met(self, demand: Demand) -> None:
         if demand.read is not None:
             del self._reads[demand.read]
             self._emit(Answer(demand.read))
-        for leaf, _ in demand.wants:
+        for want in demand.wants:
+            leaf = want.leaf
             if leaf.full and not leaf.loaded:
                 leaf.loaded = True
                 self._emit(ViewStatus(leaf.view_id, "ready"))
@@ -351,14 +354,14 @@ class Engine:
             self._upqueries.demands[demand] = None
 
     def _read(self, event: Read) -> None:
-        wants: list[tuple[Leaf, Key]] = []
-        for view_id, key in event.keys:
+        wants: list[Want] = []
+        for view_id, key, extent in event.keys:
             leaf = self.graph.leaves.get(view_id)
             if leaf is None:
                 self._emit(FailRead(event.id, "the view was dropped", retryable=False))
                 return
             if None not in key:
-                wants.append((leaf, leaf.covering_key(key)))
+                wants.append(Want(leaf, leaf.covering_key(key), goal_of(leaf, key, extent)))
         demand = self._reads[event.id] = Demand(wants, event.id)
         self._attempt(demand)
 
@@ -387,7 +390,7 @@ class Engine:
             key = leaf.covering_key(event.key)
             leaf.pins[key] = leaf.pins.get(key, 0) + 1
             if not leaf.covered(leaf.coverage.columns, key):
-                self._attempt(Demand([(leaf, key)]))
+                self._attempt(Demand([Want(leaf, key)]))
 
     def _unpin(self, event: Unpin) -> None:
         leaf = self.graph.leaves.get(event.view)
@@ -415,7 +418,7 @@ class Engine:
             for leaf, key in refill:
                 if self.graph.leaves.get(leaf.view_id) is leaf and not leaf.broken:
                     self.counters["refill"] += 1
-                    self._attempt(Demand([(leaf, key)]))
+                    self._attempt(Demand([Want(leaf, key)]))
 
     # Eviction
 
@@ -438,13 +441,13 @@ class Engine:
         leaf = self.graph.install(event.id, event.view)
         self._emit(ViewStatus(event.id, "building" if leaf.full else "ready"))
         if leaf.full:
-            self._attempt(Demand([(leaf, ())]))
+            self._attempt(Demand([Want(leaf, ())]))
 
     def _drop_view(self, event: DropView) -> None:
         leaf = self.graph.leaves.get(event.id)
         if leaf is None:
             return
-        for demand in [d for d in self._upqueries.demands if any(w is leaf for w, _ in d.wants)]:
+        for demand in [d for d in self._upqueries.demands if any(w.leaf is leaf for w in d.wants)]:
             self._fail(demand, "the view was dropped", retryable=False)
         before = list(self.graph.stored())
         self.graph.drop(leaf)
@@ -474,7 +477,7 @@ class Engine:
                 leaf.broken = reason
                 self._emit(ViewStatus(leaf.view_id, "broken", reason))
                 self._evictions.evict_all(leaf)
-        for demand in [d for d in self._upqueries.demands if any(w.broken for w, _ in d.wants)]:
+        for demand in [d for d in self._upqueries.demands if any(w.leaf.broken for w in d.wants)]:
             self._fail(demand, reason, retryable=False)
 
     def _views_above(self, node: Stored) -> list[Leaf]:
@@ -492,7 +495,7 @@ class Engine:
         """About what the engine's state takes: materializations, coverage and ring. The leaf store counts its own."""
         return self._budget.state_bytes() + self.ring.rows * 300
 
-    def materializations(self) -> Iterator[tuple[Relation, dict[Columns, set[Key]], list[Row]]]:
+    def materializations(self) -> Iterator[tuple[Relation, dict[Cover, set[Key]], list[Row]]]:
         """Each inner materialization's relation, covered keys by columns, and known rows."""
         for node in self.graph.stored():
             if isinstance(node, Store | GroupingNode):

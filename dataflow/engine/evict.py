@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable
 
 from dataflow.engine.graph import Dependent, GroupingNode, Leaf, Store, Stored, Use
 from dataflow.ops.block import Combination
-from dataflow.types import Columns, Key
+from dataflow.state.intervals import Cover
+from dataflow.types import Key
 
-Target = tuple[Stored, Columns, Key]
+Target = tuple[Stored, Cover, Key]
 
 
 class Evictions:
@@ -24,9 +25,9 @@ class Evictions:
         self._counters = counters
         self._leaf_evicted = leaf_evicted
 
-    def evict(self, node: Stored, columns: Columns, key: Key) -> None:
+    def evict(self, node: Stored, columns: Cover, key: Key) -> None:
         """Makes `key` a hole, after all that depends on it. Nothing happens if it is one."""
-        if not node.covered(columns, key):
+        if not node.holds(columns, key):
             return
         for target, target_columns, target_key in list(dependent_keys(node, columns, key)):
             self._counters["cascade"] += 1
@@ -52,7 +53,7 @@ class Evictions:
             else:
                 self.evict_all(node)
 
-    def has_dependents(self, node: Stored, columns: Columns, key: Key) -> bool:
+    def has_dependents(self, node: Stored, columns: Cover, key: Key) -> bool:
         """Whether anything that is covered depends on `key`."""
         return next(iter(dependent_keys(node, columns, key)), None) is not None
 
@@ -65,7 +66,7 @@ def downstream(nodes: Iterable[Stored]) -> Iterable[Stored]:
             yield from downstream(block.children)
 
 
-def dependent_keys(node: Stored, columns: Columns, key: Key) -> Iterable[Target]:
+def dependent_keys(node: Stored, columns: Cover, key: Key) -> Iterable[Target]:
     """The covered keys of other nodes whose routes read `key` of this one."""
     for dependent in node.dependents:
         use = dependent.use
@@ -74,7 +75,7 @@ def dependent_keys(node: Stored, columns: Columns, key: Key) -> Iterable[Target]
                 yield use.target, use.columns, target_key
 
 
-def _target_keys(dependent: Dependent, columns: Columns, key: Key) -> Iterable[Key]:
+def _target_keys(dependent: Dependent, columns: Cover, key: Key) -> Iterable[Key]:
     use = dependent.use
     coverage = use.target.coverage_of(use.columns)
     if not coverage.keys:

@@ -1,7 +1,7 @@
 """Lookups that are needed, sent, or held until the stream has reached them (architecture §4, §5).
 
-A *flight* is one key of one node that is being looked up: equal misses share it. Flights of one node and column set
-are sent together as one `Lookup`, a bounded number of lookups at a time.
+A *flight* is one key of one node, or a part of its rows, that is being looked up: equal misses share it. Flights of
+whole keys of one node and column set are sent together as one `Lookup`, a bounded number of lookups at a time.
 
 *Maintains*: a flight is in exactly one of: wanted, queued, in flight, held. Each of the last three belongs to one
 `Sent`.
@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from dataflow.engine.effects import CancelLookup, Effect, Lookup
+from dataflow.engine.effects import CancelLookup, Effect, Lookup, Part
 from dataflow.engine.events import LookupDone
 from dataflow.engine.graph import Leaf, Stored
 from dataflow.engine.limits import Limits
-from dataflow.plan.nodes import Block
+from dataflow.plan.nodes import Aggregate, Chain
 from dataflow.types import Columns, Key, LookupId, NodeId
 
-FlightKey = tuple[NodeId, Columns, Key]
+FlightKey = tuple[NodeId, Columns, Key, Part | None]
 
 
 @dataclass(eq=False, slots=True)
@@ -30,6 +30,7 @@ class Sent:
     node: Stored
     columns: Columns
     keys: tuple[Key, ...]
+    part: Part | None = None
     #: By the engine's own counter; 0 while it is queued.
     issued: int = 0
     #: Its result, held until the stream has reached its bound.
@@ -37,7 +38,7 @@ class Sent:
 
     def flight_keys(self) -> Iterator[FlightKey]:
         """The flights it carries."""
-        return ((self.node.id, self.columns, key) for key in self.keys)
+        return ((self.node.id, self.columns, key, self.part) for key in self.keys)
 
 
 class Flights:
@@ -46,7 +47,7 @@ class Flights:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._last_id = 0
-        self._wanted: dict[tuple[NodeId, Columns], tuple[Stored, dict[Key, None]]] = {}
+        self._wanted: dict[tuple[NodeId, Columns, Part | None], tuple[Stored, dict[Key, None]]] = {}
         self._carrier: dict[FlightKey, Sent | None] = {}
         self._queue: deque[Sent] = deque()
         #: Sent and not reported yet.
@@ -54,12 +55,12 @@ class Flights:
         #: Reported, waiting for the stream.
         self.held: list[Sent] = []
 
-    def want(self, node: Stored, columns: Columns, key: Key) -> FlightKey:
-        """Asks for a key; joins the flight if there is one."""
-        flight = (node.id, columns, key)
+    def want(self, node: Stored, columns: Columns, key: Key, part: Part | None = None) -> FlightKey:
+        """Asks for a key, or a part of it; joins the flight if there is one."""
+        flight = (node.id, columns, key, part)
         if flight not in self._carrier:
             self._carrier[flight] = None
-            self._wanted.setdefault((node.id, columns), (node, {}))[1][key] = None
+            self._wanted.setdefault((node.id, columns, part), (node, {}))[1][key] = None
         return flight
 
     def send(self, now: int) -> list[Effect]:
@@ -77,25 +78,26 @@ class Flights:
     def _gather(self) -> None:
         """Makes one lookup of keys that are wanted of the node that has waited longest."""
         at = next(iter(self._wanted))
+        _, columns, part = at
         node, keys = self._wanted[at]
-        taken = tuple(islice(keys, self._limits.lookup_keys))
+        taken = tuple(islice(keys, self._limits.lookup_keys if part is None else 1))
         if len(taken) == len(keys):
             del self._wanted[at]
         else:
             for key in taken:
                 del keys[key]
-        self._enqueue(node, at[1], taken)
+        self._enqueue(node, columns, taken, part)
 
-    def _enqueue(self, node: Stored, columns: Columns, keys: tuple[Key, ...]) -> None:
+    def _enqueue(self, node: Stored, columns: Columns, keys: tuple[Key, ...], part: Part | None) -> None:
         self._last_id += 1
-        sent = Sent(LookupId(self._last_id), node, columns, keys)
+        sent = Sent(LookupId(self._last_id), node, columns, keys, part)
         for flight in sent.flight_keys():
             self._carrier[flight] = sent
         self._queue.append(sent)
 
     def repeat(self, sent: Sent) -> None:
         """Sends the same keys again, under a new id."""
-        self._enqueue(sent.node, sent.columns, sent.keys)
+        self._enqueue(sent.node, sent.columns, sent.keys, sent.part)
 
     def hold(self, sent: Sent, result: LookupDone) -> None:
         """Keeps a result until the stream has reached its bound."""
@@ -142,7 +144,7 @@ class Flights:
         """Drops what is wanted of a node and was not sent yet."""
         for wanted in [w for w in self._wanted if w[0] == node.id]:
             for key in self._wanted.pop(wanted)[1]:
-                del self._carrier[(node.id, wanted[1], key)]
+                del self._carrier[(node.id, wanted[1], key, wanted[2])]
 
     def __contains__(self, flight: FlightKey) -> bool:
         return flight in self._carrier
@@ -154,12 +156,14 @@ class Flights:
 def _lookup(sent: Sent) -> Lookup:
     """The effect: columns ascending and distinct, keys to match."""
     relation = sent.node.relation
-    if isinstance(relation, Block):
-        raise TypeError("a block is not looked up")
+    if not isinstance(relation, Aggregate):
+        relation = sent.node.source.relation
+    if not isinstance(relation, Chain | Aggregate):
+        raise TypeError("only what reads one table is looked up")
     columns = sent.columns
     if isinstance(sent.node, Leaf) and list(columns) != sorted(set(columns)):
         positions = {column: position for position, column in reversed(list(enumerate(columns)))}
         distinct = tuple(sorted(positions))
         keys = dict.fromkeys(tuple(key[positions[c]] for c in distinct) for key in sent.keys)
-        return Lookup(sent.id, relation, distinct, tuple(keys))
-    return Lookup(sent.id, relation, columns, sent.keys)
+        return Lookup(sent.id, relation, distinct, tuple(keys), sent.part)
+    return Lookup(sent.id, relation, columns, sent.keys, sent.part)

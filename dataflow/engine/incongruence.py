@@ -18,6 +18,7 @@ from dataflow.errors import EvaluationError
 from dataflow.ops.block import Combination
 from dataflow.plan.routes import Step
 from dataflow.state.index import key_function
+from dataflow.state.intervals import OrderedCover
 from dataflow.types import Columns, Delta, Key, NodeId, Row
 
 
@@ -65,6 +66,7 @@ class Incongruence:
                 if not combinations:
                     break
                 cover = use.covers[order.index(step.input)]
+                assert not isinstance(cover, OrderedCover)
                 combinations = self._step_over_known(use, step, cover, combinations, found)
         return list(found)
 

@@ -6,6 +6,7 @@ that the snapshot does not see.
 
 from collections import Counter
 
+from dataflow.engine.effects import Part
 from dataflow.engine.events import LookupDone, TableDelta
 from dataflow.engine.flights import Sent
 from dataflow.engine.graph import ChainNode, GroupingNode, Leaf, Store
@@ -15,6 +16,8 @@ from dataflow.engine.upquery import Upqueries
 from dataflow.errors import InvariantViolation
 from dataflow.ops.aggregate import Group
 from dataflow.state.index import key_function
+from dataflow.state.intervals import OrderedCover
+from dataflow.state.ordering import Interval, Ordering
 from dataflow.types import Delta, Key, Row
 
 
@@ -47,7 +50,38 @@ class Installation:
         if isinstance(node, GroupingNode):
             self._install_groups(node, sent, result.rows, redo)
         elif isinstance(node, Store | Leaf):
-            self._install_rows(node, sent, result.rows, redo)
+            if sent.part is not None:
+                self._install_part(node, sent, sent.part, result.rows, redo)
+            else:
+                self._install_rows(node, sent, result.rows, redo)
+
+    def _install_part(
+        self, node: Store | Leaf, sent: Sent, part: Part, rows: list[Row], redo: list[Delta]
+    ) -> None:
+        """Covers what a lookup of a part has seen: up to its last row *before redo*, if it gave as many as asked for."""
+        (key,) = sent.keys
+        ordering = Ordering(part.order, node.types)
+        end = part.end
+        if part.limit_rows is not None and len(rows) >= part.limit_rows:
+            end = ordering.cut_at(rows[-1], behind=True)
+        interval = Interval(part.start, end)
+        first, last = ordering.place(interval.start), ordering.place(interval.end)
+        key_of = key_function(sent.columns, node.types)
+        bag: dict[Row, int] = {}
+        for sign, batch in [(1, rows), *_signed(redo)]:
+            for row in batch:
+                if key_of(row) == key:
+                    place = ordering.place_of_row(row)
+                    if first is not None and first <= place and (last is None or place < last):
+                        bag[row] = bag.get(row, 0) + sign
+        _check_bag(bag)
+        if self._too_large(sent, key, len(bag)):
+            return
+        if isinstance(node, Store):
+            cover = OrderedCover(sent.columns, part.order)
+            node.materialization.extend(cover, key, interval, {row: times for row, times in bag.items() if times})
+        elif not node.covered(sent.columns, key):
+            self._upqueries.extend(node, key, interval, [row for row, times in bag.items() for _ in range(times)])
 
     def _install_rows(self, node: Store | Leaf, sent: Sent, rows: list[Row], redo: list[Delta]) -> None:
         bags: dict[Key, dict[Row, int]] = {key: {} for key in sent.keys}

@@ -1,19 +1,21 @@
 """Upqueries: who waits for which keys, and how a hole is filled (architecture §4, §5).
 
-A *demand* (a read, a pin, a full view's load) wants keys of leaves covered. It is tried synchronously: a route is
-walked over what is covered, and whatever is not becomes a flight, as many as can be known in this round. When its
-flights have landed it is tried again. All keys of a route are filled within one step, so they are at one position.
+A *demand* (a read, a pin, a full view's load) wants keys of leaves covered, or parts of them. It is tried
+synchronously: a route is walked over what is covered, and whatever is not becomes a flight, as many as can be known in
+this round. When its flights have landed it is tried again. All keys of a route are filled within one step, so they are
+at one position.
 
 *Invariants*: a filled key's rows are exact at the applied position; every key that its route read is covered (I3).
 
-Not here: the cascade (`evict`), the stream (`propagation`), lookups as such (`flights`).
+Not here: parts of keys (`extension`), the cascade (`evict`), the stream (`propagation`), lookups as such (`flights`).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from dataflow.engine.effects import Effect, LeafFill, LeafFillAll
+from dataflow.engine.effects import Effect, LeafFill, LeafFillAll, Part
+from dataflow.engine.extension import Extensions, Goal
 from dataflow.engine.flights import FlightKey, Flights
 from dataflow.engine.graph import ChainNode, GroupingNode, Leaf, Store, Stored, Use
 from dataflow.engine.incongruence import covered_or_subsumed
@@ -21,21 +23,32 @@ from dataflow.engine.limits import Limits
 from dataflow.ops.block import Combination
 from dataflow.plan.routes import Step
 from dataflow.state.index import key_function
+from dataflow.state.intervals import Cover, OrderedCover
 from dataflow.state.materialization import as_bag
-from dataflow.types import Columns, Key, ReadId, Row
+from dataflow.state.ordering import Interval
+from dataflow.types import Columns, Key, NodeId, ReadId, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """A key of a leaf that is to be covered: whole, or as far as `goal` says."""
+
+    leaf: Leaf
+    key: Key
+    goal: Goal | None = None
 
 
 @dataclass(eq=False, slots=True)
 class Demand:
     """Somebody who wants keys of leaves covered, all at once."""
 
-    wants: list[tuple[Leaf, Key]]
+    wants: list[Want]
     #: None for a pin or a load.
     read: ReadId | None = None
     #: Flights that it waits for.
     waits: dict[FlightKey, None] = field(default_factory=dict)
     #: Inner keys that it had fetched; the policy leaves them alone until it is done.
-    fetched: set[FlightKey] = field(default_factory=set)
+    fetched: set[tuple[NodeId, Cover, Key]] = field(default_factory=set)
     rounds: int = 0
     #: Pins and loads whose lookup failed wait for the next heartbeat.
     paused: bool = False
@@ -56,9 +69,10 @@ class Upqueries:
         #: Flights that the attempt under way found necessary.
         self._missing: dict[FlightKey, None] = {}
         #: Keys with more rows than may be stored.
-        self.oversized: set[FlightKey] = set()
+        self.oversized: set[tuple[NodeId, Columns, Key]] = set()
         #: The attempt under way met an oversized key.
         self._too_large = False
+        self._extensions = Extensions(self, effects)
 
     # Demands
 
@@ -67,10 +81,13 @@ class Upqueries:
         self._missing = {}
         self._too_large = False
         self.demands[demand] = None
-        for leaf, key in demand.wants:
-            self.ensure(leaf, leaf.coverage.columns, key)
+        for want in demand.wants:
+            if want.goal is None:
+                self.ensure(want.leaf, want.leaf.coverage.columns, want.key)
+            else:
+                self._extensions.ensure(want.leaf, want.key, want.goal)
         demand.waits = self._missing
-        demand.fetched.update(self._missing)
+        demand.fetched.update((node, _cover(columns, part), key) for node, columns, key, part in self._missing)
         for flight in demand.waits:
             self._waiting.setdefault(flight, {})[demand] = None
         if demand.waits or self._too_large:
@@ -117,7 +134,7 @@ class Upqueries:
         if isinstance(node.source, ChainNode):
             if isinstance(node, Store | GroupingNode) and covered_or_subsumed(node, columns, key, self._counters):
                 return True
-            self._want(node, columns, key)
+            self.want(node, columns, key)
             return False
         rows = self._walk(node.uses[columns], key)
         if rows is None:
@@ -125,34 +142,41 @@ class Upqueries:
         self.fill_rows(node, columns, key, rows)
         return True
 
-    def _want(self, node: Stored, columns: Columns, key: Key) -> None:
+    def want(self, node: Stored, columns: Columns, key: Key, part: Part | None = None) -> None:
+        """The demand under way needs a lookup."""
         if (node.id, columns, key) in self.oversized:
             self._too_large = True
         else:
-            self._missing[self._flights.want(node, columns, key)] = None
+            self._missing[self._flights.want(node, columns, key, part)] = None
 
     def _walk(self, use: Use, key: Key) -> list[Row] | None:
         """The rows of a block for a target's key, over what is covered; None if something is not."""
-        route, join = use.route, use.block.join
+        route, cover = use.route, use.covers[0]
+        assert not isinstance(cover, OrderedCover)
         part = tuple(key[p] for p in route.key_positions)
         driver = use.block.inputs[route.driver]
-        if not self.ensure(driver, use.covers[0], part if use.covers[0] else ()):
+        if not self.ensure(driver, cover, part if cover else ()):
             self._look_ahead(use, part)
             return None
-        found = join.known(route.driver, route.driver_columns, part)
-        combinations = [join.start(route.driver, row, times) for row, times in found.items()]
+        rows = self.complete(use, use.block.join.known(route.driver, route.driver_columns, part))
+        return None if rows is None else self._filtered(use, key, rows)
+
+    def complete(self, use: Use, driving: Mapping[Row, int]) -> list[Row] | None:
+        """The block's rows that come of rows of its driving input; None if a lookup on the way is not covered."""
+        route, join = use.route, use.block.join
+        combinations = [join.start(route.driver, row, times) for row, times in driving.items()]
         complete = True
         for step, cover in zip(route.steps, use.covers[1:], strict=True):
+            assert not isinstance(cover, OrderedCover)
             combinations, met = self._cover_step(use, step, cover, combinations)
             complete = complete and met
-        if not complete:
-            return None
-        return self._filtered(use, key, join.rows(combinations))
+        return join.rows(combinations) if complete else None
 
     def _look_ahead(self, use: Use, part: Key) -> None:
         """Asks, in the driving key's own round, for what that key alone says will be looked up."""
         columns = use.route.driver_columns
         for step, cover in zip(use.route.steps, use.covers[1:], strict=True):
+            assert not isinstance(cover, OrderedCover)
             if cover and all(s.input == use.route.driver and s.column in columns for s in step.sources):
                 key = tuple(part[columns.index(s.column)] for s in step.sources)
                 self.ensure(use.block.inputs[step.input], cover, key)
@@ -190,6 +214,10 @@ class Upqueries:
         elif isinstance(node, Leaf):
             self._fill_leaf(node, key, rows)
 
+    def extend(self, leaf: Leaf, key: Key, interval: Interval, rows: list[Row]) -> None:
+        """Covers an interval of a leaf's key with exactly these rows."""
+        self._extensions.install(leaf, key, interval, rows)
+
     def _fill_leaf(self, leaf: Leaf, key: Key, rows: list[Row]) -> None:
         leaf.coverage.add(key)
         if not leaf.full:
@@ -201,3 +229,7 @@ class Upqueries:
             if None not in row_key:
                 by_key.setdefault(row_key, []).append(row)
         self._emit(LeafFillAll(leaf.view_id, by_key))
+
+
+def _cover(columns: Columns, part: Part | None) -> Cover:
+    return columns if part is None else OrderedCover(columns, part.order)

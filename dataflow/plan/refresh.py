@@ -37,8 +37,8 @@ class RefreshParameter:
 class RefreshView:
     """A view whose SQL is run upstream for each key that is read, and again when it is stale.
 
-    `ttl_ms` None is the refresh tier: stale when a change touches what it `reads`. Otherwise the ttl tier: what it reads
-    is not in the stream, so an answer is good for that long.
+    `ttl_ms` None is the refresh tier: stale when a change touches what it `reads`. Otherwise the ttl tier: what it
+    reads is not in the stream, so an answer is good for that long.
     """
 
     name: str

@@ -1,4 +1,5 @@
-"""Known rows of a relation, indexed, with the coverage of each column set that upqueries ask for (architecture §3).
+"""Known rows of a relation, indexed, with the coverage of each column set that upqueries ask for (architecture §3):
+of whole keys, and of intervals of a key's rows in some order.
 
 *Invariants*: I1 (a covered key's rows are exactly the relation's) is kept by the callers' obligations below; I2 (a
 known row is under at least one covered key) by this class: whoever adds a row asks `is_known` first.
@@ -12,6 +13,8 @@ from dataflow.errors import InvariantViolation
 from dataflow.schema import SqlType
 from dataflow.state.coverage import Coverage
 from dataflow.state.index import Bag, Index
+from dataflow.state.intervals import Cover, OrderedCover, OrderedCoverage
+from dataflow.state.ordering import Interval, Ordering
 from dataflow.state.sizing import row_bytes
 from dataflow.types import Columns, Delta, Key, Row
 
@@ -19,7 +22,7 @@ from dataflow.types import Columns, Delta, Key, Row
 class Materialization:
     """Known rows, a hash index for each column set that anyone looks up by, and coverage."""
 
-    __slots__ = ("_bytes_per_row", "coverage", "indexes", "row_count", "types")
+    __slots__ = ("_bytes_per_row", "coverage", "indexes", "ordered", "row_count", "types")
 
     def __init__(self, types: Sequence[SqlType]) -> None:
         self.types = tuple(types)
@@ -27,6 +30,8 @@ class Materialization:
         self.indexes: dict[Columns, Index] = {}
         #: Each has an index on the same columns.
         self.coverage: dict[Columns, Coverage] = {}
+        #: Keys that are covered in part. Each has an index on its columns.
+        self.ordered: dict[OrderedCover, OrderedCoverage] = {}
         #: Known rows, copies counted.
         self.row_count = 0
         self._bytes_per_row = 0
@@ -48,6 +53,21 @@ class Materialization:
         self.require_index(columns)
         return self.coverage.setdefault(columns, Coverage(columns))
 
+    def require_ordered(self, cover: OrderedCover) -> OrderedCoverage:
+        """The ordered coverage of that name, empty if nobody asked for it before."""
+        self.require_index(cover.columns)
+        if cover not in self.ordered:
+            self.ordered[cover] = OrderedCoverage(cover.columns, Ordering(cover.order, self.types))
+        return self.ordered[cover]
+
+    def coverage_of(self, cover: Cover) -> Coverage:
+        """The coverage of that name, which was required before."""
+        return self.ordered[cover] if isinstance(cover, OrderedCover) else self.coverage[cover]
+
+    def coverages(self) -> dict[Cover, Coverage]:
+        """All coverage, by name."""
+        return dict([*self.coverage.items(), *self.ordered.items()])
+
     # Reading
 
     def bag(self) -> Bag:
@@ -67,6 +87,9 @@ class Materialization:
         for columns, coverage in self.coverage.items():
             if coverage.keys and self.indexes[columns].key_of(row) in coverage.keys:
                 return True
+        for cover, ordered in self.ordered.items():
+            if ordered.keys and ordered.holds(self.indexes[cover.columns].key_of(row), row):
+                return True
         return False
 
     def lookup(self, columns: Columns, key: Key) -> Mapping[Row, int] | None:
@@ -78,7 +101,7 @@ class Materialization:
     def state_bytes(self) -> int:
         """About what the rows, their index entries and the covered keys take."""
         per_row = self._bytes_per_row + 120 * len(self.indexes)
-        return self.row_count * per_row + 150 * sum(len(c) for c in self.coverage.values())
+        return self.row_count * per_row + 150 * sum(len(c) for c in self.coverages().values())
 
     # Changing
 
@@ -122,16 +145,25 @@ class Materialization:
         All copies of a row are known or none is, since being known depends on its values alone. So only rows that are
         not known by another key are new.
         """
+        self._learn(rows)
+        self.coverage[columns].add(key)
+
+    def extend(self, cover: OrderedCover, key: Key, interval: Interval, rows: Mapping[Row, int]) -> None:
+        """Covers an interval of `key` too, whose rows are exactly `rows` now."""
+        self._learn(rows)
+        self.ordered[cover].extend(key, interval)
+
+    def _learn(self, rows: Mapping[Row, int]) -> None:
         for row, times in rows.items():
             if not self.is_known(row):
                 self.insert(row, times)
                 if not self._bytes_per_row:
                     self._bytes_per_row = row_bytes(row)
-        self.coverage[columns].add(key)
 
-    def evict(self, columns: Columns, key: Key) -> list[Row]:
+    def evict(self, cover: Cover, key: Key) -> list[Row]:
         """Makes `key` a hole and forgets its rows that no other covered key holds; returns those, each once."""
-        self.coverage[columns].discard(key)
+        columns = cover.columns if isinstance(cover, OrderedCover) else cover
+        self.coverage_of(cover).discard(key)
         gone = [(row, n) for row, n in self.indexes[columns].get(key).items() if not self.is_known(row)]
         for row, times in gone:
             self.delete(row, times)
@@ -139,7 +171,7 @@ class Materialization:
 
     def clear(self) -> None:
         """Makes every key a hole."""
-        for coverage in self.coverage.values():
+        for coverage in self.coverages().values():
             for key in list(coverage):
                 coverage.discard(key)
         for row, times in self.bag().items():

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from dataflow.errors import EvaluationError
+from dataflow.order_texts import OrderText, order_text
 from dataflow.plan.nodes import OrderTerm
 from dataflow.schema import SqlType
 from dataflow.types import Row, Value
@@ -51,6 +53,7 @@ class Ordering:
     def __init__(self, terms: Sequence[OrderTerm], types: Sequence[SqlType]) -> None:
         self.terms = tuple(terms)
         self._parts = [(term.column, _part(term, types[term.column])) for term in terms]
+        self._texts = [(term, order_text(types[term.column])) for term in terms]
 
     def place_of_row(self, row: Row) -> bytes:
         """Bytes that sort as the row does. No result is a proper prefix of another."""
@@ -65,6 +68,22 @@ class Ordering:
         """The cut before or behind a row and all that tie with it."""
         return Cut(tuple([row[column] for column, _ in self._parts]), behind)
 
+    def cut_of_place(self, place: bytes) -> Cut:
+        """The cut before all rows that have this place. ValueError if no row can have it."""
+        values: list[Value] = []
+        rest = place
+        try:
+            for term, text in self._texts:
+                value, length = _value(term, text, rest)
+                values.append(value)
+                rest = rest[length:]
+            cut = Cut(tuple(values), behind=False)
+            if not rest and self.place(cut) == place:
+                return cut
+        except (IndexError, ValueError, EvaluationError) as reason:
+            raise ValueError("not the place of a row") from reason
+        raise ValueError("not the place of a row")
+
 
 def _part(term: OrderTerm, sql_type: SqlType) -> Callable[[Value], bytes]:
     form, descending = order_form(sql_type), term.descending
@@ -77,6 +96,14 @@ def _part(term: OrderTerm, sql_type: SqlType) -> Callable[[Value], bytes]:
         return _VALUE + (data.translate(_INVERTED) if descending else data)
 
     return part
+
+
+def _value(term: OrderTerm, text: OrderText, data: bytes) -> tuple[Value, int]:
+    """The value whose part `data` begins with, and how long that is. The inverse of `_part`."""
+    if data[:1] in (_NULL_FIRST, _NULL_LAST):
+        return None, 1
+    value, length = text(data[1:].translate(_INVERTED) if term.descending else data[1:])
+    return value, length + 1
 
 
 def _behind(prefix: bytes) -> bytes | None:

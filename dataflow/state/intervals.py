@@ -1,0 +1,173 @@
+"""Covered intervals of keys: ordered coverage (architecture §3).
+
+A key that is covered in part has some intervals of its rows' order for which all rows are known. Hash coverage
+(`coverage`) is the special case that there is one interval, the whole.
+
+*Invariants*: a key's intervals are disjoint, ascending and not adjacent; none is empty.
+
+Not here: cuts and places (`ordering`), what to do about a gap (`engine.upquery`).
+"""
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from dataflow.plan.nodes import OrderTerm
+from dataflow.state.coverage import Coverage
+from dataflow.state.ordering import END, START, WHOLE, Cut, Interval, Ordering
+from dataflow.types import Columns, Key, Row
+
+
+class OrderedCover(NamedTuple):
+    """Names an ordered coverage of a node: the key's columns, and the order of the rows under a key."""
+
+    columns: Columns
+    order: tuple[OrderTerm, ...]
+
+
+#: Names a coverage of a node: keys on columns that are covered whole, or in part.
+Cover = Columns | OrderedCover
+
+
+class Intervals:
+    """The covered intervals of one key."""
+
+    __slots__ = ("_ends", "_starts", "cuts")
+
+    def __init__(self) -> None:
+        self.cuts: list[Interval] = []
+        #: Places of the starts and ends; None is behind everything.
+        self._starts: list[bytes] = []
+        self._ends: list[bytes | None] = []
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything is covered."""
+        return self.cuts == [WHOLE]
+
+    def contains(self, place: bytes) -> bool:
+        """Whether a row at `place` is in a covered interval."""
+        return self._at(place) is not None
+
+    def at(self, place: bytes) -> Interval | None:
+        """The interval that `place` is in."""
+        i = self._at(place)
+        return None if i is None else self.cuts[i]
+
+    def _at(self, place: bytes) -> int | None:
+        i = bisect_right(self._starts, place) - 1
+        if i < 0:
+            return None
+        end = self._ends[i]
+        return i if end is None or place < end else None
+
+    def add(self, interval: Interval, ordering: Ordering) -> None:
+        """Covers `interval` too; it may overlap others."""
+        start, end = ordering.place(interval.start), ordering.place(interval.end)
+        if start is None or (end is not None and start >= end):
+            return
+        first, last = interval
+        kept: list[tuple[bytes, bytes | None, Interval]] = []
+        for i, cut in enumerate(self.cuts):
+            own_start, own_end = self._starts[i], self._ends[i]
+            if (own_end is not None and own_end < start) or (end is not None and end < own_start):
+                kept.append((own_start, own_end, cut))
+                continue
+            if own_start < start:
+                start, first = own_start, cut.start
+            if own_end is None or (end is not None and own_end > end):
+                end, last = own_end, cut.end
+        merged = Interval(START if not start else first, END if end is None else last)
+        kept.append((start, end, merged))
+        kept.sort(key=lambda entry: entry[0])
+        self._starts = [entry[0] for entry in kept]
+        self._ends = [entry[1] for entry in kept]
+        self.cuts = [entry[2] for entry in kept]
+
+    def gaps(self, interval: Interval, ordering: Ordering) -> list[Interval]:
+        """The parts of `interval` that are not covered, ascending."""
+        gaps: list[Interval] = []
+        position, place = interval.start, ordering.place(interval.start)
+        end = ordering.place(interval.end)
+        for i, cut in enumerate(self.cuts):
+            own_end = self._ends[i]
+            if place is None or (end is not None and self._starts[i] >= end):
+                break
+            if own_end is not None and own_end <= place:
+                continue
+            if self._starts[i] > place:
+                gaps.append(Interval(position, cut.start))
+            position, place = cut.end, own_end
+        if place is not None and (end is None or place < end):
+            gaps.append(Interval(position, interval.end))
+        return gaps
+
+    def next_start(self, cut: Cut, ordering: Ordering) -> Cut:
+        """Where the first interval begins that begins behind `cut`; END if none does."""
+        place = ordering.place(cut)
+        if place is None:
+            return END
+        i = bisect_right(self._starts, place)
+        return self.cuts[i].start if i < len(self.cuts) else END
+
+
+class OrderedCoverage(Coverage):
+    """Keys of which some intervals, or the whole, are covered.
+
+    *Maintains*: `keys` and `intervals` have the same keys.
+    """
+
+    __slots__ = ("intervals", "ordering")
+
+    def __init__(self, columns: Columns, ordering: Ordering) -> None:
+        super().__init__(columns)
+        self.ordering = ordering
+        self.intervals: dict[Key, Intervals] = {}
+
+    def add(self, key: Key) -> None:
+        """Covers `key` whole."""
+        self.extend(key, WHOLE)
+
+    def extend(self, key: Key, interval: Interval) -> None:
+        """Covers an interval of `key` too."""
+        if key not in self.keys:
+            self.intervals[key] = Intervals()
+            super().add(key)
+        self.intervals[key].add(interval, self.ordering)
+
+    def discard(self, key: Key) -> None:
+        """Makes all of `key` a hole."""
+        super().discard(key)
+        self.intervals.pop(key, None)
+
+    def whole(self, key: Key) -> bool:
+        """Whether all of `key` is covered."""
+        intervals = self.intervals.get(key)
+        return intervals is not None and intervals.whole
+
+    def holds(self, key: Key, row: Row) -> bool:
+        """Whether `row`, which is under `key`, is in a covered interval."""
+        intervals = self.intervals.get(key)
+        return intervals is not None and (intervals.whole or intervals.contains(self.ordering.place_of_row(row)))
+
+    def gaps(self, key: Key, interval: Interval) -> list[Interval]:
+        """The parts of an interval of `key` that are not covered."""
+        intervals = self.intervals.get(key)
+        return [interval] if intervals is None else intervals.gaps(interval, self.ordering)
+
+    def reaching(self, key: Key, start: Cut) -> Cut | None:
+        """How far `key` is covered without a gap from `start` on; None if it is not covered there."""
+        intervals, place = self.intervals.get(key), self.ordering.place(start)
+        if place is None:
+            return END
+        found = intervals.at(place) if intervals is not None else None
+        return None if found is None else found.end
+
+    def next_start(self, key: Key, cut: Cut) -> Cut:
+        """Where the next covered interval of `key` begins behind `cut`; END if there is none."""
+        intervals = self.intervals.get(key)
+        return END if intervals is None else intervals.next_start(cut, self.ordering)
+
+    def beyond(self, a: Cut, b: Cut) -> bool:
+        """Whether cut `a` is further than cut `b`."""
+        place_a, place_b = self.ordering.place(a), self.ordering.place(b)
+        return place_b is not None and (place_a is None or place_a > place_b)
