@@ -1,0 +1,67 @@
+"""What PostgreSQL itself answers, in the JSON form of the HTTP contract."""
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+from psycopg.pq import ExecStatus
+
+from cdc.postgres.session import session_sql
+from dataflow.schema import SqlType
+from service.leaf_store.render import compile_row
+from tests.sql.comparison import Row, parse
+
+_TYPES = "SELECT oid, typname, typtype, typcategory = 'A' AND typlen = -1, typelem FROM pg_catalog.pg_type"
+
+
+class UpstreamOracle:
+    """A connection with the pinned session settings. *State*: the types it has seen, the encoders of row types."""
+
+    def __init__(self, url: str) -> None:
+        self.connection = psycopg.connect(url, autocommit=True)
+        self.connection.execute(session_sql().encode())
+        self._types: dict[int, SqlType] = {}
+        self._encoders: dict[tuple[tuple[str, int], ...], Callable[[Any], bytes]] = {}
+
+    def close(self) -> None:
+        """Disconnects."""
+        self.connection.close()
+
+    def execute(self, sql: str) -> str | None:
+        """Runs statements as one transaction; the message of what failed."""
+        try:
+            self.connection.execute(sql.encode())
+        except psycopg.Error as error:
+            return str(error)
+        return None
+
+    def position(self) -> str:
+        """What a read must be at to see all that is committed now."""
+        row = self.connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+        assert row is not None
+        return str(row[0])
+
+    def rows(self, sql: str) -> list[Row] | str:
+        """The rows of a statement, or the message of its failure."""
+        result = self.connection.pgconn.exec_params(sql.encode(), None)
+        if result.status != ExecStatus.TUPLES_OK:
+            return result.get_error_message("utf-8")
+        columns = tuple(((result.fname(i) or b"").decode(), result.ftype(i)) for i in range(result.nfields))
+        encode = self._encoders.get(columns)
+        if encode is None:
+            encode = compile_row([(name, i, self._type(oid)) for i, (name, oid) in enumerate(columns)])
+            self._encoders[columns] = encode
+        texts = [
+            tuple(None if (v := result.get_value(i, j)) is None else v.decode() for j in range(len(columns)))
+            for i in range(result.ntuples)
+        ]
+        return [parse(encode(row)) for row in texts]
+
+    def _type(self, oid: int) -> SqlType:
+        if oid not in self._types:
+            rows = {row[0]: row for row in self.connection.execute(_TYPES).fetchall()}
+            for found, (_, name, kind, is_array, element) in rows.items():
+                inner = SqlType(rows[element][1], rows[element][1]) if is_array and element in rows else None
+                own = "array" if inner is not None else {"e": "enum", "b": "base"}.get(kind, "other")
+                self._types[found] = SqlType(name if inner is None else inner.name, name, own, inner)
+        return self._types[oid]
