@@ -68,8 +68,22 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class UpstreamView:
+    """A view of the upstream: read as the SELECT that it stands for."""
+
+    #: Qualified and, where needed, quoted.
+    name: str
+    #: Its definition (``pg_get_viewdef``), whose bare names are found by the catalog's search path.
+    sql: str
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Catalog:
-    """The tables a view may read, by qualified name, and the schemas a bare name is searched in."""
+    """What a view may read, by qualified name, and the schemas a bare name is searched in."""
 
     tables: dict[str, Table] = field(default_factory=dict)
     search_path: tuple[str, ...] = ("public",)
+    views: dict[str, UpstreamView] = field(default_factory=dict)
+    #: The SQL of registered views by name. What the upstream has under a name comes before them.
+    registered: dict[str, str] = field(default_factory=dict)
