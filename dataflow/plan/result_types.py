@@ -2,14 +2,23 @@
 
 from dataflow.plan.expressions import INT8, NUMERIC
 from dataflow.schema import SqlType
-from dataflow.values import INTEGERS
+from dataflow.values import FLOATS, INTEGERS
+
+_SUMMABLE = INTEGERS | FLOATS | {"numeric", "interval"}
 
 
 def summable(argument: SqlType) -> bool:
-    """Whether SUM and AVG are exact whatever the order of rows: not for floats."""
-    return argument.kind == "base" and (argument.name in INTEGERS or argument.name == "numeric")
+    """Whether SUM has an exact form whatever the order of rows."""
+    return argument.kind == "base" and argument.name in _SUMMABLE
 
 
 def sum_type(argument: SqlType) -> SqlType:
     """SUM's type."""
+    if argument.name in FLOATS or argument.name == "interval":
+        return SqlType(argument.name, argument.name)
     return INT8 if argument.name in ("int2", "int4") else NUMERIC
+
+
+def average_type(argument: SqlType) -> SqlType:
+    """AVG's type."""
+    return SqlType("float8", "float8") if argument.name in FLOATS else NUMERIC

@@ -4,35 +4,107 @@ While binding, the result of the k-th call is column `FIRST_CALL` + k; `Grouping
 columns of the aggregate.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
-from dataflow.plan.expressions import INT8, NUMERIC, substitute
-from dataflow.plan.nodes import AggregateCall, AggregateFunction
-from dataflow.plan.result_types import sum_type, summable
+from dataflow.plan.expressions import BOOL, INT8, substitute, used_columns
+from dataflow.plan.nodes import AggregateCall, AggregateFunction, CallOrder
+from dataflow.plan.result_types import average_type, sum_type, summable
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
 from dataflow.sql import functions
 from dataflow.sql.bind import Binder
 from dataflow.sql.spans import span_of
-from dataflow.sql.types import UNKNOWN
-from dataflow.values import one_text
+from dataflow.sql.types import TEXT, UNKNOWN
+from dataflow.values import comparable
 
 FIRST_CALL = 1_000_000
+#: Results of window functions have numbers from here on (`windows`); grouping leaves them alone.
+FIRST_WINDOW = 2_000_000
 #: Called for a column that is not grouped: raises unless the group columns determine it.
 OnMissing = Callable[[ColumnRef], None]
-_FUNCTIONS: dict[type[exp.Expr], AggregateFunction] = {
-    exp.Count: AggregateFunction.COUNT,
-    exp.Sum: AggregateFunction.SUM,
-    exp.Avg: AggregateFunction.AVG,
-    exp.Min: AggregateFunction.MIN,
-    exp.Max: AggregateFunction.MAX,
+_FUNCTIONS = {f.value: f for f in AggregateFunction if f is not AggregateFunction.COUNT_ROWS}
+_FUNCTIONS["every"] = AggregateFunction.BOOL_AND
+_ARGUMENTS = {
+    AggregateFunction.STRING_AGG: 2,
+    AggregateFunction.JSON_OBJECT_AGG: 2,
+    AggregateFunction.JSONB_OBJECT_AGG: 2,
+}
+#: Where a NULL counts, FILTER cannot make a NULL of what it drops.
+_COUNTING_NULLS = frozenset({
+    AggregateFunction.ARRAY_AGG, AggregateFunction.JSON_AGG, AggregateFunction.JSONB_AGG,
+    AggregateFunction.JSON_OBJECT_AGG, AggregateFunction.JSONB_OBJECT_AGG,
+})  # fmt: skip
+#: The order of the rows makes a difference.
+_ORDERED = _COUNTING_NULLS | {AggregateFunction.STRING_AGG}
+#: Counting a value twice makes a difference.
+_COUNTING = _ORDERED | {AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG}
+_JSON = {
+    AggregateFunction.JSON_AGG: SqlType("json", "json"),
+    AggregateFunction.JSON_OBJECT_AGG: SqlType("json", "json"),
+    AggregateFunction.JSONB_AGG: SqlType("jsonb", "jsonb"),
+    AggregateFunction.JSONB_OBJECT_AGG: SqlType("jsonb", "jsonb"),
 }
 #: Types without MIN and MAX in some supported version of the upstream.
 _NO_EXTREMES = frozenset({"bool", "uuid", "bytea", "name"})
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCall:
+    """A function call as the SQL has it, taken apart."""
+
+    name: str
+    #: None for ``count(*)``.
+    arguments: tuple[exp.Expr, ...] | None
+    distinct: bool = False
+    order: tuple[exp.Expr, ...] = ()
+    filter: exp.Expr | None = None
+
+
+def written_call(node: Any, binder: Binder) -> WrittenCall:
+    """What an aggregate's (or window's) function, perhaps with FILTER, is called with."""
+    condition: exp.Expr | None = None
+    if isinstance(node, exp.Filter):
+        condition, node = node.expression.this, node.this
+    name = binder.written_name(node)
+    if isinstance(node, exp.WithinGroup):
+        raise UnsupportedQuery("WITHIN GROUP is not kept up to date.", span_of(node))
+    if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
+        raise UnsupportedQuery("IGNORE NULLS and RESPECT NULLS are not kept up to date.", span_of(node))
+    if isinstance(node.this, exp.Star):
+        return WrittenCall(name, None, filter=condition)
+    arguments: list[exp.Expr] = []
+    order: tuple[exp.Expr, ...] = ()
+    distinct = False
+    for part in _parts(node):
+        inner = part
+        if isinstance(inner, exp.Order):
+            order, inner = tuple(inner.expressions), inner.this
+        if isinstance(inner, exp.Distinct):
+            distinct = True
+            arguments += inner.expressions
+        else:
+            arguments.append(inner)
+    return WrittenCall(name, tuple(arguments), distinct, order, condition)
+
+
+def _parts(node: exp.Expr) -> list[Any]:
+    """A function's arguments in the order in which they are written."""
+    known = ("this", "expressions", "expression", "separator", "offset", "default")
+    if any(v for k, v in node.args.items() if k not in (*known, "big_int")):
+        raise UnsupportedQuery(f"{node.sql('postgres')} is not kept up to date.", span_of(node))
+    parts: list[Any] = []
+    for key in known:
+        value = node.args.get(key)
+        if isinstance(value, list):
+            parts += value
+        elif isinstance(value, exp.Expr):
+            parts.append(value)
+    return parts
 
 
 class Calls:
@@ -48,35 +120,43 @@ class Calls:
             raise InvalidQuery("Aggregate functions cannot be nested.", span_of(node))
         self._depth += 1
         try:
-            call = self._call(node, binder)
+            call = aggregate_call(written_call(node, binder), binder)
         finally:
             self._depth -= 1
         return ColumnRef(FIRST_CALL + self.calls.setdefault(call, len(self.calls)), call.type)
 
-    def _call(self, node: Any, binder: Binder) -> AggregateCall:
-        kept: Scalar | None = None
-        if isinstance(node, exp.Filter):
-            kept = functions.condition(binder.bind(node.expression.this))
-            node = node.this
-        function = _FUNCTIONS.get(type(node))
-        if function is None or binder.written_name(node) != function.value:
-            raise UnsupportedQuery(f"{binder.written_name(node).upper()} is not kept up to date yet.", span_of(node))
-        if isinstance(node.this, exp.Distinct | exp.Order) or any(
-            v for k, v in node.args.items() if k not in ("this", "big_int")
-        ):
-            raise UnsupportedQuery(
-                f"{function.value.upper()} with DISTINCT, ORDER BY or several arguments is not kept up to date yet.",
-                span_of(node),
-            )
-        if isinstance(node.this, exp.Star):
-            if function is not AggregateFunction.COUNT:
-                raise InvalidQuery(f"{function.value.upper()} takes an expression, not *.", span_of(node))
-            return _count_rows(kept)
-        argument = functions.settled(binder.bind(node.this))
-        _check(function, argument.type)
-        if kept is not None:
-            argument = functions.case([(kept, argument)], Literal(None, UNKNOWN))
-        return AggregateCall(function, argument, _result(function, argument.type))
+
+def aggregate_call(written: WrittenCall, binder: Binder) -> AggregateCall:
+    """The call of an aggregate function, bound."""
+    function = _FUNCTIONS.get(written.name)
+    if function is None:
+        raise UnsupportedQuery(f"{written.name.upper()} is not kept up to date.")
+    kept = None if written.filter is None else functions.condition(binder.bind(written.filter))
+    if written.arguments is None:
+        if function is not AggregateFunction.COUNT:
+            raise InvalidQuery(f"{written.name.upper()} takes an expression, not *.")
+        return _count_rows(kept)
+    if len(written.arguments) != _ARGUMENTS.get(function, 1):
+        raise UnsupportedQuery(f"{written.name.upper()} of {len(written.arguments)} arguments is not kept up to date.")
+    arguments = [functions.settled(binder.bind(a)) for a in written.arguments]
+    arguments[0] = _argument(function, arguments[0])
+    order = _order(written, binder, arguments)
+    distinct = written.distinct and function in _COUNTING
+    if distinct:
+        _check_distinct(function, arguments)
+    result = _result(function, arguments[0].type)
+    if kept is not None and function not in _COUNTING_NULLS:
+        arguments[0] = functions.case([(kept, arguments[0])], Literal(None, UNKNOWN))
+        kept = None
+    return AggregateCall(
+        function,
+        arguments[0],
+        result,
+        others=tuple(arguments[1:]),
+        distinct=distinct,
+        order=order if function in _ORDERED else (),
+        keeps=kept,
+    )
 
 
 def _count_rows(kept: Scalar | None) -> AggregateCall:
@@ -86,20 +166,47 @@ def _count_rows(kept: Scalar | None) -> AggregateCall:
     return AggregateCall(AggregateFunction.COUNT, one, INT8)
 
 
-def _check(function: AggregateFunction, argument: SqlType) -> None:
-    name = function.value.upper()
-    if function in (AggregateFunction.SUM, AggregateFunction.AVG) and not summable(argument):
-        floats = " depends on the order of rows, which is the upstream's choice." if "float" in argument.name else ""
-        raise UnsupportedQuery(f"{name} of {argument.sql}{floats or ' is not kept up to date yet.'}")
-    if function in (AggregateFunction.MIN, AggregateFunction.MAX):
-        functions.sortable(Literal(None, argument))
-        if argument.name in _NO_EXTREMES:
-            raise UnsupportedQuery(f"{name} of {argument.sql} is not kept up to date yet.")
-        if not one_text(argument):
+def _argument(function: AggregateFunction, argument: Scalar) -> Scalar:
+    """The first argument as the function takes it."""
+    sql_type, name = argument.type, function.value.upper()
+    match function:
+        case AggregateFunction.AVG if sql_type.name == "interval":
+            raise UnsupportedQuery("AVG of interval is not kept up to date.")
+        case AggregateFunction.SUM | AggregateFunction.AVG if not summable(sql_type):
+            raise UnsupportedQuery(f"{name} of {sql_type.sql} is not kept up to date.")
+        case AggregateFunction.MIN | AggregateFunction.MAX:
+            if sql_type.name in _NO_EXTREMES:
+                raise UnsupportedQuery(f"{name} of {sql_type.sql} is not kept up to date.")
+            return functions.sortable(argument)
+        case AggregateFunction.BOOL_AND | AggregateFunction.BOOL_OR:
+            return functions.condition(argument)
+        case AggregateFunction.STRING_AGG:
+            if sql_type.kind != "base" or sql_type.name not in ("text", "varchar"):
+                raise UnsupportedQuery(f"STRING_AGG of {sql_type.sql} is not kept up to date.")
+            return functions.cast(argument, TEXT)
+    return argument
+
+
+def _order(written: WrittenCall, binder: Binder, arguments: Sequence[Scalar]) -> tuple[CallOrder, ...]:
+    """ORDER BY inside the parentheses; constants order nothing."""
+    terms: list[CallOrder] = []
+    for term in written.order:
+        expression = functions.settled(binder.bind(term.this))
+        if written.distinct and expression not in arguments:
             raise UnsupportedQuery(
-                f"{name} of {argument.sql}: equal values may print differently, and which of them the upstream prints"
-                " depends on the order of rows."
+                "With DISTINCT, an aggregate's ORDER BY is about its arguments.", span_of(term) or span_of(term.this)
             )
+        if used_columns(expression):
+            functions.sortable(expression)
+            terms.append(CallOrder(expression, bool(term.args.get("desc")), bool(term.args.get("nulls_first"))))
+    return tuple(terms)
+
+
+def _check_distinct(function: AggregateFunction, arguments: Sequence[Scalar]) -> None:
+    if not comparable(arguments[0].type):
+        raise UnsupportedQuery(f"When {arguments[0].type.sql} values are equal is not known exactly.")
+    if any(used_columns(other) for other in arguments[1:]):
+        raise UnsupportedQuery(f"{function.value.upper()} of DISTINCT pairs is not kept up to date.")
 
 
 def _result(function: AggregateFunction, argument: SqlType) -> SqlType:
@@ -109,15 +216,33 @@ def _result(function: AggregateFunction, argument: SqlType) -> SqlType:
         case AggregateFunction.SUM:
             return sum_type(argument)
         case AggregateFunction.AVG:
-            return NUMERIC
-    return SqlType("text", "text", collation=argument.collation) if argument.name == "varchar" else argument
+            return average_type(argument)
+        case AggregateFunction.BOOL_AND | AggregateFunction.BOOL_OR:
+            return BOOL
+        case AggregateFunction.ARRAY_AGG:
+            return array_type(argument)
+    if function in _JSON:
+        return _JSON[function]
+    if argument.name == "varchar":
+        return SqlType("text", "text", collation=argument.collation)
+    return functions.plain_type(argument)
+
+
+def array_type(element: SqlType) -> SqlType:
+    """The type of arrays of `element`."""
+    if element.kind == "array":
+        raise UnsupportedQuery("Arrays of arrays are not kept up to date.")
+    plain = functions.plain_type(element)
+    return SqlType(plain.name, f"{plain.sql}[]", "array", plain)
 
 
 def refuse_aggregate(node: exp.Expr, binder: Binder) -> Scalar:
     """In WHERE, ON and GROUP BY there are none."""
-    if isinstance(node, exp.Filter | exp.WithinGroup) or type(node) in _FUNCTIONS:
+    if isinstance(node, exp.Window):
+        raise InvalidQuery("Window functions cannot stand in WHERE, ON or GROUP BY.", span_of(node))
+    if isinstance(node, exp.Filter | exp.WithinGroup) or binder.written_name(node) in _FUNCTIONS:
         raise InvalidQuery("Aggregate functions cannot stand in WHERE, ON or GROUP BY.", span_of(node))
-    raise UnsupportedQuery(f"{binder.written_name(node).upper()} is not kept up to date yet.", span_of(node))
+    raise UnsupportedQuery(f"{binder.written_name(node).upper()} is not kept up to date.", span_of(node))
 
 
 class Grouping:
@@ -153,7 +278,7 @@ class Grouping:
         """Numbers of calls as columns behind the group columns, once no group column comes any more."""
 
         def behind(ref: ColumnRef) -> Scalar:
-            if ref.index < FIRST_CALL:
+            if not FIRST_CALL <= ref.index < FIRST_WINDOW:
                 return ref
             return ColumnRef(len(self.expressions) + ref.index - FIRST_CALL, ref.type)
 

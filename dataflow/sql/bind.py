@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.expressions import TRUE
+from dataflow.plan.nodes import AggregateFunction
 from dataflow.scalar import Literal, Scalar
 from dataflow.sql import functions
 from dataflow.sql.parse import parameter_name
@@ -19,7 +20,7 @@ from dataflow.sql.scope import Scope
 from dataflow.sql.spans import span_of
 from dataflow.sql.types import UNKNOWN, cast_type
 
-#: What becomes of an aggregate function: its result as a scalar.
+#: What becomes of an aggregate or window function: its result as a scalar.
 OnAggregate = Callable[[exp.Expr, "Binder"], Scalar]
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
@@ -33,15 +34,15 @@ _NAMES: dict[type[exp.Expr], frozenset[str]] = {
     exp.Nullif: frozenset({"nullif"}),
     exp.Length: frozenset({"length", "char_length", "character_length"}),
 }
+#: Aggregates that the parser may take for functions of any other kind.
+_AGGREGATES = frozenset({*(f.value for f in AggregateFunction), "every"})
 _REASONS: dict[type[exp.Expr], str] = {
-    exp.Window: "Window functions are not kept up to date yet.",
     exp.Subquery: "Subqueries inside expressions are not kept up to date yet.",
     exp.Select: "Subqueries inside expressions are not kept up to date yet.",
     exp.Exists: "Subqueries inside expressions are not kept up to date yet.",
     exp.CurrentTimestamp: "The current time is not a function of the database's contents.",
     exp.CurrentDate: "The current time is not a function of the database's contents.",
     exp.Rand: "A random number is not a function of the database's contents.",
-    exp.Distinct: "DISTINCT is not kept up to date yet.",
     exp.Collate: "COLLATE is not kept up to date yet.",
 }
 
@@ -61,9 +62,15 @@ class Binder:
         bind = _BINDERS.get(type(node))
         if bind is not None:
             return self._placed(node, lambda: bind(self, node))
-        if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup):
+        if self._is_aggregate(node):
             return self._placed(node, lambda: self._on_aggregate(node, self))
         raise UnsupportedQuery(self._reason(node), span_of(node))
+
+    def _is_aggregate(self, node: exp.Expr) -> bool:
+        """Whether `node` is an aggregate or window function, or is to be refused as one."""
+        if isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup | exp.Window):
+            return True
+        return isinstance(node, exp.Func) and self.written_name(node) in _AGGREGATES
 
     def condition(self, node: exp.Expr) -> Scalar:
         """The boolean that `node` means."""
