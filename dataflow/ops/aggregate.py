@@ -8,13 +8,13 @@ aggregate without GROUP BY keeps an empty group for every covered key of all gro
 Not here: what a call remembers (`aggregate_state`), coverage and eviction (`state.materialization`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from dataflow.errors import InvariantViolation
-from dataflow.evaluate import compile_scalar
-from dataflow.ops.aggregate_state import Accumulator, accumulator_factory
-from dataflow.plan.nodes import Aggregate, AggregateCall, column_types
+from dataflow.ops.aggregate_accumulator import Accumulator
+from dataflow.ops.aggregate_call import CompiledCall
+from dataflow.plan.nodes import Aggregate, column_types
 from dataflow.schema import SqlType
 from dataflow.state.index import key_function
 from dataflow.state.materialization import Materialization
@@ -50,31 +50,6 @@ class Group:
     def output(self) -> Row:
         """The group's row as it should be now."""
         return (*self.values, *[a.result() for a in self.accumulators])
-
-
-class CompiledCall:
-    """One call's expressions over an input row, compiled."""
-
-    __slots__ = ("argument", "count", "make", "simple", "weight")
-
-    def __init__(self, call: AggregateCall) -> None:
-        self.argument = compile_scalar(call.argument) if call.argument is not None else None
-        self.weight = compile_scalar(call.weight) if call.weight is not None else None
-        self.count = compile_scalar(call.count) if call.count is not None else None
-        #: Whether each input row counts once.
-        self.simple = self.weight is None and self.count is None
-        self.make: Callable[[], Accumulator] = accumulator_factory(
-            call, call.argument.type if call.argument is not None else None
-        )
-
-    def add(self, accumulator: Accumulator, row: Row, sign: int) -> None:
-        """Adds or takes away what `row` stands for."""
-        times = sign if self.weight is None else sign * int(self.weight(row) or 0)
-        value = self.argument(row) if self.argument is not None else None
-        if self.count is None:
-            accumulator.add(value, times)
-        else:
-            accumulator.add_partial(value, int(self.count(row) or 0), times)
 
 
 class Grouping:

@@ -6,7 +6,8 @@ and the *old* state (new minus change) of those after i. That telescopes: it is 
 their new states does to the output, so it is exact also when several inputs change at once or are one materialization.
 
 A left input's change acts on the rows that it hangs off: where its first match comes, the padded row goes, and the
-other way round.
+other way round. Without a rest of its ON (`BlockInput.on`) that is so for all rows that look up one key; with one it is
+asked combination by combination.
 
 *Invariants*: the inputs' materializations are new already when `delta` runs; joins see known rows only.
 
@@ -23,7 +24,8 @@ from typing import Any
 
 from dataflow.evaluate import compile_predicate, compile_scalar
 from dataflow.plan.nodes import Block, column_types
-from dataflow.plan.routes import DeltaOrder, Source, Step, delta_order
+from dataflow.plan.expressions import renumber
+from dataflow.plan.routes import DeltaOrder, Source, Step, delta_order, input_offsets, mentioned
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.state.materialization import Materialization, consolidate, grouped
 from dataflow.types import Delta, Key, Row, Value
@@ -35,6 +37,10 @@ Combination = list[Any]
 Normal = Callable[[str], str] | None
 #: The bag under a key; None if it is empty.
 Lookup = Callable[[Key], Mapping[Row, int] | None]
+#: What leaves and what enters a left input's place; None is padding.
+Replacement = tuple[Sequence[Row | None], Sequence[Row | None]]
+#: Whether the rest of an ON is TRUE for a row, given what is bound.
+Rest = Callable[[Combination], Callable[[Row], bool]]
 #: How a step finds rows: input, columns -> the lookup to use.
 Find = Callable[[int, tuple[int, ...]], Lookup]
 
@@ -82,9 +88,11 @@ class BlockJoin:
         #: Per input and column.
         self._normal: list[list[Normal]] = [[normal_form(t) for t in types] for types in self._types]
         self.output = compile_output(block, self._padding)
+        #: Per left input with a rest of its ON: whether that is TRUE for a row of it, given a combination.
+        self._rests = {i: _rest_of_on(block, i) for i, item in enumerate(block.inputs) if item.on is not None}
         self.orders = [delta_order(block, i) for i in range(len(block.inputs))]
         for order in self.orders:
-            self.require_indexes(order.inner + order.left)
+            self.require_indexes(order.inner + order.above + order.left)
         for i, item in enumerate(block.inputs):
             if item.left:
                 self.inputs[i].require_index(own_columns(block, i))
@@ -98,7 +106,7 @@ class BlockJoin:
 
     def keys_at(self, step: Step, combinations: Sequence[Combination]) -> list[Key | None]:
         """The key that `step` looks up for each combination; None if a part is NULL, which matches nothing."""
-        if len(step.sources) > 1:
+        if len(step.sources) != 1:
             return [self._key_of_several(step, combination) for combination in combinations]
         (source,) = step.sources
         input_, column = source.input, source.column
@@ -127,12 +135,14 @@ class BlockJoin:
         """
         bound: list[Combination] = []
         target, pads, checks = step.input, step.pads, step.checks
+        rest = self._rests.get(target) if pads else None
         lookup = (find or self.known_by)(target, step.columns)
         for combination, key in zip(combinations, self.keys_at(step, combinations)):  # noqa: B905 - one for each
             found = lookup(key) if key is not None else None
             matched = False
+            keeps = rest(combination) if rest is not None and found else None
             for row, copies in found.items() if found else ():
-                if not checks or self.matches(step, combination, row):
+                if (not checks or self.matches(step, combination, row)) and (keeps is None or keeps(row)):
                     extended = combination.copy()
                     extended[target] = row
                     extended[-1] *= copies
@@ -141,6 +151,14 @@ class BlockJoin:
             if pads and not matched:
                 bound.append(combination)
         return bound
+
+    def where_matches(self, lefts: Sequence[int], combinations: list[Combination]) -> list[Combination]:
+        """The combinations in which the rest of these left inputs' ON is TRUE; their rows are taken for matches."""
+        for left in lefts:
+            rest = self._rests.get(left)
+            if rest is not None:
+                combinations = [c for c in combinations if rest(c)(c[left])]
+        return combinations
 
     def known(self, input_: int, columns: tuple[int, ...], key: Key) -> Mapping[Row, int]:
         """Known rows of an input as they are now."""
@@ -228,28 +246,44 @@ class BlockJoin:
         columns = own_columns(self.block, i)
         index = self.inputs[i].indexes[columns]
         changed = {key: rows for key, rows in change.by_key(columns).items() if None not in key}
-        sides = {key: self._with_padding(rows, index.get(key)) for key, rows in changed.items()}
+        sides = {key: self._with_padding(rows, sum(index.get(key).values())) for key, rows in changed.items()}
         # Any row with the key stands for all of them until the inputs that it hangs off are bound.
         combinations = [self.start(i, (gone or come)[0]) for gone, come in changed.values()]
-        for step in order.inner:
+        for step in order.inner + order.above:
             combinations = self.bind(step, combinations, find)
+        combinations = self.where_matches(order.matched, combinations)
         keys = [index.key_of(combination[i]) for combination in combinations]
+        rest = self._rests.get(i)
+        if rest is None:
+            changes = [sides[key] for key in keys]
+        else:
+            changes = [
+                self._matching(rest(combination), changed[key], index.get(key))
+                for combination, key in zip(combinations, keys, strict=True)
+            ]
         for side, target in ((0, removed), (1, added)):
             replaced = [
                 self._replaced(combination, i, row)
-                for combination, key in zip(combinations, keys, strict=True)
-                for row in sides[key][side]
+                for combination, change in zip(combinations, changes, strict=True)
+                for row in change[side]
             ]
             for step in order.left:
                 replaced = self.bind(step, replaced, find)
             target += self.rows(replaced)
 
-    def _with_padding(
-        self, rows: tuple[list[Row], list[Row]], now: Mapping[Row, int]
-    ) -> tuple[Sequence[Row | None], Sequence[Row | None]]:
-        """What leaves and what enters a left input's place under a key; None is padding, at the end."""
+    def _matching(
+        self, keeps: Callable[[Row], bool], rows: tuple[list[Row], list[Row]], now: Mapping[Row, int]
+    ) -> Replacement:
+        """What leaves and what enters a left input's place in one combination."""
+        gone, come = ([row for row in side if keeps(row)] for side in rows)
+        if not gone and not come:
+            return gone, come
+        return self._with_padding((gone, come), sum([times for row, times in now.items() if keeps(row)]))
+
+    def _with_padding(self, rows: tuple[list[Row], list[Row]], now: int) -> Replacement:
+        """What leaves and what enters a left input's place, where `now` matches are; None is padding, at the end."""
         gone, come = rows
-        had = bool(gone) or len(now) > len(come) or sum(now.values()) > len(come)
+        had = bool(gone) or now > len(come)
         if had is bool(now):
             return rows
         self._counters["padding"] += 1
@@ -265,6 +299,23 @@ class BlockJoin:
 def own_columns(block: Block, left: int) -> tuple[int, ...]:
     """The columns that a left input's ON compares, ascending."""
     return tuple(sorted({c.own for c in block.inputs[left].conditions}))
+
+
+def _rest_of_on(block: Block, left: int) -> Rest:
+    """The rest of a left input's ON, as a function of a combination, and then of the input's row."""
+    on, offsets = block.inputs[left].on, input_offsets(block)
+    if on is None:
+        raise ValueError(f"input {left} has no more in its ON than equalities")
+    outer = [source for source in mentioned(block, on) if source.input != left]
+    places = {offsets[source.input] + source.column: place for place, source in enumerate(outer)}
+    places |= {column: len(outer) + column - offsets[left] for column in range(offsets[left], offsets[left + 1])}
+    keeps = compile_predicate(renumber(on, places))
+
+    def rest(combination: Combination) -> Callable[[Row], bool]:
+        fixed = tuple([None if (row := combination[s.input]) is None else row[s.column] for s in outer])
+        return lambda row: keeps(fixed + row)
+
+    return rest
 
 
 def compile_output(block: Block, padding: Sequence[Row]) -> Callable[[Combination], Row | None]:

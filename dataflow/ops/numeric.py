@@ -27,21 +27,30 @@ def render(unscaled: int, scale: int) -> str:
 
 def divide(unscaled: int, scale: int, divisor: int) -> str:
     """What PostgreSQL prints for a numeric of that scale divided by a positive integer."""
-    result_scale = _quotient_scale(abs(unscaled), scale, divisor)
+    result_scale = quotient_scale(abs(unscaled), scale, divisor, 0)
     numerator = abs(unscaled) * 10**result_scale
     denominator = divisor * 10**scale
     quotient = (2 * numerator + denominator) // (2 * denominator)
     return render(-quotient if unscaled < 0 else quotient, result_scale)
 
 
-def _quotient_scale(unscaled: int, scale: int, divisor: int) -> int:
+def quotient_scale(unscaled: int, scale: int, divisor: int, divisor_scale: int) -> int:
+    """The decimals of a quotient of non-negative numbers, but for the divisor's own scale (`select_div_scale`)."""
     weight, first = _leading_group(unscaled, scale)
-    divisor_weight, divisor_first = _leading_group(divisor, 0)
+    divisor_weight, divisor_first = _leading_group(divisor, divisor_scale)
     quotient_weight = weight - divisor_weight
     if first <= divisor_first:
         quotient_weight -= 1
     wanted = _MIN_SIGNIFICANT_DIGITS - quotient_weight * _DIGITS_PER_GROUP
-    return min(max(wanted, scale, 0), _MAX_SCALE)
+    return min(max(wanted, scale, divisor_scale, 0), _MAX_SCALE)
+
+
+def root_scale(unscaled: int, scale: int) -> int:
+    """The decimals that give a square root 16 significant digits (`numeric_sqrt`)."""
+    weight, _ = _leading_group(unscaled, scale)
+    # Digits before the point of the root: half of those of the number, which has `weight + 1` groups of four.
+    digits = weight * _DIGITS_PER_GROUP // 2 + 1 if weight >= 0 else -((-weight * _DIGITS_PER_GROUP) // 2) + 1
+    return _MIN_SIGNIFICANT_DIGITS - digits
 
 
 def _leading_group(unscaled: int, scale: int) -> tuple[int, int]:

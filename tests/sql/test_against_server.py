@@ -251,7 +251,7 @@ def merged(aggregate: Aggregate, state_rows: list[Row]) -> list[Row]:
         values = row[:width]
         if values not in groups:
             groups[values] = [
-                accumulator_factory(call, None if call.argument is None else call.argument.type)()
+                accumulator_factory(call)()
                 for call in aggregate.calls
             ]
         rest = iter(row[width:])
@@ -259,7 +259,7 @@ def merged(aggregate: Aggregate, state_rows: list[Row]) -> list[Row]:
             accumulator.merge(tuple(islice(rest, accumulator.width)))
     if aggregate.scalar and not width and not groups:
         groups[()] = [
-            accumulator_factory(call, None if call.argument is None else call.argument.type)()
+            accumulator_factory(call)()
             for call in aggregate.calls
         ]
     return [values + tuple(a.result() for a in accumulators) for values, accumulators in groups.items()]

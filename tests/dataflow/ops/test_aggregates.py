@@ -32,7 +32,7 @@ CASES = [
 
 
 def empty(function: AggregateFunction, argument: SqlType, result: SqlType) -> Accumulator:
-    return accumulator_factory(AggregateCall(function, ColumnRef(0, argument), result), argument)()
+    return accumulator_factory(AggregateCall(function, ColumnRef(0, argument), result))()
 
 
 @pytest.mark.parametrize(("function", "argument", "result", "values"), CASES)

@@ -1,0 +1,34 @@
+"""One-dimensional arrays as PostgreSQL prints them."""
+
+import re
+from collections.abc import Iterable
+
+from dataflow.schema import SqlType
+from dataflow.types import Value
+
+#: What an element must be quoted for; ``null`` in any case, and the empty text, are quoted too.
+_SPECIAL = re.compile(r'[\s"\\{},]', re.ASCII)
+_ESCAPED = re.compile(r'(["\\])')
+#: Types whose elements are separated by something else than a comma.
+_OTHER_DELIMITER = frozenset({"box"})
+
+
+def array_text(values: Iterable[Value]) -> str:
+    """An array of elements, given as their texts."""
+    return "{" + ",".join([_element(value) for value in values]) + "}"
+
+
+def _element(value: Value) -> str:
+    if value is None:
+        return "NULL"
+    if not value or _SPECIAL.search(value) or value.lower() == "null":
+        return '"' + _ESCAPED.sub(r"\\\1", value) + '"'
+    return value
+
+
+def check_element(sql_type: SqlType) -> None:
+    """ValueError if `array_text` does not print arrays of that type."""
+    if sql_type.kind == "array" or sql_type.sql.endswith("[]"):
+        raise ValueError("arrays of arrays are not made here")
+    if sql_type.name in _OTHER_DELIMITER:
+        raise ValueError(f"arrays of {sql_type.sql} are not made here")

@@ -1,0 +1,222 @@
+"""What STRING_AGG, ARRAY_AGG and the JSON aggregates remember: a histogram of rows of their columns, kept in order once
+somebody has asked for the list.
+
+A list's columns are its argument, further arguments and ORDER BY expressions, each once. Where ORDER BY leaves a choice
+(all of it, if there is none) the columns' texts decide, so that a list depends on its rows alone. DISTINCT without
+ORDER BY sorts by the arguments, as the upstream happens to do.
+
+Not here: how values are written in arrays and JSON (`array_text`, `json_text`).
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator, Sequence
+
+from dataflow.array_text import array_text, check_element
+from dataflow.errors import EvaluationError
+from dataflow.json_text import json_key, json_string, json_text, jsonb_order, jsonb_text
+from dataflow.plan.nodes import AggregateCall, AggregateFunction, OrderTerm
+from dataflow.scalar import Scalar
+from dataflow.schema import SqlType
+from dataflow.state.index import key_function
+from dataflow.state.ordering import Ordering
+from dataflow.types import Key, Row, Value
+from dataflow.values import comparable, orderable
+
+LISTS = frozenset(
+    {
+        AggregateFunction.STRING_AGG,
+        AggregateFunction.ARRAY_AGG,
+        AggregateFunction.JSON_AGG,
+        AggregateFunction.JSONB_AGG,
+        AggregateFunction.JSON_OBJECT_AGG,
+        AggregateFunction.JSONB_OBJECT_AGG,
+    }
+)
+#: Makes the text of a list that is not empty.
+Printer = Callable[[Sequence[Row]], Value]
+
+
+def list_columns(call: AggregateCall) -> tuple[Scalar, ...]:
+    """What a list remembers of an input row: arguments first, then what it is ordered by, none twice."""
+    assert call.argument is not None
+    return tuple(dict.fromkeys((call.argument, *call.others, *(term.expression for term in call.order))))
+
+
+class ValueList:
+    """The rows of one group's list."""
+
+    __slots__ = ("_changed", "_kind", "_result", "_sorted", "rows")
+
+    def __init__(self, kind: "ListKind") -> None:
+        self._kind = kind
+        #: row of the columns -> count; no count is zero.
+        self.rows: dict[Row, int] = {}
+        #: Places and rows in order, once the list was asked for.
+        self._sorted: list[tuple[bytes, Row]] | None = None
+        self._result: Value = None
+        self._changed = False
+
+    @property
+    def width(self) -> int:
+        """The columns and their number."""
+        return self._kind.width + 1
+
+    def add(self, row: Row, times: int) -> None:
+        if row[0] is None and self._kind.skips_nulls:
+            return
+        before = self.rows.get(row, 0)
+        after = before + times
+        if after:
+            self.rows[row] = after
+        else:
+            self.rows.pop(row, None)
+        self._changed = True
+        if self._sorted is not None and (before > 0) != (after > 0):
+            self._move(self._sorted, row, after > 0)
+
+    def _move(self, ordered: list[tuple[bytes, Row]], row: Row, comes: bool) -> None:
+        entry = (self._kind.place(row), row)
+        if comes:
+            insort(ordered, entry, key=_place)
+        else:
+            del ordered[bisect_left(ordered, entry[0], key=_place)]
+
+    def merge(self, partial: Sequence[Value]) -> None:
+        if count := int(partial[-1] or 0):
+            self.add(tuple(partial[:-1]), count)
+
+    def result(self) -> Value:
+        if self._changed:
+            if self._sorted is None:
+                place = self._kind.place
+                self._sorted = sorted([(place(row), row) for row, count in self.rows.items() if count > 0], key=_place)
+            listed = list(self._listed(self._sorted))
+            self._result = self._kind.print(listed) if listed else None
+            self._changed = False
+        return self._result
+
+    def _listed(self, ordered: list[tuple[bytes, Row]]) -> Iterator[Row]:
+        key_of = self._kind.key_of
+        if key_of is None:
+            for _, row in ordered:
+                for _ in range(self.rows[row]):
+                    yield row
+            return
+        seen: set[Key] = set()
+        for _, row in ordered:
+            key = key_of(row)
+            if key not in seen:
+                seen.add(key)
+                yield row
+
+
+def _place(entry: tuple[bytes, Row]) -> bytes:
+    return entry[0]
+
+
+class ListKind:
+    """What all groups of a call have in common."""
+
+    __slots__ = ("_ordering", "key_of", "print", "skips_nulls", "width")
+
+    def __init__(self, call: AggregateCall) -> None:
+        """ValueError if the call is not computed exactly."""
+        columns = list_columns(call)
+        types = [column.type for column in columns]
+        places = {column: i for i, column in enumerate(columns)}
+        self.width = len(columns)
+        self.skips_nulls = call.function is AggregateFunction.STRING_AGG
+        self.print: Printer = _printer(call, [places[other] for other in call.others])
+        order = [OrderTerm(places[t.expression], t.descending, t.nulls_first) for t in call.order]
+        arguments = tuple(dict.fromkeys((0, *(places[other] for other in call.others))))
+        #: By the arguments, for DISTINCT.
+        self.key_of: Callable[[Row], Key] | None = None
+        if call.distinct:
+            if not all(comparable(types[c]) for c in arguments):
+                raise ValueError(f"DISTINCT values of {types[0].sql} are not told apart here")
+            self.key_of = key_function(arguments, types)
+            order += [OrderTerm(c) for c in arguments if orderable(types[c])]
+        self._ordering = Ordering(order, types)
+
+    def place(self, row: Row) -> bytes:
+        """Where a row stands in the list; no two have the same place."""
+        return self._ordering.place_of_row(row) + repr(row).encode()
+
+
+# --- printing -------------------------------------------------------------------------------------------------------
+
+
+def _printer(call: AggregateCall, others: list[int]) -> Printer:
+    assert call.argument is not None
+    argument = call.argument.type
+    match call.function:
+        case AggregateFunction.STRING_AGG:
+            return _joined_bytes(others) if argument.name == "bytea" else _joined_text(others)
+        case AggregateFunction.ARRAY_AGG:
+            check_element(argument)
+            return lambda rows: array_text([row[0] for row in rows])
+        case AggregateFunction.JSON_AGG:
+            return _json_array(json_text(argument))
+        case AggregateFunction.JSONB_AGG:
+            return _json_array(jsonb_text(argument))
+        case AggregateFunction.JSON_OBJECT_AGG:
+            return _json_object(argument, call.others[0].type, others[0])
+        case AggregateFunction.JSONB_OBJECT_AGG:
+            return _jsonb_object(argument, call.others[0].type, others[0])
+    raise ValueError(f"{call.function} is no list")
+
+
+def _joined_text(others: list[int]) -> Printer:
+    """Each value but the first behind its own separator; a NULL one is empty."""
+
+    def printed(rows: Sequence[Row]) -> Value:
+        parts = [rows[0][0] or ""]
+        for row in rows[1:]:
+            parts += [row[other] or "" for other in others]
+            parts.append(row[0] or "")
+        return "".join(parts)
+
+    return printed
+
+
+def _joined_bytes(others: list[int]) -> Printer:
+    text = _joined_text(others)
+
+    def printed(rows: Sequence[Row]) -> Value:
+        # Without the leading \x of each.
+        return "\\x" + (text([tuple([value and value[2:] for value in row]) for row in rows]) or "")
+
+    return printed
+
+
+def _json_array(text: Callable[[str], str]) -> Printer:
+    return lambda rows: "[" + ", ".join(["null" if row[0] is None else text(row[0]) for row in rows]) + "]"
+
+
+def _json_pairs(key_type: SqlType, value: Callable[[str], str], at: int) -> Callable[[Row], tuple[str, str]]:
+    key = json_key(key_type)
+
+    def pair(row: Row) -> tuple[str, str]:
+        name, found = row[0], row[at]
+        if name is None:
+            raise EvaluationError("field name must not be null")
+        return key(name), "null" if found is None else value(found)
+
+    return pair
+
+
+def _json_object(key_type: SqlType, value_type: SqlType, at: int) -> Printer:
+    pair = _json_pairs(key_type, json_text(value_type), at)
+    return lambda rows: "{ " + ", ".join([f"{json_string(k)} : {value}" for k, value in map(pair, rows)]) + " }"
+
+
+def _jsonb_object(key_type: SqlType, value_type: SqlType, at: int) -> Printer:
+    """Of equal keys the last counts; the shortest key comes first."""
+    pair = _json_pairs(key_type, jsonb_text(value_type), at)
+
+    def printed(rows: Sequence[Row]) -> Value:
+        values = dict(map(pair, rows))
+        keys = sorted(values, key=jsonb_order)
+        return "{" + ", ".join([f"{json_string(key)}: {values[key]}" for key in keys]) + "}"
+
+    return printed

@@ -1,0 +1,354 @@
+"""What COUNT, SUM, AVG, BOOL_AND and BOOL_OR remember: numbers that values are added to and taken away from, exactly.
+
+A numeric's sum prints with the largest scale of its inputs, so sums are kept by scale: taking the last value of that
+scale away makes the scale smaller, as in the upstream. Floats are summed as exact rationals and rounded once, when
+printed: the upstream's own answer depends on the order of rows, ours on the rows alone.
+
+Not here: aggregates that remember values (`aggregate_values`, `aggregate_lists`).
+"""
+
+import struct
+from collections.abc import Sequence
+
+from dataflow.calendar import interval_parts, interval_text
+from dataflow.errors import EvaluationError
+from dataflow.float_text import float4_text, float8_text
+from dataflow.ops import numeric
+from dataflow.types import Value
+from dataflow.values import float4
+
+_SPECIAL = ("NaN", "Infinity", "-Infinity")
+_INT4_MAX = 2**31 - 1
+_INT8_MAX = 2**63 - 1
+#: The smallest positive double is 2**-1074: every finite one is a whole number of these.
+_UNIT_BITS = 1074
+
+
+class CountRows:
+    """COUNT(*)."""
+
+    __slots__ = ("count",)
+    width = 1
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, value: Value, times: int) -> None:
+        del value
+        self.count += times
+
+    def add_partial(self, value: Value, count: int, times: int) -> None:
+        del value
+        self.count += count * times
+
+    def merge(self, partial: Sequence[Value]) -> None:
+        self.count += int(partial[0] or 0)
+
+    def result(self) -> Value:
+        return str(self.count)
+
+
+class CountValues(CountRows):
+    """COUNT(x): the non-NULL ones."""
+
+    __slots__ = ()
+
+    def add(self, value: Value, times: int) -> None:
+        if value is not None:
+            self.count += times
+
+
+class IntegerSum:
+    """SUM of an integer type."""
+
+    __slots__ = ("count", "sum")
+    width = 2
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.sum = 0
+
+    def add(self, value: Value, times: int) -> None:
+        if value is not None:
+            self.count += times
+            self.sum += int(value) * times
+
+    def add_partial(self, value: Value, count: int, times: int) -> None:
+        if value is not None:
+            self.count += count * times
+            self.sum += int(value) * times
+
+    def merge(self, partial: Sequence[Value]) -> None:
+        self.count += int(partial[0] or 0)
+        self.sum += int(partial[1] or 0)
+
+    def result(self) -> Value:
+        return str(self.sum) if self.count else None
+
+
+class BigintSum(IntegerSum):
+    """SUM of smallint or integer: a bigint, which can overflow."""
+
+    __slots__ = ()
+
+    def result(self) -> Value:
+        if abs(self.sum) > _INT8_MAX:
+            raise EvaluationError("bigint out of range in SUM")
+        return IntegerSum.result(self)
+
+
+class IntegerAverage(IntegerSum):
+    """AVG of an integer type: a numeric."""
+
+    __slots__ = ()
+
+    def result(self) -> Value:
+        return numeric.divide(self.sum, 0, self.count) if self.count else None
+
+
+def not_finite(special: dict[str, int]) -> Value:
+    """What NaN and infinities, by their numbers, make of a sum; None if there are none."""
+    up, down = special.get("Infinity", 0), special.get("-Infinity", 0)
+    if special.get("NaN", 0) or (up and down):
+        return "NaN"
+    if up or down:
+        return "Infinity" if up else "-Infinity"
+    return None
+
+
+class NumericSum:
+    """SUM of numeric: sums by scale, and counts of NaN and the infinities."""
+
+    __slots__ = ("by_scale", "special")
+    width = 3
+
+    def __init__(self) -> None:
+        #: scale -> [count, unscaled sum]; no count is zero.
+        self.by_scale: dict[int, list[int]] = {}
+        #: NaN, Infinity, -Infinity -> count.
+        self.special: dict[str, int] = {}
+
+    def add(self, value: Value, times: int) -> None:
+        self.add_partial(value, 1, times)
+
+    def add_partial(self, value: Value, count: int, times: int) -> None:
+        if value is None:
+            return
+        if value in _SPECIAL:
+            self.special[value] = self.special.get(value, 0) + count * times
+        else:
+            unscaled, scale = numeric.parse(value)
+            self._add(scale, count * times, unscaled * times)
+
+    def merge(self, partial: Sequence[Value]) -> None:
+        self.add_partial(partial[2], int(partial[1] or 0), 1)
+
+    def _add(self, scale: int, count: int, unscaled: int) -> None:
+        entry = self.by_scale.setdefault(scale, [0, 0])
+        entry[0] += count
+        entry[1] += unscaled
+        if not entry[0]:
+            del self.by_scale[scale]
+
+    def count(self) -> int:
+        """Non-NULL values."""
+        return sum(c for c, _ in self.by_scale.values()) + sum(self.special.values())
+
+    def not_finite(self) -> Value:
+        """What NaN and infinities make of the sum; None if there are none."""
+        return not_finite(self.special)
+
+    def total(self) -> tuple[int, int]:
+        """The finite sum as (unscaled, scale)."""
+        scale = max(self.by_scale, default=0)
+        return sum(total * 10 ** (scale - s) for s, (_, total) in self.by_scale.items()), scale
+
+    def result(self) -> Value:
+        if not self.count():
+            return None
+        return self.not_finite() or numeric.render(*self.total())
+
+
+class NumericAverage(NumericSum):
+    """AVG of numeric."""
+
+    __slots__ = ()
+
+    def result(self) -> Value:
+        count = self.count()
+        if not count:
+            return None
+        return self.not_finite() or numeric.divide(*self.total(), count)
+
+
+class FloatSum:
+    """SUM of a float: exactly, in units of 2**-1074; NaN and the infinities are counted."""
+
+    __slots__ = ("count", "special", "units")
+    width = 2
+
+    def __init__(self) -> None:
+        #: Finite values.
+        self.count = 0
+        self.units = 0
+        #: NaN, Infinity, -Infinity -> count.
+        self.special: dict[str, int] = {}
+
+    def add(self, value: Value, times: int) -> None:
+        self.add_partial(value, 1, times)
+
+    def add_partial(self, value: Value, count: int, times: int) -> None:
+        if value is None:
+            return
+        if value in _SPECIAL:
+            self.special[value] = self.special.get(value, 0) + count * times
+        else:
+            self.count += count * times
+            self.units += self._units_of(value) * times
+
+    def merge(self, partial: Sequence[Value]) -> None:
+        if partial[0] is not None:
+            self.add(partial[0], int(partial[1] or 0))
+
+    def _units_of(self, text: str) -> int:
+        return _units(float(text))
+
+    def not_finite(self) -> Value:
+        """What NaN and infinities make of the sum; None if there are none."""
+        return not_finite(self.special)
+
+    def values(self) -> int:
+        """Non-NULL values."""
+        return self.count + sum(self.special.values())
+
+    def rounded(self, divisor: int) -> float:
+        """The finite sum by `divisor`, rounded once."""
+        try:
+            # The sum itself must be in range, as in the upstream; Python divides integers with correct rounding.
+            _ = self.units / (1 << _UNIT_BITS)
+            return self.units / (divisor << _UNIT_BITS)
+        except OverflowError:
+            raise EvaluationError("value out of range: overflow") from None
+
+    def result(self) -> Value:
+        if not self.values():
+            return None
+        return self.not_finite() or float8_text(self.rounded(1))
+
+
+class FloatAverage(FloatSum):
+    """AVG of a double."""
+
+    __slots__ = ()
+
+    def result(self) -> Value:
+        if not self.values():
+            return None
+        return self.not_finite() or float8_text(self.rounded(self.count))
+
+
+class RealSum(FloatSum):
+    """SUM of a real: a real."""
+
+    __slots__ = ()
+
+    def _units_of(self, text: str) -> int:
+        return _units(float4(text))
+
+    def result(self) -> Value:
+        if not self.values():
+            return None
+        return self.not_finite() or float4_text(self._single())
+
+    def _single(self) -> float:
+        try:
+            single: float = struct.unpack(">f", struct.pack(">f", self.rounded(1)))[0]
+        except OverflowError:
+            raise EvaluationError("value out of range: overflow") from None
+        return single
+
+
+class RealAverage(FloatAverage):
+    """AVG of a real: a double."""
+
+    __slots__ = ()
+
+    def _units_of(self, text: str) -> int:
+        return _units(float4(text))
+
+
+def _units(value: float) -> int:
+    numerator, denominator = value.as_integer_ratio()
+    return numerator << (_UNIT_BITS + 1 - denominator.bit_length())
+
+
+class IntervalSum:
+    """SUM of intervals: months, days and microseconds each on their own; infinities are counted."""
+
+    __slots__ = ("count", "days", "microseconds", "months", "special")
+    width = 2
+
+    def __init__(self) -> None:
+        #: Finite values.
+        self.count = 0
+        self.months = 0
+        self.days = 0
+        self.microseconds = 0
+        #: infinity, -infinity -> count.
+        self.special: dict[str, int] = {}
+
+    def add(self, value: Value, times: int) -> None:
+        if value is None:
+            return
+        parts = interval_parts(value)
+        if isinstance(parts, str):
+            self.special[parts] = self.special.get(parts, 0) + times
+            return
+        self.count += times
+        self.months += parts[0] * times
+        self.days += parts[1] * times
+        self.microseconds += parts[2] * times
+
+    def merge(self, partial: Sequence[Value]) -> None:
+        self.add(partial[0], int(partial[1] or 0))
+
+    def result(self) -> Value:
+        up, down = self.special.get("infinity", 0), self.special.get("-infinity", 0)
+        if up and down:
+            raise EvaluationError("interval out of range")
+        if up or down:
+            return "infinity" if up else "-infinity"
+        if not self.count:
+            return None
+        if max(abs(self.months), abs(self.days)) > _INT4_MAX or abs(self.microseconds) > _INT8_MAX:
+            raise EvaluationError("interval out of range")
+        return interval_text(self.months, self.days, self.microseconds)
+
+
+class Truths:
+    """BOOL_AND and BOOL_OR: how many are TRUE and how many FALSE."""
+
+    __slots__ = ("_all", "false", "true")
+    width = 2
+
+    def __init__(self, of_all: bool) -> None:
+        self.true = 0
+        self.false = 0
+        #: BOOL_AND; else BOOL_OR.
+        self._all = of_all
+
+    def add(self, value: Value, times: int) -> None:
+        if value == "t":
+            self.true += times
+        elif value is not None:
+            self.false += times
+
+    def merge(self, partial: Sequence[Value]) -> None:
+        self.true += int(partial[0] or 0)
+        self.false += int(partial[1] or 0)
+
+    def result(self) -> Value:
+        if not self.true and not self.false:
+            return None
+        holds = not self.false if self._all else self.true > 0
+        return "t" if holds else "f"

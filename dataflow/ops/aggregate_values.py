@@ -1,0 +1,116 @@
+"""What MIN, MAX and the DISTINCT forms of COUNT, SUM and AVG remember: a histogram of the values, by their texts.
+
+Not here: lists of values (`aggregate_lists`).
+"""
+
+from collections.abc import Callable, Sequence
+
+from dataflow.errors import InvariantViolation
+from dataflow.ops.aggregate_accumulator import Accumulator
+from dataflow.types import Value
+
+
+class Extreme:
+    """MIN or MAX: a histogram of values, so that taking the extreme one away finds the next."""
+
+    __slots__ = ("_best", "_rank", "_stale", "_upwards", "values")
+    width = 2
+
+    def __init__(self, rank: Callable[[str], bytes], upwards: bool) -> None:
+        #: value -> count; no count is zero.
+        self.values: dict[str, int] = {}
+        self._rank = rank
+        self._upwards = upwards
+        self._best: Value = None
+        self._stale = False
+
+    def add(self, value: Value, times: int) -> None:
+        if value is None:
+            return
+        count = self.values.get(value, 0) + times
+        if count:
+            self.values[value] = count
+            if times > 0 and not self._stale:
+                self._improve(value)
+        else:
+            self.values.pop(value, None)
+            self._stale = self._stale or value == self._best
+
+    def add_partial(self, value: Value, count: int, times: int) -> None:
+        del count
+        self.add(value, times)
+
+    def merge(self, partial: Sequence[Value]) -> None:
+        self.add(partial[0], int(partial[1] or 0))
+
+    def _improve(self, value: str) -> None:
+        if self._best is None or (self._rank(value) > self._rank(self._best)) == self._upwards:
+            self._best = value
+
+    def result(self) -> Value:
+        if self._stale:
+            choose = max if self._upwards else min
+            self._best = choose(self.values, key=self._rank, default=None)
+            self._stale = False
+        if self._best is not None and self._best not in self.values:
+            raise InvariantViolation(f"extreme {self._best} is not among the values")
+        return self._best
+
+
+class Distinct:
+    """Another aggregate over each value once. Of equal values with several texts, one that is there is used."""
+
+    __slots__ = ("_form", "_inner", "_texts", "values")
+    width = 2
+
+    def __init__(self, inner: Accumulator, form: Callable[[str], str] | None) -> None:
+        #: text -> count; no count is zero.
+        self.values: dict[str, int] = {}
+        self._inner = inner
+        self._form = form
+        #: Where equal values can have several texts: normal form -> the texts that are there, the first in use.
+        self._texts: dict[str, dict[str, None]] = {}
+
+    def add(self, value: Value, times: int) -> None:
+        if value is None:
+            return
+        before = self.values.get(value, 0)
+        after = before + times
+        if after:
+            self.values[value] = after
+        else:
+            self.values.pop(value, None)
+        if before <= 0 < after:
+            self._appeared(value)
+        elif after <= 0 < before:
+            self._vanished(value)
+
+    def merge(self, partial: Sequence[Value]) -> None:
+        self.add(partial[0], int(partial[1] or 0))
+
+    def _appeared(self, value: str) -> None:
+        if self._form is None:
+            self._inner.add(value, 1)
+            return
+        texts = self._texts.setdefault(self._form(value), {})
+        if not texts:
+            self._inner.add(value, 1)
+        texts[value] = None
+
+    def _vanished(self, value: str) -> None:
+        if self._form is None:
+            self._inner.add(value, -1)
+            return
+        form = self._form(value)
+        texts = self._texts[form]
+        used = next(iter(texts))
+        del texts[value]
+        if value == used:
+            self._inner.add(value, -1)
+            if texts:
+                self._inner.add(next(iter(texts)), 1)
+        if not texts:
+            del self._texts[form]
+
+    def result(self) -> Value:
+        return self._inner.result()

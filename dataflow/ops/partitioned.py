@@ -1,0 +1,189 @@
+"""Windows and top-k: partitions under covered keys, each with its input rows, recomputed when they change.
+
+*Maintains*: a partition exists exactly if it has rows and is known, that is, under a covered key, whose columns are
+partition columns. The materialization holds the output rows of all partitions.
+
+Not here: what becomes of one partition's rows (`window`, `top_k`), coverage and eviction (`state.materialization`).
+"""
+
+from collections.abc import Iterable, Mapping
+
+from dataflow.errors import InvariantViolation
+from dataflow.ops.top_k import PartitionFunction, top_rows
+from dataflow.ops.window import window_rows
+from dataflow.plan.nodes import TopK, Window, column_types
+from dataflow.state.index import Bag, key_function
+from dataflow.state.materialization import Materialization, as_bag
+from dataflow.state.sizing import row_bytes
+from dataflow.types import Columns, Delta, Key, Row
+
+
+class Partition:
+    """One partition's input rows."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self) -> None:
+        #: With their multiplicities; none is zero.
+        self.rows: Bag = {}
+
+    def add(self, row: Row, times: int) -> None:
+        """Adds a row, or takes it away."""
+        if count := self.rows.get(row, 0) + times:
+            self.rows[row] = count
+        else:
+            self.rows.pop(row, None)
+
+    def expanded(self) -> list[Row]:
+        """The rows, copies repeated."""
+        for row, times in self.rows.items():
+            if times < 0:
+                raise InvariantViolation(f"{row} is in its partition {times} times")
+        return [row for row, times in self.rows.items() for _ in range(times)]
+
+
+class Partitioned:
+    """The executable form of a `Window` or a `TopK`, over its own materialization."""
+
+    def __init__(self, relation: Window | TopK, materialization: Materialization) -> None:
+        self.relation = relation
+        self.materialization = materialization
+        self._compute: PartitionFunction = window_rows(relation) if isinstance(relation, Window) else top_rows(relation)
+        input_types = column_types(relation.input)
+        self._key_of = key_function(relation.partition, input_types)
+        #: The output rows of one partition are found by it.
+        self._index = materialization.require_index(relation.partition)
+        self._unset = (None,) * (len(column_types(relation)) - len(input_types))
+        #: By the normal form of the partition columns.
+        self.partitions: dict[Key, Partition] = {}
+        #: Partitions none of whose rows is kept.
+        self._silent: dict[Key, None] = {}
+        self._bytes_per_row = 0
+
+    # Deltas
+
+    def absorb(self, delta: Delta) -> Delta:
+        """Applies an input's change to the partitions that are known; returns the change of their output rows."""
+        touched: dict[Key, Partition] = {}
+        for sign, rows in ((-1, delta[0]), (1, delta[1])):
+            for row in rows:
+                key = self._key_of(row)
+                partition = self.partitions.get(key) or self._known_partition(key, row)
+                if partition is not None:
+                    touched[key] = partition
+                    partition.add(row, sign)
+        return self._publish(touched)
+
+    def _known_partition(self, key: Key, row: Row) -> Partition | None:
+        if not self.materialization.is_known(row + self._unset):
+            return None
+        partition = self.partitions[key] = Partition()
+        return partition
+
+    def _publish(self, touched: dict[Key, Partition]) -> Delta:
+        # First what can fail: the materialization is not half changed then.
+        outputs = {key: as_bag(self._compute(partition.expanded())) for key, partition in touched.items()}
+        removed: list[Row] = []
+        added: list[Row] = []
+        for key, after in outputs.items():
+            before = self._index.get(key)
+            removed += _missing(before, after)
+            added += _missing(after, before)
+            self._settle(key, touched[key], after)
+        for row in removed:
+            self.materialization.delete(row)
+        for row in added:
+            self.materialization.insert(row)
+        return removed, added
+
+    def _settle(self, key: Key, partition: Partition, output: Bag) -> None:
+        """Forgets a partition without rows, and notes one without output."""
+        if not partition.rows:
+            del self.partitions[key]
+        if partition.rows and not output:
+            self._silent[key] = None
+        else:
+            self._silent.pop(key, None)
+
+    def truncate(self) -> Delta:
+        """Takes all rows of all partitions away; returns the change of the output rows."""
+        for partition in self.partitions.values():
+            partition.rows = {}
+        return self._publish(dict(self.partitions))
+
+    # Filling
+
+    def fill(self, columns: Columns, key: Key, partitions: dict[Key, Partition]) -> None:
+        """Covers `key`, whose partitions are exactly `partitions` now. `columns` are partition columns."""
+        new = {k: p for k, p in partitions.items() if p.rows and k not in self.partitions}
+        # First what can fail: nothing is half filled then.
+        outputs = {k: as_bag(self._compute(partition.expanded())) for k, partition in new.items()}
+        rows: Bag = {}
+        for partition_key, output in outputs.items():
+            partition = self.partitions[partition_key] = new[partition_key]
+            self._settle(partition_key, partition, output)
+            rows.update(output)
+            if not self._bytes_per_row:
+                self._bytes_per_row = row_bytes(next(iter(partition.rows)))
+        self.materialization.fill(columns, key, rows)
+
+    def cover_known(self, columns: Columns, key: Key) -> None:
+        """Covers `key`, whose partitions are known already (subsumption) or do not exist."""
+        self.fill(columns, key, {})
+
+    def partitions_of_rows(self, rows: Iterable[Row]) -> dict[Key, Partition]:
+        """Partitions made of input rows."""
+        partitions: dict[Key, Partition] = {}
+        self.add_rows(partitions, rows, 1)
+        return partitions
+
+    def add_rows(self, partitions: dict[Key, Partition], rows: Iterable[Row], sign: int) -> None:
+        """Adds input rows to partitions that are not installed yet, or takes them away."""
+        for row in rows:
+            partitions.setdefault(self._key_of(row), Partition()).add(row, sign)
+
+    def evict(self, columns: Columns, key: Key) -> None:
+        """Makes `key` a hole and forgets its partitions that no other covered key holds."""
+        silent = [k for k in self._silent if self._under(columns, key, k)]
+        gone = dict.fromkeys([self._key_of(row) for row in self.materialization.evict(columns, key)])
+        gone.update(dict.fromkeys(k for k in silent if not self._is_known(k)))
+        for partition_key in gone:
+            del self.partitions[partition_key]
+            self._silent.pop(partition_key, None)
+
+    def _under(self, columns: Columns, key: Key, partition_key: Key) -> bool:
+        positions = [self.relation.partition.index(c) for c in columns]
+        return all(partition_key[p] == part for p, part in zip(positions, key, strict=True))
+
+    def _is_known(self, partition_key: Key) -> bool:
+        return self.materialization.is_known(next(iter(self.partitions[partition_key].rows)) + self._unset)
+
+    def clear(self) -> None:
+        """Forgets everything, also when a change was applied half-way."""
+        self.partitions.clear()
+        self._silent.clear()
+        self.materialization.clear()
+
+    def state_bytes(self) -> int:
+        """About what the input rows take, beside the materialization."""
+        return self._bytes_per_row * sum(len(p.rows) for p in self.partitions.values())
+
+    # Checking
+
+    def check(self) -> None:
+        """Asserts that input rows and output rows agree."""
+        outputs: Bag = {}
+        for key, partition in self.partitions.items():
+            output = as_bag(self._compute(partition.expanded()))
+            if not partition.rows or not self._is_known(key):
+                raise InvariantViolation(f"partition {key} is empty, or under no covered key")
+            if (key in self._silent) == bool(output):
+                raise InvariantViolation(f"partition {key} is taken to have output exactly if it has none")
+            outputs.update(output)
+        if outputs != self.materialization.bag():
+            raise InvariantViolation("the partitions' outputs are not the known rows")
+
+
+def _missing(bag: Mapping[Row, int], other: Mapping[Row, int]) -> list[Row]:
+    """What `bag` has and `other` has not, copies repeated."""
+    return [row for row, times in bag.items() for _ in range(times - other.get(row, 0))]
