@@ -16,11 +16,19 @@ JsonText = Callable[[str], str]
 _NUMBERS = INTEGERS | FLOATS | {"numeric"}
 _DATES = frozenset({"date", "timestamp", "timestamptz"})
 _JSON = frozenset({"json", "jsonb"})
-#: Types without equality here whose values are plain text to JSON. Of others (composites, ranges, what extensions
-#: bring) it is not known whether a cast to json says otherwise.
-_PLAIN = frozenset({"inet", "cidr", "macaddr", "macaddr8", "money", "xml", "tsvector", "tsquery"})
+#: Other types of the upstream's own that are plain text to JSON. Of the rest (composites, ranges, extensions' types)
+#: it is not known whether a cast to json says otherwise.
+_PLAIN = frozenset(
+    f'pg_catalog."{name}"'
+    for name in ("inet", "cidr", "macaddr", "macaddr8", "money", "xml", "tsvector", "tsquery", "varbit", "pg_lsn")
+)
 _NAMED = {"\\": "\\\\", '"': '\\"', "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ESCAPED = re.compile(r'[\\"\x00-\x1f]')
+
+
+def plain(sql_type: SqlType) -> bool:
+    """Whether it is known of a type that its values are their texts to arrays and JSON."""
+    return sql_type.kind in ("base", "enum") or sql_type.sql in _PLAIN
 
 
 def json_string(text: str) -> str:
@@ -68,7 +76,7 @@ def _scalar_text(sql_type: SqlType) -> JsonText | None:
     """How a value that becomes a string is written in it; None: as it is."""
     if sql_type.kind == "array" or sql_type.sql.endswith("[]"):
         raise ValueError("arrays are not made JSON here")
-    if sql_type.kind == "other" and sql_type.sql not in _PLAIN:
+    if not plain(sql_type):
         raise ValueError(f"{sql_type.sql} is not made JSON here")
     return _date if sql_type.kind == "base" and sql_type.name in _DATES else None
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from dataflow.evaluate import compile_predicate, compile_scalar
 from dataflow.ops.aggregate_accumulator import Accumulator, PartialAccumulator
-from dataflow.ops.aggregate_lists import LISTS, list_columns
 from dataflow.ops.aggregate_state import accumulator_factory
+from dataflow.plan.calls import LISTS, list_columns
 from dataflow.plan.nodes import AggregateCall, AggregateFunction
 from dataflow.types import Row
 

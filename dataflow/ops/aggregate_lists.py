@@ -14,32 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataflow.array_text import array_text, check_element
 from dataflow.errors import EvaluationError
 from dataflow.json_text import json_key, json_string, json_text, jsonb_order, jsonb_text
+from dataflow.plan.calls import list_columns
 from dataflow.plan.nodes import AggregateCall, AggregateFunction, OrderTerm
-from dataflow.scalar import Scalar
 from dataflow.schema import SqlType
 from dataflow.state.index import key_function
 from dataflow.state.ordering import Ordering
 from dataflow.types import Key, Row, Value
 from dataflow.values import comparable, orderable
 
-LISTS = frozenset(
-    {
-        AggregateFunction.STRING_AGG,
-        AggregateFunction.ARRAY_AGG,
-        AggregateFunction.JSON_AGG,
-        AggregateFunction.JSONB_AGG,
-        AggregateFunction.JSON_OBJECT_AGG,
-        AggregateFunction.JSONB_OBJECT_AGG,
-    }
-)
 #: Makes the text of a list that is not empty.
 Printer = Callable[[Sequence[Row]], Value]
-
-
-def list_columns(call: AggregateCall) -> tuple[Scalar, ...]:
-    """What a list remembers of an input row: arguments first, then what it is ordered by, none twice."""
-    assert call.argument is not None
-    return tuple(dict.fromkeys((call.argument, *call.others, *(term.expression for term in call.order))))
 
 
 class ValueList:

@@ -22,7 +22,7 @@ DISTINCT of one argument       x, count of x                        x, by its te
 lists                          columns, count of rows               the columns, by their texts
 =============================  ===================================  =====================================
 
-The columns of a list are its arguments and ORDER BY expressions (`aggregate_lists.list_columns`). With `keeps`, what is
+The columns of a list are its arguments and ORDER BY expressions (`plan.calls.list_columns`). With `keeps`, what is
 counted and summed is FILTERed. Several calls with groupings of their own make a state row for each combination that
 occurs, so never more than there are rows; each merges its own columns, and counts add up.
 
@@ -33,7 +33,7 @@ The last column of a state row is always the number of rows.
 from collections.abc import Callable
 
 from dataflow.ops.aggregate_accumulator import Accumulator
-from dataflow.ops.aggregate_lists import LISTS, ListKind, ValueList
+from dataflow.ops.aggregate_lists import ListKind, ValueList
 from dataflow.ops.aggregate_sums import (
     BigintSum,
     CountRows,
@@ -50,14 +50,13 @@ from dataflow.ops.aggregate_sums import (
     Truths,
 )
 from dataflow.ops.aggregate_values import Distinct, Extreme
+from dataflow.plan.calls import EXTREMES, LISTS, TRUTHS
 from dataflow.plan.nodes import AggregateCall, AggregateFunction
 from dataflow.schema import SqlType
 from dataflow.values import INTEGERS, comparable, normal_form, order_form
 
 #: A function that makes an empty accumulator.
 Factory = Callable[[], Accumulator]
-_EXTREMES = (AggregateFunction.MIN, AggregateFunction.MAX)
-_TRUTHS = (AggregateFunction.BOOL_AND, AggregateFunction.BOOL_OR)
 #: Beside those of integers: by the argument's type, SUM and AVG.
 _SUMS: dict[str, tuple[Factory, Factory | None]] = {
     "numeric": (NumericSum, NumericAverage),
@@ -78,21 +77,12 @@ def accumulator_factory(call: AggregateCall) -> Factory:
         kind = ListKind(call)
         return lambda: ValueList(kind)
     argument = call.argument.type
-    if call.function in _EXTREMES:
+    if call.function in EXTREMES:
         return _extreme(argument, call.function is AggregateFunction.MAX)
-    if call.function in _TRUTHS:
+    if call.function in TRUTHS:
         return lambda: Truths(call.function is AggregateFunction.BOOL_AND)
     inner = CountValues if call.function is AggregateFunction.COUNT else _sum(call, argument)
     return _distinct(inner, argument) if call.distinct else inner
-
-
-def is_histogram(call: AggregateCall) -> bool:
-    """Whether a call of one argument remembers its values, with their counts."""
-    if call.argument is None or call.function in LISTS or call.function in _TRUTHS:
-        return False
-    summed = call.function in (AggregateFunction.SUM, AggregateFunction.AVG)
-    by_value = summed and call.argument.type.name in ("float4", "float8", "interval")
-    return call.distinct or call.function in _EXTREMES or by_value
 
 
 def _extreme(argument: SqlType, upwards: bool) -> Factory:

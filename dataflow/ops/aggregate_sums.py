@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from dataflow.calendar import interval_parts, interval_text
 from dataflow.errors import EvaluationError
-from dataflow.float_text import float4_text, float8_text
+from dataflow.functions.floats import printed
 from dataflow.ops import numeric
 from dataflow.types import Value
 from dataflow.values import float4
@@ -233,7 +233,7 @@ class FloatSum:
     def result(self) -> Value:
         if not self.values():
             return None
-        return self.not_finite() or float8_text(self.rounded(1))
+        return self.not_finite() or printed(self.rounded(1), "float8")
 
 
 class FloatAverage(FloatSum):
@@ -244,7 +244,7 @@ class FloatAverage(FloatSum):
     def result(self) -> Value:
         if not self.values():
             return None
-        return self.not_finite() or float8_text(self.rounded(self.count))
+        return self.not_finite() or printed(self.rounded(self.count), "float8")
 
 
 class RealSum(FloatSum):
@@ -258,7 +258,7 @@ class RealSum(FloatSum):
     def result(self) -> Value:
         if not self.values():
             return None
-        return self.not_finite() or float4_text(self._single())
+        return self.not_finite() or printed(self._single(), "float4")
 
     def _single(self) -> float:
         try:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from dataflow.errors import EvaluationError
 from dataflow.evaluate import compile_scalar
-from dataflow.float_text import float8_text
+from dataflow.functions.floats import printed
 from dataflow.ops.aggregate_call import CompiledCall
-from dataflow.ops.aggregate_lists import LISTS
 from dataflow.ops.top_k import PartitionFunction, rank_function
+from dataflow.plan.calls import LISTS
 from dataflow.plan.expressions import INT8
 from dataflow.plan.nodes import (
     AggregateCall,
@@ -128,11 +128,11 @@ def _dense_rank(ordered: Ordered) -> list[Value]:
 
 def _percent_rank(ordered: Ordered) -> list[Value]:
     others = len(ordered.rows) - 1
-    return [float8_text(ordered.starts[group] / others) if others else "0" for group in ordered.group]
+    return [printed(ordered.starts[group] / others, "float8") if others else "0" for group in ordered.group]
 
 
 def _cume_dist(ordered: Ordered) -> list[Value]:
-    return [float8_text(ordered.starts[group + 1] / len(ordered.rows)) for group in ordered.group]
+    return [printed(ordered.starts[group + 1] / len(ordered.rows), "float8") for group in ordered.group]
 
 
 _RANKS: dict[str, CallFunction] = {

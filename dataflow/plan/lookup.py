@@ -9,15 +9,18 @@ Not here: the layout of state rows (`ops.aggregate_state`), versions (`service.u
 
 from collections.abc import Callable
 
+from dataflow.plan.calls import LISTS, TRUTHS, list_columns, remembers_values
 from dataflow.plan.expressions import inline
-from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Block, Chain, Relation, View
+from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Chain, Relation, View, inputs_of
 from dataflow.plan.render import quote, render, type_name
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
 from dataflow.types import Columns
-from dataflow.values import INTEGERS, normal_form
+from dataflow.values import INTEGERS, comparable, normal_form
 
 Name = Callable[[int], str]
+#: Types by which the upstream cannot group.
+_WITHOUT_EQUALITY = frozenset({"json", "xml"})
 
 
 def lookup_sql(relation: Chain | Aggregate, columns: Columns, catalog: Catalog) -> str:
@@ -34,10 +37,9 @@ def lookup_sql(relation: Chain | Aggregate, columns: Columns, catalog: Catalog) 
         return f"t.{quote(table.columns[index].name)}"
 
     keys = [_column(chain, c) for c in _chain_columns(relation, columns)]
+    selected, grouped = [render(c, name) for c in chain.columns], list[str]()
     if isinstance(relation, Aggregate):
         selected, grouped = _state_columns(relation, chain, name)
-    else:
-        selected, grouped = [render(c, name) for c in chain.columns], []
     join, conditions = _key_conditions(keys, name)
     if chain.predicate is not None:
         conditions.append(render(chain.predicate, name) if not conditions else f"({render(chain.predicate, name)})")
@@ -87,45 +89,83 @@ def _key_type(sql_type: SqlType) -> str:
 
 def _state_columns(aggregate: Aggregate, chain: Chain, name: Name) -> tuple[list[str], list[str]]:
     """What to select, and what to group by."""
-
-    def sql(expression: Scalar) -> str:
-        return render(inline(expression, chain.columns), name)
-
-    grouped = [render(chain.columns[c], name) for c in aggregate.group]
-    selected = list(grouped)
-    for c in aggregate.group:
-        grouped += _grouped_by_text(chain.columns[c], render(chain.columns[c], name))
+    columns = _StateColumns(chain, name)
+    columns.add_group(aggregate.group)
     for call in aggregate.calls:
-        columns, by = _partial_columns(call, sql)
-        selected += columns
-        grouped += by
-    selected.append("count(*)")
-    return selected, list(dict.fromkeys(grouped))
+        columns.add_call(call)
+    return [*columns.selected, "count(*)"], list(columns.grouped)
 
 
-def _partial_columns(call: AggregateCall, sql: Callable[[Scalar], str]) -> tuple[list[str], list[str]]:
-    """A call's columns of a state row, and those of them that are grouped by."""
-    if call.argument is None:
-        return ["count(*)"], []
-    argument = sql(call.argument)
-    match call.function:
-        case AggregateFunction.COUNT:
-            return [f"count({argument})"], []
-        case AggregateFunction.MIN | AggregateFunction.MAX:
+class _StateColumns:
+    """What to select and what to group by, so that one row comes for everything that goes away apart."""
+
+    def __init__(self, chain: Chain, name: Name) -> None:
+        self._chain = chain
+        self._name = name
+        self.selected: list[str] = []
+        #: In order, none twice.
+        self.grouped: dict[str, None] = {}
+
+    def add_group(self, columns: Columns) -> None:
+        """The group columns; equal values are kept apart by their texts."""
+        for c in columns:
+            self._add_value(ColumnRef(c, self._chain.columns[c].type))
+
+    def add_call(self, call: AggregateCall) -> None:
+        """A call's partial columns (`ops.aggregate_state`)."""
+        if call.argument is None:
+            self.selected.append(self._count("*", call))
+        elif call.function in LISTS:
+            for column in list_columns(call):
+                self._add_value(column)
+            self.selected.append(self._count("*", call))
+        elif call.function in TRUTHS:
+            argument = self._sql(call.argument)
+            self.selected += [self._count("*", call, argument), self._count("*", call, f"NOT ({argument})")]
+        elif remembers_values(call):
+            self._add_value(call.argument)
+            self.selected.append(self._count(self._sql(call.argument), call))
+        else:
+            self._add_numbers(call, self._sql(call.argument), call.argument.type)
+
+    def _add_numbers(self, call: AggregateCall, argument: str, sql_type: SqlType) -> None:
+        if call.function is not AggregateFunction.COUNT and sql_type.name not in INTEGERS:
+            # Sums of numeric are kept by scale; NaN and infinities have none, and are their own class.
+            kind = f"coalesce(scale({argument})::text, ({argument})::text)"
+            self.selected.append(kind)
+            self.grouped[kind] = None
+        self.selected.append(self._count(argument, call))
+        if call.function is not AggregateFunction.COUNT:
+            self.selected.append(f"sum({argument}){self._filter(call)}")
+
+    def _sql(self, expression: Scalar) -> str:
+        return render(inline(expression, self._chain.columns), self._name)
+
+    def _count(self, counted: str, call: AggregateCall, *conditions: str) -> str:
+        return f"count({counted}){self._filter(call, *conditions)}"
+
+    def _filter(self, call: AggregateCall, *conditions: str) -> str:
+        kept = [self._sql(call.keeps)] if call.keeps is not None else []
+        wanted = [*kept, *conditions]
+        return f" FILTER (WHERE {' AND '.join(f'({c})' for c in wanted)})" if wanted else ""
+
+    def _add_value(self, expression: Scalar) -> None:
+        """A value that is selected and grouped by, so that 1.0 and 1.00 each go away by their own text."""
+        value = inline(expression, self._chain.columns)
+        sql = render(value, self._name)
+        as_text = f'({sql})::text COLLATE "C"'
+        sql_type = value.type
+        if isinstance(value, Literal):
             # A constant is no grouping; as a number it would even be the place of a column.
-            return [argument, f"count({argument})"], _grouped_by_text(call.argument, argument)
-    if call.argument.type.name in INTEGERS:
-        return [f"count({argument})", f"sum({argument})"], []
-    # Sums of numeric are kept by scale; NaN and infinities have none, and are their own class.
-    kind = f"coalesce(scale({argument})::text, ({argument})::text)"
-    return [kind, f"count({argument})", f"sum({argument})"], [kind]
-
-
-def _grouped_by_text(argument: Scalar, sql: str) -> list[str]:
-    """How equal values of a group or of a MIN or MAX are kept apart: 1.0 and 1.00 each go away by their own text."""
-    if isinstance(argument, Literal):
-        return []
-    return [sql] if normal_form(argument.type) is None else [sql, f'({sql})::text COLLATE "C"']
+            self.selected.append(sql)
+        elif sql_type.kind == "base" and sql_type.name in _WITHOUT_EQUALITY:
+            self.selected.append(as_text)
+            self.grouped[as_text] = None
+        else:
+            self.selected.append(sql)
+            self.grouped[sql] = None
+            if normal_form(sql_type) is not None or not comparable(sql_type):
+                self.grouped[as_text] = None
 
 
 # --- what a plan reads ----------------------------------------------------------------------------------------------
@@ -139,9 +179,7 @@ def tables_read(view: View) -> frozenset[str]:
 def _tables(relation: Relation) -> frozenset[str]:
     if isinstance(relation, Chain):
         return frozenset((relation.table,))
-    if isinstance(relation, Block):
-        return frozenset().union(*(_tables(i.relation) for i in relation.inputs))
-    return _tables(relation.input)
+    return frozenset().union(*(_tables(i) for i in inputs_of(relation)))
 
 
 def unsupported_by_index(relation: Chain | Aggregate, columns: Columns, catalog: Catalog) -> str | None:
