@@ -7,7 +7,8 @@ eviction would take all that does. Pinned keys, full views and what a waiting re
 from collections.abc import Iterator
 
 from dataflow.engine.evict import Evictions
-from dataflow.engine.graph import Graph, GroupingNode, Leaf, Store, Stored, Use
+from dataflow.engine.graph import Graph
+from dataflow.engine.nodes import InnerNode, Leaf, Merge, PartitionNode, Stored, Use
 from dataflow.engine.upquery import Upqueries
 from dataflow.state.intervals import Cover
 from dataflow.types import Key, NodeId
@@ -30,8 +31,10 @@ class Budget:
         """About what all nodes hold."""
         total = 0
         for node in self._graph.stored():
-            if isinstance(node, Store | GroupingNode):
+            if isinstance(node, InnerNode):
                 total += node.materialization.state_bytes()
+            if isinstance(node, PartitionNode):
+                total += node.partitioned.state_bytes()
             total += sum(len(c) * _KEY_BYTES for c in node.coverages().values())
         return total
 
@@ -54,6 +57,7 @@ class Budget:
         """Forgets a key that nothing depends on, then what it read, as far as nothing else does."""
         uses = [node.uses[cover] for cover in covers_of(node, columns) if cover in node.uses]
         read = [parent for use in uses for parent in keys_read(use, key)]
+        read += [parent for merge in node.merges.values() if merge.columns == columns for parent in merged(merge, key)]
         self._evictions.evict(node, columns, key)
         for parent, parent_columns, parent_key in reversed(read):
             if self._unused(parent, parent_columns, parent_key, fetched):
@@ -82,16 +86,21 @@ def covers_of(node: Stored, cover: Cover) -> tuple[Cover, ...]:
 def keys_read(use: Use, key: Key) -> Iterator[tuple[Stored, Cover, Key]]:
     """The keys of other nodes that a covered key's route has read, over known rows."""
     route, join = use.route, use.block.join
-    part = tuple(key[p] for p in route.key_positions)
-    yield use.node_at(0), use.covers[0], part if use.covers[0] else ()
+    part = use.driving_key(key)
+    yield use.node_at(0), use.covers[0], use.cover_key(0, part)
     combinations = [join.start(route.driver, row) for row in join.known(route.driver, route.driver_columns, part)]
     for position, step in enumerate(route.steps, start=1):
         node, cover = use.node_at(position), use.covers[position]
-        keys = dict.fromkeys(join.keys_at(step, combinations))
-        for step_key in keys if cover else ((),):
-            if step_key is not None:
-                yield node, cover, step_key
+        found = [use.cover_key(position, k) for k in join.keys_at(step, combinations) if k is not None]
+        for step_key in dict.fromkeys(found) if cover else ((),):
+            yield node, cover, step_key
         combinations = join.bind(step, combinations)
+
+
+def merged(merge: Merge, key: Key) -> Iterator[tuple[Stored, Cover, Key]]:
+    """The keys of a union's inputs that a covered key has read."""
+    for node in dict.fromkeys(merge.union.inputs):
+        yield node, merge.cover, merge.part(key)
 
 
 def _round_robin(leaves: list[Leaf]) -> Iterator[tuple[Leaf, Key]]:

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from dataflow.engine.flights import Flights
-from dataflow.engine.graph import Graph, GroupingNode, Leaf, Store, Stored, Use
+from dataflow.engine.graph import Graph
+from dataflow.engine.nodes import GroupingNode, InnerNode, Leaf, Merge, PartitionNode, Store, Stored, Use
 from dataflow.engine.upquery import Upqueries
 from dataflow.errors import InvariantViolation
 from dataflow.state.intervals import OrderedCover, OrderedCoverage
@@ -13,16 +14,21 @@ from dataflow.types import Key, Row
 def check_graph(graph: Graph) -> None:
     """I2, the nodes' own structure, and I3 for every route of every covered key."""
     for node in graph.stored():
-        if isinstance(node, Store | GroupingNode):
+        if isinstance(node, InnerNode):
             node.materialization.check()
         if isinstance(node, GroupingNode):
             node.grouping.check()
+        if isinstance(node, PartitionNode):
+            node.partitioned.check()
         for cover, use in node.uses.items():
             for key in node.coverages().get(cover, ()):
                 if not isinstance(node, Leaf) or not _supported_in_part(node, key):
                     _check_route(node, use, key)
-        for dependent in node.dependents:
-            if dependent.use.target.id not in graph.by_id:
+        for merge in node.merges.values():
+            for key in node.coverages().get(merge.columns, ()):
+                _check_merge(node, merge, key)
+        for target in [d.use.target for d in node.dependents] + [merge.target for merge in node.merged_by]:
+            if target.id not in graph.by_id:
                 raise InvariantViolation(f"node {node.id} has a dependent that has gone")
 
 
@@ -56,9 +62,16 @@ def _in_any(coverage: OrderedCoverage, driven: OrderedCoverage, key: Key, row: R
     return coverage.intervals[key].contains(driven.ordering.place_of_row(row))
 
 
+def _check_merge(node: Stored, merge: Merge, key: Key) -> None:
+    """I3: every input of the union is covered by the same key."""
+    for read in merge.union.inputs:
+        if not read.covered(merge.cover, merge.part(key)):
+            raise InvariantViolation(f"I3: node {node.id} covers {key}, but it is a hole of input {read.id}")
+
+
 def _check_route(node: Stored, use: Use, key: Key) -> None:
     """I3: along the route, for each combination of known rows bound so far, the next lookup key is covered."""
-    part = tuple(key[p] for p in use.route.key_positions)
+    part = use.driving_key(key)
     _check_covered(node, use, 0, part)
     _check_steps(node, use, use.block.join.known(use.route.driver, use.route.driver_columns, part))
 
@@ -76,7 +89,7 @@ def _check_steps(node: Stored, use: Use, driving: Iterable[Row]) -> None:
 def _check_covered(node: Stored, use: Use, position: int, key: Key) -> None:
     cover = use.covers[position]
     read = use.node_at(position)
-    if not read.holds(cover, key if cover else ()):
+    if not read.holds(cover, use.cover_key(position, key)):
         raise InvariantViolation(f"I3: node {node.id} covers by {use.columns}, but {key} of node {read.id} is a hole")
 
 

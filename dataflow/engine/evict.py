@@ -10,7 +10,7 @@ Not here: which keys to choose (`budget`), added rows that meet a hole (`incongr
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from dataflow.engine.graph import Dependent, GroupingNode, Leaf, Store, Stored, Use
+from dataflow.engine.nodes import Dependent, GroupingNode, InnerNode, Leaf, PartitionNode, Stored, Use
 from dataflow.ops.block import Combination
 from dataflow.state.intervals import Cover
 from dataflow.types import Key
@@ -35,7 +35,7 @@ class Evictions:
         if isinstance(node, Leaf):
             node.coverage.discard(key)
             self._leaf_evicted(node, key)
-        elif isinstance(node, Store | GroupingNode):
+        elif isinstance(node, InnerNode):
             node.forget(columns, key)
 
     def evict_all(self, node: Stored) -> None:
@@ -50,6 +50,8 @@ class Evictions:
         for node in sorted({n.id: n for n in downstream(nodes)}.values(), key=lambda n: -n.id):
             if isinstance(node, GroupingNode):
                 node.grouping.clear()
+            elif isinstance(node, PartitionNode):
+                node.partitioned.clear()
             else:
                 self.evict_all(node)
 
@@ -62,8 +64,8 @@ def downstream(nodes: Iterable[Stored]) -> Iterable[Stored]:
     """These nodes and all that is computed from them; a node may come several times."""
     for node in nodes:
         yield node
-        for block in node.children:
-            yield from downstream(block.children)
+        for source in node.children:
+            yield from downstream(source.children)
 
 
 def dependent_keys(node: Stored, columns: Cover, key: Key) -> Iterable[Target]:
@@ -73,6 +75,10 @@ def dependent_keys(node: Stored, columns: Cover, key: Key) -> Iterable[Target]:
         if use.covers[dependent.position] == columns:
             for target_key in _target_keys(dependent, columns, key):
                 yield use.target, use.columns, target_key
+    for merge in node.merged_by:
+        if merge.cover == columns:
+            for target_key in merge.target.coverage_of(merge.columns).agreeing(merge.key_positions, key):
+                yield merge.target, merge.columns, target_key
 
 
 def _target_keys(dependent: Dependent, columns: Cover, key: Key) -> Iterable[Key]:
@@ -83,7 +89,7 @@ def _target_keys(dependent: Dependent, columns: Cover, key: Key) -> Iterable[Key
     if not columns:
         return list(coverage)
     if dependent.position == 0:
-        return coverage.agreeing(use.key_positions, key)
+        return coverage.agreeing(tuple(use.key_positions[p] for p in use.picks[0]), key)
     return keys_looking_up(use, dependent.position, key)
 
 
@@ -104,8 +110,7 @@ def keys_looking_up(use: Use, position: int, key: Key) -> list[Key]:
 
 def _may_look_up(use: Use, position: int, combination: Combination, key: Key) -> bool:
     """Whether the inputs that are bound agree with `key`; an input that is not bound is taken to agree."""
-    step = use.route.steps[position - 1]
-    for part, source in zip(key, step.sources, strict=True):
+    for part, source in zip(key, use.covered_sources(position), strict=True):
         if combination[source.input] is not None and use.block.join.value_at(source, combination) != part:
             return False
     return True

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from dataflow.engine.effects import Effect, LeafExtend, Part
 from dataflow.engine.events import Ahead, Extent
-from dataflow.engine.graph import ChainNode, Leaf, Store, Stored, Use
+from dataflow.engine.nodes import ChainNode, Leaf, Store, Stored, Use
 from dataflow.state.intervals import OrderedCover, OrderedCoverage
 from dataflow.state.ordering import END, Cut, Interval
 from dataflow.types import Columns, Key, Row
@@ -77,8 +77,10 @@ class Extensions:
             for gap, rows in self._gaps(_coverage(leaf), key, goal):
                 self._upqueries.want(leaf, leaf.coverage.columns, key, _part(_cover(leaf), gap, rows))
             return False
-        for gap, rows in self._gaps(_coverage(leaf), key, goal):
-            self._extend(leaf, use, key, gap, rows)
+        grown = True
+        while grown and not self._met(leaf, key, goal):
+            gaps = self._gaps(_coverage(leaf), key, goal)
+            grown = any([self._extend(leaf, use, key, gap, rows) for gap, rows in gaps])
         return self._met(leaf, key, goal)
 
     def install(self, leaf: Leaf, key: Key, interval: Interval, rows: list[Row]) -> None:
@@ -112,8 +114,9 @@ class Extensions:
 
     # Over a block
 
-    def _extend(self, leaf: Leaf, use: Use, key: Key, gap: Interval, rows: int | None) -> None:
-        """Covers a gap of the leaf as far as the driving input is covered there; notes what else is needed."""
+    def _extend(self, leaf: Leaf, use: Use, key: Key, gap: Interval, rows: int | None) -> bool:
+        """Covers a gap of the leaf as far as the driving input is covered there, or notes what is needed for that.
+        Whether the leaf has grown."""
         cover, route = use.covers[0], use.route
         driver = use.block.inputs[route.driver]
         assert isinstance(cover, OrderedCover)
@@ -126,14 +129,14 @@ class Extensions:
         if reached is None:
             wanted = Interval(gap.start, _nearer(coverage, coverage.next_start(part, gap.start), gap.end))
             self._upqueries.want(driver, cover.columns, part, _part(cover, wanted, rows))
-            return
+            return False
         interval = Interval(gap.start, _nearer(coverage, reached, gap.end))
         driving = _within(driver, cover, part, interval)
         found = self._upqueries.complete(use, driving)
-        if found is not None:
-            self.install(leaf, key, interval, found)
-            if rows is None and interval.end != gap.end:
-                self._extend(leaf, use, key, Interval(interval.end, gap.end), None)
+        if found is None:
+            return False
+        self.install(leaf, key, interval, found)
+        return True
 
 
 def _cover(leaf: Leaf) -> OrderedCover:

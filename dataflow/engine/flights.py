@@ -14,8 +14,8 @@ from itertools import islice
 
 from dataflow.engine.effects import CancelLookup, Effect, Lookup, Part
 from dataflow.engine.events import LookupDone
-from dataflow.engine.graph import Leaf, Stored
 from dataflow.engine.limits import Limits
+from dataflow.engine.nodes import Leaf, Stored
 from dataflow.plan.nodes import Aggregate, Chain
 from dataflow.types import Columns, Key, LookupId, NodeId
 

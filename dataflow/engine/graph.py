@@ -1,255 +1,49 @@
 """The nodes of the views that are installed, shared where their relations are equal (joint optimization, OSDI'18 §5.1).
 
-Kinds: a *chain node* and a *block node* are stateless functions; a *store* (rows), a *grouping* (groups) and a
-*leaf* (coverage only, its rows live in the leaf store) hold state over one of those. A child's id is larger than
-its parents', so ascending ids are a topological order.
+A child's id is larger than its parents', so ascending ids are a topological order.
 
-*Maintains*: `Stored.uses` and `Stored.dependents` mirror each other; a node without users is gone.
+*Maintains*: `Stored.uses` and `Stored.dependents` mirror each other, as `merges` and `merged_by` do; a node without
+users is gone.
 
-Not here: propagation, upqueries and eviction, which walk this graph.
+Not here: what a node does (`nodes`); propagation, upqueries and eviction, which walk this graph.
 """
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from dataflow.engine.events import TableDelta
-from dataflow.ops.aggregate import Grouping
-from dataflow.ops.block import BlockJoin
-from dataflow.ops.chain import ChainFunction
-from dataflow.plan.nodes import Aggregate, Block, Chain, Relation, View, column_types
+from dataflow.engine.nodes import (
+    BlockNode,
+    ChainNode,
+    Dependent,
+    GroupingNode,
+    InnerNode,
+    Leaf,
+    Merge,
+    PartitionNode,
+    SourceNode,
+    Store,
+    Stored,
+    UnionNode,
+    Use,
+)
+from dataflow.errors import InvariantViolation
+from dataflow.plan.nodes import Aggregate, Chain, OrderTerm, Relation, Source, TopK, Union, View, Window, inputs_of
 from dataflow.plan.routes import (
-    Completion,
     Route,
-    aggregate_input_columns,
     block_route,
     completion,
+    coverable,
     lookup_completion,
+    ordered_route,
     parent_columns,
     relevant_columns,
+    union_columns,
 )
 from dataflow.schema import Catalog
-from dataflow.state.coverage import Coverage
-from dataflow.state.index import key_function
-from dataflow.state.materialization import Materialization, grouped
-from dataflow.types import Columns, Delta, Key, NodeId, Row, ViewId
-
-
-class ChainNode:
-    """A chain's function, shared by all that hold state over it."""
-
-    def __init__(self, id_: NodeId, chain: Chain) -> None:
-        self.id = id_
-        self.relation = chain
-        self.function = ChainFunction(chain)
-        self.types = column_types(chain)
-        self.children: list[Stored] = []
-
-    @property
-    def table(self) -> str:
-        """The base table."""
-        return self.relation.table
-
-
-class BlockNode:
-    """A join block over stored inputs."""
-
-    def __init__(
-        self, id_: NodeId, block: Block, inputs: list["Store | GroupingNode"], counters: "Counter[str]"
-    ) -> None:
-        self.id = id_
-        self.relation = block
-        self.types = column_types(block)
-        self.inputs = inputs
-        self.join = BlockJoin(block, [node.materialization for node in inputs], counters)
-        self.children: list[Stored] = []
-
-    @property
-    def uses(self) -> Iterator["Use"]:
-        """The routes through this block."""
-        for child in self.children:
-            yield from child.uses.values()
-
-
-@dataclass(eq=False, slots=True)
-class Use:
-    """A route that fills `columns` of `target` through a block, and what it depends on."""
-
-    target: "Stored"
-    columns: Columns
-    block: BlockNode
-    route: Route
-    #: Per input of the route, in its order: the columns that must be covered there, ``()`` where there is no route.
-    covers: list[Columns]
-    #: Per input of the block; none for a full route.
-    completions: list[Completion] = field(default_factory=list)
-    #: Per step of the route: how to find the combinations that look a key up (input, columns, positions, completion).
-    lookers: list[tuple[int, Columns, tuple[int, ...], Completion]] = field(default_factory=list)
-    #: Per input of the block: the columns by which the route finds its way; none for a full route.
-    relevant: list[Columns] = field(default_factory=list)
-    #: Steps that look up the children of rows of one earlier input by a validated foreign key: (position, that input).
-    parents: list[tuple[int, int]] = field(default_factory=list)
-
-    @property
-    def key_positions(self) -> tuple[int, ...]:
-        """The positions of a target's key that a driving row determines."""
-        return self.route.key_positions
-
-    def parent_tables(self) -> set[str]:
-        """The tables whose new rows have no children yet, for this route."""
-        sources = [self.block.inputs[parent].source for _, parent in self.parents]
-        return {source.table for source in sources if isinstance(source, ChainNode)}
-
-    def node_at(self, position: int) -> "Store | GroupingNode":
-        """The input at a position of the route."""
-        return self.block.inputs[self.route.order()[position]]
-
-
-@dataclass(eq=False, slots=True)
-class Dependent:
-    """`use` reads the node that holds this at `position` of its route."""
-
-    use: Use
-    position: int
-
-
-class Stored(ABC):
-    """A node with coverage, over a chain or a block."""
-
-    def __init__(self, id_: NodeId, source: ChainNode | BlockNode, relation: Relation) -> None:
-        self.id = id_
-        self.source = source
-        self.relation = relation
-        self.types = column_types(relation)
-        #: By the columns that they fill. A node over a chain has none: it is looked up.
-        self.uses: dict[Columns, Use] = {}
-        #: The routes that read this node.
-        self.dependents: list[Dependent] = []
-        #: Blocks that have this node as an input.
-        self.children: list[BlockNode] = []
-
-    @abstractmethod
-    def coverage_of(self, columns: Columns) -> Coverage:
-        """The coverage of a column set that was required before."""
-
-    @abstractmethod
-    def coverages(self) -> dict[Columns, Coverage]:
-        """All coverage."""
-
-    def covered(self, columns: Columns, key: Key) -> bool:
-        """Whether `key` is known to be complete."""
-        return key in self.coverage_of(columns).keys
-
-
-class Store(Stored):
-    """Rows of a chain or a block, known in part."""
-
-    def __init__(self, id_: NodeId, source: ChainNode | BlockNode) -> None:
-        super().__init__(id_, source, source.relation)
-        self.materialization = Materialization(self.types)
-
-    def coverage_of(self, columns: Columns) -> Coverage:
-        return self.materialization.coverage[columns]
-
-    def coverages(self) -> dict[Columns, Coverage]:
-        return self.materialization.coverage
-
-    def absorb(self, delta: Delta, truncated: bool) -> Delta:
-        """Applies what is known of the source's change; returns it."""
-        if not truncated:
-            return self.materialization.absorb(delta)
-        gone = list(self.materialization.known_rows())
-        for row in gone:
-            self.materialization.delete(row)
-        return gone, self.materialization.absorb(([], delta[1]))[1]
-
-    def fill_rows(self, columns: Columns, key: Key, rows: dict[Row, int]) -> None:
-        """Covers `key` with exactly these rows."""
-        self.materialization.fill(columns, key, rows)
-
-    def cover_known(self, columns: Columns, key: Key) -> None:
-        """Covers `key`, whose rows are known already or do not exist."""
-        self.materialization.fill(columns, key, {})
-
-    def forget(self, columns: Columns, key: Key) -> None:
-        """Makes `key` a hole."""
-        self.materialization.evict(columns, key)
-
-
-class GroupingNode(Stored):
-    """Groups of an aggregate, known in part."""
-
-    relation: Aggregate
-
-    def __init__(self, id_: NodeId, source: ChainNode | BlockNode, aggregate: Aggregate) -> None:
-        super().__init__(id_, source, aggregate)
-        self.materialization = Materialization(self.types)
-        self.grouping = Grouping(aggregate, self.materialization)
-
-    def coverage_of(self, columns: Columns) -> Coverage:
-        return self.materialization.coverage[columns]
-
-    def coverages(self) -> dict[Columns, Coverage]:
-        return self.materialization.coverage
-
-    def absorb(self, delta: Delta, truncated: bool) -> Delta:
-        """Applies what is known of the source's change; returns the change of the groups' rows."""
-        if not truncated:
-            return self.grouping.absorb(delta)
-        gone = self.grouping.truncate()
-        come = self.grouping.absorb(([], delta[1]))
-        return gone[0] + come[0], gone[1] + come[1]
-
-    def cover_known(self, columns: Columns, key: Key) -> None:
-        """Covers `key`, whose groups are known already or do not exist."""
-        self.grouping.cover_known(columns, key)
-
-    def forget(self, columns: Columns, key: Key) -> None:
-        """Makes `key` a hole."""
-        self.grouping.evict(columns, key)
-
-
-class Leaf(Stored):
-    """A view's covered keys. Its rows live in the leaf store."""
-
-    def __init__(self, id_: NodeId, source: ChainNode | BlockNode, view_id: ViewId, view: View) -> None:
-        super().__init__(id_, source, source.relation)
-        self.view_id = view_id
-        self.view = view
-        self.key_of = key_function(view.key_columns, self.types)
-        #: Of `view.key_columns`, or of ``()`` for a full view. Set when the route is known.
-        self.coverage = Coverage(())
-        #: Subscriptions by key.
-        self.pins: dict[Key, int] = {}
-        self.broken: str | None = None
-        self.loaded = False
-
-    @property
-    def full(self) -> bool:
-        """Whether the view is kept whole."""
-        return not self.coverage.columns
-
-    def coverage_of(self, columns: Columns) -> Coverage:
-        del columns
-        return self.coverage
-
-    def coverages(self) -> dict[Columns, Coverage]:
-        return {self.coverage.columns: self.coverage}
-
-    def covering_key(self, key: Key) -> Key:
-        """The key that must be covered for a read of `key`."""
-        return () if self.full else key
-
-    def changes(self, delta: Delta) -> dict[Key, Delta]:
-        """What of the source's change is under covered keys, by key. A NULL parameter matches nothing."""
-        covered = self.coverage.keys
-        if not covered:
-            return {}
-        changes = grouped(delta, self.key_of)
-        if self.full:
-            return {key: change for key, change in changes.items() if None not in key}
-        return {key: change for key, change in changes.items() if key in covered}
+from dataflow.state.intervals import Cover, OrderedCover
+from dataflow.types import Columns, NodeId, ViewId
+from dataflow.values import orderable
 
 
 class Graph:
@@ -259,10 +53,10 @@ class Graph:
         self.catalog = catalog
         self._counters = counters
         self.leaves: dict[ViewId, Leaf] = {}
-        #: Stateless nodes by their relation; stores by their source's, groupings by their own.
-        self.sources: dict[Chain | Block, ChainNode | BlockNode] = {}
-        self.stores: dict[Relation, Store | GroupingNode] = {}
-        self.by_id: dict[NodeId, ChainNode | BlockNode | Stored] = {}
+        #: Stateless nodes by their relation; stores by their source's, groupings and partitions by their own.
+        self.sources: dict[Source, SourceNode] = {}
+        self.stores: dict[Relation, InnerNode] = {}
+        self.by_id: dict[NodeId, SourceNode | Stored] = {}
         self.by_table: dict[str, list[ChainNode]] = {}
         #: Routes that lead from new rows of a table to their children, by that table.
         self.parent_uses: dict[str, list[Use]] = {}
@@ -300,8 +94,30 @@ class Graph:
         self._adopt(leaf)
         self.leaves[view_id] = leaf
         columns = self.resolve(leaf, view.key_columns)
-        leaf.coverage = Coverage(columns)
+        leaf.cover_by(columns, self._ordered(leaf) if columns == view.key_columns else None)
         return leaf
+
+    def _ordered(self, leaf: Leaf) -> OrderedCover | None:
+        """How the view's keys can be covered in part: if its order is one of rows that a lookup can be told to sort."""
+        view = leaf.view
+        if not view.storage_order or not all(orderable(leaf.types[term.column]) for term in view.storage_order):
+            return None
+        cover = OrderedCover(view.key_columns, view.storage_order)
+        if isinstance(leaf.source, BlockNode):
+            found = ordered_route(leaf.source.relation, view.key_columns, view.storage_order)
+            if found is None:
+                return None
+            route, order = found
+            leaf.uses[cover] = self._ordered_use(leaf, leaf.source, route, order)
+        return cover if isinstance(leaf.source, ChainNode | BlockNode) else None
+
+    def _ordered_use(self, leaf: Leaf, block: BlockNode, route: Route, order: tuple[OrderTerm, ...]) -> Use:
+        """The route of a part of a key: the driving input is covered in part, the others by the keys of its rows."""
+        driver = block.inputs[route.driver]
+        driven = OrderedCover(route.driver_columns, order)
+        driver.materialization.require_ordered(driven)
+        covers: list[Cover] = [driven, *(self.resolve(block.inputs[s.input], s.columns) for s in route.steps)]
+        return self._registered(Use(leaf, leaf.view.key_columns, block, route, covers))
 
     def drop(self, leaf: Leaf) -> None:
         """Takes a view's nodes away, those that no other view needs."""
@@ -309,53 +125,67 @@ class Graph:
         self._remove(leaf)
 
     def resolve(self, node: Stored, columns: Columns) -> Columns:
-        """The columns to cover for a lookup by `columns`: these, or ``()`` if there is no route for them.
+        """The columns to cover for a lookup by `columns`: these, or those of them for which there is a route (a leaf:
+        all or none), or ``()``.
 
         Makes the route, and what it needs of the nodes above, if it is not there yet.
         """
-        if isinstance(node.source, ChainNode):
-            routable = parent_columns(node.relation, columns) is not None  # type: ignore[arg-type]
-            resolved = columns if routable else ()
-        else:
-            resolved = self._resolve_through(node, node.source, columns)
-        if not isinstance(node, Leaf):
-            node.materialization.require_coverage(resolved)  # type: ignore[attr-defined]
+        resolved = coverable(node.relation, columns)
+        if isinstance(node, Leaf):
+            resolved = resolved if resolved == columns else ()
+        elif isinstance(node, InnerNode):
+            node.materialization.require_coverage(resolved)
+        if isinstance(node.source, BlockNode) and resolved not in node.uses:
+            node.uses[resolved] = self._use(node, resolved, node.source)
+        elif isinstance(node.source, UnionNode) and resolved not in node.merges:
+            node.merges[resolved] = self._merge(node, resolved, node.source)
         return resolved
 
-    def _resolve_through(self, node: Stored, block: BlockNode, columns: Columns) -> Columns:
-        if columns in node.uses:
-            return columns
+    def _merge(self, node: Stored, columns: Columns, union: UnionNode) -> Merge:
         below = _columns_of_source(node, columns)
-        route = block_route(block.relation, below) if below is not None else None
-        if route is None:
-            return self._resolve_through(node, block, ())
-        node.uses[columns] = self._use(node, columns, block, route)
-        return columns
+        cover = union_columns(union.relation, tuple(sorted(set(below))))
+        merge = Merge(node, columns, union, cover, tuple(map(below.index, cover)))
+        for input_ in dict.fromkeys(union.inputs):
+            if self.resolve(input_, cover) != cover:
+                raise InvariantViolation(f"a branch of a union is not covered by {cover}")
+            input_.merged_by.append(merge)
+        return merge
 
-    def _use(self, node: Stored, columns: Columns, block: BlockNode, route: Route) -> Use:
+    def _use(self, node: Stored, columns: Columns, block: BlockNode) -> Use:
+        route = block_route(block.relation, _columns_of_source(node, columns), self.catalog)
+        if route is None:
+            raise InvariantViolation(f"there is no route for {columns} of node {node.id}")
         inputs = [block.inputs[i] for i in route.order()]
         wanted = [route.driver_columns, *(step.columns for step in route.steps)]
         covers = [self.resolve(i, () if route.full else w) for i, w in zip(inputs, wanted, strict=True)]
-        use = Use(node, columns, block, route, covers)
+        return self._registered(Use(node, columns, block, route, covers))
+
+    def _registered(self, use: Use) -> Use:
+        """The use with all that walking it needs, noted at the nodes that it reads."""
+        block, route = use.block, use.route
         block.inputs[route.driver].materialization.require_index(route.driver_columns)
         block.join.require_indexes(route.steps)
         if not route.full:
             self._complete(use)
-        for position, input_ in enumerate(inputs):
-            input_.dependents.append(Dependent(use, position))
+        for position in range(len(block.inputs)):
+            use.node_at(position).dependents.append(Dependent(use, position))
         return use
 
     def _complete(self, use: Use) -> None:
         """Plans how a route is walked from any of its inputs. A full one never is: its inputs are covered whole."""
         block, route, join = use.block.relation, use.route, use.block.join
         use.completions = [completion(route, i) for i in range(len(block.inputs))]
-        use.lookers = [lookup_completion(route, step) for step in route.steps]
+        use.lookers = [lookup_completion(route, use.covered_sources(p)) for p in range(1, len(use.covers))]
         for complete in use.completions:
             join.require_indexes(complete.before)
         for first, columns, _, complete in use.lookers:
             use.block.inputs[first].materialization.require_index(columns)
             join.require_indexes(complete.before)
-        use.relevant = [relevant_columns(route, i) for i in range(len(block.inputs))]
+        use.relevant = [relevant_columns(block, route, i) for i in range(len(block.inputs))]
+        if isinstance(use.covers[0], OrderedCover):
+            # A row that moves within the order may come into a covered interval.
+            order = {term.column for term in use.covers[0].order}
+            use.relevant[route.driver] = tuple(sorted(order.union(use.relevant[route.driver])))
         use.parents = self._parent_steps(use)
         for table in use.parent_tables():
             self.parent_uses.setdefault(table, []).append(use)
@@ -379,7 +209,7 @@ class Graph:
         if not isinstance(child_node.source, ChainNode):
             return False
         parent_base = parent_columns(parent_node.source.relation, keys)
-        child_base = parent_columns(child_node.relation, columns)  # type: ignore[arg-type]
+        child_base = parent_columns(child_node.relation, columns)
         table = self.catalog.tables.get(child_node.source.table)
         if parent_base is None or child_base is None or table is None:
             return False
@@ -395,7 +225,7 @@ class Graph:
         self._last_id += 1
         return NodeId(self._last_id)
 
-    def _source(self, relation: Chain | Block) -> ChainNode | BlockNode:
+    def _source(self, relation: Source) -> SourceNode:
         node = self.sources.get(relation)
         if node is not None:
             return node
@@ -403,21 +233,27 @@ class Graph:
             node = ChainNode(self._next_id(), relation)
             self.by_table.setdefault(relation.table, []).append(node)
         else:
-            inputs = [self._input(item.relation) for item in relation.inputs]
-            node = BlockNode(self._next_id(), relation, inputs, self._counters)
+            inputs = [self._input(below) for below in inputs_of(relation)]
+            if isinstance(relation, Union):
+                node = UnionNode(self._next_id(), relation, inputs)
+            else:
+                node = BlockNode(self._next_id(), relation, inputs, self._counters)
             for input_ in dict.fromkeys(inputs):
                 input_.children.append(node)
         self.sources[relation] = node
         self.by_id[node.id] = node
         return node
 
-    def _input(self, relation: Relation) -> Store | GroupingNode:
+    def _input(self, relation: Relation) -> InnerNode:
         node = self.stores.get(relation)
         if node is not None:
             return node
         if isinstance(relation, Aggregate):
             source = self._source(relation.input)
             node = GroupingNode(self._next_id(), source, relation)
+        elif isinstance(relation, Window | TopK):
+            source = self._source(relation.input)
+            node = PartitionNode(self._next_id(), source, relation)
         else:
             node = Store(self._next_id(), self._source(relation))
         self.stores[relation] = node
@@ -440,10 +276,13 @@ class Graph:
                 input_.dependents = [d for d in input_.dependents if d.use is not use]
             for table in use.parent_tables():
                 self.parent_uses[table].remove(use)
+        for merge in node.merges.values():
+            for input_ in dict.fromkeys(merge.union.inputs):
+                input_.merged_by.remove(merge)
         if not source.children:
             self._remove_source(source)
 
-    def _remove_source(self, source: ChainNode | BlockNode) -> None:
+    def _remove_source(self, source: SourceNode) -> None:
         del self.by_id[source.id]
         del self.sources[source.relation]
         if isinstance(source, ChainNode):
@@ -458,9 +297,9 @@ class Graph:
                 self._remove(input_)
 
 
-def _columns_of_source(node: Stored, columns: Columns) -> Columns | None:
+def _columns_of_source(node: Stored, columns: Columns) -> Columns:
     if isinstance(node.relation, Aggregate):
-        return aggregate_input_columns(node.relation, columns)
+        return tuple(node.relation.group[c] for c in columns)
     return columns
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from dataflow.engine.events import TableDelta
 from dataflow.engine.evict import Target, driven_keys
-from dataflow.engine.graph import BlockNode, ChainNode, GroupingNode, Store, Use
+from dataflow.engine.nodes import BlockNode, ChainNode, InnerNode, Use
 from dataflow.errors import EvaluationError
 from dataflow.ops.block import Combination
 from dataflow.plan.routes import Step
@@ -22,7 +22,7 @@ from dataflow.state.intervals import OrderedCover
 from dataflow.types import Columns, Delta, Key, NodeId, Row
 
 
-def covered_or_subsumed(node: Store | GroupingNode, columns: Columns, key: Key, counters: "Counter[str]") -> bool:
+def covered_or_subsumed(node: InnerNode, columns: Columns, key: Key, counters: "Counter[str]") -> bool:
     """Whether `key` is covered, if need be by covering in its own right what a covered part of it makes known.
 
     Only over a chain: elsewhere the key's own route would have to be covered too.
@@ -65,9 +65,7 @@ class Incongruence:
             for step in completion.after:
                 if not combinations:
                     break
-                cover = use.covers[order.index(step.input)]
-                assert not isinstance(cover, OrderedCover)
-                combinations = self._step_over_known(use, step, cover, combinations, found)
+                combinations = self._step_over_known(use, step, order.index(step.input), combinations, found)
         return list(found)
 
     def _complete_backwards(self, use: Use, input_: int, row: Row) -> list[Combination]:
@@ -79,21 +77,22 @@ class Incongruence:
         combinations = [c for c in combinations if driven_keys(use, c)]
         for step in completion.before[completion.driven :]:
             combinations = join.bind(step, combinations)
-        return combinations
+        return join.where_matches(completion.matched, combinations)
 
     def _step_over_known(
         self,
         use: Use,
         step: Step,
-        cover: Columns,
+        position: int,
         combinations: list[Combination],
         found: dict[Key, None],
     ) -> list[Combination]:
         """Binds a later input; combinations that meet a hole end here, and what they belong to is noted."""
-        join, node = use.block.join, use.block.inputs[step.input]
+        join, node, cover = use.block.join, use.block.inputs[step.input], use.covers[position]
+        assert not isinstance(cover, OrderedCover)
         kept: list[Combination] = []
         for combination, key in zip(combinations, join.keys_at(step, combinations), strict=True):
-            if key is None or covered_or_subsumed(node, cover, key if cover else (), self._counters):
+            if key is None or covered_or_subsumed(node, cover, use.cover_key(position, key), self._counters):
                 kept.append(combination)
             else:
                 self._counters["forward_hole"] += 1
@@ -134,9 +133,7 @@ class NewParents:
                     with suppress(EvaluationError):
                         self._cover_children(use.route.steps[position - 1], node, child, delta)
 
-    def _cover_children(
-        self, step: Step, parent: Store | GroupingNode, child: Store | GroupingNode, delta: TableDelta
-    ) -> None:
+    def _cover_children(self, step: Step, parent: InnerNode, child: InnerNode, delta: TableDelta) -> None:
         if not isinstance(parent.source, ChainNode):
             return
         key_of = key_function(tuple(source.column for source in step.sources), parent.types)

@@ -9,12 +9,13 @@ from collections import Counter
 from dataflow.engine.effects import Part
 from dataflow.engine.events import LookupDone, TableDelta
 from dataflow.engine.flights import Sent
-from dataflow.engine.graph import ChainNode, GroupingNode, Leaf, Store
 from dataflow.engine.limits import Limits
+from dataflow.engine.nodes import ChainNode, GroupingNode, Leaf, PartitionNode, Store
 from dataflow.engine.ring import Ring
 from dataflow.engine.upquery import Upqueries
 from dataflow.errors import InvariantViolation
 from dataflow.ops.aggregate import Group
+from dataflow.ops.partitioned import Partition
 from dataflow.state.index import key_function
 from dataflow.state.intervals import OrderedCover
 from dataflow.state.ordering import Interval, Ordering
@@ -49,6 +50,8 @@ class Installation:
             return
         if isinstance(node, GroupingNode):
             self._install_groups(node, sent, result.rows, redo)
+        elif isinstance(node, PartitionNode):
+            self._install_partitions(node, sent, result.rows, redo)
         elif isinstance(node, Store | Leaf):
             if sent.part is not None:
                 self._install_part(node, sent, sent.part, result.rows, redo)
@@ -123,6 +126,22 @@ class Installation:
         for key, found in by_key.items():
             if not node.covered(sent.columns, key) and not self._too_large(sent, key, len(found)):
                 grouping.fill(sent.columns, key, found)
+
+
+    def _install_partitions(self, node: PartitionNode, sent: Sent, rows: list[Row], redo: list[Delta]) -> None:
+        partitioned = node.partitioned
+        key_of = key_function(sent.columns, _chain_of(sent).types)
+        by_key: dict[Key, dict[Key, Partition]] = {key: {} for key in sent.keys}
+        sizes: Counter[Key] = Counter()
+        for sign, batch in [(1, rows), *_signed(redo)]:
+            for row in batch:
+                partitions = by_key.get(key := key_of(row))
+                if partitions is not None:
+                    partitioned.add_rows(partitions, (row,), sign)
+                    sizes[key] += sign
+        for key, found in by_key.items():
+            if not node.covered(sent.columns, key) and not self._too_large(sent, key, sizes[key]):
+                partitioned.fill(sent.columns, key, found)
 
 
 def redo_deltas(chain: ChainNode, unseen: list[TableDelta]) -> list[Delta]:

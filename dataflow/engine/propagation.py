@@ -13,8 +13,9 @@ from heapq import heappop, heappush
 from dataflow.engine.effects import Effect, LeafChange, LeafClear
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.engine.evict import Evictions, Target, downstream
-from dataflow.engine.graph import BlockNode, ChainNode, Graph, GroupingNode, Leaf, Store, Stored, merged
+from dataflow.engine.graph import Graph, merged
 from dataflow.engine.incongruence import Incongruence, NewParents
+from dataflow.engine.nodes import BlockNode, ChainNode, InnerNode, Leaf, Stored, UnionNode
 from dataflow.errors import EvaluationError
 from dataflow.ops.block import InputChange
 from dataflow.types import Delta, NodeId
@@ -73,21 +74,35 @@ class Propagation:
             if node_id in done:
                 continue
             done.add(node_id)
-            block = self._graph.by_id[node_id]
-            if isinstance(block, BlockNode) and not any(node.id in self._spoiled for node in block.inputs):
-                self._pass(block, deltas, dirty)
-                to_evict.extend(self._incongruence.targets(block, deltas))
+            node = self._graph.by_id[node_id]
+            if isinstance(node, BlockNode | UnionNode) and not any(i.id in self._spoiled for i in node.inputs):
+                self._pass(node, deltas, dirty)
+                if isinstance(node, BlockNode):
+                    to_evict.extend(self._met_holes(node, deltas))
         return to_evict
 
-    def _pass(self, block: BlockNode, deltas: dict[NodeId, Delta], dirty: list[NodeId]) -> None:
+    def _pass(self, node: BlockNode | UnionNode, deltas: dict[NodeId, Delta], dirty: list[NodeId]) -> None:
         try:
-            delta = block.join.delta(self._input_changes(block, deltas))
+            delta = self._delta(node, deltas)
         except EvaluationError:
-            self._spoil(block.children)
+            self._spoil(node.children)
             return
         if delta[0] or delta[1]:
-            for child in block.children:
+            for child in node.children:
                 self._absorb(child, delta, False, deltas, dirty)
+
+    def _delta(self, node: BlockNode | UnionNode, deltas: dict[NodeId, Delta]) -> Delta:
+        if isinstance(node, UnionNode):
+            return node.delta(deltas)
+        return node.join.delta(self._input_changes(node, deltas))
+
+    def _met_holes(self, block: BlockNode, deltas: dict[NodeId, Delta]) -> list[Target]:
+        try:
+            return self._incongruence.targets(block, deltas)
+        except EvaluationError:
+            # The rest of an ON was asked for combinations that may not be there.
+            self._spoil(block.children)
+            return []
 
     def _enter(self, chain: ChainNode, change: TableDelta, deltas: dict[NodeId, Delta], dirty: list[NodeId]) -> None:
         try:
@@ -111,7 +126,7 @@ class Propagation:
         """Gives a node its source's change; its own goes on to the blocks below."""
         if isinstance(node, Leaf):
             self._absorb_leaf(node, delta, truncated)
-        elif isinstance(node, Store | GroupingNode):
+        elif isinstance(node, InnerNode):
             try:
                 known = node.absorb(delta, truncated)
             except EvaluationError:

@@ -17,11 +17,21 @@ from dataclasses import dataclass, field
 from dataflow.engine.effects import Effect, LeafFill, LeafFillAll, Part
 from dataflow.engine.extension import Extensions, Goal
 from dataflow.engine.flights import FlightKey, Flights
-from dataflow.engine.graph import ChainNode, GroupingNode, Leaf, Store, Stored, Use
 from dataflow.engine.incongruence import covered_or_subsumed
 from dataflow.engine.limits import Limits
+from dataflow.engine.nodes import (
+    ChainNode,
+    GroupingNode,
+    InnerNode,
+    Leaf,
+    Merge,
+    PartitionNode,
+    Store,
+    Stored,
+    UnionNode,
+    Use,
+)
 from dataflow.ops.block import Combination
-from dataflow.plan.routes import Step
 from dataflow.state.index import key_function
 from dataflow.state.intervals import Cover, OrderedCover
 from dataflow.state.materialization import as_bag
@@ -132,11 +142,14 @@ class Upqueries:
         if node.covered(columns, key):
             return True
         if isinstance(node.source, ChainNode):
-            if isinstance(node, Store | GroupingNode) and covered_or_subsumed(node, columns, key, self._counters):
+            if isinstance(node, InnerNode) and covered_or_subsumed(node, columns, key, self._counters):
                 return True
             self.want(node, columns, key)
             return False
-        rows = self._walk(node.uses[columns], key)
+        if isinstance(node.source, UnionNode):
+            rows = self._gather(node.merges[columns], key)
+        else:
+            rows = self._walk(node.uses[columns], key)
         if rows is None:
             return False
         self.fill_rows(node, columns, key, rows)
@@ -153,57 +166,55 @@ class Upqueries:
         """The rows of a block for a target's key, over what is covered; None if something is not."""
         route, cover = use.route, use.covers[0]
         assert not isinstance(cover, OrderedCover)
-        part = tuple(key[p] for p in route.key_positions)
+        part = use.driving_key(key)
         driver = use.block.inputs[route.driver]
-        if not self.ensure(driver, cover, part if cover else ()):
+        if not self.ensure(driver, cover, use.cover_key(0, part)):
             self._look_ahead(use, part)
             return None
         rows = self.complete(use, use.block.join.known(route.driver, route.driver_columns, part))
-        return None if rows is None else self._filtered(use, key, rows)
+        return None if rows is None else _filtered(use, key, rows)
 
     def complete(self, use: Use, driving: Mapping[Row, int]) -> list[Row] | None:
         """The block's rows that come of rows of its driving input; None if a lookup on the way is not covered."""
         route, join = use.route, use.block.join
         combinations = [join.start(route.driver, row, times) for row, times in driving.items()]
         complete = True
-        for step, cover in zip(route.steps, use.covers[1:], strict=True):
-            assert not isinstance(cover, OrderedCover)
-            combinations, met = self._cover_step(use, step, cover, combinations)
+        for position in range(1, len(use.covers)):
+            combinations, met = self._cover_step(use, position, combinations)
             complete = complete and met
         return join.rows(combinations) if complete else None
 
     def _look_ahead(self, use: Use, part: Key) -> None:
         """Asks, in the driving key's own round, for what that key alone says will be looked up."""
         columns = use.route.driver_columns
-        for step, cover in zip(use.route.steps, use.covers[1:], strict=True):
+        for position, cover in enumerate(use.covers[1:], start=1):
             assert not isinstance(cover, OrderedCover)
-            if cover and all(s.input == use.route.driver and s.column in columns for s in step.sources):
-                key = tuple(part[columns.index(s.column)] for s in step.sources)
-                self.ensure(use.block.inputs[step.input], cover, key)
+            sources = use.covered_sources(position)
+            if cover and all(s.input == use.route.driver and s.column in columns for s in sources):
+                self.ensure(use.node_at(position), cover, tuple(part[columns.index(s.column)] for s in sources))
 
-    def _cover_step(
-        self, use: Use, step: Step, cover: Columns, combinations: list[Combination]
-    ) -> tuple[list[Combination], bool]:
+    def _cover_step(self, use: Use, position: int, combinations: list[Combination]) -> tuple[list[Combination], bool]:
         """Binds an input, all of whose lookups are covered first; combinations that meet a hole end here."""
-        join, node = use.block.join, use.block.inputs[step.input]
-        keys = join.keys_at(step, combinations)
+        join, step, cover = use.block.join, use.route.steps[position - 1], use.covers[position]
+        assert not isinstance(cover, OrderedCover)
+        node = use.node_at(position)
         if not cover and not self.ensure(node, (), ()):
             return [], False
-        holes = {key for key in dict.fromkeys(keys) if key is not None and cover and not self.ensure(node, cover, key)}
+        keys = join.keys_at(step, combinations)
+        holes = {
+            key
+            for key in (dict.fromkeys(keys) if cover else ())
+            if key is not None and not self.ensure(node, cover, use.cover_key(position, key))
+        }
         if holes:
             combinations = [c for c, key in zip(combinations, keys, strict=True) if key not in holes]
         return join.bind(step, combinations), not holes
 
-    def _filtered(self, use: Use, key: Key, rows: list[Row]) -> list[Row]:
-        """Rows under `key`: a driver that owns only a part of it brings others too."""
-        target = use.target
-        if len(use.route.key_positions) == len(use.columns):
-            return rows
-        columns = use.columns
-        if isinstance(target, GroupingNode):
-            columns = tuple(target.relation.group[c] for c in columns)
-        key_of = key_function(columns, use.block.types)
-        return [row for row in rows if key_of(row) == key]
+    def _gather(self, merge: Merge, key: Key) -> list[Row] | None:
+        """The rows of a union for a target's key, over what is covered; None if something is not."""
+        part = merge.part(key)
+        met = [self.ensure(node, merge.cover, part) for node in dict.fromkeys(merge.union.inputs)]
+        return _filtered(merge, key, merge.union.rows(merge.cover, part)) if all(met) else None
 
     def fill_rows(self, node: Stored, columns: Columns, key: Key, rows: list[Row]) -> None:
         """Covers `key` of a node with exactly these rows of its source."""
@@ -211,6 +222,8 @@ class Upqueries:
             node.fill_rows(columns, key, as_bag(rows))
         elif isinstance(node, GroupingNode):
             node.grouping.fill(columns, key, node.grouping.groups_of_rows(rows))
+        elif isinstance(node, PartitionNode):
+            node.partitioned.fill(columns, key, node.partitioned.partitions_of_rows(rows))
         elif isinstance(node, Leaf):
             self._fill_leaf(node, key, rows)
 
@@ -229,6 +242,18 @@ class Upqueries:
             if None not in row_key:
                 by_key.setdefault(row_key, []).append(row)
         self._emit(LeafFillAll(leaf.view_id, by_key))
+
+
+def _filtered(use: Use | Merge, key: Key, rows: list[Row]) -> list[Row]:
+    """Rows under `key`: what owns only a part of it brings others too."""
+    target = use.target
+    if len(use.key_positions) == len(use.columns):
+        return rows
+    columns = use.columns
+    if isinstance(target, GroupingNode):
+        columns = tuple(target.relation.group[c] for c in columns)
+    key_of = key_function(columns, target.source.types)
+    return [row for row in rows if key_of(row) == key]
 
 
 def _cover(columns: Columns, part: Part | None) -> Cover:

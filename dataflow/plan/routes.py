@@ -6,16 +6,31 @@ input with the others. Both are lists of `Step`s, each a lookup in one input by 
 already.
 
 *Invariants*: a left input never drives, and is bound by its own ON conditions after all that it hangs off, except when
-the walk starts at it or at one of its descendants: its row is then a match, and its conditions are followed backwards.
+the walk starts at it or at one that its conditions lead to: its row is then a match, and the conditions are followed
+backwards. An inner input that nothing connects with what is bound (CROSS JOIN) comes when nothing connected is left.
 
 Not here: which keys are covered (`state`), executing steps (`ops.block`).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from dataflow.plan.nodes import Aggregate, Block, Chain, column_types, passed_through
-from dataflow.scalar import ColumnRef
+from dataflow.plan.expressions import used_columns
+from dataflow.plan.nodes import (
+    Aggregate,
+    Block,
+    Chain,
+    OrderTerm,
+    Relation,
+    TopK,
+    Union,
+    Window,
+    column_types,
+    passed_through,
+)
+from dataflow.scalar import ColumnRef, Scalar
+from dataflow.schema import Catalog
 from dataflow.types import Columns
 
 
@@ -31,7 +46,8 @@ class Source:
 class Step:
     """Look `columns` of input `input` up by the values of `sources`, one for each; then compare `checks`.
 
-    `pads`: the input is a left one, and without a match its row is all NULL.
+    Without columns it is the lookup of everything, by the key ``()``. `pads`: the input is a left one, and without a
+    match its row is all NULL; a row is a match only if the rest of its ON (`BlockInput.on`) is TRUE as well.
     """
 
     input: int
@@ -44,11 +60,18 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class DeltaOrder:
-    """How a changed row of one input meets the others: `inner` steps first, then `left` ones, which may pad."""
+    """How a changed row of one input meets the others: `inner` steps first, then `left` ones, which may pad.
+
+    A left input's change acts on combinations of what it hangs off: `inner` binds the inner inputs, and as matches
+    those that its conditions lead to, `above` the left ones that only an ON's rest mentions. The rows of `matched` are
+    then asked whether that rest is TRUE.
+    """
 
     start: int
     inner: tuple[Step, ...]
     left: tuple[Step, ...]
+    above: tuple[Step, ...] = ()
+    matched: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +87,13 @@ class Route:
     driver_columns: Columns
     key_positions: tuple[int, ...]
     steps: tuple[Step, ...]
+    #: The driving input is covered in part, in an order: also a route of ``()`` then leads to keys of the others.
+    ordered: bool = False
 
     @property
     def full(self) -> bool:
         """Whether this route is driven by the key of everything."""
-        return not self.driver_columns
+        return not self.driver_columns and not self.ordered
 
     def order(self) -> list[int]:
         """The inputs in the order in which they are bound."""
@@ -85,6 +110,8 @@ class Completion:
     before: tuple[Step, ...]
     driven: int
     after: tuple[Step, ...]
+    #: Left inputs that `before` takes for matches: the rest of their ON is asked for when all of it is bound.
+    matched: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,29 +133,140 @@ def input_offsets(block: Block) -> list[int]:
 
 def delta_order(block: Block, start: int) -> DeltaOrder:
     """The order in which a changed row of input `start` is joined with the other inputs."""
-    edges = _edges(block)
-    needed = _inner_inputs(block) | _ancestors(block, start)
-    bound, inner = _bind_connected(edges, [start], needed - {start})
-    left = []
-    for i, item in enumerate(block.inputs):
-        if i not in bound:
-            if not item.left:
-                raise ValueError(f"input {i} is connected to nothing")
-            left.append(_forward(block, i))
-            bound.append(i)
-    return DeltaOrder(start, tuple(inner), tuple(left))
+    matched = _matched(block, start)
+    bound, inner = _bind_connected(_edges(block), [start], (_inner_inputs(block) | matched) - {start})
+    rest = [i for i in range(len(block.inputs)) if i not in bound]
+    hung = _hangs_off(block, start) if block.inputs[start].left else set()
+    above = [_forward(block, i) for i in rest if i in hung]
+    left = [_forward(block, i) for i in rest if i not in hung]
+    asked = tuple(i for i in sorted(matched - {start}) if block.inputs[i].on is not None)
+    return DeltaOrder(start, tuple(inner), tuple(left), tuple(above), asked)
 
 
-def block_route(block: Block, columns: Columns) -> Route | None:
-    """The route of a key on `columns` (of the block's output); None if no input owns any of them."""
+def route_from(block: Block, driver: int, owned: dict[int, int]) -> Route:
+    """The route that drives an input by some of its columns, each with its position in the key."""
+    order = delta_order(block, driver)
+    pairs = sorted(owned.items())
+    return Route(driver, tuple(c for c, _ in pairs), tuple(p for _, p in pairs), order.inner + order.left)
+
+
+def block_route(block: Block, columns: Columns, catalog: Catalog | None = None) -> Route | None:
+    """The route of a key on `columns` (of the block's output); None if no input owns any of them.
+
+    Driven is an input that a part of can be had by its share of the key, by most of the key, by a unique key, by an
+    index of the upstream, of the smallest table: in this order.
+    """
     if not columns:
-        return _route_from(block, 0, (), ())
-    owned = [_owned(block, columns, driver) for driver in range(len(block.inputs))]
-    best = max(range(len(owned)), key=lambda i: (len(owned[i]), -i))
-    if not owned[best]:
+        return route_from(block, 0, {})
+    rated: list[tuple[tuple[float, ...], int, dict[int, int]]] = []
+    for driver, item in enumerate(block.inputs):
+        owned = owned_columns(block, columns, driver)
+        part = coverable(item.relation, tuple(sorted(owned)))
+        if owned:
+            cost = lookup_cost(item.relation, part, catalog)
+            rated.append(((cost.full, -len(part or owned), *cost[1:]), driver, owned))
+    if not rated:
         return None
-    pairs = sorted(owned[best].items())
-    return _route_from(block, best, tuple(c for c, _ in pairs), tuple(p for _, p in pairs))
+    _, driver, owned = min(rated, key=lambda entry: entry[:2])
+    return route_from(block, driver, owned)
+
+
+class LookupCost(NamedTuple):
+    """What a lookup costs upstream, to be compared: cheaper is less."""
+
+    #: Everything would be looked up.
+    full: bool
+    #: Several rows can have the key.
+    repeated: bool
+    #: No index of the upstream begins with a column of the key.
+    scanned: bool
+    #: Rows of the table, about.
+    rows: float
+
+
+def lookup_cost(relation: Relation, columns: Columns, catalog: Catalog | None) -> LookupCost:
+    """What it costs to have a part of a relation by a key on `columns`, those that `coverable` gives."""
+    match relation:
+        case Chain():
+            return _chain_cost(relation, columns, catalog)
+        case Block():
+            route = block_route(relation, columns, catalog)
+            if not columns or route is None:
+                return LookupCost(True, True, True, 0)
+            driver = relation.inputs[route.driver].relation
+            cost = lookup_cost(driver, coverable(driver, route.driver_columns), catalog)
+            return cost._replace(repeated=cost.repeated or len(relation.inputs) > 1)
+        case Union():
+            return max(lookup_cost(branch, columns, catalog) for branch in relation.inputs)
+        case Aggregate():
+            return lookup_cost(relation.input, tuple(relation.group[c] for c in columns), catalog)
+    return lookup_cost(relation.input, columns, catalog)
+
+
+def _chain_cost(chain: Chain, columns: Columns, catalog: Catalog | None) -> LookupCost:
+    plain, table = passed_through(chain), catalog.tables.get(chain.table) if catalog is not None else None
+    if table is None:
+        return LookupCost(not columns, True, True, 0)
+    base = {plain[c] for c in columns}
+    unique = any(base.issuperset(key) for key in table.keys)
+    indexed = unique or any(index[:1] and index[0] in base for index in table.indexes)
+    return LookupCost(not columns, not unique, not indexed, table.estimated_rows)
+
+
+def coverable(relation: Relation, columns: Columns) -> Columns:
+    """Those of `columns` by whose values a part of the relation can be had; () if there is none but everything.
+
+    A block, or a union, is driven by some of them and filtered by the others: it is all or none.
+    """
+    match relation:
+        case Chain():
+            plain = passed_through(relation)
+            return tuple(c for c in columns if c in plain)
+        case Block():
+            owned = any(owned_columns(relation, columns, driver) for driver in range(len(relation.inputs)))
+            return columns if owned else ()
+        case Union():
+            return columns if union_columns(relation, columns) else ()
+        case Aggregate():
+            own = {relation.group[c]: c for c in columns if c < len(relation.group)}
+            return tuple(own[c] for c in coverable(relation.input, tuple(own)))
+        case Window() | TopK():
+            return coverable(relation.input, tuple(c for c in columns if c in relation.partition))
+
+
+def union_columns(union: Union, columns: Columns) -> Columns:
+    """Those of `columns` by which a part of every branch can be had."""
+    shared = columns
+    while True:
+        fewer = shared
+        for branch in union.inputs:
+            fewer = coverable(branch, fewer)
+        if fewer == shared:
+            return shared
+        shared = fewer
+
+
+def ordered_route(
+    block: Block, columns: Columns, order: tuple[OrderTerm, ...]
+) -> tuple[Route, tuple[OrderTerm, ...]] | None:
+    """The route of a part of a key on `columns`, in an order of the block's rows, and that order in columns of the
+    driving input; None if no input over a chain owns all of the key and of the order."""
+    offsets, found = input_offsets(block), []
+    for term in order:
+        expression = block.columns[term.column]
+        if not isinstance(expression, ColumnRef):
+            return None
+        found.append(source_of(offsets, expression.index))
+    (driver, *others) = dict.fromkeys(source.input for source in found)
+    item = block.inputs[driver]
+    if others or item.left or not isinstance(item.relation, Chain):
+        return None
+    owned = owned_columns(block, columns, driver)
+    if len(owned) != len(columns) or parent_columns(item.relation, tuple(sorted(owned))) is None:
+        return None
+    route = route_from(block, driver, owned)
+    terms = tuple(replace(term, column=source.column) for term, source in zip(order, found, strict=True))
+    return replace(route, ordered=True), terms
 
 
 def completion(route: Route, start: int) -> Completion:
@@ -147,23 +285,25 @@ def completion(route: Route, start: int) -> Completion:
         if target not in bound:
             before.append(by_input[target])
             bound.append(target)
-    return Completion(start, tuple(before), driven, tuple(by_input[i] for i in order[position + 1 :]))
+    matched = tuple(i for i in (start, *path) if i != route.driver and by_input[i].pads)
+    return Completion(start, tuple(before), driven, tuple(by_input[i] for i in order[position + 1 :]), matched)
 
 
-def lookup_completion(route: Route, step: Step) -> tuple[int, Columns, tuple[int, ...], Completion]:
-    """How to find the combinations of earlier inputs that look up a key of `step`.
+def lookup_completion(route: Route, sources: tuple[Source, ...]) -> tuple[int, Columns, tuple[int, ...], Completion]:
+    """How to find the combinations of earlier inputs whose values a key of `sources` is made of.
 
-    Returns an input to begin at, its columns to look up by, the positions of the step's key that these take, and how
-    its rows are completed to the driving input.
+    Returns an input to begin at, its columns to look up by, the positions of the key that these take, and how its rows
+    are completed to the driving input. The key of everything is looked up by all: then it is the driving input.
     """
-    first = step.sources[0].input
-    pairs = sorted({s.column: p for p, s in enumerate(step.sources) if s.input == first}.items())
+    first = sources[0].input if sources else route.driver
+    pairs = sorted({s.column: p for p, s in enumerate(sources) if s.input == first}.items())
     return first, tuple(c for c, _ in pairs), tuple(p for _, p in pairs), completion(route, first)
 
 
-def relevant_columns(route: Route, input_: int) -> Columns:
+def relevant_columns(block: Block, route: Route, input_: int) -> Columns:
     """The columns of an input that the route compares or drives by: rows that agree in them take the same way."""
     relevant = set(route.driver_columns) if input_ == route.driver else set()
+    relevant |= {s.column for item in block.inputs for s in mentioned(block, item.on) if s.input == input_}
     for step in route.steps:
         for column, source in _equalities(step):
             if step.input == input_:
@@ -173,21 +313,23 @@ def relevant_columns(route: Route, input_: int) -> Columns:
     return tuple(sorted(relevant))
 
 
-def parent_columns(relation: Aggregate | Chain, columns: Columns) -> Columns | None:
-    """`columns` of a chain, or of an aggregate over one, as columns of the base table; None if one is computed."""
-    if isinstance(relation, Aggregate):
-        if any(c >= len(relation.group) for c in columns) or not isinstance(relation.input, Chain):
-            return None
-        return parent_columns(relation.input, tuple(relation.group[c] for c in columns))
-    plain = passed_through(relation)
-    return tuple(plain[c] for c in columns) if all(c in plain for c in columns) else None
+def mentioned(block: Block, expression: Scalar | None) -> list[Source]:
+    """The columns that an expression over the concatenated row reads, ascending."""
+    offsets = input_offsets(block)
+    return [source_of(offsets, column) for column in sorted(used_columns(expression))]
 
 
-def aggregate_input_columns(aggregate: Aggregate, columns: Columns) -> Columns | None:
-    """`columns` of an aggregate as columns of its input; None if one is not a group column."""
-    if any(c >= len(aggregate.group) for c in columns):
-        return None
-    return tuple(aggregate.group[c] for c in columns)
+def parent_columns(relation: Relation, columns: Columns) -> Columns | None:
+    """`columns` of what reads one table as columns of that table; None if one is computed."""
+    match relation:
+        case Chain():
+            plain = passed_through(relation)
+            return tuple(plain[c] for c in columns) if all(c in plain for c in columns) else None
+        case Aggregate() if all(c < len(relation.group) for c in columns):
+            return parent_columns(relation.input, tuple(relation.group[c] for c in columns))
+        case Window() | TopK() if all(c in relation.partition for c in columns):
+            return parent_columns(relation.input, columns)
+    return None
 
 
 def _edges(block: Block) -> list[_Edge]:
@@ -202,8 +344,8 @@ def _inner_inputs(block: Block) -> set[int]:
     return {i for i, item in enumerate(block.inputs) if not item.left}
 
 
-def _ancestors(block: Block, start: int) -> set[int]:
-    """All that a left input hangs off, directly or not."""
+def _matched(block: Block, start: int) -> set[int]:
+    """`start`, and all that must be matches where it is one: what its conditions lead to, directly or not."""
     found: set[int] = set()
     queue = [start]
     while queue:
@@ -211,23 +353,33 @@ def _ancestors(block: Block, start: int) -> set[int]:
         new = {c.input for c in item.conditions if item.left} - found
         found |= new
         queue.extend(new)
+    return found | {start}
+
+
+def _hangs_off(block: Block, start: int) -> set[int]:
+    """All that says which rows of a left input are matches, directly or not: its ON reads them."""
+    found: set[int] = set()
+    queue = [start]
+    while queue:
+        at = queue.pop()
+        item = block.inputs[at]
+        read = {c.input for c in item.conditions} | {source.input for source in mentioned(block, item.on)}
+        new = read - found - {at} if item.left else set()
+        found |= new
+        queue.extend(new)
     return found
 
 
 def _bind_connected(edges: list[_Edge], bound: list[int], needed: set[int]) -> tuple[list[int], list[Step]]:
-    """Steps that bind `needed` inputs, each a match, in a connected order."""
+    """Steps that bind `needed` inputs, each a match, in a connected order as far as there is one."""
     steps: list[Step] = []
     bound = list(bound)
     while needed:
-        for target in sorted(needed):
-            pairs = list(_connections(edges, bound, target))
-            if pairs:
-                steps.append(_step(target, pairs, pads=False))
-                bound.append(target)
-                needed = needed - {target}
-                break
-        else:
-            raise ValueError(f"inputs {sorted(needed)} of the block are connected to nothing")
+        connected = ((i, pairs) for i in sorted(needed) if (pairs := list(_connections(edges, bound, i))))
+        target, pairs = next(connected, (min(needed), []))
+        steps.append(_step(target, pairs, pads=False))
+        bound.append(target)
+        needed = needed - {target}
     return bound, steps
 
 
@@ -256,8 +408,8 @@ def _step(target: int, pairs: list[tuple[int, Source]], pads: bool) -> Step:
     return Step(target, columns, tuple(chosen[c] for c in columns), pads, tuple(checks))
 
 
-def _owned(block: Block, columns: Columns, driver: int) -> dict[int, int]:
-    """The driver's columns that carry the key: its column -> position in the key."""
+def owned_columns(block: Block, columns: Columns, driver: int) -> dict[int, int]:
+    """The driver's columns that carry a key on `columns` of the block: its column -> position in the key."""
     if block.inputs[driver].left:
         return {}
     offsets = input_offsets(block)
@@ -267,7 +419,7 @@ def _owned(block: Block, columns: Columns, driver: int) -> dict[int, int]:
         expression = block.columns[column]
         if not isinstance(expression, ColumnRef):
             continue
-        source = _source_of(offsets, expression.index)
+        source = source_of(offsets, expression.index)
         if block.inputs[source.input].left:
             continue
         equal = next((s for s in classes.get(source, (source,)) if s.input == driver), None)
@@ -276,7 +428,8 @@ def _owned(block: Block, columns: Columns, driver: int) -> dict[int, int]:
     return owned
 
 
-def _source_of(offsets: list[int], index: int) -> Source:
+def source_of(offsets: list[int], index: int) -> Source:
+    """Where a column of the concatenated row comes from."""
     for i, offset in enumerate(offsets[:-1]):
         if index < offsets[i + 1]:
             return Source(i, index - offset)
@@ -294,17 +447,14 @@ def _equal_columns(block: Block) -> dict[Source, tuple[Source, ...]]:
     return {s: tuple(sorted(members, key=lambda m: (m.input, m.column))) for s, members in classes.items()}
 
 
-def _route_from(block: Block, driver: int, columns: Columns, positions: tuple[int, ...]) -> Route:
-    order = delta_order(block, driver)
-    return Route(driver, columns, positions, order.inner + order.left)
-
-
 def _path_to_driver(route: Route, by_input: dict[int, Step], start: int) -> list[int]:
-    """The inputs whose values led the route to `start`, nearest first, the driving input last."""
+    """The inputs whose values led the route to `start`, nearest first, the driving input last. What was looked up by
+    no value was led to by the driving input."""
     path: list[int] = []
     current = start
     while current != route.driver:
-        current = by_input[current].sources[0].input
+        sources = by_input[current].sources
+        current = sources[0].input if sources else route.driver
         path.append(current)
     return path
 

@@ -23,6 +23,9 @@ from dataflow.plan.nodes import (
     BlockInput,
     Chain,
     Relation,
+    TopK,
+    Union,
+    Window,
     column_types,
 )
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
@@ -320,6 +323,7 @@ class CompiledInput:
         self.relation = compiled(block_input.relation)
         self.width = len(column_types(block_input.relation))
         self.left = block_input.left
+        self.on = None if block_input.on is None else compile_scalar(block_input.on)
         own = [c.own for c in block_input.conditions]
         self.own = list(zip(own, normals_of(block_input.relation, own), strict=True))
         types = column_types(block_input.relation)
@@ -338,8 +342,10 @@ class CompiledInput:
         padding = ((None,) * self.width,) if self.left else ()
         for combination in combinations:
             key = tuple([n(combination[c]) for c, n in self.other])
-            matches = () if None in key else by_key.get(key, ())
-            joined.extend(combination + match for match in matches or padding)
+            matches = [] if None in key else [combination + row for row in by_key.get(key, ())]
+            if self.on is not None:
+                matches = [row for row in matches if self.on(row) == "t"]
+            joined.extend(matches or [combination + pad for pad in padding])
         return joined
 
 
@@ -367,6 +373,17 @@ class CompiledBlock(CompiledRelation):
     def project(self, combinations: Iterable[Row]) -> list[Row]:
         """Filter and projection of joined rows."""
         return [tuple([c(r) for c in self.columns]) for r in combinations if self.keep is None or self.keep(r) == "t"]
+
+
+class CompiledUnion(CompiledRelation):
+    """UNION ALL."""
+
+    def __init__(self, union: Union) -> None:
+        self.inputs = [compiled(item) for item in union.inputs]
+        self.tables = frozenset().union(*(item.tables for item in self.inputs))
+
+    def evaluate(self, rows_of: Callable[[str], Sequence[Row]]) -> list[Row]:
+        return [row for item in self.inputs for row in item.evaluate(rows_of)]
 
 
 class CompiledAggregate(CompiledRelation):
@@ -453,6 +470,8 @@ def compiled(relation: Relation) -> CompiledRelation:
         return CompiledChain(relation)
     if isinstance(relation, Aggregate):
         return CompiledAggregate(relation)
+    if isinstance(relation, Union):
+        return CompiledUnion(relation)
     return CompiledBlock(relation)
 
 
@@ -461,10 +480,10 @@ def compiled(relation: Relation) -> CompiledRelation:
 
 def default_row(relation: Relation, columns: Columns, key: Key) -> Row | None:
     """The row of an empty group of SQL without GROUP BY, seen through the block above it; None if there is none."""
-    if isinstance(relation, Chain):
-        return None
     if isinstance(relation, Aggregate):
         return default_aggregate_row(relation, columns, key)
+    if not isinstance(relation, Block):
+        return None
     if len(relation.inputs) != 1:
         return None
     own: dict[int, Value] = {}
@@ -494,6 +513,10 @@ def loose_columns(relation: Relation) -> frozenset[int]:
     """Columns whose text is the upstream's free choice among equal ones (of a group's, or as MIN and MAX)."""
     if isinstance(relation, Chain):
         return frozenset()
+    if isinstance(relation, Union):
+        return frozenset().union(*(loose_columns(item) for item in relation.inputs))
+    if isinstance(relation, Window | TopK):
+        return loose_columns(relation.input)
     if isinstance(relation, Aggregate):
         types = column_types(relation)
         size = len(relation.group)

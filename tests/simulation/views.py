@@ -4,213 +4,56 @@ each with every set of parameters that makes its route another one.
 Invariants: chains over one table share their columns where they can, so that views share materializations.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-from dataflow.plan.nodes import (
-    Aggregate,
-    AggregateCall,
-    AggregateFunction,
-    Block,
-    BlockInput,
-    Chain,
-    JoinCondition,
-    OutputColumn,
-    Parameter,
-    Relation,
-    View,
-    column_types,
-)
+from dataflow.plan.nodes import View
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
-from dataflow.schema import SqlType
-from dataflow.types import Columns
-from tests.simulation.schema import BOOL, INT4, INT8, LATE_TABLE, NUMERIC, TABLES, TEXT
-
-TABLE_BY_NAME = {t.name.removeprefix("public."): t for t in TABLES}
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """A relation and the column sets it is read by."""
-
-    name: str
-    relation: Chain | Block
-    keys: tuple[Columns, ...]
-
-    def views(self) -> list[View]:
-        """One view per set of parameters."""
-        return [
-            view_of(f"{self.name}_by_{'_'.join(map(str, key)) or 'nothing'}", self.relation, key) for key in self.keys
-        ]
-
-
-# --- building blocks -------------------------------------------------------------------------------------------------
-
-
-def view_of(name: str, relation: Chain | Block, key: Columns) -> View:
-    """A view that shows all columns."""
-    parameters = tuple(Parameter(f"p{i}", column) for i, column in enumerate(key))
-    width = len(relation.columns)
-    return View(name, name, relation, parameters, tuple(OutputColumn(f"c{i}", i) for i in range(width)))
-
-
-def field_of(table: str, name: str) -> ColumnRef:
-    """A column of a base table's full row."""
-    ordinal = TABLE_BY_NAME[table].ordinal(name)
-    return ColumnRef(ordinal, TABLE_BY_NAME[table].columns[ordinal].type)
-
-
-def chain(table: str, *columns: str | Scalar, where: Scalar | None = None) -> Chain:
-    """A chain of named (all by default) or computed columns."""
-    names = columns or tuple(c.name for c in TABLE_BY_NAME[table].columns)
-    scalars = tuple(field_of(table, c) if isinstance(c, str) else c for c in names)
-    return Chain(TABLE_BY_NAME[table].name, where, scalars)
-
-
-def call(function: str, sql_type: SqlType, *arguments: Scalar) -> Call:
-    """A function call."""
-    return Call(function, arguments, sql_type)
-
-
-def number(value: int, sql_type: SqlType = INT4) -> Literal:
-    """An integer constant."""
-    return Literal(str(value), sql_type)
-
-
-def or_number(scalar: Scalar, value: int) -> Call:
-    """coalesce(scalar, value)."""
-    return call("coalesce", scalar.type, scalar, number(value, scalar.type))
-
-
-def times(left: Scalar, right: Scalar) -> Call:
-    """A product of integers."""
-    return call("*", INT8, left, right)
-
-
-def greater(left: Scalar, right: Scalar) -> Call:
-    """left > right."""
-    return call(">", BOOL, left, right)
-
-
-class Joined:
-    """The concatenated columns of a block's inputs, by (input, column)."""
-
-    def __init__(self, *inputs: BlockInput) -> None:
-        self.inputs = inputs
-        self.types = [column_types(i.relation) for i in inputs]
-
-    def col(self, block_input: int, column: int) -> ColumnRef:
-        """One column of one input."""
-        return ColumnRef(sum(map(len, self.types[:block_input])) + column, self.types[block_input][column])
-
-    def block(self, *columns: tuple[int, int] | Scalar, where: Scalar | None = None) -> Block:
-        """The block with these columns; all of them by default."""
-        chosen: Sequence[tuple[int, int] | Scalar] = columns or [
-            (i, c) for i, types in enumerate(self.types) for c in range(len(types))
-        ]
-        return Block(self.inputs, where, tuple(self.col(*c) if isinstance(c, tuple) else c for c in chosen))
-
-
-def first(relation: Relation) -> BlockInput:
-    """The first input of a block."""
-    return BlockInput(relation)
-
-
-def inner(relation: Relation, *on: tuple[int, int, int]) -> BlockInput:
-    """JOIN relation ON own = input.column …"""
-    return BlockInput(relation, False, tuple(JoinCondition(*c) for c in sorted(on)))
-
-
-def left(relation: Relation, *on: tuple[int, int, int]) -> BlockInput:
-    """LEFT JOIN relation ON own = input.column …"""
-    return BlockInput(relation, True, tuple(JoinCondition(*c) for c in sorted(on)))
-
-
-def aggregate(relation: Chain | Block, group: Columns, *calls: AggregateCall, scalar: bool = False) -> Aggregate:
-    """GROUP BY."""
-    return Aggregate(relation, group, calls, scalar)
-
-
-def over(relation: Aggregate, where: Scalar | None = None) -> Block:
-    """The block that makes an aggregate a view; `where` is its HAVING."""
-    return Joined(first(relation)).block(where=where)
-
-
-COUNT_ROWS = AggregateCall(AggregateFunction.COUNT_ROWS, None, INT8)
-
-
-def count_rows(weight: Scalar) -> AggregateCall:
-    """COUNT(*) of rows that stand for several."""
-    return AggregateCall(AggregateFunction.COUNT_ROWS, None, INT8, weight)
-
-
-def function_of(function: AggregateFunction, argument: Scalar) -> AggregateCall:
-    """An aggregate function with the type PostgreSQL gives it."""
-    result = argument.type
-    if function is AggregateFunction.COUNT:
-        result = INT8
-    elif function is AggregateFunction.AVG:
-        result = NUMERIC
-    elif function is AggregateFunction.SUM and argument.type.name in ("int4", "int8"):
-        result = INT8 if argument.type.name == "int4" else NUMERIC
-    return AggregateCall(function, argument, result)
-
-
-def count(argument: Scalar) -> AggregateCall:
-    """COUNT(x)."""
-    return function_of(AggregateFunction.COUNT, argument)
-
-
-def total(argument: Scalar, weight: Scalar | None = None, partial: Scalar | None = None) -> AggregateCall:
-    """SUM(x), of rows that stand for several, or of partial sums of `partial` values."""
-    plain = function_of(AggregateFunction.SUM, argument)
-    result = argument.type if partial is not None else plain.type
-    return AggregateCall(plain.function, argument, result, weight, partial)
-
-
-def average(argument: Scalar, weight: Scalar | None = None, partial: Scalar | None = None) -> AggregateCall:
-    """AVG(x), likewise."""
-    return AggregateCall(AggregateFunction.AVG, argument, NUMERIC, weight, partial)
-
-
-def least(argument: Scalar) -> AggregateCall:
-    """MIN(x)."""
-    return function_of(AggregateFunction.MIN, argument)
-
-
-def greatest(argument: Scalar) -> AggregateCall:
-    """MAX(x)."""
-    return function_of(AggregateFunction.MAX, argument)
-
-
-#: What the names of views begin with whose expressions fail for some rows.
-FAILING = "failing"
-
-# --- the relations ---------------------------------------------------------------------------------------------------
-
-USERS = chain("users")
-STORIES = chain("stories")
-VOTES = chain("votes")
-COMMENTS = chain("comments")
-TAGS = chain("tags")
-FOLLOWS = chain("follows")
-UPVOTES = chain("votes", "story", "voter", where=greater(field_of("votes", "weight"), number(0)))
-
-WEIGHT, SCORE, KARMA = field_of("votes", "weight"), field_of("stories", "score"), field_of("users", "karma")
-NAME, TITLE, BODY = field_of("users", "name"), field_of("stories", "title"), field_of("comments", "body")
-
-#: story, count(*), count(weight), sum(weight)
-VOTE_COUNTS = aggregate(VOTES, (0,), COUNT_ROWS, count(WEIGHT), total(WEIGHT))
-COMMENT_COUNTS = aggregate(COMMENTS, (1,), COUNT_ROWS)
-#: author, count(*), avg(score), min(title)
-AUTHORS = aggregate(STORIES, (1,), COUNT_ROWS, average(SCORE), least(TITLE))
-
-STORY_USER = Joined(first(STORIES), inner(USERS, (0, 0, 1)))
-COMMENT_STORY_USER = Joined(first(COMMENTS), inner(STORIES, (0, 0, 1)), inner(USERS, (0, 0, 2)))
-COMMENT_STORY_AUTHOR = Joined(first(COMMENTS), inner(STORIES, (0, 0, 1)), inner(USERS, (0, 1, 1)))
-VOTE_STORY_AUTHOR = Joined(first(VOTES), inner(STORIES, (0, 0, 0)), inner(USERS, (0, 1, 1)))
-STORY_VOTES = Joined(first(STORIES), left(VOTE_COUNTS, (0, 0, 0)))
-STORY_VOTES_COMMENTS = Joined(first(STORIES), left(VOTE_COUNTS, (0, 0, 0)), left(COMMENT_COUNTS, (0, 0, 0)))
+from tests.simulation.cross_views import cross_joins, more_in_on
+from tests.simulation.plans import (
+    AUTHORS,
+    COMMENT_COUNTS,
+    COMMENT_STORY_AUTHOR,
+    COMMENT_STORY_USER,
+    COMMENTS,
+    COUNT_ROWS,
+    FAILING,
+    FOLLOWS,
+    KARMA,
+    NAME,
+    SCORE,
+    STORIES,
+    STORY_USER,
+    STORY_VOTES,
+    STORY_VOTES_COMMENTS,
+    TAGS,
+    TITLE,
+    UPVOTES,
+    USERS,
+    VOTE_COUNTS,
+    VOTE_STORY_AUTHOR,
+    VOTES,
+    WEIGHT,
+    Joined,
+    Shape,
+    aggregate,
+    average,
+    call,
+    chain,
+    count,
+    count_rows,
+    field_of,
+    first,
+    greater,
+    greatest,
+    inner,
+    least,
+    left,
+    number,
+    or_number,
+    over,
+    tables_of,
+    times,
+    total,
+)
+from tests.simulation.schema import BOOL, INT4, INT8, LATE_TABLE, NUMERIC, TEXT
 
 
 def single_tables() -> list[Shape]:
@@ -485,18 +328,10 @@ def late_tables() -> list[Shape]:
     ]
 
 
-def tables_of(relation: Relation) -> frozenset[str]:
-    """The base tables below a relation."""
-    if isinstance(relation, Chain):
-        return frozenset((relation.table,))
-    if isinstance(relation, Aggregate):
-        return tables_of(relation.input)
-    return frozenset().union(*(tables_of(i.relation) for i in relation.inputs))
-
-
 SHAPES: tuple[Shape, ...] = (
     *single_tables(), *aggregates_over_chains(), *inner_joins(), *left_joins(), *aggregates_over_blocks(),
     *joins_over_aggregates(), *without_provenance(), *blocks_in_blocks(), *failing(), *late_tables(),
+    *cross_joins(), *more_in_on(),
 )  # fmt: skip
 VIEWS: tuple[View, ...] = tuple(view for shape in SHAPES for view in shape.views())
 LATE_VIEWS = tuple(view for view in VIEWS if LATE_TABLE in tables_of(view.relation))

@@ -1,0 +1,389 @@
+"""What a graph is made of: stateless functions, and the nodes with coverage over them.
+
+Kinds: a *chain node*, a *block node* and a *union node* are stateless functions; a *store* (rows), a *grouping*
+(groups), *partitions* (what windows and top-k make of them) and a *leaf* (coverage only, its rows live in the leaf
+store) hold state over one of those.
+
+Not here: which nodes there are (`graph`).
+"""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dataflow.ops.aggregate import Grouping
+from dataflow.ops.block import BlockJoin
+from dataflow.ops.chain import ChainFunction
+from dataflow.ops.partitioned import Partitioned
+from dataflow.plan.nodes import Aggregate, Block, Chain, Relation, TopK, Union, View, Window, column_types
+from dataflow.plan.routes import Completion, Route, Source
+from dataflow.state.coverage import Coverage
+from dataflow.state.index import key_function
+from dataflow.state.intervals import Cover, OrderedCover, OrderedCoverage
+from dataflow.state.materialization import Materialization, consolidate, grouped
+from dataflow.state.ordering import Ordering
+from dataflow.types import Columns, Delta, Key, NodeId, Row, ViewId
+
+
+class ChainNode:
+    """A chain's function, shared by all that hold state over it."""
+
+    def __init__(self, id_: NodeId, chain: Chain) -> None:
+        self.id = id_
+        self.relation = chain
+        self.function = ChainFunction(chain)
+        self.types = column_types(chain)
+        self.children: list[Stored] = []
+
+    @property
+    def table(self) -> str:
+        """The base table."""
+        return self.relation.table
+
+
+class BlockNode:
+    """A join block over stored inputs."""
+
+    def __init__(self, id_: NodeId, block: Block, inputs: list["InnerNode"], counters: "Counter[str]") -> None:
+        self.id = id_
+        self.relation = block
+        self.types = column_types(block)
+        self.inputs = inputs
+        self.join = BlockJoin(block, [node.materialization for node in inputs], counters)
+        self.children: list[Stored] = []
+
+    @property
+    def uses(self) -> Iterator["Use"]:
+        """The routes through this block."""
+        for child in self.children:
+            yield from child.uses.values()
+
+
+class UnionNode:
+    """UNION ALL of stored inputs."""
+
+    def __init__(self, id_: NodeId, union: Union, inputs: list["InnerNode"]) -> None:
+        self.id = id_
+        self.relation = union
+        self.types = column_types(union)
+        self.inputs = inputs
+        self.children: list[Stored] = []
+
+    def delta(self, deltas: Mapping[NodeId, Delta]) -> Delta:
+        """The union's change, given its inputs'. An input that is there twice counts twice."""
+        removed: list[Row] = []
+        added: list[Row] = []
+        for node in self.inputs:
+            if node.id in deltas:
+                removed += deltas[node.id][0]
+                added += deltas[node.id][1]
+        return consolidate((removed, added))
+
+    def rows(self, columns: Columns, key: Key) -> list[Row]:
+        """The known rows under a key that all inputs are covered by."""
+        bags = [node.materialization.indexes[columns].get(key) for node in self.inputs]
+        return [row for bag in bags for row, times in bag.items() for _ in range(times)]
+
+
+@dataclass(eq=False, slots=True)
+class Use:
+    """A route that fills `columns` of `target` through a block, and what it depends on.
+
+    The route looks an input up by some columns; covered is what can be had there by them or by fewer, as `picks` says.
+    """
+
+    target: "Stored"
+    columns: Columns
+    block: BlockNode
+    route: Route
+    #: Per input of the route, in its order: the columns that must be covered there, those of the route's or some of
+    #: them, ``()`` where there is no route. Of an ordered route, the first names an ordered coverage.
+    covers: Sequence[Cover]
+    #: Likewise: the positions of the route's key for the input that the covered key takes.
+    picks: list[tuple[int, ...]] = field(init=False)
+    #: Per input of the block; none for a full route.
+    completions: list[Completion] = field(default_factory=list)
+    #: Per step of the route: how to find the combinations that look a key up (input, columns, positions, completion).
+    lookers: list[tuple[int, Columns, tuple[int, ...], Completion]] = field(default_factory=list)
+    #: Per input of the block: the columns by which the route finds its way; none for a full route.
+    relevant: list[Columns] = field(default_factory=list)
+    #: Steps that look up the children of rows of one earlier input by a validated foreign key: (position, that input).
+    parents: list[tuple[int, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        wanted = [self.route.driver_columns, *(step.columns for step in self.route.steps)]
+        covered = [cover.columns if isinstance(cover, OrderedCover) else cover for cover in self.covers]
+        self.picks = [tuple(map(w.index, c)) for w, c in zip(wanted, covered, strict=True)]
+
+    @property
+    def key_positions(self) -> tuple[int, ...]:
+        """The positions of a target's key that a driving row determines."""
+        return self.route.key_positions
+
+    def driving_key(self, key: Key) -> Key:
+        """What a target's key says of the driving input."""
+        return tuple([key[p] for p in self.route.key_positions])
+
+    def cover_key(self, position: int, key: Key) -> Key:
+        """The key that must be covered at a position of the route where `key` is looked up."""
+        picks = self.picks[position]
+        return key if len(picks) == len(key) else tuple([key[p] for p in picks])
+
+    def covered_sources(self, position: int) -> tuple[Source, ...]:
+        """Where the key that must be covered for a step comes from."""
+        sources = self.route.steps[position - 1].sources
+        return tuple([sources[p] for p in self.picks[position]])
+
+    def parent_tables(self) -> set[str]:
+        """The tables whose new rows have no children yet, for this route."""
+        sources = [self.block.inputs[parent].source for _, parent in self.parents]
+        return {source.table for source in sources if isinstance(source, ChainNode)}
+
+    def node_at(self, position: int) -> "InnerNode":
+        """The input at a position of the route."""
+        return self.block.inputs[self.route.order()[position]]
+
+
+@dataclass(eq=False, slots=True)
+class Dependent:
+    """`use` reads the node that holds this at `position` of its route."""
+
+    use: Use
+    position: int
+
+
+@dataclass(eq=False, slots=True)
+class Merge:
+    """How `columns` of `target` are filled through a union: every input is covered by the same of its columns."""
+
+    target: "Stored"
+    columns: Columns
+    union: UnionNode
+    #: Columns of the union, ``()`` where not all inputs have a route for some.
+    cover: Columns
+    #: The positions of a target's key that these take; the others filter.
+    key_positions: tuple[int, ...]
+
+    def part(self, key: Key) -> Key:
+        """The key that the inputs are covered by for a target's key."""
+        return tuple([key[p] for p in self.key_positions])
+
+
+class Stored(ABC):
+    """A node with coverage, over a chain, a block or a union."""
+
+    def __init__(self, id_: NodeId, source: "SourceNode", relation: Relation) -> None:
+        self.id = id_
+        self.source = source
+        self.relation = relation
+        self.types = column_types(relation)
+        #: By the columns that they fill, or fill in part. Only a node over a block has some.
+        self.uses: dict[Cover, Use] = {}
+        #: By the columns that they fill. Only a node over a union has some.
+        self.merges: dict[Columns, Merge] = {}
+        #: The routes that read this node.
+        self.dependents: list[Dependent] = []
+        #: What reads this node through a union.
+        self.merged_by: list[Merge] = []
+        #: Blocks and unions that have this node as an input.
+        self.children: list[BlockNode | UnionNode] = []
+
+    @abstractmethod
+    def coverage_of(self, cover: Cover) -> Coverage:
+        """The coverage of a column set, or of one in an order, that was required before."""
+
+    @abstractmethod
+    def coverages(self) -> Mapping[Cover, Coverage]:
+        """All coverage."""
+
+    def covered(self, columns: Columns, key: Key) -> bool:
+        """Whether all of `key` is covered."""
+        return key in self.coverage_of(columns).keys
+
+    def holds(self, cover: Cover, key: Key) -> bool:
+        """Whether something of `key` is covered: all of it, or some intervals."""
+        return key in self.coverage_of(cover).keys
+
+
+class Store(Stored):
+    """Rows of a chain or a block, known in part."""
+
+    def __init__(self, id_: NodeId, source: "SourceNode") -> None:
+        super().__init__(id_, source, source.relation)
+        self.materialization = Materialization(self.types)
+
+    def coverage_of(self, cover: Cover) -> Coverage:
+        return self.materialization.coverage_of(cover)
+
+    def coverages(self) -> Mapping[Cover, Coverage]:
+        return self.materialization.coverages()
+
+    def absorb(self, delta: Delta, truncated: bool) -> Delta:
+        """Applies what is known of the source's change; returns it."""
+        if not truncated:
+            return self.materialization.absorb(delta)
+        gone = list(self.materialization.known_rows())
+        for row in gone:
+            self.materialization.delete(row)
+        return gone, self.materialization.absorb(([], delta[1]))[1]
+
+    def fill_rows(self, columns: Columns, key: Key, rows: dict[Row, int]) -> None:
+        """Covers `key` with exactly these rows."""
+        self.materialization.fill(columns, key, rows)
+
+    def knows_whole(self, columns: Columns, key: Key) -> bool:
+        """Whether all rows under `key` are known because it is covered whole."""
+        coverage = self.materialization.coverage.get(columns)
+        return coverage is not None and key in coverage.keys
+
+    def cover_known(self, columns: Columns, key: Key) -> None:
+        """Covers `key`, whose rows are known already or do not exist."""
+        self.materialization.fill(columns, key, {})
+
+    def forget(self, cover: Cover, key: Key) -> None:
+        """Makes `key` a hole."""
+        self.materialization.evict(cover, key)
+
+
+class GroupingNode(Stored):
+    """Groups of an aggregate, known in part."""
+
+    relation: Aggregate
+
+    def __init__(self, id_: NodeId, source: "SourceNode", aggregate: Aggregate) -> None:
+        super().__init__(id_, source, aggregate)
+        self.materialization = Materialization(self.types)
+        self.grouping = Grouping(aggregate, self.materialization)
+
+    def coverage_of(self, cover: Cover) -> Coverage:
+        return self.materialization.coverage_of(cover)
+
+    def coverages(self) -> Mapping[Cover, Coverage]:
+        return self.materialization.coverages()
+
+    def absorb(self, delta: Delta, truncated: bool) -> Delta:
+        """Applies what is known of the source's change; returns the change of the groups' rows."""
+        if not truncated:
+            return self.grouping.absorb(delta)
+        gone = self.grouping.truncate()
+        come = self.grouping.absorb(([], delta[1]))
+        return gone[0] + come[0], gone[1] + come[1]
+
+    def cover_known(self, columns: Columns, key: Key) -> None:
+        """Covers `key`, whose groups are known already or do not exist."""
+        self.grouping.cover_known(columns, key)
+
+    def forget(self, cover: Cover, key: Key) -> None:
+        """Makes `key` a hole."""
+        assert not isinstance(cover, OrderedCover)
+        self.grouping.evict(cover, key)
+
+
+class PartitionNode(Stored):
+    """Partitions of a window or of a top-k, known in part."""
+
+    relation: Window | TopK
+
+    def __init__(self, id_: NodeId, source: "SourceNode", relation: Window | TopK) -> None:
+        super().__init__(id_, source, relation)
+        self.materialization = Materialization(self.types)
+        self.partitioned = Partitioned(relation, self.materialization)
+
+    def coverage_of(self, cover: Cover) -> Coverage:
+        return self.materialization.coverage_of(cover)
+
+    def coverages(self) -> Mapping[Cover, Coverage]:
+        return self.materialization.coverages()
+
+    def absorb(self, delta: Delta, truncated: bool) -> Delta:
+        """Applies what is known of the source's change; returns the change of the partitions' rows."""
+        if not truncated:
+            return self.partitioned.absorb(delta)
+        gone = self.partitioned.truncate()
+        come = self.partitioned.absorb(([], delta[1]))
+        return consolidate((gone[0] + come[0], gone[1] + come[1]))
+
+    def cover_known(self, columns: Columns, key: Key) -> None:
+        """Covers `key`, whose partitions are known already or do not exist."""
+        self.partitioned.cover_known(columns, key)
+
+    def forget(self, cover: Cover, key: Key) -> None:
+        """Makes `key` a hole."""
+        assert not isinstance(cover, OrderedCover)
+        self.partitioned.evict(cover, key)
+
+
+class Leaf(Stored):
+    """A view's covered keys. Its rows live in the leaf store."""
+
+    def __init__(self, id_: NodeId, source: "SourceNode", view_id: ViewId, view: View) -> None:
+        super().__init__(id_, source, source.relation)
+        self.view_id = view_id
+        self.view = view
+        self.key_of = key_function(view.key_columns, self.types)
+        #: Of `view.key_columns`, or of ``()`` if there is no route for them. Set when the route is known (`cover_by`).
+        self.coverage = Coverage(())
+        #: How keys are covered in part; None if they are covered whole only.
+        self.ordered: OrderedCover | None = None
+        #: Whether the view is kept whole, from its installation on.
+        self.full = True
+        #: Subscriptions by key.
+        self.pins: dict[Key, int] = {}
+        self.broken: str | None = None
+        self.loaded = False
+
+    def cover_by(self, columns: Columns, ordered: OrderedCover | None) -> None:
+        """Keys are on `columns` from now on, and covered in part by `ordered`."""
+        self.full = not columns and ordered is None
+        self.ordered = ordered
+        if ordered is None:
+            self.coverage = Coverage(columns)
+        else:
+            self.coverage = OrderedCoverage(columns, Ordering(ordered.order, self.types))
+
+    def coverage_of(self, cover: Cover) -> Coverage:
+        del cover
+        return self.coverage
+
+    def coverages(self) -> Mapping[Cover, Coverage]:
+        return {self.coverage.columns: self.coverage}
+
+    def covered(self, columns: Columns, key: Key) -> bool:
+        del columns
+        coverage = self.coverage
+        if isinstance(coverage, OrderedCoverage):
+            return coverage.whole(key)
+        return key in coverage.keys
+
+    def covering_key(self, key: Key) -> Key:
+        """The key that must be covered for a read of `key`."""
+        return () if self.full else key
+
+    def changes(self, delta: Delta) -> dict[Key, Delta]:
+        """What of the source's change is under covered keys, by key. A NULL parameter matches nothing."""
+        covered = self.coverage.keys
+        if not covered:
+            return {}
+        changes = grouped(delta, self.key_of)
+        if self.full:
+            return {key: change for key, change in changes.items() if None not in key}
+        found = {key: change for key, change in changes.items() if key in covered}
+        if isinstance(self.coverage, OrderedCoverage):
+            held = {key: _held(self.coverage, key, change) for key, change in found.items()}
+            return {key: change for key, change in held.items() if change[0] or change[1]}
+        return found
+
+
+def _held(coverage: OrderedCoverage, key: Key, change: Delta) -> Delta:
+    """What of a covered key's change is in its covered intervals."""
+    if coverage.whole(key):
+        return change
+    removed, added = ([row for row in rows if coverage.holds(key, row)] for rows in change)
+    return removed, added
+
+
+#: What has no state of its own.
+SourceNode = ChainNode | BlockNode | UnionNode
+#: What can be an input.
+InnerNode = Store | GroupingNode | PartitionNode
