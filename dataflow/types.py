@@ -24,6 +24,7 @@ NodeId = NewType("NodeId", int)
 ViewId = NewType("ViewId", int)
 LookupId = NewType("LookupId", int)
 ReadId = NewType("ReadId", int)
+RefreshId = NewType("RefreshId", int)
 TransactionId = NewType("TransactionId", int)
 
 #: Rows that go and rows that come, both bags; what goes was in the relation before.

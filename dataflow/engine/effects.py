@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from dataflow.plan.nodes import Aggregate, Chain, OrderTerm
 from dataflow.state.ordering import Cut, Interval
-from dataflow.types import Columns, Delta, Key, LookupId, Position, ReadId, Row, ViewId
+from dataflow.types import Columns, Delta, Key, LookupId, Position, ReadId, RefreshId, Row, ViewId
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +131,38 @@ class AnswerForward:
 
 
 @dataclass(frozen=True, slots=True)
+class Refresh:
+    """Run a refreshed view's SQL upstream for one key. Ends in a `RefreshDone` or a `RefreshFailed`."""
+
+    id: RefreshId
+    view: ViewId
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRefresh:
+    """Nobody wants this refresh's rows any more; reporting them is allowed and does nothing."""
+
+    id: RefreshId
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRefresh:
+    """Answer the read, of one key of a refreshed view, with these rows, exact at `position`; nothing is stored."""
+
+    read: ReadId
+    rows: list[Row]
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
 class FailRead:
-    """The read cannot be answered, for `reason`."""
+    """The read cannot be answered, for `reason`. `refused`: the upstream says so, of this key's own SQL."""
 
     read: ReadId
     reason: str
     retryable: bool
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,5 +176,5 @@ class ViewStatus:
 
 LeafEffect = LeafFill | LeafExtend | LeafFillAll | LeafChange | LeafClear | LeafEvict | LeafDrop
 Effect = (
-    Lookup | CancelLookup | Reach | LeafEffect | Answer | Forward | AnswerForward | FailRead | ViewStatus
+    Lookup | CancelLookup | Reach | LeafEffect | Answer | Forward | AnswerForward | Refresh | CancelRefresh | AnswerRefresh | FailRead | ViewStatus
 )  # fmt: skip

@@ -25,11 +25,14 @@ from dataflow.engine.events import (
     EvictInner,
     EvictKey,
     ForwardDone,
+    InstallRefresh,
     InstallView,
     LookupDone,
     LookupFailed,
     Pin,
     Read,
+    RefreshDone,
+    RefreshFailed,
     SchemaChanged,
     SnapshotTaken,
     StreamStarted,
@@ -40,16 +43,19 @@ from dataflow.engine.evict import Evictions
 from dataflow.engine.extension import goal_of
 from dataflow.engine.flights import Flights, Sent
 from dataflow.engine.forward import Forwards
-from dataflow.engine.graph import Graph, GroupingNode, Leaf, Store, Stored
+from dataflow.engine.graph import Graph
 from dataflow.engine.install import Installation, reached
 from dataflow.engine.limits import Limits
+from dataflow.engine.nodes import InnerNode, Leaf, Stored
 from dataflow.engine.propagation import Propagation
+from dataflow.engine.refresh import Refreshes, RefreshLeaf, RefreshRead
 from dataflow.engine.ring import Ring
 from dataflow.engine.upquery import Demand, Upqueries, Want
 from dataflow.errors import EvaluationError, InvariantViolation
 from dataflow.plan.nodes import Relation
 from dataflow.schema import Catalog
 from dataflow.state.intervals import Cover
+from dataflow.state.ordering import Interval
 from dataflow.types import Key, NodeId, Position, ReadId, Row, Snapshot
 
 
@@ -82,6 +88,10 @@ class Engine:
         #: known: their views are forwarded.
         self._joining: dict[str, Position | None] = {}
         self._reads: dict[ReadId, Demand] = {}
+        self.refreshes = Refreshes(
+            self.ring, self.limits, self.counters, self._joining, self._sees_enough, self._emit,
+            self._demand, self._forward,
+        )  # fmt: skip
         #: Pinned keys and full views that something evicted in this step.
         self._to_refill: dict[tuple[Leaf, Key], None] = {}
         #: Results that a lookup was not allowed to give yet; repeated at the next heartbeat.
@@ -93,12 +103,15 @@ class Engine:
             SnapshotTaken: self._snapshot_taken,
             TableJoined: self._table_joined,
             InstallView: self._install_view,
+            InstallRefresh: lambda event: self.refreshes.install(event.id, event.view),
             DropView: self._drop_view,
             Read: self._read,
             CancelRead: self._cancel_read,
             LookupDone: self._lookup_done,
             LookupFailed: self._lookup_failed,
             ForwardDone: self._forward_done,
+            RefreshDone: self._refresh_done,
+            RefreshFailed: self._refresh_failed,
             Pin: self._pin,
             Unpin: self._unpin,
             EvictKey: self._evict_key,
@@ -134,6 +147,7 @@ class Engine:
         for sent in self._flights.every() + self._postponed:
             self._repeat(sent)
         self._postponed.clear()
+        self.refreshes.restart(self._now)
         for forwarded in list(self._forwards.reads.values()):
             del self._forwards.reads[forwarded.read]
             self._emit(FailRead(forwarded.read, "the change stream was lost", retryable=True))
@@ -142,6 +156,7 @@ class Engine:
         for transaction in event.transactions:
             self.ring.append(transaction)
         self._propagation.apply(event.transactions, self._joining.keys())
+        self.refreshes.apply(event.transactions, self._now)
         self._reach(event.position)
         self._bound_ring()
 
@@ -158,6 +173,7 @@ class Engine:
             self._settle(sent)
         for effect in self._forwards.settle(position, self._now):
             self._emit(effect)
+        self.refreshes.reach(position, self._now)
         self._trim()
 
     def _snapshot_taken(self, event: SnapshotTaken) -> None:
@@ -165,6 +181,7 @@ class Engine:
         self._heartbeats += 1
         if self._heartbeats % self.limits.oversized_heartbeats == 0:
             self._upqueries.oversized.clear()
+        self.refreshes.heartbeat(self._now)
         postponed, self._postponed = self._postponed, []
         for sent in postponed:
             self._repeat(sent)
@@ -177,6 +194,7 @@ class Engine:
         self._barriers[event.table] = event.snapshot
         self._joining[event.table] = None
         self.ring.hide(event.table, event.snapshot)
+        self.refreshes.table_joined(event.table)
 
     def _note_snapshot(self, snapshot: Snapshot, bound: Position | None = None) -> None:
         """Takes a snapshot that arrived; by `bound`, all that it sees is in the stream."""
@@ -195,7 +213,8 @@ class Engine:
                 self.ring.unhide(table, self.applied)
 
     def _trim(self) -> None:
-        issues = [i for i in (self._flights.oldest_issue(), self._forwards.oldest_issue()) if i is not None]
+        oldest = (self._flights.oldest_issue(), self._forwards.oldest_issue(), self.refreshes.oldest_issue())
+        issues = [i for i in oldest if i is not None]
         self.counters["ring_trimmed"] += self.ring.trim(min(issues, default=None))
 
     def _bound_ring(self) -> None:
@@ -204,6 +223,7 @@ class Engine:
             for sent in self._flights.issued_before(self.ring.newest_snapshot()):
                 self.counters["abandoned"] += 1
                 self._repeat(sent)
+            self.refreshes.abandon_before(self.ring.newest_snapshot(), self._now)
             self._trim()
 
     # Lookups
@@ -312,19 +332,21 @@ class Engine:
             if self._upqueries.met_oversized:
                 self._upqueries.finish(demand)
         elif self._must_forward(demand) or self._upqueries.met_oversized:
-            self._forward(demand, demand.read)
+            self._forward(demand)
 
-    def _forward(self, demand: Demand, read: ReadId) -> None:
+    def _forward(self, demand: Demand) -> None:
+        read = demand.read
+        assert read is not None
         self._upqueries.finish(demand)
-        del self._reads[read]
-        tables = frozenset().union(*[self.graph.tables_of(want.leaf) for want in demand.wants])
+        self._reads.pop(read, None)
+        tables = self.refreshes.leave(read).union(*[self.graph.tables_of(want.leaf) for want in demand.wants])
         self._emit(self._forwards.forward(read, tables, self._now))
 
     def _give_up(self, demand: Demand, reason: str) -> None:
         """The data makes an expression fail. The upstream answers a read, with its own error if it fails there too;
         a view that is kept whole cannot be."""
         if demand.read is not None:
-            self._forward(demand, demand.read)
+            self._forward(demand)
             return
         self._upqueries.finish(demand)
         self._break([want.leaf for want in demand.wants if want.leaf.full], reason)
@@ -337,7 +359,8 @@ class Engine:
     def _met(self, demand: Demand) -> None:
         if demand.read is not None:
             del self._reads[demand.read]
-            self._emit(Answer(demand.read))
+            if self.refreshes.confirm(demand.read):
+                self._emit(Answer(demand.read))
         for want in demand.wants:
             leaf = want.leaf
             if leaf.full and not leaf.loaded:
@@ -348,6 +371,7 @@ class Engine:
         self._upqueries.finish(demand)
         if demand.read is not None:
             del self._reads[demand.read]
+            self.refreshes.leave(demand.read)
             self._emit(FailRead(demand.read, reason, retryable))
         elif retryable:
             demand.paused = True
@@ -355,20 +379,33 @@ class Engine:
 
     def _read(self, event: Read) -> None:
         wants: list[Want] = []
+        refreshed: list[tuple[RefreshLeaf, Key]] = []
         for view_id, key, extent in event.keys:
             leaf = self.graph.leaves.get(view_id)
-            if leaf is None:
+            if leaf is not None:
+                if None not in key:
+                    wants.append(Want(leaf, leaf.covering_key(key), goal_of(leaf, key, extent)))
+            elif view_id in self.refreshes.leaves:
+                refreshed.append((self.refreshes.leaves[view_id], key))
+            else:
                 self._emit(FailRead(event.id, "the view was dropped", retryable=False))
                 return
-            if None not in key:
-                wants.append(Want(leaf, leaf.covering_key(key), goal_of(leaf, key, extent)))
-        demand = self._reads[event.id] = Demand(wants, event.id)
+        demand = Demand(wants, event.id)
+        if refreshed:
+            self.refreshes.open(RefreshRead(event.id, refreshed, demand, self.applied), self._now)
+        else:
+            self._demand(demand)
+
+    def _demand(self, demand: Demand) -> None:
+        assert demand.read is not None
+        self._reads[demand.read] = demand
         self._attempt(demand)
 
     def _cancel_read(self, event: CancelRead) -> None:
         demand = self._reads.pop(event.id, None)
         if demand is not None:
             self._upqueries.finish(demand)
+        self.refreshes.leave(event.id)
         self._forwards.reads.pop(event.id, None)
 
     def _forward_done(self, event: ForwardDone) -> None:
@@ -382,9 +419,19 @@ class Engine:
                 self._emit(effect)
         self._trim()
 
+    def _refresh_done(self, event: RefreshDone) -> None:
+        self._note_snapshot(event.snapshot, event.bound)
+        self.refreshes.done(event, self.applied, self._now)
+        self._trim()
+
+    def _refresh_failed(self, event: RefreshFailed) -> None:
+        self.refreshes.failed(event, self._now)
+        self._trim()
+
     # Pins and refills
 
     def _pin(self, event: Pin) -> None:
+        self.refreshes.pin(event.view, event.key, self._now)
         leaf = self.graph.leaves.get(event.view)
         if leaf is not None and None not in event.key:
             key = leaf.covering_key(event.key)
@@ -393,6 +440,7 @@ class Engine:
                 self._attempt(Demand([Want(leaf, key)]))
 
     def _unpin(self, event: Unpin) -> None:
+        self.refreshes.unpin(event.view, event.key)
         leaf = self.graph.leaves.get(event.view)
         if leaf is not None and None not in event.key:
             key = leaf.covering_key(event.key)
@@ -423,6 +471,7 @@ class Engine:
     # Eviction
 
     def _evict_key(self, event: EvictKey) -> None:
+        self.refreshes.evict(event.view, event.key, self._now)
         leaf = self.graph.leaves.get(event.view)
         if leaf is not None:
             self._evictions.evict(leaf, leaf.coverage.columns, leaf.covering_key(event.key))
@@ -433,7 +482,7 @@ class Engine:
             self._evictions.evict(node, event.columns, event.key)
 
     def _evict_bytes(self, event: EvictBytes) -> None:
-        self._budget.evict(event.state_bytes)
+        self._budget.evict(event.state_bytes - self.refreshes.release(event.state_bytes, self._budget.state_bytes()))
 
     # Views
 
@@ -444,6 +493,7 @@ class Engine:
             self._attempt(Demand([Want(leaf, ())]))
 
     def _drop_view(self, event: DropView) -> None:
+        self.refreshes.drop(event.id)
         leaf = self.graph.leaves.get(event.id)
         if leaf is None:
             return
@@ -470,6 +520,7 @@ class Engine:
 
     def _schema_changed(self, event: SchemaChanged) -> None:
         self._break(self.graph.leaves_reading(event.table), event.reason)
+        self.refreshes.break_views(event.table, event.reason)
 
     def _break(self, leaves: list[Leaf], reason: str) -> None:
         for leaf in leaves:
@@ -493,16 +544,17 @@ class Engine:
 
     def state_bytes(self) -> int:
         """About what the engine's state takes: materializations, coverage and ring. The leaf store counts its own."""
-        return self._budget.state_bytes() + self.ring.rows * 300
+        return self._budget.state_bytes() + self.refreshes.state_bytes() + self.ring.rows * 300
 
-    def materializations(self) -> Iterator[tuple[Relation, dict[Cover, set[Key]], list[Row]]]:
-        """Each inner materialization's relation, covered keys by columns, and known rows."""
+    def materializations(self) -> Iterator[tuple[Relation, dict[Cover, dict[Key, tuple[Interval, ...]]], list[Row]]]:
+        """Each inner materialization's relation, covered intervals of keys by columns, and known rows."""
         for node in self.graph.stored():
-            if isinstance(node, Store | GroupingNode):
-                covered = {columns: set(c) for columns, c in node.coverages().items()}
+            if isinstance(node, InnerNode):
+                covered = {cover: {key: c.covered(key) for key in c} for cover, c in node.coverages().items()}
                 yield node.relation, covered, list(node.materialization.known_rows())
 
     def check(self) -> None:
         """Asserts every invariant that can be seen from inside (I2, I3 and structure); for tests."""
         checking.check_graph(self.graph)
         checking.check_demands(self._upqueries, self._flights)
+        self.refreshes.check()

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 
 from dataflow.plan.nodes import View
+from dataflow.plan.refresh import RefreshView
 from dataflow.state.ordering import START, Cut, Interval
-from dataflow.types import Columns, Key, LookupId, Position, ReadId, Row, Snapshot, TransactionId, ViewId
+from dataflow.types import Columns, Key, LookupId, Position, ReadId, RefreshId, Row, Snapshot, TransactionId, ViewId
 
 
 @dataclass(slots=True)
@@ -81,6 +82,14 @@ class InstallView:
 
 
 @dataclass(frozen=True, slots=True)
+class InstallRefresh:
+    """A view that is not kept incrementally, under an id that was never used before."""
+
+    id: ViewId
+    view: RefreshView
+
+
+@dataclass(frozen=True, slots=True)
 class DropView:
     """A view that nobody reads any more. Nodes that no other view needs go with it."""
 
@@ -149,6 +158,26 @@ class ForwardDone:
 
 
 @dataclass(frozen=True, slots=True)
+class RefreshDone:
+    """The rows of a `Refresh`, as the leaf store has them, with snapshot and bound as of a `LookupDone`."""
+
+    id: RefreshId
+    rows: list[Row]
+    snapshot: Snapshot
+    bound: Position
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshFailed:
+    """A `Refresh` that has no rows. `breaks`: no key of the view will have any."""
+
+    id: RefreshId
+    reason: str
+    retryable: bool
+    breaks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Pin:
     """A subscription: the key is filled, never chosen by the eviction policy, and refilled when correctness evicts
     it."""
@@ -199,6 +228,6 @@ class SchemaChanged:
 
 
 Event = (
-    StreamStarted | Apply | Advance | SnapshotTaken | TableJoined | InstallView | DropView | Read | CancelRead
-    | LookupDone | LookupFailed | ForwardDone | Pin | Unpin | EvictKey | EvictInner | EvictBytes | SchemaChanged
+    StreamStarted | Apply | Advance | SnapshotTaken | TableJoined | InstallView | InstallRefresh | DropView | Read | CancelRead
+    | LookupDone | LookupFailed | ForwardDone | RefreshDone | RefreshFailed | Pin | Unpin | EvictKey | EvictInner | EvictBytes | SchemaChanged
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from dataflow.state.ordering import WHOLE, Interval
 from dataflow.types import Columns, Key
 
 
@@ -44,6 +45,11 @@ class Coverage:
                 agreeing.pop(key, None)
                 if not agreeing:
                     del partial[part]
+
+    def covered(self, key: Key) -> tuple[Interval, ...]:
+        """The covered intervals of a key that is not a hole."""
+        del key
+        return (WHOLE,)
 
     def agreeing(self, positions: tuple[int, ...], part: Key) -> list[Key]:
         """The covered keys whose values at `positions` are `part`."""

@@ -110,6 +110,9 @@ class Intervals:
         return self.cuts[i].start if i < len(self.cuts) else END
 
 
+_NOTHING = Intervals()
+
+
 class OrderedCoverage(Coverage):
     """Keys of which some intervals, or the whole, are covered.
 
@@ -139,6 +142,9 @@ class OrderedCoverage(Coverage):
         super().discard(key)
         self.intervals.pop(key, None)
 
+    def covered(self, key: Key) -> tuple[Interval, ...]:
+        return tuple(self.intervals[key].cuts)
+
     def whole(self, key: Key) -> bool:
         """Whether all of `key` is covered."""
         intervals = self.intervals.get(key)
@@ -151,8 +157,7 @@ class OrderedCoverage(Coverage):
 
     def gaps(self, key: Key, interval: Interval) -> list[Interval]:
         """The parts of an interval of `key` that are not covered."""
-        intervals = self.intervals.get(key)
-        return [interval] if intervals is None else intervals.gaps(interval, self.ordering)
+        return self.intervals.get(key, _NOTHING).gaps(interval, self.ordering)
 
     def reaching(self, key: Key, start: Cut) -> Cut | None:
         """How far `key` is covered without a gap from `start` on; None if it is not covered there."""

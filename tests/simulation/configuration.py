@@ -5,7 +5,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dataflow.engine.effects import Lookup
-from dataflow.types import ReadId
+from dataflow.engine.events import Extent
+from dataflow.state.ordering import Cut
+from dataflow.types import Key, ReadId, ViewId
 from tests.simulation.world import LookupResult, SimulatedSnapshot
 
 
@@ -27,6 +29,16 @@ class Configuration:
         values = asdict(self)
         del values["weights"]
         return values
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a read wants of a view. `base` is how far the view's rows were covered from the extent's start on."""
+
+    view: ViewId
+    key: Key
+    extent: Extent = None
+    base: Cut | None = None
 
 
 @dataclass(slots=True)

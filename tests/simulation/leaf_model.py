@@ -2,7 +2,17 @@
 
 from collections import Counter
 
-from dataflow.engine.effects import LeafChange, LeafClear, LeafDrop, LeafEffect, LeafEvict, LeafFill, LeafFillAll
+from dataflow.engine.effects import (
+    LeafChange,
+    LeafClear,
+    LeafDrop,
+    LeafEffect,
+    LeafEvict,
+    LeafExtend,
+    LeafFill,
+    LeafFillAll,
+)
+from dataflow.state.ordering import WHOLE, Interval
 from dataflow.types import Key, Row, ViewId
 
 
@@ -13,21 +23,40 @@ class WrongEffectError(AssertionError):
 class LeafView:
     """The covered keys of one view. A full view covers every key; one without rows is not in `rows`."""
 
-    __slots__ = ("full", "rows")
+    __slots__ = ("full", "parts", "rows")
 
     def __init__(self) -> None:
         self.full = False
         self.rows: dict[Key, Counter[Row]] = {}
+        #: The covered intervals of keys that are covered in part.
+        self.parts: dict[Key, tuple[Interval, ...]] = {}
 
     def covers(self, key: Key) -> bool:
-        """Whether a read of the key is a hit."""
+        """Whether a read of the whole key is a hit."""
+        return self.full or (key in self.rows and key not in self.parts)
+
+    def holds(self, key: Key) -> bool:
+        """Whether something of the key is covered."""
         return self.full or key in self.rows
+
+    def covered(self, key: Key) -> tuple[Interval, ...]:
+        """The covered intervals of a key."""
+        return self.parts.get(key, (WHOLE,)) if self.holds(key) else ()
+
+    def extend(self, key: Key, rows: list[Row], covered: tuple[Interval, ...]) -> None:
+        """More of a key is covered."""
+        if self.covers(key):
+            raise WrongEffectError(f"an extension of key {key}, which is covered whole")
+        self.rows.setdefault(key, Counter()).update(rows)
+        self.parts[key] = covered
+        if covered == (WHOLE,):
+            del self.parts[key]
 
     def change(self, key: Key, removed: list[Row], added: list[Row]) -> None:
         """Rows that go and come under a covered key."""
         if None in key:
             return
-        if not self.covers(key):
+        if not self.holds(key):
             raise WrongEffectError(f"a change of key {key}, which is not covered")
         bag = self.rows.setdefault(key, Counter())
         if set(removed) & set(added):
@@ -58,6 +87,9 @@ class LeafModel:
         leaf = self.views.setdefault(effect.view, LeafView())
         if isinstance(effect, LeafFill):
             leaf.rows[effect.key] = Counter(effect.rows)
+            leaf.parts.pop(effect.key, None)
+        elif isinstance(effect, LeafExtend):
+            leaf.extend(effect.key, effect.rows, effect.covered)
         elif isinstance(effect, LeafFillAll):
             leaf.full = True
             leaf.rows = {key: Counter(rows) for key, rows in effect.rows.items() if None not in key}
@@ -80,3 +112,5 @@ class LeafModel:
             leaf.rows = {}
         elif leaf.rows.pop(effect.key, None) is None:
             raise WrongEffectError(f"key {effect.key} is evicted, which is not covered")
+        else:
+            leaf.parts.pop(effect.key, None)

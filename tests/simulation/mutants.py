@@ -3,17 +3,20 @@
 Each mutant is a context manager that replaces one function of the engine, which has no hooks of its own.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from dataflow.engine import engine, evict, incongruence, install, ring, upquery
+from dataflow.engine import engine, evict, incongruence, install, nodes, ring, upquery
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.engine.propagation import Propagation
 from dataflow.ops.aggregate import Group
 from dataflow.ops.block import BlockJoin
+from dataflow.types import Delta, Row
+from tests.simulation.ordered import RowOrder
 from tests.simulation.runs import Focus
 
 Mutant = Callable[[], AbstractContextManager[Any]]
@@ -155,6 +158,25 @@ def a_group_keeps_its_first_text() -> AbstractContextManager[Any]:
     return patch.object(Group, "count_text", lambda *_: None)
 
 
+def nth_row_taken_after_redo() -> AbstractContextManager[Any]:
+    """A part is covered as far as its rows go once they are current, not as far as the lookup saw."""
+    original = install.Installation._install_part
+
+    def mutant(self: Any, node: Any, sent: Any, part: Any, rows: list[Row], redo: list[Delta]) -> None:
+        bag = Counter(rows)
+        for removed, added in redo:
+            bag.subtract(removed)
+            bag.update(added)
+        original(self, node, sent, part, sorted(bag.elements(), key=RowOrder(part.order, node.types).key), [])
+
+    return patch.object(install.Installation, "_install_part", mutant)
+
+
+def rows_behind_an_interval_kept() -> AbstractContextManager[Any]:
+    """A change goes to the leaf although it lies outside the intervals that are covered."""
+    return patch.object(nodes, "_held", lambda _coverage, _key, change: change)
+
+
 #: Where a mutant shows only in rare shapes, the runs are narrowed to them.
 MUTANTS: dict[Mutant, Focus | None] = {
     no_redo: None,
@@ -174,4 +196,6 @@ MUTANTS: dict[Mutant, Focus | None] = {
     publication_barrier_ignored: Focus(("follow",), {"join_table": 6, "install": 4}),
     parent_that_was_there_before: None,
     a_group_keeps_its_first_text: Focus(("users_by_karma",)),
+    nth_row_taken_after_redo: Focus(("ordered",)),
+    rows_behind_an_interval_kept: Focus(("ordered",)),
 }

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 from tests.simulation.configuration import Configuration
+from tests.simulation.ordered_views import ORDERED_VIEWS
 from tests.simulation.simulation import Simulation
 from tests.simulation.views import LATE_VIEWS, SHAPES, VIEWS
 
@@ -64,7 +65,8 @@ class Focus:
 
     def narrow(self, configuration: Configuration) -> None:
         """Applies it."""
-        configuration.views = tuple(view.name for view in VIEWS if view.name.startswith(self.views))
+        every = (*VIEWS, *ORDERED_VIEWS)
+        configuration.views = tuple(view.name for view in every if view.name.startswith(self.views))
         configuration.weights |= self.weights
 
 
@@ -83,6 +85,8 @@ def configure(seed: int) -> Configuration:
         views += [view.name for view in rng.sample(LATE_VIEWS, 2)] + [rng.choice(VIEWS).name]
         weights["join_table"] = 3
         weights["install"] = max(weights["install"], 3)
+    if rng.random() < 0.3:
+        views += [view.name for view in rng.sample(ORDERED_VIEWS, rng.randint(1, 4))]
     weights["install"] = max(weights["install"], 0.5)
     limits: dict[str, int] = {}
     if rng.random() < 0.4:

@@ -28,6 +28,7 @@ from dataflow.engine.effects import (
     LeafDrop,
     LeafEffect,
     LeafEvict,
+    LeafExtend,
     LeafFill,
     LeafFillAll,
     Lookup,
@@ -37,6 +38,7 @@ from dataflow.engine.effects import (
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import (
     Advance,
+    Ahead,
     Apply,
     CancelRead,
     DropView,
@@ -57,19 +59,24 @@ from dataflow.engine.events import (
     Unpin,
 )
 from dataflow.engine.limits import Limits
-from dataflow.plan.nodes import Aggregate, View, column_types
-from dataflow.types import Key, LookupId, ReadId, ViewId
-from tests.simulation.configuration import Configuration, Flight, ForwardedRead
+from dataflow.plan.nodes import Aggregate, Relation, View, column_types
+from dataflow.state.intervals import Cover, OrderedCover
+from dataflow.state.ordering import END, Interval
+from dataflow.types import Key, LookupId, ReadId, Row, ViewId
+from tests.simulation.configuration import Asked, Configuration, Flight, ForwardedRead
 from tests.simulation.expectation import BaseTables, Expectations
 from tests.simulation.leaf_model import LeafModel
 from tests.simulation.oracle import ERROR
+from tests.simulation.ordered import RowOrder, holds
+from tests.simulation.ordered_views import ORDERED_VIEWS
+from tests.simulation.plans import FAILING, tables_of
 from tests.simulation.report import DivergenceError, brief, brief_relation, describe, require
 from tests.simulation.schema import LATE_TABLE, SchemaVariant
-from tests.simulation.views import FAILING, VIEWS, tables_of
+from tests.simulation.views import VIEWS
 from tests.simulation.world import SimulatedSnapshot, World
 
-VIEW_BY_NAME = {view.name: view for view in VIEWS}
-LEAF_EFFECTS = (LeafFill, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafDrop)
+VIEW_BY_NAME = {view.name: view for view in (*VIEWS, *ORDERED_VIEWS)}
+LEAF_EFFECTS = (LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafDrop)
 #: Rounds of delivering everything that is left, at the end of a run.
 DRAIN_ROUNDS = 300
 
@@ -100,7 +107,7 @@ class Simulation:
         self.leaf = LeafModel()
         self.flights: list[Flight] = []
         self.lookup_ids: set[LookupId] = set()
-        self.reads: dict[ReadId, tuple[tuple[ViewId, Key], ...]] = {}
+        self.reads: dict[ReadId, tuple[Asked, ...]] = {}
         self.pins: list[tuple[ViewId, Key]] = []
         #: Pinned keys that are holes because correctness evicted them.
         self.refilling: set[tuple[ViewId, Key]] = set()
@@ -190,16 +197,36 @@ class Simulation:
         assert keys is not None
         if isinstance(answer, Answer):
             self.counters["answered"] += 1
-            for view, key in keys:
-                require(self.leaf.covers(view, key), answer, "with key", key, "of view", view, "not covered")
+            for asked in keys:
+                require(self.is_covered(asked), answer, "with", asked, "not covered")
         elif isinstance(answer, AnswerForward):
             self.compare_forward(answer, keys)
         else:
-            excused = any(v in self.dropped or v in self.broken or v not in self.views for v, _ in keys)
+            views = {asked.view for asked in keys}
+            excused = any(v in self.dropped or v in self.broken or v not in self.views for v in views)
             crossed = any(f.id == answer.read for f in self.forwards)
             retry = answer.retryable and (crossed or isinstance(event, LookupFailed | StreamStarted))
             require(excused or retry, answer, "without a reason to fail")
         self.forwards = [f for f in self.forwards if f.id != answer.read]
+
+    def is_covered(self, asked: Asked) -> bool:
+        """Whether the leaf has what a read asked for."""
+        leaf = self.leaf.views.get(asked.view)
+        if self.leaf.covers(asked.view, asked.key) or asked.extent is None:
+            return self.leaf.covers(asked.view, asked.key)
+        order = self.order_of(asked.view)
+        covered = () if leaf is None else leaf.covered(asked.key)
+        if isinstance(asked.extent, Interval):
+            rows = self.expectations.of(self.views[asked.view].relation, self.views[asked.view].key_columns)
+            wanted = [row for row in rows.expected(asked.key) if order.within(row, asked.extent)]
+            return all(any(order.within(row, interval) for interval in covered) for row in wanted)
+        reached = order.reaching(covered, asked.extent.start)
+        return reached is not None and (reached == END or asked.base is None or order.further(reached, asked.base))
+
+    def order_of(self, view_id: ViewId) -> RowOrder:
+        """The order of a view's rows."""
+        view = self.views[view_id]
+        return RowOrder(view.storage_order, column_types(view.relation))
 
     # --- comparing ---------------------------------------------------------------------------------------------------
 
@@ -225,6 +252,8 @@ class Simulation:
             if keyed.loose:
                 bag = Counter(keyed.comparable(row) for row in bag.elements())
             expected = keyed.expected(key)
+            if key in leaf.parts:
+                expected = within(expected, leaf.parts[key], self.order_of(view_id))
             if bag != expected:
                 raise DivergenceError(
                     f"view {view_id} {view.name} key {key}: {describe(bag)} should be {describe(expected)}"
@@ -236,20 +265,28 @@ class Simulation:
             texts = self.expectations.group_texts(relation) if isinstance(relation, Aggregate) else None
             if texts is not None and (wrong := texts.wrong(rows, self.base)):
                 raise DivergenceError(f"{brief_relation(relation)} shows groups by texts they do not have: {wrong}")
-            for columns, keys in coverage.items():
-                if not keys:
-                    continue
-                keyed = self.expectations.of(relation, columns)
-                known = keyed.grouped(rows)
-                for key in keys:
-                    expected = keyed.expected(key)
-                    if known.get(key, EMPTY) != expected:
-                        raise DivergenceError(
-                            f"known rows of {brief_relation(relation)} by {columns} under {key}: "
-                            f"{describe(known.get(key, EMPTY))} should be {describe(expected)}"
-                        )
+            for cover, keys in coverage.items():
+                if keys:
+                    self.compare_covered(relation, cover, keys, rows)
 
-    def compare_forward(self, answer: AnswerForward, keys: tuple[tuple[ViewId, Key], ...]) -> None:
+    def compare_covered(
+        self, relation: Relation, cover: Cover, keys: dict[Key, tuple[Interval, ...]], rows: list[Row]
+    ) -> None:
+        """Every covered key of one coverage holds exactly the rows of the oracle, as far as it is covered."""
+        keyed = self.expectations.of(relation, cover.columns if isinstance(cover, OrderedCover) else cover)
+        known = keyed.grouped(rows)
+        for key, covered in keys.items():
+            found, expected = known.get(key, EMPTY), keyed.expected(key)
+            if isinstance(cover, OrderedCover):
+                order = RowOrder(cover.order, column_types(relation))
+                found, expected = within(found, covered, order), within(expected, covered, order)
+            if found != expected:
+                raise DivergenceError(
+                    f"known rows of {brief_relation(relation)} by {cover} under {key}: "
+                    f"{describe(found)} should be {describe(expected)}"
+                )
+
+    def compare_forward(self, answer: AnswerForward, keys: tuple[Asked, ...]) -> None:
         """Forwarded rows are exact at the position they are sent under."""
         forward = next((f for f in self.forwards if f.id == answer.read), None)
         require(forward is not None and forward.snapshot is not None, f"{answer} of a read that was not forwarded")
@@ -258,8 +295,8 @@ class Simulation:
         tables = [rows for position, rows in self.past if position <= answer.position]
         require(tables, f"{answer} lies before the stream")
         expectations = Expectations(BaseTables(tables[-1]))
-        for (view_id, key), bag in zip(keys, forward.rows, strict=True):
-            view = self.views.get(view_id)
+        for asked, bag in zip(keys, forward.rows, strict=True):
+            view, key = self.views.get(asked.view), asked.key
             if view is not None:
                 expected = expectations.of(view.relation, view.key_columns).expected(key)
                 require(bag == expected, f"{answer} of {view.name} {key}: {describe(bag)}, not {describe(expected)}")
@@ -337,7 +374,7 @@ class Simulation:
         if waiting:
             flight = rng.choice(waiting)
             lookup = flight.lookup
-            flight.result = self.world.look_up(lookup.relation, lookup.columns, lookup.keys, rng)
+            flight.result = self.world.look_up(lookup, rng)
 
     def do_execute_forward(self, rng: Random) -> None:
         """A forwarded read takes its snapshot and reads."""
@@ -346,8 +383,8 @@ class Simulation:
             forward = rng.choice(waiting)
             forward.snapshot, forward.bound = self.world.snapshot(), self.world.bound(rng)
             expectations = Expectations(BaseTables(self.world.visible_tables()))
-            for view_id, key in self.reads[forward.id]:
-                view = self.views.get(view_id)
+            for asked in self.reads[forward.id]:
+                view, key = self.views.get(asked.view), asked.key
                 empty: Counter[Any] = Counter()
                 forward.rows.append(
                     empty if view is None else expectations.of(view.relation, view.key_columns).expected(key)
@@ -456,10 +493,23 @@ class Simulation:
         if self.views and len(self.reads) < 20:
             self.last_id += 1
             views = [rng.choice(sorted(self.views)) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
-            keys = tuple(dict.fromkeys((v, self.any_key(v, rng)) for v in views))
+            asked = tuple(self.any_question(v, rng) for v in dict.fromkeys(views))
             read = ReadId(self.last_id)
-            self.reads[read] = keys
-            self.step(Read(read, keys))
+            self.reads[read] = asked
+            self.step(Read(read, tuple((a.view, a.key, a.extent) for a in asked)))
+
+    def any_question(self, view_id: ViewId, rng: Random) -> Asked:
+        """A key of a view, or a part of one."""
+        view, key = self.views[view_id], self.any_key(view_id, rng)
+        if not view.storage_order:
+            return Asked(view_id, key)
+        order, leaf = self.order_of(view_id), self.leaf.views.get(view_id)
+        rows = sorted(self.expectations.of(view.relation, view.key_columns).expected(key), key=order.key)
+        extent = order.any_extent(rows, rng)
+        base = None
+        if isinstance(extent, Ahead) and leaf is not None:
+            base = order.reaching(leaf.covered(key), extent.start)
+        return Asked(view_id, key, extent, base)
 
     def do_cancel(self, rng: Random) -> None:
         """A reader goes away."""
@@ -607,7 +657,7 @@ class Simulation:
         for flight in list(self.flights):
             if flight.result is None:
                 lookup = flight.lookup
-                flight.result = world.look_up(lookup.relation, lookup.columns, lookup.keys, rng)
+                flight.result = world.look_up(lookup, rng)
             if flight in self.flights:
                 self.deliver(flight, rng)
         for _ in list(self.forwards):
@@ -629,6 +679,12 @@ class Simulation:
             pin for pin in self.pins if pin[0] not in self.broken and not self.views[pin[0]].name.startswith(FAILING)
         ]
         return [pin for pin in needed if not self.leaf.covers(*pin)]
+
+
+def within(bag: Counter[Row], covered: Iterable[Interval], order: RowOrder) -> Counter[Row]:
+    """The rows that lie in one of some intervals."""
+    inside = holds(covered, order)
+    return Counter({row: times for row, times in bag.items() if inside(row)})
 
 
 EMPTY: Counter[Any] = Counter()

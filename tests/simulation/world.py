@@ -19,11 +19,13 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from random import Random
 
+from dataflow.engine.effects import Lookup
 from dataflow.engine.events import TableDelta, Transaction
-from dataflow.plan.nodes import Aggregate, Chain
+from dataflow.plan.nodes import Chain, column_types
 from dataflow.schema import ForeignKey, Table
-from dataflow.types import Columns, Key, Position, Row, TransactionId
+from dataflow.types import Key, Position, Row, TransactionId
 from tests.simulation.oracle import ERROR, compiled, normals_of
+from tests.simulation.ordered import RowOrder
 from tests.simulation.schema import LATE_TABLE, SIZES, SchemaVariant, build_catalog, domain
 from tests.simulation.state_rows import state_normals, state_rows
 
@@ -176,8 +178,9 @@ class World:
         """A position by which all that is visible is in the stream."""
         return rng.choice((self.seen_end, self.wal, rng.randint(self.seen_end, self.wal)))
 
-    def look_up(self, relation: Chain | Aggregate, columns: Columns, keys: Iterable[Key], rng: Random) -> LookupResult:
-        """Run a lookup now: a chain's rows, or an aggregate's state rows, under the keys."""
+    def look_up(self, lookup: Lookup, rng: Random) -> LookupResult:
+        """Run a lookup now: a chain's rows, a part of them, or an aggregate's state rows, under the keys."""
+        relation, columns, keys = lookup.relation, lookup.columns, lookup.keys
         if isinstance(relation, Chain):
             rows = compiled(relation).evaluate(self.visible_rows)
             normals = normals_of(relation, columns)
@@ -188,6 +191,8 @@ class World:
         found = [r for r in rows if tuple(n(r[c]) for n, c in zip(normals, columns, strict=True)) in wanted]
         rng.shuffle(found)
         failed = any(ERROR in row for row in found)
+        if lookup.part is not None:
+            found = RowOrder(lookup.part.order, column_types(relation)).part(found, lookup.part)
         return LookupResult(None if failed else found, self.snapshot(), self.bound(rng))
 
     # --- transactions ------------------------------------------------------------------------------------------------

@@ -1,0 +1,107 @@
+"""Orders and parts of keys, by definition: what the engine's places and intervals are compared with."""
+
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from functools import cmp_to_key
+from random import Random
+from typing import Any
+
+from dataflow.engine.effects import Part
+from dataflow.engine.events import Ahead, Extent
+from dataflow.plan.nodes import OrderTerm
+from dataflow.schema import SqlType
+from dataflow.state.ordering import END, START, Cut, Interval
+from dataflow.types import Row, Value
+
+
+def _value(text: str, sql_type: SqlType) -> tuple[int, Any]:
+    if sql_type.name == "text":
+        return (0, text.encode())
+    number = Decimal(text)
+    return (1, Decimal(0)) if number.is_nan() else (0, number)
+
+
+class RowOrder:
+    """ORDER BY over rows of some types."""
+
+    def __init__(self, order: Sequence[OrderTerm], types: Sequence[SqlType]) -> None:
+        self.order = tuple(order)
+        self.types = types
+        self.key = cmp_to_key(self._compare_rows)
+
+    def _compare_term(self, term: OrderTerm, a: Value, b: Value) -> int:
+        if a is None or b is None:
+            nulls = (a is not None) - (b is not None)
+            return nulls if term.nulls_first else -nulls
+        x, y = (_value(v, self.types[term.column]) for v in (a, b))
+        return ((x > y) - (x < y)) * (-1 if term.descending else 1)
+
+    def _compare(self, row: Row, values: Iterable[Value]) -> int:
+        for term, value in zip(self.order, values, strict=False):
+            found = self._compare_term(term, row[term.column], value)
+            if found:
+                return found
+        return 0
+
+    def _compare_rows(self, a: Row, b: Row) -> int:
+        return self._compare(a, [b[term.column] for term in self.order])
+
+    def before(self, row: Row, cut: Cut) -> bool:
+        """Whether the row lies before the cut."""
+        found = self._compare(row, cut.values)
+        return found < 0 or (found == 0 and cut.behind)
+
+    def within(self, row: Row, interval: Interval) -> bool:
+        """Whether the row lies in the interval."""
+        return not self.before(row, interval.start) and self.before(row, interval.end)
+
+    def reaching(self, covered: Iterable[Interval], start: Cut) -> Cut | None:
+        """How far is covered without a gap from `start` on."""
+        if start == END:
+            return END
+        found = [i for i in covered if not self.further(i.start, start) and self.further(i.end, start)]
+        return found[0].end if found else None
+
+    def further(self, a: Cut, b: Cut) -> bool:
+        """Whether cut `a` is further than cut `b`."""
+        if END in (a, b):
+            return b != END
+        for term, x, y in zip(self.order, a.values, b.values, strict=False):
+            found = self._compare_term(term, x, y)
+            if found:
+                return found > 0
+        if len(a.values) == len(b.values):
+            return a.behind and not b.behind
+        return a.behind if len(a.values) < len(b.values) else not b.behind
+
+    def part(self, rows: Iterable[Row], part: Part) -> list[Row]:
+        """What a lookup of a part gives: FETCH FIRST … ROWS WITH TIES."""
+        found = sorted((r for r in rows if self.within(r, Interval(part.start, part.end))), key=self.key)
+        if part.limit_rows is None or len(found) <= part.limit_rows:
+            return found
+        last = found[part.limit_rows - 1]
+        return [row for row in found if self._compare_rows(row, last) <= 0]
+
+    def any_cut(self, rows: Sequence[Row], rng: Random) -> Cut:
+        """A place near some row, or an end."""
+        if not rows or rng.random() < 0.15:
+            return rng.choice((START, END))
+        row = rng.choice(rows)
+        length = rng.randint(1, len(self.order))
+        return Cut(tuple(row[t.column] for t in self.order[:length]), rng.random() < 0.5)
+
+    def any_extent(self, rows: Sequence[Row], rng: Random) -> Extent:
+        """What a read may ask for."""
+        choice = rng.random()
+        if choice < 0.2:
+            return None
+        if choice < 0.7:
+            start = START if rng.random() < 0.7 else self.any_cut(rows, rng)
+            return Ahead(rng.choice((1, 1, 2, 3)), start)
+        return Interval(self.any_cut(rows, rng), self.any_cut(rows, rng))
+
+
+def holds(covered: Iterable[Interval], order: RowOrder) -> Callable[[Row], bool]:
+    """Whether a row lies in one of some intervals."""
+    intervals = list(covered)
+    return lambda row: any(order.within(row, interval) for interval in intervals)
