@@ -21,10 +21,10 @@ from dataflow.plan.explain import lookups
 from dataflow.plan.nodes import Aggregate, Chain, View, column_types
 from dataflow.schema import Catalog
 from dataflow.sql import plan_view
+from dataflow.state.ordering import Ordering
 from dataflow.types import Key, Row, Value
 from dataflow.values import normal_form
 from service.demo.postgres_server import EmbeddedPostgres
-from service.leaf_store.ordering import compile_order
 from service.upstream.catalog import load_catalog
 from tests.fixtures.postgres import discard_server, start_server
 from tests.simulation.oracle import evaluate_relation, rows_of_key
@@ -175,9 +175,7 @@ def answer(view: View, key: Key, seed: int) -> list[Row]:
         forms = [normal_form(types[c]) or str for c in view.key_columns]
         normal = tuple(form(v) for form, v in zip(forms, key, strict=True) if v is not None)
         rows = rows_of_key(view.relation, view.key_columns, normal, tables(seed))
-    order = compile_order(view.order, column_types(view.relation))
-    if order is not None:
-        rows.sort(key=order)
+    rows.sort(key=Ordering(view.order, column_types(view.relation)).place_of_row)
     end = None if view.limit_rows is None else view.offset_rows + view.limit_rows
     return [tuple(row[c.column] for c in view.output) for row in rows[view.offset_rows : end]]
 
@@ -250,18 +248,12 @@ def merged(aggregate: Aggregate, state_rows: list[Row]) -> list[Row]:
             continue
         values = row[:width]
         if values not in groups:
-            groups[values] = [
-                accumulator_factory(call)()
-                for call in aggregate.calls
-            ]
+            groups[values] = [accumulator_factory(call)() for call in aggregate.calls]
         rest = iter(row[width:])
         for accumulator in groups[values]:
             accumulator.merge(tuple(islice(rest, accumulator.width)))
     if aggregate.scalar and not width and not groups:
-        groups[()] = [
-            accumulator_factory(call)()
-            for call in aggregate.calls
-        ]
+        groups[()] = [accumulator_factory(call)() for call in aggregate.calls]
     return [values + tuple(a.result() for a in accumulators) for values, accumulators in groups.items()]
 
 
