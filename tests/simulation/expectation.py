@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable
 
 from dataflow.plan.nodes import Aggregate, Relation, column_types
 from dataflow.types import Columns, Key, Row
-from tests.simulation.oracle import compiled, default_row, loose_columns, normal_of, normals_of
+from tests.simulation.oracle import compiled, default_row, loose_columns
+from tests.simulation.oracle_values import normal_of, normals_of
 
 Bag = Counter[Row]
 

@@ -6,13 +6,13 @@ from random import Random
 
 from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction
 from dataflow.types import Columns, Key, Row, Value
-from tests.simulation.oracle import (
+from tests.simulation.oracle import compiled
+from tests.simulation.oracle_values import (
     ERROR,
     INTEGERS,
     SPECIAL,
     Normal,
     compile_scalar,
-    compiled,
     identity,
     normals_of,
     sum_numeric,
