@@ -14,6 +14,7 @@ INT4 = SqlType("int4", "int4")
 INT8 = SqlType("int8", "int8")
 NUMERIC = SqlType("numeric", "numeric")
 TRUE = Literal("t", BOOL)
+FALSE = Literal("f", BOOL)
 
 _COMMUTATIVE = frozenset({"=", "<>", "is distinct from", "is not distinct from", "+", "*"})
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}

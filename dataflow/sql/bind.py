@@ -15,6 +15,7 @@ from dataflow.plan.expressions import TRUE
 from dataflow.plan.nodes import AggregateFunction
 from dataflow.scalar import Literal, Scalar
 from dataflow.sql import functions
+from dataflow.sql.naming import function_name
 from dataflow.sql.parse import parameter_name
 from dataflow.sql.scope import Scope
 from dataflow.sql.spans import span_of
@@ -95,12 +96,7 @@ class Binder:
 
     def written_name(self, node: exp.Expr) -> str:
         """The name of a function as the SQL has it, in lower case."""
-        if isinstance(node, exp.Anonymous):
-            return str(node.this).lower()
-        start, end = node.meta.get("start"), node.meta.get("end")
-        if isinstance(start, int) and isinstance(end, int):
-            return self.sql[start : end + 1].lower()
-        return node.key.lower()
+        return function_name(node, self.sql)
 
     def check_function(self, node: exp.Expr, *arguments: str) -> None:
         """Refuses a function by another database's name, or with arguments that we do not know."""

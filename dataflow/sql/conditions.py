@@ -1,7 +1,12 @@
-"""WHERE, ON and HAVING: a list of conjuncts, and the parameters among them (``column = :name``)."""
+"""WHERE, ON and HAVING: a list of conjuncts, and the parameters among them.
+
+A parameter is compared with an expression over the row, by ``=``, as a list (``IN (:ids)``, ``= ANY(:ids)``) or by one
+of ``< <= > >=``; anything else that has a parameter in it is an UnsupportedQuery.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import exp
 
@@ -14,16 +19,27 @@ from dataflow.sql.bind import Binder
 from dataflow.sql.parse import parameter_name, parameter_span
 from dataflow.sql.spans import span_of
 from dataflow.sql.types import cast_type
-from dataflow.values import comparable, family
+from dataflow.values import comparable, family, orderable
+
+_RANGES: dict[type[exp.Expr], str] = {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @dataclass(frozen=True, slots=True)
 class BoundParameter:
-    """``expression = :name``, over the joined row (or over an aggregate's, in HAVING)."""
+    """``expression <operator> :name``, over the joined row (or over an aggregate's, in HAVING)."""
 
     name: str
     expression: Scalar
     span: Span | None
+    #: ``expression IN (:name)``: a list.
+    many: bool = False
+    operator: str = "="
+
+    @property
+    def single(self) -> bool:
+        """Whether it fixes one value: what is computed for each value of the column is then computed for the key."""
+        return self.operator == "=" and not self.many
 
 
 def bind_conditions(node: exp.Expr, binder: Binder) -> tuple[list[Scalar], list[BoundParameter]]:
@@ -31,9 +47,8 @@ def bind_conditions(node: exp.Expr, binder: Binder) -> tuple[list[Scalar], list[
     conjuncts: list[Scalar] = []
     parameters: list[BoundParameter] = []
     for part in _parts(node):
-        parameter = _parameter(part, binder)
-        if parameter is not None:
-            parameters.append(parameter)
+        if part.find(exp.Placeholder) is not None and part.find(exp.Select) is None:
+            parameters.append(_parameter(part, binder))
             continue
         bound = _folded(binder.condition(part))
         if bound != TRUE:
@@ -49,29 +64,70 @@ def _folded(condition: Scalar) -> Scalar:
 
 
 def _parts(node: exp.Expr) -> Iterator[exp.Expr]:
+    """What is ANDed; BETWEEN is two comparisons."""
     if isinstance(node, exp.And):
         for part in node.flatten():
             yield from _parts(part)
     elif isinstance(node, exp.Paren):
         yield from _parts(node.this)
+    elif isinstance(node, exp.Between) and not node.args.get("symmetric") and _ends_with_parameters(node):
+        yield exp.GTE(this=node.this, expression=node.args["low"])
+        yield exp.LTE(this=node.this, expression=node.args["high"])
     else:
         yield node
 
 
-def _parameter(node: exp.Expr, binder: Binder) -> BoundParameter | None:
+def _ends_with_parameters(node: exp.Between) -> bool:
+    return any(node.args[end].find(exp.Placeholder) for end in ("low", "high"))
+
+
+# --- one parameter --------------------------------------------------------------------------------------------------
+
+
+def _parameter(node: Any, binder: Binder) -> BoundParameter:
+    """The comparison with a parameter that a conjunct is."""
+    if isinstance(node, exp.In):
+        return _listed(node, node.expressions, binder)
+    if isinstance(node, exp.EQ) and isinstance(node.expression, exp.Any):
+        return _listed(node, [node.expression.this], binder)
+    operator = "=" if isinstance(node, exp.EQ) else _RANGES.get(type(node))
+    sides = [_bare_parameter(node.this), _bare_parameter(node.expression)] if operator is not None else []
+    if operator is None or sides.count(None) != 1:
+        raise _refusal(node)
+    if sides[0] is not None:
+        operator = _TURNED.get(operator, operator)
+        return _compared(operator, node.expression, node.this, binder)
+    return _compared(operator, node.this, node.expression, binder)
+
+
+def _refusal(node: exp.Expr) -> UnsupportedQuery:
     placeholder = node.find(exp.Placeholder)
-    if placeholder is None or node.find(exp.Select) is not None:
-        return None
-    span = span_of(node)
-    if not isinstance(node, exp.EQ):
-        raise UnsupportedQuery(_why_not(node, parameter_name(placeholder)), span)
-    sides = [_bare_parameter(node.this), _bare_parameter(node.expression)]
-    if sides.count(None) != 1:
-        raise UnsupportedQuery(_why_not(node, parameter_name(placeholder)), span)
-    other, side = (node.expression, node.this) if sides[0] is not None else (node.this, node.expression)
+    assert placeholder is not None
+    name = parameter_name(placeholder)
+    return UnsupportedQuery(
+        f"The parameter :{name} may only stand in a condition like `column = :{name}`, `column < :{name}` or"
+        f" `column IN (:{name})` that is ANDed with the others.",
+        span_of(node),
+    )
+
+
+def _listed(node: Any, members: Sequence[exp.Expr], binder: Binder) -> BoundParameter:
+    """``column IN (:list)``."""
+    placeholders = [p for member in members if (p := _bare_parameter(member)) is not None]
+    if len(members) != 1 or len(placeholders) != 1 or node.this.find(exp.Placeholder):
+        raise UnsupportedQuery("IN takes one parameter, which is a list, or constants.", span_of(node))
+    parameter = _compared("=", node.this, members[0], binder)
+    return BoundParameter(parameter.name, parameter.expression, parameter.span, many=True)
+
+
+def _compared(operator: str, other: exp.Expr, side: exp.Expr, binder: Binder) -> BoundParameter:
+    """``other <operator> side``, of which `side` is a parameter."""
+    placeholder = _bare_parameter(side)
+    if placeholder is None or other.find(exp.Placeholder):
+        raise _refusal(side)
     expression = binder.bind(other)
-    _check(expression, side, placeholder)
-    return BoundParameter(parameter_name(placeholder), expression, parameter_span(placeholder))
+    _check(expression, operator, side, placeholder)
+    return BoundParameter(parameter_name(placeholder), expression, parameter_span(placeholder), operator=operator)
 
 
 def _bare_parameter(node: exp.Expr) -> exp.Placeholder | None:
@@ -81,36 +137,57 @@ def _bare_parameter(node: exp.Expr) -> exp.Placeholder | None:
     return node if isinstance(node, exp.Placeholder) else None
 
 
-def _check(expression: Scalar, side: exp.Expr, placeholder: exp.Placeholder) -> None:
+def _check(expression: Scalar, operator: str, side: exp.Expr, placeholder: exp.Placeholder) -> None:
     name, span = parameter_name(placeholder), parameter_span(placeholder)
     sql_type = expression.type
-    if isinstance(expression, Literal):
+    if not used_columns(expression):
         raise UnsupportedQuery(f"The parameter :{name} must be compared with a column.", span)
     if not comparable(sql_type) or sql_type.kind == "array":
         raise UnsupportedQuery(f"A parameter cannot be of type {sql_type.sql}.", span)
+    if operator != "=" and not orderable(sql_type):
+        raise UnsupportedQuery(
+            f"The order of {sql_type.sql} values depends on a collation that is not byte order.", span
+        )
     for cast in side.find_all(exp.Cast):
-        if family(cast_type(cast.args["to"])) != family(sql_type):
+        if family(_element(cast_type, cast.args["to"])) != family(sql_type):
             raise UnsupportedQuery(f"The parameter :{name} is cast to another type than {sql_type.sql}.", span)
 
 
-def _why_not(node: exp.Expr, name: str) -> str:
-    if isinstance(node, exp.LT | exp.LTE | exp.GT | exp.GTE | exp.Between):
-        return f"Range parameters are not kept up to date yet: :{name} is not compared with `=`."
-    if isinstance(node, exp.In):
-        return f"Lists of parameters are not kept up to date yet (:{name})."
-    return f"The parameter :{name} may only stand in a condition `column = :{name}` that is ANDed with the others, yet."
+def _element(read: Any, node: Any) -> Any:
+    """The type that a cast names, or that of the elements of an array."""
+    array = isinstance(node, exp.DataType) and node.args.get("nested") and len(node.expressions) == 1
+    return read(node.expressions[0] if array else node)
+
+
+# --- several --------------------------------------------------------------------------------------------------------
 
 
 def unify(parameters: Sequence[BoundParameter]) -> tuple[list[BoundParameter], list[Scalar]]:
-    """Each parameter once; where a name is compared with several expressions, these equal the first."""
+    """Each parameter once; where a name is compared with several expressions, these equal the first.
+
+    A range keeps each of its comparisons; a name has one kind of comparison.
+    """
     first: dict[str, BoundParameter] = {}
+    ranges: dict[BoundParameter, None] = {}
     conjuncts: list[Scalar] = []
     for parameter in parameters:
         known = first.setdefault(parameter.name, parameter)
-        if known.expression != parameter.expression:
-            if family(known.expression.type) != family(parameter.expression.type):
-                raise UnsupportedQuery(
-                    f"The parameter :{parameter.name} is compared with columns of two types.", parameter.span
-                )
-            conjuncts.append(functions.comparison("=", known.expression, parameter.expression))
-    return list(first.values()), conjuncts
+        if (known.many, known.operator == "=") != (parameter.many, parameter.operator == "="):
+            raise UnsupportedQuery(f"The parameter :{parameter.name} is compared in two ways.", parameter.span)
+        if parameter.operator != "=":
+            ranges.setdefault(parameter)
+        elif known.expression != parameter.expression:
+            conjuncts.append(_equal(known, parameter))
+    return [*(p for p in first.values() if p.operator == "="), *_once(ranges)], conjuncts
+
+
+def _equal(known: BoundParameter, parameter: BoundParameter) -> Scalar:
+    if parameter.many or family(known.expression.type) != family(parameter.expression.type):
+        what = "two columns as a list" if parameter.many else "columns of two types"
+        raise UnsupportedQuery(f"The parameter :{parameter.name} is compared with {what}.", parameter.span)
+    return functions.comparison("=", known.expression, parameter.expression)
+
+
+def _once(ranges: dict[BoundParameter, None]) -> list[BoundParameter]:
+    """Range parameters without repetitions that differ in their place only."""
+    return list({(p.name, p.expression, p.operator): p for p in reversed(ranges)}.values())[::-1]

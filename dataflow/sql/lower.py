@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from sqlglot import exp
 
@@ -12,22 +11,25 @@ from dataflow.plan.nodes import (
     Aggregate,
     AggregateFunction,
     Block,
-    Chain,
     OutputColumn,
     Parameter,
-    Relation,
+    RangeParameter,
+    Source,
     View,
-    column_types,
 )
 from dataflow.plan.optimize import optimize
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog
+from dataflow.sql.computed import check_computed
+from dataflow.sql.conditions import BoundParameter
+from dataflow.sql.limits import Limit, number_of, parameter_of
+from dataflow.sql.lowered import Lowered
 from dataflow.sql.parse import parameter_name, parameter_span, parse
-from dataflow.sql.select import Lowered, SelectLowering
-from dataflow.sql.sources import Derived, Environment
+from dataflow.sql.queries import lower_derived, lower_query, unwrapped
+from dataflow.sql.select import Use
+from dataflow.sql.sources import Environment
 from dataflow.sql.spans import span_of
 from dataflow.types import Row, Value
-from dataflow.values import normal_form, one_text
 
 
 def plan_view(name: str, sql: str, catalog: Catalog) -> View:
@@ -53,10 +55,9 @@ def _closed(sql: str, span: Span | None) -> Span | None:
 
 
 def _planned(name: str, sql: str, catalog: Catalog) -> View:
-    select = parse(sql)
-    environment = Environment(sql, catalog, _lower_derived)
-    lowered = SelectLowering(select, environment).lower()
-    limit, offset = _limit(select.args.get("limit")), _number(select.args.get("offset"))
+    query = unwrapped(parse(sql))
+    lowered = lower_query(query, Environment(sql, catalog, lower_derived), Use(top=True))
+    limit = Limit.of(query)
     names = _unique_names([output for output, _ in lowered.outputs])
     view = View(
         name,
@@ -65,50 +66,68 @@ def _planned(name: str, sql: str, catalog: Catalog) -> View:
         _parameters(lowered),
         tuple(OutputColumn(n, column) for n, (_, column) in zip(names, lowered.outputs, strict=True)),
         lowered.order,
-        limit,
-        offset or 0,
+        ranges=_ranges(lowered),
     )
-    _check_parameters(view, select)
-    view = _optimized(view, catalog, select)
-    _check_groups(view, lowered)
+    if not limit.ties:
+        view = replace(
+            view,
+            limit_rows=number_of(limit.rows),
+            offset_rows=number_of(limit.offset) or 0,
+            limit_parameter=parameter_of(limit.rows),
+            offset_parameter=parameter_of(limit.offset),
+        )
+    _check_parameters(view, lowered, query)
+    view = _optimized(view, catalog, query)
+    check_computed(view.relation)
     if lowered.scalar and view.parameters:
         view = replace(view, rows_for_null=_empty_rows(view.relation))
     return view
 
 
-def _lower_derived(node: exp.Expr, environment: Environment) -> Derived:
-    """A SELECT in FROM or WITH."""
-    while isinstance(node, exp.Subquery) and not node.args.get("alias"):
-        node = node.this
-    if isinstance(node, exp.SetOperation):
-        raise UnsupportedQuery("UNION, INTERSECT and EXCEPT are not kept up to date yet.", span_of(node))
-    if not isinstance(node, exp.Select):
-        raise UnsupportedQuery("Only a plain SELECT in FROM is kept up to date yet.", span_of(node))
-    lowered = SelectLowering(node, environment).lower()
-    if _limit(node.args.get("limit")) is not None or _number(node.args.get("offset")):
-        raise UnsupportedQuery("LIMIT in a derived table is not kept up to date yet.", span_of(node))
-    if lowered.scalar:
-        raise UnsupportedQuery(
-            "An aggregate without GROUP BY in a derived table is not kept up to date yet.", span_of(node)
-        )
-    if lowered.ambiguous_group is not None:
-        raise _ambiguous(lowered)
-    types = column_types(lowered.relation)
-    columns = tuple((output, column, types[column]) for output, column in lowered.outputs)
-    return Derived(lowered.relation, columns, lowered.parameters)
+# --- parameters -----------------------------------------------------------------------------------------------------
 
 
 def _parameters(lowered: Lowered) -> tuple[Parameter, ...]:
-    columns = {p.name: p.expression.index for p in lowered.parameters if isinstance(p.expression, ColumnRef)}
-    return tuple(Parameter(name, columns[name]) for name in sorted(columns))
+    equal = {p.name: p for p in lowered.parameters if p.operator == "="}
+    return tuple(Parameter(name, _place(equal[name]), equal[name].many) for name in sorted(equal))
 
 
-def _check_parameters(view: View, select: exp.Select) -> None:
-    """A common table expression that nothing names is not looked into."""
-    known = {p.name for p in view.parameters}
-    for node in select.find_all(exp.Placeholder):
-        if parameter_name(node) not in known:
-            raise UnsupportedQuery(f"Nothing reads the parameter :{parameter_name(node)}.", parameter_span(node))
+def _ranges(lowered: Lowered) -> tuple[RangeParameter, ...]:
+    ranges = [p for p in lowered.parameters if p.operator != "="]
+    for p in ranges[1:]:
+        if _place(p) != _place(ranges[0]):
+            raise UnsupportedQuery(f"The parameter :{p.name} is a range over a second column.", p.span)
+    found = {RangeParameter(p.name, _place(p), p.operator) for p in ranges}
+    return tuple(sorted(found, key=lambda r: (r.name, r.operator)))
+
+
+def _place(parameter: BoundParameter) -> int:
+    assert isinstance(parameter.expression, ColumnRef)
+    return parameter.expression.index
+
+
+def _check_parameters(view: View, lowered: Lowered, query: exp.Expr) -> None:
+    """Every parameter that is written is one of the view, and no name is of two kinds.
+
+    A common table expression that nothing names is not looked into.
+    """
+    kinds: list[set[str | None]] = [
+        {p.name for p in lowered.parameters},
+        {view.limit_parameter},
+        {view.offset_parameter},
+    ]
+    for node in query.find_all(exp.Placeholder):
+        name = parameter_name(node)
+        uses = sum(name in names for names in kinds)
+        if not uses:
+            raise UnsupportedQuery(f"Nothing reads the parameter :{name}.", parameter_span(node))
+        if uses > 1:
+            raise InvalidQuery(
+                f"The parameter :{name} is used for two things.", parameter_span(node), "Give LIMIT a name of its own."
+            )
+
+
+# --- the rest -------------------------------------------------------------------------------------------------------
 
 
 def _unique_names(names: Sequence[str]) -> list[str]:
@@ -123,70 +142,21 @@ def _unique_names(names: Sequence[str]) -> list[str]:
     return result
 
 
-def _limit(node: Any) -> int | None:
-    if node is None:
-        return None
-    if isinstance(node, exp.Fetch):
-        options = node.args.get("limit_options")
-        if options is not None and (options.args.get("with_ties") or options.args.get("percent")):
-            raise UnsupportedQuery("FETCH … WITH TIES is not kept up to date yet.")
-        return _constant(node.args.get("count") or exp.Literal.number(1))
-    return _number(node)
-
-
-def _number(node: Any) -> int | None:
-    return None if node is None else _constant(node.expression)
-
-
-def _constant(node: Any) -> int | None:
-    if isinstance(node, exp.Null) or (isinstance(node, exp.Column | exp.Var) and node.name.upper() == "ALL"):
-        return None
-    if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdecimal():
-        return int(node.this)
-    raise UnsupportedQuery("LIMIT and OFFSET take constants, yet.", span_of(node))
-
-
-def _optimized(view: View, catalog: Catalog, select: exp.Select) -> View:
+def _optimized(view: View, catalog: Catalog, query: exp.Expr) -> View:
     try:
         return optimize(view, catalog)
     except UnsupportedQuery as error:
         if error.span is None:
-            places = [span_of(part) for part in (select.args.get("from_"), *(select.args.get("joins") or ()))]
+            places = [span_of(part) for part in (query.args.get("from_"), *(query.args.get("joins") or ()))]
             known = [place for place in places if place is not None]
             error.span = Span(min(p.start for p in known), max(p.end for p in known)) if known else None
         raise
 
 
-# --- grouping on values that print in several ways ------------------------------------------------------------------
-
-
-def _check_groups(view: View, lowered: Lowered) -> None:
-    """A group's columns are printed as one of its rows has them; refused unless all its rows have them alike."""
-    if lowered.ambiguous_group is not None and _groups_ambiguously(view.relation):
-        raise _ambiguous(lowered)
-
-
-def _ambiguous(lowered: Lowered) -> UnsupportedQuery:
-    return UnsupportedQuery(
-        "GROUP BY a column whose equal values may print differently (1.0 and 1.00): which of them the upstream prints"
-        " depends on the order of rows.",
-        lowered.ambiguous_group,
-    )
-
-
-def _groups_ambiguously(relation: Relation) -> bool:
-    if isinstance(relation, Chain):
-        return False
-    if isinstance(relation, Aggregate):
-        types = column_types(relation)[: len(relation.group)]
-        return any(not one_text(t) and normal_form(t) is not None for t in types) or _groups_ambiguously(relation.input)
-    return any(_groups_ambiguously(i.relation) for i in relation.inputs)
-
-
 # --- an aggregate without GROUP BY ----------------------------------------------------------------------------------
 
 
-def _empty_rows(relation: Chain | Block) -> tuple[Row, ...]:
+def _empty_rows(relation: Source) -> tuple[Row, ...]:
     """What remains of the one row of no rows behind HAVING and the projection."""
     assert isinstance(relation, Block)
     aggregate = relation.inputs[0].relation

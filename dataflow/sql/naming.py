@@ -1,10 +1,26 @@
-"""The names PostgreSQL gives to columns without alias."""
+"""The names PostgreSQL gives to columns without alias, and those of functions as they are written."""
 
 from sqlglot import exp
 
 from dataflow.sql.scope import name_of
 
 _FUNCTIONS = (exp.Func, exp.AggFunc)
+#: Functions whose places the parser does not note, by the names it reads them from.
+_UNPLACED: dict[type[exp.Expr], str] = {
+    exp.GroupConcat: "string_agg",
+    exp.JSONArrayAgg: "json_agg",
+    exp.JSONObjectAgg: "json_objectagg",
+}
+
+
+def function_name(node: exp.Expr, sql: str) -> str:
+    """The name of a function as the SQL has it, in lower case."""
+    if isinstance(node, exp.Anonymous):
+        return str(node.this).lower()
+    start, end = node.meta.get("start"), node.meta.get("end")
+    if isinstance(start, int) and isinstance(end, int):
+        return sql[start : end + 1].lower()
+    return _UNPLACED.get(type(node), node.key.lower())
 
 
 def column_name(node: exp.Expr, sql: str) -> str:
@@ -15,7 +31,7 @@ def column_name(node: exp.Expr, sql: str) -> str:
 def _figured(node: exp.Expr, sql: str) -> str | None:
     if isinstance(node, exp.Column):
         return name_of(node.this)
-    if isinstance(node, exp.Paren | exp.Filter):
+    if isinstance(node, exp.Paren | exp.Filter | exp.Window):
         return _figured(node.this, sql)
     if isinstance(node, exp.Cast):
         return _figured(node.this, sql) or _type_name(node.args["to"])
@@ -25,9 +41,7 @@ def _figured(node: exp.Expr, sql: str) -> str | None:
     if isinstance(node, exp.Boolean):
         return "bool"
     if isinstance(node, _FUNCTIONS) and not isinstance(node, exp.Binary | exp.Connector):
-        start, end = node.meta.get("start"), node.meta.get("end")
-        if isinstance(start, int) and isinstance(end, int):
-            return sql[start : end + 1].lower()
+        return function_name(node, sql)
     return None
 
 

@@ -1,4 +1,4 @@
-"""SQL text to a syntax tree: one SELECT, without side effects, its parameters named.
+"""SQL text to a syntax tree: one query, without side effects, its parameters named.
 
 Parameters are written ``:name``, ``?`` or ``$1``; the latter two are named ``p1``, ``p2`` … In the tree they are
 placeholders that carry their place (`parameter_name`, `parameter_span`).
@@ -22,16 +22,27 @@ _OPERAND_ENDS = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenTy
 _NOTHING_BEFORE = {TokenType.COMMA, TokenType.SELECT, TokenType.L_PAREN, TokenType.GROUP_BY, TokenType.ORDER_BY}
 _NOTHING_BEHIND = {TokenType.COMMA, TokenType.FROM, TokenType.R_PAREN, TokenType.SEMICOLON, TokenType.WHERE}
 _WRITES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.DDL, exp.Command, exp.Into, exp.Drop, exp.Alter)
-#: Functions that change something: no view may call them.
-_SIDE_EFFECTS = frozenset(
-    {"nextval", "setval", "set_config", "pg_sleep", "pg_notify", "txid_current", "pg_current_xact_id", "lo_import"}
-)
+#: Functions that change something, or take locks: no view may call them.
+_SIDE_EFFECTS = frozenset({
+    "nextval", "setval", "set_config", "setseed", "pg_sleep", "pg_sleep_for", "pg_sleep_until",
+    "pg_notify", "txid_current", "pg_current_xact_id", "pg_terminate_backend", "pg_cancel_backend", "pg_reload_conf",
+    "pg_rotate_logfile", "pg_promote", "pg_switch_wal", "pg_create_restore_point", "pg_export_snapshot",
+    "pg_logical_emit_message", "pg_backup_start", "pg_backup_stop", "pg_start_backup", "pg_stop_backup",
+    "pg_import_system_collations", "pg_log_backend_memory_contexts", "pg_file_write", "pg_file_unlink",
+    "pg_file_rename", "pg_stat_statements_reset", "cursor_to_xml", "cursor_to_xmlschema", "gin_clean_pending_list",
+})  # fmt: skip
+#: The same, by how their names begin. Those that run SQL given as a text could run any.
+_SIDE_EFFECT_FAMILIES = (
+    "pg_advisory_", "pg_try_advisory_", "lo_", "dblink", "pg_stat_reset", "pg_replication_", "pg_create_", "pg_drop_",
+    "pg_copy_", "pg_wal_replay_", "pg_logical_slot_", "query_to_xml", "table_to_xml", "schema_to_xml",
+    "database_to_xml", "brin_summarize", "brin_desummarize", "pg_restore_", "pg_clear_",
+)  # fmt: skip
 
 
-def parse(sql: str) -> exp.Select:
-    """The one SELECT that `sql` is. InvalidQuery says what is wrong with it, and where."""
+def parse(sql: str) -> exp.Query:
+    """The one SELECT (or UNION …) that `sql` is. InvalidQuery says what is wrong with it, and where."""
     try:
-        tokens = _named_parameters(_DIALECT.tokenize(sql), sql)
+        tokens = tokens_of(sql)
     except TokenError as error:
         raise InvalidQuery("The SQL has a string, identifier or comment that does not end.") from error
     _check_commas(tokens)
@@ -45,28 +56,47 @@ def parse(sql: str) -> exp.Select:
         raise InvalidQuery(
             "A view is one statement; this SQL has several.", _second(tokens), "Register them one by one."
         )
-    select = _select(statements[0])
-    _check_parameters(select, tokens)
-    return select
+    query = _query(statements[0])
+    _check_parameters(query, tokens)
+    return query
 
 
-def _select(statement: exp.Expr) -> exp.Select:
-    while isinstance(statement, exp.Subquery) and {k for k, v in statement.args.items() if v} == {"this"}:
-        statement = statement.this
+def _query(statement: exp.Expr) -> exp.Query:
+    """The statement, if it only reads."""
     for node in statement.walk():
         if isinstance(node, _WRITES):
-            raise InvalidQuery("A view only reads: it must be a SELECT that changes nothing.", hint="Remove the write.")
+            raise InvalidQuery(
+                "A view only reads: it must be a SELECT that changes nothing.", _place(node), "Remove the write."
+            )
         if isinstance(node, exp.Lock):
-            raise InvalidQuery("A view takes no locks.", hint="Remove FOR UPDATE or FOR SHARE.")
-        if isinstance(node, exp.Anonymous) and str(node.this).lower() in _SIDE_EFFECTS:
-            raise InvalidQuery(f"A view changes nothing, so it cannot call {node.this}.")
-    if isinstance(statement, exp.SetOperation):
-        raise UnsupportedQuery("UNION, INTERSECT and EXCEPT are not kept up to date yet.")
-    if isinstance(statement, exp.Select):
+            raise InvalidQuery("A view takes no locks.", _place(node), "Remove FOR UPDATE or FOR SHARE.")
+        name = str(node.this if isinstance(node, exp.Anonymous) else node.key).lower()
+        if name in _SIDE_EFFECTS or name.startswith(_SIDE_EFFECT_FAMILIES):
+            raise InvalidQuery(f"A view changes nothing, so it cannot call {name}.", _place(node))
+    if isinstance(statement, exp.Query):
         return statement
-    if isinstance(statement, exp.Query | exp.Values | exp.Subquery):
-        raise UnsupportedQuery("Only a plain SELECT is kept up to date yet.")
+    if isinstance(statement, exp.Values):
+        raise UnsupportedQuery("VALUES reads no table.", _place(statement))
     raise InvalidQuery("A view is a SELECT.")
+
+
+def _place(node: exp.Expr) -> Span | None:
+    """The hull of the names below a node."""
+    places = [(p.meta["start"], p.meta["end"] + 1) for p in node.walk() if isinstance(p.meta.get("start"), int)]
+    return Span(min(start for start, _ in places), max(end for _, end in places)) if places else None
+
+
+def tokens_of(sql: str) -> list[Token]:
+    """The words of a SQL text; each parameter is a colon and ``name@start@end``, both in its place. TokenError."""
+    return _named_parameters(_DIALECT.tokenize(sql), sql)
+
+
+def tree_of(sql: str) -> exp.Expr:
+    """The syntax tree of one statement, whatever it does. ParseError, TokenError; InvalidQuery if it is not one."""
+    statements = [s for s in _DIALECT.parser().parse(tokens_of(sql), sql) if s is not None]
+    if len(statements) != 1:
+        raise InvalidQuery("A view is one statement.")
+    return statements[0]
 
 
 def _named_parameters(tokens: Sequence[Token], sql: str) -> list[Token]:
@@ -105,9 +135,9 @@ def _check_commas(tokens: Sequence[Token]) -> None:
             raise InvalidQuery('The SQL has a syntax error near ",".', Span(token.start, token.end + 1))
 
 
-def _check_parameters(select: exp.Select, tokens: Sequence[Token]) -> None:
+def _check_parameters(query: exp.Query, tokens: Sequence[Token]) -> None:
     """Where it expects none, the parser takes a parameter for something else."""
-    found = {str(node.this) for node in select.find_all(exp.Placeholder)}
+    found = {str(node.this) for node in query.find_all(exp.Placeholder)}
     for before, token in pairwise(tokens):
         if before.token_type is TokenType.COLON and "@" in token.text and token.text not in found:
             raise InvalidQuery("No parameter can stand here.", Span(token.start, token.end + 1))

@@ -1,89 +1,69 @@
-"""A SELECT to a relation: FROM and WHERE to a loose block, GROUP BY to an aggregate over it, the rest to a block above.
+"""A SELECT to a relation: FROM and WHERE to joined rows, then clause after clause (`lowered`) to what is shown.
 
 *Invariants*: the relation has a column for everything that is shown, ordered by or asked for by a parameter.
 
-Not here: rewriting the plan (`plan.optimize`), the view (`lower`).
+Not here: rewriting the plan (`plan.optimize`), the view (`lower`), UNION and the like (`queries`).
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
 
-from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
-from dataflow.plan.expressions import conjunction, used_columns
-from dataflow.plan.nodes import Aggregate, Block, BlockInput, Chain, OrderTerm
-from dataflow.plan.rules.rewriting import input_columns, input_of, offsets
+from dataflow.errors import InvalidQuery, UnsupportedQuery
+from dataflow.plan.expressions import used_columns
+from dataflow.plan.nodes import Aggregate, Chain
+from dataflow.plan.rules.rewriting import input_of, offsets
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.sql import functions
-from dataflow.sql.aggregates import Calls, Grouping
+from dataflow.sql.aggregates import FIRST_CALL, Calls, Grouping
 from dataflow.sql.bind import Binder
 from dataflow.sql.conditions import BoundParameter, bind_conditions, unify
+from dataflow.sql.distinct import distinct, distinct_on
+from dataflow.sql.limits import Limit, limited
+from dataflow.sql.lowered import Above, Columns, Lowered, Output, Rows, finished, rows_of, sorted_by, varying
 from dataflow.sql.naming import column_name
 from dataflow.sql.scope import Scope, name_of
 from dataflow.sql.sources import Environment, FromClause
 from dataflow.sql.spans import span_of
-from dataflow.values import comparable, one_text
+from dataflow.sql.types import UNKNOWN
+from dataflow.sql.windows import Windows, windowed
+from dataflow.values import comparable
 
-_KNOWN = {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_", "kind"}
-_REASONS = {
-    "distinct": "SELECT DISTINCT is not kept up to date yet.",
-    "windows": "Window functions are not kept up to date yet.",
-    "qualify": "QUALIFY is not PostgreSQL's.",
-    "laterals": "LATERAL is not kept up to date yet.",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """A column that a SELECT shows, as an expression over its input."""
-
-    name: str
-    expression: Scalar
-    #: Where it stands, for errors.
-    node: exp.Expr | None
+_KNOWN = frozenset({
+    "expressions", "from_", "joins", "laterals", "where", "group", "having", "windows", "distinct", "order", "limit",
+    "offset", "with_", "kind",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
-    """A SELECT as a relation."""
+class Use:
+    """What becomes of a SELECT's rows."""
 
-    relation: Block
-    #: Name and column of what is shown.
-    outputs: tuple[tuple[str, int], ...]
-    parameters: tuple[BoundParameter, ...]
-    order: tuple[OrderTerm, ...]
-    #: An aggregate without GROUP BY.
-    scalar: bool
-    #: Where a visible group column is whose equal values may print differently; None if there is none.
-    ambiguous_group: Span | None = None
+    #: ORDER BY and LIMIT are the view's: it keeps all rows, in order.
+    top: bool = False
+    #: Constants of no type keep none: a UNION decides it.
+    unsettled: bool = False
 
 
-@dataclass(slots=True)
-class _Columns:
-    """The columns of a block in the making, each expression once."""
-
-    expressions: list[Scalar] = field(default_factory=list)
-
-    def add(self, expression: Scalar) -> int:
-        if expression not in self.expressions:
-            self.expressions.append(expression)
-        return self.expressions.index(expression)
+PLAIN = Use()
 
 
 class SelectLowering:
     """Lowers one SELECT."""
 
-    def __init__(self, select: exp.Select, environment: Environment) -> None:
+    def __init__(self, select: exp.Select, environment: Environment, use: Use) -> None:
         self._select = select
+        self._use = use
         self._environment = environment.extended(select.args.get("with_"))
         self._from = FromClause(self._environment)
         self._calls = Calls()
+        self._windows = Windows(select.args.get("windows") or ())
         self._grouping = Grouping()
-        self._ambiguous: Span | None = None
 
     def lower(self) -> Lowered:
-        """The relation, with its order; LIMIT is the caller's."""
+        """The relation, with its order. A view's LIMIT is the caller's; any other is in the relation."""
         self._check_clauses()
         self._from.read(self._select)
         where = self._select.args.get("where")
@@ -92,18 +72,17 @@ class SelectLowering:
             self._from.conjuncts += conjuncts
             self._from.parameters += parameters
         self._from.require(self._from.parameters)
-        outputs = self._outputs()
-        ordered = self._ordered(outputs)
+        above = self._bound()
         having = self._select.args.get("having")
         conditions = bind_conditions(having.this, self._binder()) if having is not None else ([], [])
-        if having is None and self._select.args.get("group") is None and not self._calls.calls:
-            return self._plain(outputs, ordered)
-        return self._grouped(outputs, ordered, *conditions)
+        grouped = having is not None or self._select.args.get("group") is not None or bool(self._calls.calls)
+        rows, above = self._grouped(above, *conditions) if grouped else self._plain(above)
+        return self._shown(rows, above, scalar=grouped and self._select.args.get("group") is None)
 
     def _check_clauses(self) -> None:
         for clause, value in self._select.args.items():
             if value and clause not in _KNOWN:
-                reason = _REASONS.get(clause, f"{clause.strip('_').upper()} is not kept up to date yet.")
+                reason = f"{clause.strip('_').upper()} is not kept up to date."
                 raise UnsupportedQuery(reason, span_of(value) if isinstance(value, exp.Expr) else None)
         if self._select.args.get("from_") is None:
             raise UnsupportedQuery("The SELECT reads no table.")
@@ -113,7 +92,110 @@ class SelectLowering:
         return self._from.scope
 
     def _binder(self) -> Binder:
-        return Binder(self._environment.sql, self._scope, self._calls.bind)
+        return self._from.binder(self._on_aggregate)
+
+    def _on_aggregate(self, node: exp.Expr, binder: Binder) -> Scalar:
+        if isinstance(node, exp.Window):
+            return self._windows.bind(node, binder)
+        return self._calls.bind(node, binder)
+
+    def _bound(self) -> Above:
+        """What is shown and ordered by."""
+        outputs = self._outputs()
+        order = varying([sorted_by(e, term) for e, term in self._ordered(outputs)])
+        on: tuple[Scalar, ...] = ()
+        clause = self._select.args.get("distinct")
+        if clause is not None and clause.args.get("on") is not None:
+            on = tuple(self._sort_key(node, outputs, "DISTINCT ON") for node in _members(clause.args["on"]))
+        return Above(tuple(outputs), order, (), on, tuple(self._windows.uses))
+
+    # Clause after clause
+
+    def _shown(self, rows: Rows, above: Above, *, scalar: bool) -> Lowered:
+        """From the grouped (or joined) rows to what is shown."""
+        if above.windows:
+            if scalar and above.parameters:
+                raise UnsupportedQuery("Window functions over an aggregate without GROUP BY take no parameters.")
+            rows, above = windowed(rows, above)
+        clause = self._select.args.get("distinct")
+        if clause is not None and clause.args.get("on") is not None:
+            rows, above = distinct_on(rows, above, span_of(clause))
+        elif clause is not None and not scalar:
+            rows, above = distinct(rows, above)
+        limit = Limit.of(self._select)
+        if limit.given and (limit.ties or not self._use.top):
+            if scalar and above.parameters:
+                raise UnsupportedQuery("LIMIT of an aggregate without GROUP BY takes no parameters here.")
+            rows, above = limited(rows, above, limit)
+        return finished(rows, above, scalar=scalar, ordered=self._use.top)
+
+    def _plain(self, above: Above) -> tuple[Rows, Above]:
+        """Without GROUP BY."""
+        parameters, equalities = unify(self._from.parameters)
+        rows = Rows(tuple(self._from.inputs), (*self._from.conjuncts, *equalities))
+        return rows, replace(above, parameters=tuple(parameters))
+
+    def _grouped(
+        self, above: Above, having: list[Scalar], having_parameters: list[BoundParameter]
+    ) -> tuple[Rows, Above]:
+        """GROUP BY and HAVING."""
+        group = self._select.args.get("group")
+        if group is not None:
+            self._group_by(group, above.outputs)
+        above = above.changed(self._place)
+        having_node = self._select.args.get("having")
+        having = [self._place(part, having_node) for part in having]
+        named = [replace(p, expression=self._place(p.expression, None)) for p in having_parameters]
+        parameters, equalities = unify(self._from.parameters)
+        self._check_grouped(parameters, named, scalar=group is None)
+        named = [replace(p, expression=self._group_column(p.expression)) for p in parameters] + named
+        aggregate = self._aggregate(Rows(tuple(self._from.inputs), (*self._from.conjuncts, *equalities)))
+        settle = self._grouping.settle
+        unified, more = unify([replace(p, expression=settle(p.expression)) for p in named])
+        rows = replace(rows_of(aggregate), conjuncts=(*map(settle, having), *more))
+        return rows, replace(above, parameters=tuple(unified)).changed(lambda e, _: settle(e))
+
+    def _group_column(self, expression: Scalar) -> ColumnRef:
+        return ColumnRef(self._grouping.add(expression), expression.type)
+
+    def _aggregate(self, rows: Rows) -> Aggregate:
+        columns = Columns(list(rows.columns()))
+        group = tuple(columns.add(expression) for expression in self._grouping.expressions)
+        scalar = self._select.args.get("group") is None
+        return Aggregate(rows.block(columns.expressions), group, tuple(self._calls.calls), scalar)
+
+    def _check_grouped(self, below: list[BoundParameter], named: list[BoundParameter], *, scalar: bool) -> None:
+        """Which parameters may cut the rows that are grouped (`below`), and the groups (`named`)."""
+        if scalar:
+            self._check_scalar(below, named)
+            return
+        for p in below:
+            fixed = isinstance(p.expression, ColumnRef) and self._determined(p.expression)
+            if not (p.single or fixed or p.expression in self._grouping.expressions):
+                raise UnsupportedQuery(
+                    f"The parameter :{p.name} is a list or a range over a column that is not in GROUP BY: rows of"
+                    " several keys would be taken together.",
+                    p.span,
+                )
+
+    def _check_scalar(self, below: list[BoundParameter], named: list[BoundParameter]) -> None:
+        """An aggregate without GROUP BY has a row for every key, so its parameters must be plain, different columns."""
+        if named:
+            raise UnsupportedQuery("Without GROUP BY, HAVING takes no parameters.", named[0].span)
+        seen: set[Scalar] = set()
+        for p in below:
+            if not p.single:
+                raise UnsupportedQuery(
+                    "Without GROUP BY, an aggregate takes no list or range: rows of several keys would be taken"
+                    " together.",
+                    p.span,
+                )
+            if not isinstance(p.expression, ColumnRef) or p.expression in seen:
+                raise UnsupportedQuery(
+                    "Without GROUP BY, an aggregate takes each parameter for a column of its own, and no expression.",
+                    p.span,
+                )
+            seen.add(p.expression)
 
     # What is shown and ordered
 
@@ -133,102 +215,45 @@ class SelectLowering:
 
     def _output(self, node: exp.Expr) -> Output:
         inner = node.this if isinstance(node, exp.Alias) else node
-        expression = functions.settled(self._binder().bind(inner))
+        expression = self._binder().bind(inner)
+        if not self._use.unsettled or self._select.args.get("distinct") is not None or expression.type != UNKNOWN:
+            expression = functions.settled(expression)
         name = name_of(node.args["alias"]) if isinstance(node, exp.Alias) else column_name(inner, self._environment.sql)
         return Output(name, expression, inner)
 
-    def _ordered(self, outputs: list[Output]) -> list[tuple[Scalar, exp.Ordered]]:
+    def _ordered(self, outputs: list[Output]) -> list[tuple[Scalar, Any]]:
         order = self._select.args.get("order")
         if order is None:
             return []
         return [(self._order_expression(term, outputs), term) for term in order.expressions]
 
     def _order_expression(self, term: Any, outputs: list[Output]) -> Scalar:
-        node = term.this
         if term.args.get("with_fill"):
             raise UnsupportedQuery("WITH FILL is not PostgreSQL's.", span_of(term))
-        position = _position(node, outputs, "ORDER BY")
+        return self._sort_key(term.this, outputs, "ORDER BY")
+
+    def _sort_key(self, node: Any, outputs: list[Output], clause: str) -> Scalar:
+        """A term of ORDER BY or DISTINCT ON: the number or name of a shown column, or an expression."""
+        position = shown_position(node, outputs, clause)
         if position is not None:
             return position
         if isinstance(node, exp.Column) and node.args.get("table") is None:
             named = {o.expression for o in outputs if o.name == name_of(node.this)}
             if len(named) > 1:
-                raise InvalidQuery(f'ORDER BY "{name_of(node.this)}" is ambiguous.', span_of(node))
+                raise InvalidQuery(f'{clause} "{name_of(node.this)}" is ambiguous.', span_of(node))
             if named:
                 return named.pop()
         return functions.settled(self._binder().bind(node))
 
-    # Without GROUP BY
+    # GROUP BY
 
-    def _plain(self, outputs: list[Output], ordered: list[tuple[Scalar, exp.Ordered]]) -> Lowered:
-        parameters, equalities = unify(self._from.parameters)
-        predicate = conjunction([*self._from.conjuncts, *equalities])
-        return self._finish(tuple(self._from.inputs), predicate, outputs, ordered, parameters, scalar=False)
-
-    def _finish(
-        self,
-        inputs: tuple[BlockInput, ...],
-        predicate: Scalar | None,
-        outputs: list[Output],
-        ordered: list[tuple[Scalar, exp.Ordered]],
-        parameters: list[BoundParameter],
-        *,
-        scalar: bool,
-    ) -> Lowered:
-        columns = _Columns()
-        shown = tuple((o.name, columns.add(o.expression)) for o in outputs)
-        order = tuple(_order_term(columns.add(expression), term, expression) for expression, term in ordered)
-        placed = tuple(
-            BoundParameter(p.name, ColumnRef(columns.add(p.expression), p.expression.type), p.span) for p in parameters
-        )
-        block = Block(inputs, predicate, tuple(columns.expressions))
-        return Lowered(block, shown, placed, order, scalar, self._ambiguous)
-
-    # With GROUP BY
-
-    def _grouped(
-        self,
-        outputs: list[Output],
-        ordered: list[tuple[Scalar, exp.Ordered]],
-        having: list[Scalar],
-        having_parameters: list[BoundParameter],
-    ) -> Lowered:
-        group = self._select.args.get("group")
-        if group is not None:
-            self._group_by(group, outputs)
-        place = self._place
-        outputs = [Output(o.name, place(o.expression, o.node), o.node) for o in outputs]
-        ordered = [(place(expression, term), term) for expression, term in ordered]
-        having = [place(part, self._select.args.get("having")) for part in having]
-        named = [BoundParameter(p.name, place(p.expression, None), p.span) for p in having_parameters]
-        for expression in self._grouping.expressions:
-            if not one_text(expression.type):
-                self._ambiguous = self._ambiguous or span_of(self._select.args.get("group")) or Span(0, 0)
-        parameters, equalities = unify(self._from.parameters)
-        if group is None:
-            self._check_scalar(parameters)
-        for p in parameters:
-            place_of = ColumnRef(self._grouping.add(p.expression), p.expression.type)
-            named.insert(0, BoundParameter(p.name, place_of, p.span))
-        aggregate = self._aggregate(conjunction([*self._from.conjuncts, *equalities]), scalar=group is None)
-        settle = self._grouping.settle
-        named = [BoundParameter(p.name, settle(p.expression), p.span) for p in named]
-        unified, more = unify(named)
-        return self._finish(
-            (BlockInput(aggregate),),
-            conjunction([*(settle(h) for h in having), *more]),
-            [Output(o.name, settle(o.expression), o.node) for o in outputs],
-            [(settle(expression), term) for expression, term in ordered],
-            unified,
-            scalar=group is None,
-        )
-
-    def _group_by(self, group: Any, outputs: list[Output]) -> None:
-        if any(v for k, v in group.args.items() if k != "expressions"):
-            raise UnsupportedQuery("GROUPING SETS, CUBE and ROLLUP are not kept up to date yet.", span_of(group))
+    def _group_by(self, group: Any, outputs: Sequence[Output]) -> None:
+        sets = any(isinstance(e, exp.Rollup | exp.Cube | exp.GroupingSets) for e in group.expressions)
+        if sets or any(v for k, v in group.args.items() if k != "expressions"):
+            raise UnsupportedQuery("GROUPING SETS, CUBE and ROLLUP are not kept up to date.", span_of(group))
         for node in group.expressions:
             expression = self._group_expression(node, outputs)
-            if any(index >= len(input_columns(self._joined())) for index in used_columns(expression)):
+            if any(index >= FIRST_CALL for index in used_columns(expression)):
                 raise InvalidQuery("Aggregate functions cannot stand in GROUP BY.", span_of(node))
             if not comparable(expression.type):
                 raise UnsupportedQuery(
@@ -237,8 +262,8 @@ class SelectLowering:
             if used_columns(expression):
                 self._grouping.add(expression)
 
-    def _group_expression(self, node: Any, outputs: list[Output]) -> Scalar:
-        position = _position(node, outputs, "GROUP BY")
+    def _group_expression(self, node: Any, outputs: Sequence[Output]) -> Scalar:
+        position = shown_position(node, outputs, "GROUP BY")
         if position is not None:
             return position
         if (
@@ -252,6 +277,8 @@ class SelectLowering:
         return functions.settled(self._from.binder().bind(node))
 
     def _place(self, expression: Scalar, node: exp.Expr | None) -> Scalar:
+        """An expression above GROUP BY over the groups."""
+
         def missing(column: ColumnRef) -> None:
             if not self._determined(column):
                 raise InvalidQuery(
@@ -273,33 +300,12 @@ class SelectLowering:
         grouped = {g.index for g in self._grouping.expressions if isinstance(g, ColumnRef)}
         return bool(keys) and all(places.get(c) in grouped for c in keys[0])
 
-    def _check_scalar(self, parameters: list[BoundParameter]) -> None:
-        """An aggregate without GROUP BY has a row for every key, so its parameters must be plain, different columns."""
-        seen: set[Scalar] = set()
-        for p in parameters:
-            if not isinstance(p.expression, ColumnRef) or p.expression in seen:
-                raise UnsupportedQuery(
-                    "Without GROUP BY, an aggregate takes each parameter for a column of its own, and no expression.",
-                    p.span,
-                )
-            seen.add(p.expression)
-
-    def _joined(self) -> Block:
-        return Block(tuple(self._from.inputs), None, ())
-
-    def _aggregate(self, predicate: Scalar | None, *, scalar: bool) -> Aggregate:
-        joined = input_columns(self._joined())
-        columns = _Columns(list(joined))
-        group = tuple(columns.add(expression) for expression in self._grouping.expressions)
-        block = Block(tuple(self._from.inputs), predicate, tuple(columns.expressions))
-        return Aggregate(block, group, tuple(self._calls.calls), scalar)
-
 
 def _is_star(node: Any) -> bool:
     return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
 
 
-def _position(node: Any, outputs: list[Output], clause: str) -> Scalar | None:
+def shown_position(node: Any, outputs: Sequence[Output], clause: str) -> Scalar | None:
     """The shown column that ``ORDER BY 2`` means."""
     if not isinstance(node, exp.Literal):
         return None
@@ -309,9 +315,6 @@ def _position(node: Any, outputs: list[Output], clause: str) -> Scalar | None:
     return outputs[int(text) - 1].expression
 
 
-def _order_term(column: int, term: Any, expression: Scalar) -> OrderTerm:
-    try:
-        functions.sortable(expression)
-    except UnsupportedQuery as error:
-        raise UnsupportedQuery(error.reason, span_of(term)) from error
-    return OrderTerm(column, bool(term.args.get("desc")), bool(term.args.get("nulls_first")))
+def _members(node: Any) -> list[Any]:
+    """What stands in the parentheses of DISTINCT ON."""
+    return list(node.expressions) if isinstance(node, exp.Tuple) else [node]

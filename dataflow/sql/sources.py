@@ -7,7 +7,7 @@ Not here: what a derived table's SELECT means (`select`, handed in as a function
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlglot import exp
@@ -20,7 +20,7 @@ from dataflow.plan.rules.rewriting import input_columns, input_of, offsets, widt
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.schema import Catalog, SqlType
 from dataflow.sql.aggregates import refuse_aggregate
-from dataflow.sql.bind import Binder
+from dataflow.sql.bind import Binder, OnAggregate
 from dataflow.sql.conditions import BoundParameter, bind_conditions
 from dataflow.sql.scope import Scope, find_table, name_of
 from dataflow.sql.spans import span_of
@@ -75,9 +75,9 @@ class FromClause:
     #: Whether a comma was seen: JOIN binds tighter.
     commas: bool = False
 
-    def binder(self) -> Binder:
+    def binder(self, on_aggregate: OnAggregate = refuse_aggregate) -> Binder:
         """Binds expressions over what is joined so far."""
-        return Binder(self.environment.sql, self.scope, refuse_aggregate)
+        return Binder(self.environment.sql, self.scope, on_aggregate)
 
     def read(self, select: exp.Select) -> None:
         """Joins all that FROM names."""
@@ -155,7 +155,7 @@ class FromClause:
         self.inputs.append(BlockInput(derived.relation, left))
         for parameter in derived.parameters:
             expression = substitute(parameter.expression, lambda ref: ColumnRef(ref.index + offset, ref.type))
-            self.parameters.append(BoundParameter(parameter.name, expression, parameter.span))
+            self.parameters.append(replace(parameter, expression=expression))
 
     # Joins
 

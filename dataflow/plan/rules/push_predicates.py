@@ -11,7 +11,7 @@ from dataflow.schema import Catalog
 
 
 def push_predicates(relation: Relation, catalog: Catalog) -> Relation:
-    """Moves each conjunct over one inner input into it, through GROUP BY and PARTITION BY if it reads those columns only."""
+    """Moves each conjunct over one inner input into it; through GROUP BY and PARTITION BY by their columns only."""
     del catalog
     if not isinstance(relation, Block):
         return relation

@@ -1,0 +1,187 @@
+"""UNION, INTERSECT and EXCEPT of two lowered queries.
+
+UNION ALL is a `Union`; UNION groups it by all columns; INTERSECT and EXCEPT count each group's rows of either side.
+
+*Invariants*: a parameter is a column of the union, which every branch has: what a key sees of a branch is what the
+upstream sees of it with that value.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
+from dataflow.plan.expressions import BOOL, INT4, INT8, equality
+from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Block, Chain, Source, Union, column_types
+from dataflow.scalar import Call, ColumnRef, Literal, Scalar
+from dataflow.sql import functions
+from dataflow.sql.conditions import BoundParameter
+from dataflow.sql.lowered import Lowered, comparable_group, rows_of
+from dataflow.sql.spans import span_of
+
+_ZERO = Literal("0", INT8)
+
+
+@dataclass(frozen=True, slots=True)
+class _Aligned:
+    """Both sides with the same columns in the same places."""
+
+    sides: tuple[Source, Source]
+    outputs: tuple[tuple[str, int], ...]
+    parameters: tuple[BoundParameter, ...]
+
+
+def combined(node: exp.SetOperation, left: Lowered, right: Lowered) -> Lowered:
+    """The two sides as one relation. LIMIT and ORDER BY are the caller's."""
+    _check(node, left, right)
+    aligned = _aligned(node, left, right)
+    if isinstance(node, exp.Union) and not node.args.get("distinct"):
+        return Lowered(Union(aligned.sides), aligned.outputs, aligned.parameters)
+    _check_distinct(node, aligned)
+    if isinstance(node, exp.Union):
+        relation = _distinct(Union(aligned.sides))
+    else:
+        relation = _counted(aligned.sides, except_=isinstance(node, exp.Except))
+    return Lowered(relation, aligned.outputs, aligned.parameters)
+
+
+def _check(node: exp.SetOperation, left: Lowered, right: Lowered) -> None:
+    name = node.key.upper()
+    if any(v for k, v in node.args.items() if k in ("by_name", "side", "kind", "on")):
+        raise UnsupportedQuery(f"{name} by name is not PostgreSQL's.", span_of(node))
+    if not isinstance(node, exp.Union) and not node.args.get("distinct"):
+        raise UnsupportedQuery(f"{name} ALL is not kept up to date.", span_of(node))
+    if len(left.outputs) != len(right.outputs):
+        raise InvalidQuery(
+            f"Both sides of {name} must show the same number of columns, not {len(left.outputs)} and"
+            f" {len(right.outputs)}.",
+            span_of(node.expression),
+        )
+    if (left.scalar or right.scalar) and (left.parameters or right.parameters):
+        raise UnsupportedQuery(
+            f"An aggregate without GROUP BY takes no parameters below {name}.", _first_span(left, right)
+        )
+
+
+def _first_span(left: Lowered, right: Lowered) -> Span | None:
+    return next((p.span for p in (*left.parameters, *right.parameters)), None)
+
+
+# --- columns --------------------------------------------------------------------------------------------------------
+
+
+def _aligned(node: exp.SetOperation, left: Lowered, right: Lowered) -> _Aligned:
+    name = node.key.upper()
+    pairs: list[tuple[Scalar, Scalar]] = []
+
+    def place(ours: Scalar, theirs: Scalar) -> int:
+        one, other = _common(name, ours, theirs)
+        if (one, other) not in pairs:
+            pairs.append((one, other))
+        return pairs.index((one, other))
+
+    outputs = tuple(
+        (ours[0], place(_column(left, ours[1]), _column(right, theirs[1])))
+        for ours, theirs in zip(left.outputs, right.outputs, strict=True)
+    )
+    parameters = [
+        replace(ours, expression=ColumnRef(at, pairs[at][0].type))
+        for ours, theirs in _matched(name, left.parameters, right.parameters)
+        for at in [place(ours.expression, theirs.expression)]
+    ]
+    sides = (_projected(left, [p[0] for p in pairs]), _projected(right, [p[1] for p in pairs]))
+    return _Aligned(sides, outputs, tuple(parameters))
+
+
+def _column(lowered: Lowered, column: int) -> Scalar:
+    """A column of a side; a constant of no type as such."""
+    relation = lowered.relation
+    if isinstance(relation, Block | Chain) and isinstance(constant := relation.columns[column], Literal):
+        return constant
+    return ColumnRef(column, column_types(relation)[column])
+
+
+def _common(name: str, ours: Scalar, theirs: Scalar) -> tuple[Scalar, Scalar]:
+    """Two columns in their common type."""
+    one, other = functions.same_type(name, [ours, theirs])
+    if one.type != other.type:
+        # Two collations: what is known of both.
+        target = replace(one.type, collation=functions.text_collation((one, other)))
+        one, other = (e if e.type == target else Call("cast", (e,), target) for e in (one, other))
+    return one, other
+
+
+def _matched(
+    name: str, ours: Sequence[BoundParameter], theirs: Sequence[BoundParameter]
+) -> list[tuple[BoundParameter, BoundParameter]]:
+    """The parameters of both sides, one by one."""
+    found: list[tuple[BoundParameter, BoundParameter]] = []
+    rest = list(theirs)
+    for p in ours:
+        twin = next((t for t in rest if (t.name, t.many, t.operator) == (p.name, p.many, p.operator)), None)
+        if twin is None:
+            raise _lonely(name, p)
+        rest.remove(twin)
+        found.append((p, twin))
+    if rest:
+        raise _lonely(name, rest[0])
+    return found
+
+
+def _lonely(name: str, parameter: BoundParameter) -> UnsupportedQuery:
+    return UnsupportedQuery(
+        f"The parameter :{parameter.name} must be compared with a column in both sides of {name}, in the same way.",
+        parameter.span,
+    )
+
+
+def _projected(lowered: Lowered, columns: Sequence[Scalar]) -> Source:
+    return rows_of(lowered.relation).block(columns)
+
+
+# --- distinct -------------------------------------------------------------------------------------------------------
+
+
+def _check_distinct(node: exp.SetOperation, aligned: _Aligned) -> None:
+    types = column_types(aligned.sides[0])
+    comparable_group([ColumnRef(i, t) for i, t in enumerate(types)], node)
+    shown = {column for _, column in aligned.outputs}
+    for p in aligned.parameters:
+        if not p.single and isinstance(p.expression, ColumnRef) and p.expression.index not in shown:
+            raise UnsupportedQuery(
+                f"The parameter :{p.name} is a list or a range over a column that {node.key.upper()} does not show:"
+                " rows of several keys would be taken together.",
+                p.span,
+            )
+
+
+def _distinct(union: Union) -> Block:
+    rows = rows_of(Aggregate(union, tuple(range(len(column_types(union)))), ()))
+    return rows.block(rows.columns())
+
+
+def _counted(sides: tuple[Source, Source], *, except_: bool) -> Block:
+    """The groups that both sides have, or the first one only."""
+    width = len(column_types(sides[0]))
+    tagged = tuple(_tagged(side, str(number)) for number, side in enumerate(sides))
+    tag = ColumnRef(width, INT4)
+    calls = tuple(
+        AggregateCall(AggregateFunction.COUNT, _if(equality(tag, Literal(str(number), INT4))), INT8)
+        for number in range(2)
+    )
+    aggregate = Aggregate(Union(tagged), tuple(range(width)), calls)
+    rows = rows_of(aggregate)
+    ours, theirs = (ColumnRef(width + number, INT8) for number in range(2))
+    other = equality(theirs, _ZERO) if except_ else Call(">", (theirs, _ZERO), BOOL)
+    kept = replace(rows, conjuncts=(Call(">", (ours, _ZERO), BOOL), other))
+    return kept.block(rows.columns()[:width])
+
+
+def _tagged(side: Source, tag: str) -> Source:
+    rows = rows_of(side)
+    return rows.block([*rows.columns(), Literal(tag, INT4)])
+
+
+def _if(condition: Scalar) -> Scalar:
+    return functions.case([(condition, Literal("1", INT8))], Literal(None, INT8))
