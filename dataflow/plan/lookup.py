@@ -4,29 +4,36 @@ Keys arrive as one array of texts per key column ($1, $2 …), each text a norma
 conditions and casts only at the parameters, so that the upstream can use its indexes. Integer keys are compared as
 ``int8`` whatever the column's width: a key may come from a wider column that it is joined with.
 
+Of one key, a part of the rows in an order can be looked up instead (`lookup_part`).
+
 Not here: the layout of state rows (`ops.aggregate_state`), versions (`service.upstream`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from dataflow.engine.effects import Lookup, Part
 from dataflow.plan.calls import LISTS, TRUTHS, list_columns, remembers_values
 from dataflow.plan.expressions import inline
+from dataflow.plan.lookup_part import parameter_type, part_sql, part_values
 from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Chain, Relation, View, inputs_of
-from dataflow.plan.render import quote, render, type_name
+from dataflow.plan.render import quote, render
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
-from dataflow.types import Columns
+from dataflow.types import Columns, Value
 from dataflow.values import INTEGERS, comparable, normal_form
 
 Name = Callable[[int], str]
+#: Of a statement: an array of texts, or one text.
+Argument = Sequence[Value] | str
 #: Types by which the upstream cannot group.
 _WITHOUT_EQUALITY = frozenset({"json", "xml"})
 
 
-def lookup_sql(relation: Chain | Aggregate, columns: Columns, catalog: Catalog) -> str:
+def lookup_sql(relation: Chain | Aggregate, columns: Columns, catalog: Catalog, part: Part | None = None) -> str:
     """The statement for keys on `columns` of `relation`; () is everything, without parameters.
 
     The columns must be plain columns of the base table (`routes.parent_columns`); an aggregate is one over a chain.
+    With `part`, that part of one key's rows of a chain.
     """
     chain = relation.input if isinstance(relation, Aggregate) else relation
     if not isinstance(chain, Chain):
@@ -40,12 +47,26 @@ def lookup_sql(relation: Chain | Aggregate, columns: Columns, catalog: Catalog) 
     selected, grouped = [render(c, name) for c in chain.columns], list[str]()
     if isinstance(relation, Aggregate):
         selected, grouped = _state_columns(relation, chain, name)
-    join, conditions = _key_conditions(keys, name)
+    join, tail = "", ""
+    if part is None:
+        join, conditions = _key_conditions(keys, name)
+    else:
+        between, tail = part_sql(part, chain, table, name, len(keys) + 1)
+        conditions = [*_one_key(keys, name), *between]
     if chain.predicate is not None:
         conditions.append(render(chain.predicate, name) if not conditions else f"({render(chain.predicate, name)})")
     sql = f"SELECT {', '.join(selected)} FROM {chain.table} t{join}"
     sql += f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    return sql + (f" GROUP BY {', '.join(grouped)}" if grouped else "")
+    return sql + (f" GROUP BY {', '.join(grouped)}" if grouped else "") + tail
+
+
+def lookup_arguments(lookup: Lookup) -> list[Argument]:
+    """The parameters of a lookup's statement, $1, $2 …: of keys one array each, of a part's key and cuts one text."""
+    if lookup.part is None:
+        return [list(column) for column in zip(*lookup.keys, strict=True)] if lookup.columns else []
+    (key,) = lookup.keys
+    # A NULL key matches nothing, and is never looked up.
+    return [*(value for value in key if value is not None), *part_values(lookup.part)]
 
 
 def _chain_columns(relation: Chain | Aggregate, columns: Columns) -> Columns:
@@ -67,21 +88,17 @@ def _key_conditions(keys: list[ColumnRef], name: Name) -> tuple[str, list[str]]:
     if not keys:
         return "", []
     if len(keys) == 1:
-        return "", [f"{name(keys[0].index)} = ANY($1::{_key_type(keys[0].type)}[])"]
-    arrays = ", ".join(f"${i}::{_key_type(key.type)}[]" for i, key in enumerate(keys, 1))
+        return "", [f"{name(keys[0].index)} = ANY($1::{parameter_type(keys[0].type)}[])"]
+    arrays = ", ".join(f"${i}::{parameter_type(key.type)}[]" for i, key in enumerate(keys, 1))
     aliases = ", ".join(f"k{i}" for i in range(1, len(keys) + 1))
     conditions = " AND ".join(f"{name(key.index)} = k.k{i}" for i, key in enumerate(keys, 1))
     # Keys are distinct, so no row is found twice.
     return f" JOIN unnest({arrays}) AS k({aliases}) ON {conditions}", []
 
 
-def _key_type(sql_type: SqlType) -> str:
-    if sql_type.kind == "base":
-        if sql_type.name in INTEGERS:
-            return "int8"
-        if sql_type.name == "varchar":
-            return "text"
-    return type_name(sql_type)
+def _one_key(keys: list[ColumnRef], name: Name) -> list[str]:
+    """The conditions for one key, whose values are $1, $2 …: without arrays, so that an index keeps the order."""
+    return [f"{name(key.index)} = ${i}::{parameter_type(key.type)}" for i, key in enumerate(keys, 1)]
 
 
 # --- state rows -----------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import structlog
 
 from dataflow.engine.effects import CancelLookup, Lookup
 from dataflow.engine.events import LookupDone, LookupFailed
-from dataflow.plan.lookup import lookup_sql
+from dataflow.plan.lookup import lookup_arguments, lookup_sql
 from dataflow.plan.nodes import Aggregate, Chain
 from dataflow.schema import Catalog
 from dataflow.types import Columns, LookupId
@@ -37,6 +37,7 @@ class LookupTasks:
         self._slots = asyncio.Semaphore(slots)
         self._counters = counters
         self._catalog = Catalog()
+        #: Of lookups by keys; a part's cuts make too many.
         self._sql: dict[tuple[Chain | Aggregate, Columns], str] = {}
         self._tasks: dict[LookupId, asyncio.Task[None]] = {}
         dispatcher.on(Lookup, self._start)
@@ -80,15 +81,16 @@ class LookupTasks:
         self._dispatcher.step(event)
 
     async def _look_up(self, lookup: Lookup) -> LookupDone:
-        arrays = [list(column) for column in zip(*lookup.keys, strict=True)] if lookup.columns else []
         async with self._slots:
-            found = await self._lookups.run(self._statement(lookup), arrays)
+            found = await self._lookups.run(self._statement(lookup), lookup_arguments(lookup))
         self._counters.lookups += 1
         self._counters.lookup_keys += len(lookup.keys)
         self._counters.lookup_rows += len(found.rows)
         return LookupDone(lookup.id, found.rows, bridge.snapshot(found.snapshot), found.bound)
 
     def _statement(self, lookup: Lookup) -> str:
+        if lookup.part is not None:
+            return lookup_sql(lookup.relation, lookup.columns, self._catalog, lookup.part)
         at = (lookup.relation, lookup.columns)
         sql = self._sql.get(at)
         if sql is None:

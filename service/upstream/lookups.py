@@ -19,6 +19,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.types.string import TextLoader
 
 from cdc.position import PostgresSnapshot, parse_lsn
+from dataflow.plan.lookup import Argument
 from dataflow.types import Row
 from service.upstream.connect import UpstreamError, UpstreamPool
 from service.upstream.statements import Statements
@@ -87,12 +88,12 @@ class Lookups:
         #: Whether the role may write logical messages; None if nobody tried.
         self.can_push: bool | None = None
 
-    async def run(self, sql: str, arrays: Sequence[Sequence[str | None]]) -> LookupRows:
-        """Run a lookup (`dataflow.plan.lookup`); `arrays` are its parameters $1, $2 …, one array of texts each.
+    async def run(self, sql: str, arguments: Sequence[Argument]) -> LookupRows:
+        """Run a lookup (`dataflow.plan.lookup`) with the parameters $1, $2 …: each a text, or an array of texts.
 
         Raises UpstreamError.
         """
-        parameters = [array_text(array) for array in arrays]
+        parameters = [value if isinstance(value, str) else array_text(value) for value in arguments]
         result = await self._run(_LOOKUP.format(version=_VERSION, sql=sql), parameters)
         first = self._rows(result, 0, 1)[0]
         rows: list[Row] = []
