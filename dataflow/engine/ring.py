@@ -8,7 +8,7 @@ one snapshot sees, every later one does.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.types import Position, Snapshot
@@ -69,10 +69,11 @@ class Ring:
         return (t for t in self._entries if not tables.isdisjoint(self._touched(t)))
 
     def _touched(self, transaction: Transaction) -> Iterable[str]:
-        if not self._hidden:
-            return transaction.tables
-        unseen = [t for t, barrier in self._hidden.items() if not barrier.sees(transaction.id, transaction.end)]
-        return (*transaction.tables, *unseen)
+        return (*transaction.tables, *self._hidden_from(transaction)) if self._hidden else transaction.tables
+
+    def _hidden_from(self, transaction: Transaction) -> list[str]:
+        """Tables that joined the stream and that the transaction may have changed before that."""
+        return [t for t, barrier in self._hidden.items() if not barrier.sees(transaction.id, transaction.end)]
 
     def note(self, snapshot: Snapshot, arrived: int) -> None:
         """Remembers a snapshot that arrived at time `arrived`."""
@@ -106,17 +107,27 @@ class Ring:
             self._trimmed[table] = max(transaction.end, self._trimmed.get(table, -1))
         self._last_trimmed = max(transaction.end, self._last_trimmed)
 
-    def exact_position(self, tables: frozenset[str], snapshot: Snapshot, applied: Position) -> Position | None:
+    def exact_position(
+        self,
+        tables: frozenset[str],
+        snapshot: Snapshot,
+        applied: Position,
+        concerns: Callable[[Transaction], bool] = lambda _: True,
+    ) -> Position | None:
         """Where the rows that `snapshot` saw of `tables` are exact; None if transactions cross.
 
         From the last one that it sees up to just before the first that it does not see. What was trimmed it sees.
+        Transactions that `concerns` denies do not count, if the stream has all that they did to `tables`.
         """
         first_unseen: Position | None = None
         for transaction in self._touching(tables):
-            if not snapshot.sees(transaction.id, transaction.end):
-                first_unseen = first_unseen or transaction.end
-            elif first_unseen is not None:
-                return None
+            sees = snapshot.sees(transaction.id, transaction.end)
+            if sees == (first_unseen is None):
+                continue
+            if not tables.isdisjoint(self._hidden_from(transaction)) or concerns(transaction):
+                if sees:
+                    return None
+                first_unseen = transaction.end
         if first_unseen is None:
             return applied
         last_trimmed = max((end for table, end in self._trimmed.items() if table in tables), default=-1)

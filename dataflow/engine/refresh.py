@@ -1,0 +1,470 @@
+"""Views that are not kept incrementally: which of their keys are cached, and when they are stale (architecture §6).
+
+A key that is read and not covered is *fetched*: the view's SQL runs upstream for it (`Refresh`), once however many
+wait. What comes back is exact from the last transaction that its snapshot sees and that may touch the key up to just
+before the first that it does not see. If that is where the engine is, the key is covered and the leaf store gets the
+rows; otherwise they are good for those who asked before, under their own version.
+
+A transaction makes a hole of every covered key whose answer it may have changed: a row that came or went, that may pass
+the view's filter on its table, that agrees with the key, and that differs in a column which the view reads.
+
+*Maintains*: a covered key's rows are exact at the applied position (but for views that expire: good for a while); a
+read waits for fetches that exist; a fetch counts as a lookup in flight, so the ring keeps what it may not see.
+
+Not here: running the SQL and letting keys expire (`service.runtime`); which SQL is refreshed (`dataflow.sql.reads`).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from heapq import nsmallest
+
+from dataflow.engine.effects import (
+    AnswerRefresh,
+    CancelRefresh,
+    Effect,
+    FailRead,
+    LeafDrop,
+    LeafEvict,
+    LeafFill,
+    Reach,
+    Refresh,
+    ViewStatus,
+)
+from dataflow.engine.events import RefreshDone, RefreshFailed, TableDelta, Transaction
+from dataflow.engine.limits import Limits
+from dataflow.engine.ring import Ring
+from dataflow.engine.touching import Touch, touches_of
+from dataflow.engine.upquery import Demand
+from dataflow.errors import InvariantViolation
+from dataflow.plan.refresh import RefreshView
+from dataflow.state.coverage import Coverage
+from dataflow.types import Key, Position, ReadId, RefreshId, Snapshot, ViewId
+
+#: What a covered key takes in here.
+KEY_BYTES = 400
+
+
+class RefreshLeaf:
+    """A refreshed view's covered keys. Its rows live in the leaf store."""
+
+    def __init__(self, view_id: ViewId, view: RefreshView) -> None:
+        self.view_id = view_id
+        self.view = view
+        self.coverage = Coverage(tuple(range(len(view.parameters))))
+        #: What the view reads, by table. A view that expires is not touched by anything.
+        self.touches: dict[str, list[Touch]] = {} if view.ttl_ms is not None else touches_of(view)
+        #: Subscriptions by key.
+        self.pins: dict[Key, int] = {}
+        self.broken: str | None = None
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The tables whose changes count."""
+        return frozenset(self.touches)
+
+    def touched(self, table: str, delta: TableDelta, among: Coverage) -> list[Key]:
+        """The keys of `among` whose answers a change of `table` may have changed."""
+        found: dict[Key, None] = {}
+        for touch in self.touches.get(table, ()):
+            found.update(dict.fromkeys(touch.keys(delta, among)))
+        return list(found)
+
+
+@dataclass(eq=False, slots=True)
+class RefreshRead:
+    """A read that wants keys of refreshed views, and of others by `demand`."""
+
+    id: ReadId
+    keys: list[tuple[RefreshLeaf, Key]]
+    demand: Demand
+    #: Where the engine was when it was asked: an answer from before would go back in time.
+    since: Position
+
+    @property
+    def alone(self) -> bool:
+        """Whether it wants one refreshed key and nothing else."""
+        return len(self.keys) == 1 and not self.demand.wants
+
+
+@dataclass(eq=False, slots=True)
+class Fetch:
+    """A key that is being run upstream."""
+
+    id: RefreshId
+    leaf: RefreshLeaf
+    key: Key
+    issued: int
+    rounds: int = 1
+    #: Reads that wait for it. None wait for what a subscription wants.
+    waiting: dict[ReadId, None] = field(default_factory=dict)
+    #: Held until the stream has reached its bound.
+    result: RefreshDone | None = None
+
+
+class Refreshes:
+    """All refreshed views."""
+
+    def __init__(
+        self,
+        ring: Ring,
+        limits: Limits,
+        counters: "Counter[str]",
+        joining: Mapping[str, object],
+        sees_enough: Callable[[Snapshot, frozenset[str]], bool],
+        emit: Callable[[Effect], None],
+        go_on: Callable[[Demand], None],
+        forward: Callable[[Demand], None],
+    ) -> None:
+        self._ring = ring
+        self._limits = limits
+        self._counters = counters
+        #: Tables of whose changes the stream may still lack some: nothing that reads them is stored.
+        self._joining = joining
+        self._sees_enough = sees_enough
+        self._emit = emit
+        #: Asks for what a read wants besides, now that its refreshed keys are covered.
+        self._go_on = go_on
+        #: Answers all that a read wants in one upstream snapshot.
+        self._forward = forward
+        self.leaves: dict[ViewId, RefreshLeaf] = {}
+        self.reads: dict[ReadId, RefreshRead] = {}
+        self._fetches: dict[RefreshId, Fetch] = {}
+        self._by_key: dict[tuple[ViewId, Key], Fetch] = {}
+        self._by_table: dict[str, list[RefreshLeaf]] = {}
+        self._last_id = 0
+        self._applied: Position = 0
+        self._now = 0
+
+    # Views
+
+    def install(self, view_id: ViewId, view: RefreshView) -> None:
+        """Adds a view; its keys are fetched when they are read."""
+        leaf = self.leaves[view_id] = RefreshLeaf(view_id, view)
+        for table in leaf.tables:
+            self._by_table.setdefault(table, []).append(leaf)
+        self._emit(ViewStatus(view_id, "ready"))
+
+    def drop(self, view_id: ViewId) -> None:
+        """Takes a view away, if it is a refreshed one; reads that want another one besides fail, too."""
+        leaf = self.leaves.pop(view_id, None)
+        if leaf is None:
+            for read in list(self.reads.values()):
+                if any(want.leaf.view_id == view_id for want in read.demand.wants):
+                    self._fail(read, "the view was dropped", retryable=False)
+            return
+        for table in leaf.tables:
+            self._by_table[table].remove(leaf)
+        self._end(leaf, "the view was dropped")
+        self._emit(LeafDrop(view_id))
+
+    def break_views(self, table: str, reason: str) -> None:
+        """`table` is not what these views were analysed with."""
+        for leaf in self._by_table.get(table, ()):
+            self._break(leaf, reason)
+
+    def _break(self, leaf: RefreshLeaf, reason: str) -> None:
+        if leaf.broken is None:
+            leaf.broken = reason
+            self._emit(ViewStatus(leaf.view_id, "broken", reason))
+            self._evict_all(leaf)
+            self._end(leaf, reason)
+
+    def _end(self, leaf: RefreshLeaf, reason: str) -> None:
+        """Nobody gets an answer of this view any more."""
+        for fetch in [f for f in self._fetches.values() if f.leaf is leaf]:
+            self._abandon(fetch)
+        for read in [r for r in self.reads.values() if any(wanted is leaf for wanted, _ in r.keys)]:
+            self._fail(read, reason, retryable=False)
+
+    # Reads
+
+    def open(self, read: RefreshRead, now: int) -> None:
+        """Answers a read, or fetches what is missing."""
+        self._now = now
+        broken = next((leaf.broken for leaf, _ in read.keys if leaf.broken), None)
+        if broken is not None:
+            self._emit(FailRead(read.id, broken, retryable=False))
+            return
+        self.reads[read.id] = read
+        self._pursue(read)
+
+    def confirm(self, read_id: ReadId) -> bool:
+        """Whether the refreshed keys of a read are (still) covered, now that all else it wants is; else they are
+        fetched again."""
+        read = self.reads.get(read_id)
+        if read is None:
+            return True
+        if any(key not in leaf.coverage for leaf, key in read.keys):
+            self._pursue(read)
+            return False
+        del self.reads[read_id]
+        return True
+
+    def leave(self, read_id: ReadId) -> frozenset[str]:
+        """A read that is not waited for any more; the tables of the refreshed views that it wanted."""
+        read = self.reads.pop(read_id, None)
+        if read is None:
+            return frozenset()
+        for leaf, key in read.keys:
+            fetch = self._by_key.get((leaf.view_id, key))
+            if fetch is not None:
+                fetch.waiting.pop(read_id, None)
+        return frozenset[str]().union(*(leaf.tables for leaf, _ in read.keys))
+
+    def _pursue(self, read: RefreshRead) -> None:
+        missing = [(leaf, key) for leaf, key in read.keys if key not in leaf.coverage]
+        for leaf, key in missing:
+            self._want(leaf, key).waiting[read.id] = None
+        if not missing:
+            self._go_on(read.demand)
+
+    def _fail(self, read: RefreshRead, reason: str, retryable: bool, refused: bool = False) -> None:
+        self.leave(read.id)
+        self._emit(FailRead(read.id, reason, retryable, refused))
+
+    # Fetching
+
+    def _want(self, leaf: RefreshLeaf, key: Key) -> Fetch:
+        """The fetch of a key, made if there is none."""
+        fetch = self._by_key.get((leaf.view_id, key))
+        if fetch is None:
+            fetch = Fetch(RefreshId(0), leaf, key, self._now)
+            self._by_key[leaf.view_id, key] = fetch
+            self._send(fetch)
+        else:
+            self._counters["refresh_joined"] += 1
+        return fetch
+
+    def _send(self, fetch: Fetch) -> None:
+        self._last_id += 1
+        self._fetches.pop(fetch.id, None)
+        fetch.id, fetch.issued, fetch.result = RefreshId(self._last_id), self._now, None
+        self._fetches[fetch.id] = fetch
+        self._counters["refreshed"] += 1
+        self._emit(Refresh(fetch.id, fetch.leaf.view_id, fetch.key))
+
+    def _abandon(self, fetch: Fetch) -> None:
+        self._forget(fetch)
+        if fetch.result is None:
+            self._emit(CancelRefresh(fetch.id))
+
+    def _forget(self, fetch: Fetch) -> None:
+        self._fetches.pop(fetch.id, None)
+        self._by_key.pop((fetch.leaf.view_id, fetch.key), None)
+
+    def oldest_issue(self) -> int | None:
+        """When the oldest fetch in flight was issued for which the ring matters."""
+        return min((f.issued for f in self._fetches.values() if f.leaf.touches), default=None)
+
+    def done(self, event: RefreshDone, applied: Position, now: int) -> None:
+        """Rows have come."""
+        fetch = self._fetches.get(event.id)
+        if fetch is None:
+            return
+        fetch.result = event
+        if applied < event.bound:
+            self._emit(Reach(event.bound))
+        else:
+            self.reach(applied, now)
+
+    def failed(self, event: RefreshFailed, now: int) -> None:
+        """The upstream has no rows: whoever waits is told."""
+        self._now = now
+        fetch = self._fetches.get(event.id)
+        if fetch is None:
+            return
+        self._forget(fetch)
+        if event.breaks:
+            self._break(fetch.leaf, event.reason)
+        for read_id in list(fetch.waiting):
+            if read_id in self.reads:
+                self._fail(self.reads[read_id], event.reason, event.retryable, refused=True)
+
+    def reach(self, applied: Position, now: int) -> None:
+        """The stream is at `applied`: settles what waited for that."""
+        self._applied, self._now = applied, now
+        for fetch in list(self._fetches.values()):
+            if fetch.result is not None and fetch.result.bound <= applied and fetch.id in self._fetches:
+                self._settle(fetch, fetch.result)
+
+    def _settle(self, fetch: Fetch, result: RefreshDone) -> None:
+        exact = self._exact(fetch, result.snapshot)
+        if exact is None:
+            self._repeat(fetch)
+            return
+        self._forget(fetch)
+        waiting = [self.reads[r] for r in fetch.waiting if r in self.reads]
+        if exact == self._applied and self._may_store(fetch, result):
+            self._counters["refresh_stored"] += 1
+            fetch.leaf.coverage.add(fetch.key)
+            self._emit(LeafFill(fetch.leaf.view_id, fetch.key, result.rows))
+            for read in waiting:
+                if read.id in self.reads:
+                    self._pursue(read)
+            return
+        for read in waiting:
+            self._answer_once(read, fetch, result, exact)
+
+    def _answer_once(self, read: RefreshRead, fetch: Fetch, result: RefreshDone, exact: Position) -> None:
+        """Rows that cannot be stored answer who asked for nothing else, and not for anything newer."""
+        if read.id not in self.reads:
+            return
+        if not read.alone:
+            self._forward(read.demand)
+        elif exact >= read.since:
+            self._counters["refresh_once"] += 1
+            self.leave(read.id)
+            self._emit(AnswerRefresh(read.id, result.rows, exact))
+        else:
+            again = self._want(fetch.leaf, fetch.key)
+            again.waiting[read.id] = None
+            again.rounds = fetch.rounds + 1
+            if again.rounds > self._limits.forward_rounds:
+                self._give_up(again)
+
+    def _may_store(self, fetch: Fetch, result: RefreshDone) -> bool:
+        return len(result.rows) <= self._limits.key_rows and self._joining.keys().isdisjoint(fetch.leaf.tables)
+
+    def _exact(self, fetch: Fetch, snapshot: Snapshot) -> Position | None:
+        """Where the rows are exact, latest; None: nowhere that can be told."""
+        leaf = fetch.leaf
+        if not self._sees_enough(snapshot, leaf.tables):
+            return None
+        alone = Coverage(leaf.coverage.columns)
+        alone.add(fetch.key)
+
+        def concerns(transaction: Transaction) -> bool:
+            return any(leaf.touched(table, delta, alone) for table, delta in transaction.tables.items())
+
+        return self._ring.exact_position(leaf.tables, snapshot, self._applied, concerns)
+
+    def _repeat(self, fetch: Fetch) -> None:
+        fetch.rounds += 1
+        if fetch.rounds > self._limits.forward_rounds:
+            self._give_up(fetch)
+        else:
+            self._send(fetch)
+
+    def _give_up(self, fetch: Fetch) -> None:
+        self._abandon(fetch)
+        for read_id in list(fetch.waiting):
+            if read_id in self.reads:
+                self._fail(self.reads[read_id], "transactions crossed the read again and again", retryable=True)
+
+    def abandon_before(self, time: int, now: int) -> None:
+        """The ring is past its limit: fetches issued before `time` are issued again."""
+        self._now = now
+        for fetch in [f for f in self._fetches.values() if f.leaf.touches and f.issued < time]:
+            self._emit(CancelRefresh(fetch.id))
+            self._repeat(fetch)
+
+    # The stream
+
+    def restart(self, now: int) -> None:
+        """Continuity was lost: all is stale, and what was being fetched is fetched anew."""
+        self._now = now
+        for leaf in self.leaves.values():
+            self._evict_all(leaf)
+        for fetch in list(self._fetches.values()):
+            self._emit(CancelRefresh(fetch.id))
+            self._send(fetch)
+
+    def apply(self, transactions: Iterable[Transaction], now: int) -> None:
+        """Makes holes of what committed transactions may have changed."""
+        self._now = now
+        if not self._by_table:
+            return
+        for transaction in transactions:
+            for table, delta in transaction.tables.items():
+                for leaf in self._by_table.get(table, ()):
+                    if leaf.coverage.keys:
+                        for key in leaf.touched(table, delta, leaf.coverage):
+                            self._counters["stale"] += 1
+                            self._evict(leaf, key)
+
+    def table_joined(self, table: str) -> None:
+        """The stream may lack changes of `table`."""
+        for leaf in self._by_table.get(table, ()):
+            self._evict_all(leaf)
+
+    # Forgetting
+
+    def evict(self, view_id: ViewId, key: Key, now: int) -> None:
+        """Forgets one key, if it is one of a refreshed view."""
+        self._now = now
+        leaf = self.leaves.get(view_id)
+        if leaf is not None and key in leaf.coverage:
+            self._evict(leaf, key)
+
+    def _evict_all(self, leaf: RefreshLeaf) -> None:
+        for key in list(leaf.coverage):
+            self._evict(leaf, key)
+
+    def _evict(self, leaf: RefreshLeaf, key: Key) -> None:
+        if key in leaf.coverage:
+            leaf.coverage.discard(key)
+            self._emit(LeafEvict(leaf.view_id, key))
+            if key in leaf.pins and leaf.broken is None:
+                self._counters["refill"] += 1
+                self._want(leaf, key)
+
+    def release(self, state_bytes: int, others: int) -> int:
+        """Forgets its part of so many bytes, next to `others` that are held elsewhere: the oldest keys of each view
+        that no subscription pins. Returns how many bytes that were."""
+        held = self.state_bytes()
+        wanted = -(-state_bytes * held // max(1, held + others) // KEY_BYTES)
+        live = [
+            (age, leaf, key)
+            for leaf in self.leaves.values()
+            for age, key in enumerate(key for key in leaf.coverage if key not in leaf.pins)
+        ]
+        going = nsmallest(wanted, live, key=lambda found: found[0])
+        for _, leaf, key in going:
+            self._evict(leaf, key)
+        return len(going) * KEY_BYTES
+
+    def state_bytes(self) -> int:
+        """About what covered keys take, but for their rows."""
+        return sum(len(leaf.coverage) for leaf in self.leaves.values()) * KEY_BYTES
+
+    # Subscriptions
+
+    def pin(self, view_id: ViewId, key: Key, now: int) -> None:
+        """A subscription to a key, if it is one of a refreshed view."""
+        self._now = now
+        leaf = self.leaves.get(view_id)
+        if leaf is not None:
+            leaf.pins[key] = leaf.pins.get(key, 0) + 1
+            if key not in leaf.coverage and leaf.broken is None:
+                self._want(leaf, key)
+
+    def unpin(self, view_id: ViewId, key: Key) -> None:
+        """One subscription less."""
+        leaf = self.leaves.get(view_id)
+        if leaf is not None:
+            left = leaf.pins.pop(key, 0) - 1
+            if left > 0:
+                leaf.pins[key] = left
+
+    def heartbeat(self, now: int) -> None:
+        """Pinned keys that could not be stored are tried again."""
+        self._now = now
+        for leaf, key in list(self._unfilled_pins()):
+            self._want(leaf, key)
+
+    def _unfilled_pins(self) -> Iterator[tuple[RefreshLeaf, Key]]:
+        for leaf in self.leaves.values():
+            for key in leaf.pins:
+                if leaf.broken is None and key not in leaf.coverage and (leaf.view_id, key) not in self._by_key:
+                    yield leaf, key
+
+    def check(self) -> None:
+        """Asserts that every read waits for fetches that exist; for tests."""
+        for read in self.reads.values():
+            for leaf, key in read.keys:
+                fetch = self._by_key.get((leaf.view_id, key))
+                if fetch is not None and (fetch.id not in self._fetches or read.id not in fetch.waiting):
+                    raise InvariantViolation(f"read {read.id} does not wait for the fetch of {key}")
+        if any(fetch.waiting.keys() - self.reads.keys() for fetch in self._fetches.values()):
+            raise InvariantViolation("a fetch is waited for by a read that has gone")

@@ -1,0 +1,71 @@
+"""Which cached keys of a refreshed view a change of one table may have changed (`TableRead`, compiled).
+
+*Invariants*: errs on the side of touching. The view is a function of the table's rows that pass the filter, without
+the columns that it does not read; so rows that are equal in the columns that it reads cancel each other out.
+"""
+
+from collections.abc import Iterable
+
+from dataflow.engine.events import TableDelta
+from dataflow.errors import EvaluationError
+from dataflow.evaluate import compile_predicate
+from dataflow.plan.refresh import RefreshView, TableRead
+from dataflow.state.coverage import Coverage
+from dataflow.types import Key, Row, Value, columns_of
+from dataflow.values import normal_form
+
+
+class Touch:
+    """One `TableRead` of a view."""
+
+    __slots__ = ("_columns", "_forms", "_passes", "_positions")
+
+    def __init__(self, read: TableRead, view: RefreshView) -> None:
+        self._columns = tuple(sorted(read.columns))
+        self._passes = None if read.predicate is None else compile_predicate(read.predicate)
+        self._positions = tuple(position for _, position in read.keys)
+        #: How a row's value becomes one of the key: the column, and its normal form.
+        self._forms = [(column, normal_form(view.parameters[position].type)) for column, position in read.keys]
+
+    def keys(self, delta: TableDelta, among: Coverage) -> Iterable[Key]:
+        """The keys of `among` that a change of the table may concern."""
+        if delta.truncated or delta.overflow:
+            return list(among)
+        rows = [row for row in self._changed(delta) if self._may_pass(row)]
+        if not rows or not self._positions:
+            return list(among) if rows else ()
+        found: dict[Key, None] = {}
+        for part in dict.fromkeys(map(self._part, rows)):
+            if None not in part:
+                found.update(dict.fromkeys(among.agreeing(self._positions, part)))
+        return found
+
+    def _changed(self, delta: TableDelta) -> Iterable[Row]:
+        """A row of each kind, in the columns that are read, of which there are more or fewer now."""
+        counts: dict[Row, int] = {}
+        samples: dict[Row, Row] = {}
+        for sign, rows in ((-1, delta.removed), (1, delta.added)):
+            for row in rows:
+                seen = columns_of(row, self._columns)
+                counts[seen] = counts.get(seen, 0) + sign
+                samples[seen] = row
+        return [samples[seen] for seen, count in counts.items() if count]
+
+    def _may_pass(self, row: Row) -> bool:
+        try:
+            return self._passes is None or self._passes(row)
+        except EvaluationError:
+            return True
+
+    def _part(self, row: Row) -> tuple[Value, ...]:
+        return tuple(
+            text if (text := row[column]) is None or form is None else form(text) for column, form in self._forms
+        )
+
+
+def touches_of(view: RefreshView) -> dict[str, list[Touch]]:
+    """What a view reads, by table."""
+    touches: dict[str, list[Touch]] = {}
+    for read in view.reads:
+        touches.setdefault(read.table, []).append(Touch(read, view))
+    return touches
