@@ -66,7 +66,7 @@ from dataflow.types import Key, LookupId, ReadId, Row, ViewId
 from tests.simulation.configuration import Asked, Configuration, Flight, ForwardedRead
 from tests.simulation.expectation import BaseTables, Expectations
 from tests.simulation.leaf_model import LeafModel
-from tests.simulation.oracle import ERROR
+from tests.simulation.oracle_values import ERROR
 from tests.simulation.ordered import RowOrder, holds
 from tests.simulation.ordered_views import ORDERED_VIEWS
 from tests.simulation.plans import FAILING, tables_of

@@ -24,7 +24,8 @@ from dataflow.engine.events import TableDelta, Transaction
 from dataflow.plan.nodes import Chain, column_types
 from dataflow.schema import ForeignKey, Table
 from dataflow.types import Key, Position, Row, TransactionId
-from tests.simulation.oracle import ERROR, compiled, normals_of
+from tests.simulation.oracle import compiled
+from tests.simulation.oracle_values import ERROR, normals_of
 from tests.simulation.ordered import RowOrder
 from tests.simulation.schema import LATE_TABLE, SIZES, SchemaVariant, build_catalog, domain
 from tests.simulation.state_rows import state_normals, state_rows
