@@ -197,7 +197,8 @@ def lookup_cost(relation: Relation, columns: Columns, catalog: Catalog | None) -
             cost = lookup_cost(driver, coverable(driver, route.driver_columns), catalog)
             return cost._replace(repeated=cost.repeated or len(relation.inputs) > 1)
         case Union():
-            return max(lookup_cost(branch, columns, catalog) for branch in relation.inputs)
+            shared = union_columns(relation, columns)
+            return max(lookup_cost(branch, shared, catalog) for branch in relation.inputs)
         case Aggregate():
             return lookup_cost(relation.input, tuple(relation.group[c] for c in columns), catalog)
     return lookup_cost(relation.input, columns, catalog)

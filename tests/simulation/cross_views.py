@@ -20,6 +20,7 @@ from tests.simulation.plans import (
     first,
     greater,
     inner,
+    is_null,
     left,
     left_on,
     number,
@@ -42,11 +43,6 @@ def equal(a: Scalar, b: Scalar) -> Call:
 def either(*parts: Scalar) -> Call:
     """a OR b."""
     return call("or", BOOL, *parts)
-
-
-def is_null(a: Scalar) -> Call:
-    """a IS NULL."""
-    return call("is null", BOOL, a)
 
 
 def cross_joins() -> list[Shape]:

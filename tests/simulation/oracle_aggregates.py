@@ -23,7 +23,7 @@ LISTS = (AggregateFunction.STRING_AGG, AggregateFunction.ARRAY_AGG)
 def compare_values(a: Value, b: Value, term: CallOrder) -> int:
     """Two values as ORDER BY has them."""
     if a is None or b is None:
-        nulls = (b is None) - (a is None)
+        nulls = (a is None) - (b is None)
         return -nulls if term.nulls_first else nulls
     order = order_of(term.expression.type)
     x, y = order(a), order(b)

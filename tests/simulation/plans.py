@@ -14,6 +14,7 @@ from dataflow.plan.nodes import (
     OutputColumn,
     Parameter,
     Relation,
+    Source,
     View,
     column_types,
     inputs_of,
@@ -31,7 +32,7 @@ class Shape:
     """A relation and the column sets it is read by."""
 
     name: str
-    relation: Chain | Block
+    relation: Source
     keys: tuple[Columns, ...]
 
     def views(self) -> list[View]:
@@ -44,10 +45,10 @@ class Shape:
 # --- building blocks -------------------------------------------------------------------------------------------------
 
 
-def view_of(name: str, relation: Chain | Block, key: Columns) -> View:
+def view_of(name: str, relation: Source, key: Columns) -> View:
     """A view that shows all columns."""
     parameters = tuple(Parameter(f"p{i}", column) for i, column in enumerate(key))
-    width = len(relation.columns)
+    width = len(column_types(relation))
     return View(name, name, relation, parameters, tuple(OutputColumn(f"c{i}", i) for i in range(width)))
 
 
@@ -82,6 +83,11 @@ def or_number(scalar: Scalar, value: int) -> Call:
 def times(left: Scalar, right: Scalar) -> Call:
     """A product of integers."""
     return call("*", INT8, left, right)
+
+
+def is_null(scalar: Scalar) -> Call:
+    """scalar IS NULL."""
+    return call("is null", BOOL, scalar)
 
 
 def greater(left: Scalar, right: Scalar) -> Call:
@@ -129,13 +135,13 @@ def left_on(joined: Joined, relation: Relation, *on: tuple[int, int, int], rest:
     return Joined(*joined.inputs, replace(item, on=rest(Joined(*joined.inputs, item))))
 
 
-def aggregate(relation: Chain | Block, group: Columns, *calls: AggregateCall, scalar: bool = False) -> Aggregate:
+def aggregate(relation: Source, group: Columns, *calls: AggregateCall, scalar: bool = False) -> Aggregate:
     """GROUP BY."""
     return Aggregate(relation, group, calls, scalar)
 
 
-def over(relation: Aggregate, where: Scalar | None = None) -> Block:
-    """The block that makes an aggregate a view; `where` is its HAVING."""
+def over(relation: Relation, where: Scalar | None = None) -> Block:
+    """The block that makes an aggregate, a window or a top-k a view; `where` is a HAVING."""
     return Joined(first(relation)).block(where=where)
 
 

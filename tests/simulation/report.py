@@ -5,7 +5,7 @@ from typing import Any
 
 from dataflow.engine.effects import Lookup
 from dataflow.engine.events import Apply, InstallView
-from dataflow.plan.nodes import Aggregate, Chain, Relation
+from dataflow.plan.nodes import Aggregate, Chain, Relation, TopK, Union, Window
 
 
 class DivergenceError(AssertionError):
@@ -37,6 +37,11 @@ def brief_relation(relation: Relation) -> str:
     if isinstance(relation, Aggregate):
         calls = ", ".join(c.function for c in relation.calls)
         return f"({calls} of {brief_relation(relation.input)} grouped by {relation.group})"
+    if isinstance(relation, Union):
+        return "[" + " with ".join(map(brief_relation, relation.inputs)) + "]"
+    if isinstance(relation, Window | TopK):
+        kind = "windows" if isinstance(relation, Window) else f"first {relation.limit_rows}"
+        return f"({kind} of {brief_relation(relation.input)} by {relation.partition})"
     inputs = [("left " if i.left else "") + brief_relation(i.relation) for i in relation.inputs]
     return "[" + " + ".join(inputs) + "]"
 

@@ -7,6 +7,7 @@ from random import Random
 from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction
 from dataflow.types import Columns, Key, Row, Value
 from tests.simulation.oracle import compiled
+from tests.simulation.oracle_aggregates import LISTS
 from tests.simulation.oracle_values import (
     ERROR,
     INTEGERS,
@@ -31,12 +32,11 @@ def state_normals(aggregate: Aggregate, columns: Columns) -> tuple[Normal, ...]:
 def state_rows(aggregate: Aggregate, rows_of: Callable[[str], Sequence[Row]], rng: Random) -> list[Row]:
     """The state rows of all groups."""
     groupings: list[Grouping] = [(lambda row, c=c: row[c], identity) for c in aggregate.group]  # type: ignore[misc]
-    plans: list[tuple[int | None, Partials]] = []
+    plans: list[tuple[range, Partials]] = []
     for call in aggregate.calls:
-        grouping, partials = of_call(call)
-        plans.append((len(groupings) if grouping else None, partials))
-        if grouping:
-            groupings.append(grouping)
+        own, partials = of_call(call)
+        plans.append((range(len(groupings), len(groupings) + len(own)), partials))
+        groupings += own
     groups: dict[Key, list[Row]] = {} if groupings else {(): []}
     for row in compiled(aggregate.input).evaluate(rows_of):
         groups.setdefault(tuple(n(value(row)) for value, n in groupings), []).append(row)
@@ -47,45 +47,54 @@ def state_row(
     aggregate: Aggregate,
     rows: list[Row],
     groupings: list[Grouping],
-    plans: list[tuple[int | None, Partials]],
+    plans: list[tuple[range, Partials]],
     rng: Random,
 ) -> Row:
     """One group: its group columns, each call's partial columns, the number of rows."""
     texts = [rng.choice(rows) for _ in groupings]
     values = [value(row) for (value, _), row in zip(groupings, texts, strict=True)]
     result = values[: len(aggregate.group)]
-    for index, partials in plans:
-        if index is not None:
-            result.append(values[index])
+    for own, partials in plans:
+        result += [values[i] for i in own]
         result.extend(partials(rows))
     return (*result, str(len(rows)))
 
 
-def of_call(call: AggregateCall) -> tuple[Grouping | None, Partials]:
-    """What one call adds to GROUP BY, if anything, and its other partial columns."""
-    if call.function is AggregateFunction.COUNT_ROWS:
-        return None, lambda rows: (str(len(rows)),)
-    assert call.argument is not None
+def of_call(call: AggregateCall) -> tuple[list[Grouping], Partials]:
+    """What one call adds to GROUP BY, and its other partial columns."""
     assert call.weight is None
     assert call.count is None
-    argument = compile_scalar(call.argument)
+    keeps = None if call.keeps is None else compile_scalar(call.keeps)
 
-    def count(rows: list[Row]) -> str:
-        return str(sum(argument(row) is not None for row in rows))
+    def kept(rows: list[Row]) -> list[Row]:
+        return [row for row in rows if keeps is None or keeps(row) == "t"]
+
+    if call.argument is None:
+        return [], lambda rows: (str(len(kept(rows))),)
+    argument = compile_scalar(call.argument)
+    if call.function in LISTS:
+        columns = dict.fromkeys((call.argument, *call.others, *(term.expression for term in call.order)))
+        return [(compile_scalar(c), identity) for c in columns], lambda rows: (str(len(kept(rows))),)
+
+    def count(rows: list[Row], *wanted: str) -> str:
+        values = [argument(row) for row in kept(rows)]
+        return str(sum(value in wanted if wanted else value is not None for value in values))
 
     def total(rows: list[Row]) -> Value:
-        values = [(v, 1) for row in rows if (v := argument(row)) is not None]
+        values = [(v, 1) for row in kept(rows) if (v := argument(row)) is not None]
         if (ERROR, 1) in values:
             return ERROR
         return sum_numeric(values) if values else None
 
+    if call.function in (AggregateFunction.BOOL_AND, AggregateFunction.BOOL_OR):
+        return [], lambda rows: (count(rows, "t"), count(rows, "f"))
+    if call.distinct or call.function in (AggregateFunction.MIN, AggregateFunction.MAX):
+        return [(argument, identity)], lambda rows: (count(rows),)
     if call.function is AggregateFunction.COUNT:
-        return None, lambda rows: (count(rows),)
-    if call.function in (AggregateFunction.MIN, AggregateFunction.MAX):
-        return (argument, identity), lambda rows: (count(rows),)
+        return [], lambda rows: (count(rows),)
     if call.argument.type.name in INTEGERS:
-        return None, lambda rows: (count(rows), total(rows))
-    return (lambda row: numeric_class(argument(row)), identity), lambda rows: (count(rows), total(rows))
+        return [], lambda rows: (count(rows), total(rows))
+    return [(lambda row: numeric_class(argument(row)), identity)], lambda rows: (count(rows), total(rows))
 
 
 def numeric_class(text: Value) -> Value:
