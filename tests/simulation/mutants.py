@@ -10,11 +10,13 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from dataflow.engine import engine, evict, incongruence, install, nodes, ring, upquery
+from dataflow.engine import engine, evict, graph, incongruence, install, nodes, ring, upquery
 from dataflow.engine.events import TableDelta, Transaction
+from dataflow.engine.nodes import UnionNode
 from dataflow.engine.propagation import Propagation
 from dataflow.ops.aggregate import Group
 from dataflow.ops.block import BlockJoin
+from dataflow.ops.partitioned import Partition, Partitioned
 from dataflow.types import Delta, Row
 from tests.simulation.ordered import RowOrder
 from tests.simulation.runs import Focus
@@ -177,6 +179,79 @@ def rows_behind_an_interval_kept() -> AbstractContextManager[Any]:
     return patch.object(nodes, "_held", lambda _coverage, _key, change: change)
 
 
+def padding_by_key() -> AbstractContextManager[Any]:
+    """A left input is padded where nothing has the key, whatever the rest of its ON says."""
+
+    def matching(self: Any, keeps: Any, rows: Any, now: Any) -> Any:
+        gone, come = ([row for row in side if keeps(row)] for side in rows)
+        return self._with_padding((gone, come), now) if gone or come else (gone, come)
+
+    return patch.object(BlockJoin, "_matching", matching)
+
+
+def rest_of_on_forgotten_going_up() -> AbstractContextManager[Any]:
+    """What a left input hangs off is taken for a match although the rest of its own ON is not TRUE."""
+    return patch.object(BlockJoin, "where_matches", lambda _self, _lefts, combinations: combinations)
+
+
+def rest_of_on_not_relevant() -> AbstractContextManager[Any]:
+    """A row whose change makes the rest of an ON TRUE counts as one that was there before."""
+    relevant = graph.relevant_columns
+
+    def mutant(block: Any, *arguments: Any) -> Any:
+        return relevant(replace(block, inputs=tuple(replace(item, on=None) for item in block.inputs)), *arguments)
+
+    return patch.object(graph, "relevant_columns", mutant)
+
+
+def no_eviction_of_what_is_joined_with_everything() -> AbstractContextManager[Any]:
+    """An input of a cross join is evicted alone."""
+    original = evict._target_keys
+
+    def target_keys(dependent: Any, columns: Any, key: Any) -> Any:
+        steps = dependent.use.route.steps
+        crossed = dependent.position and not steps[dependent.position - 1].columns
+        return () if crossed else original(dependent, columns, key)
+
+    return patch.object(evict, "_target_keys", target_keys)
+
+
+def branch_forgotten_in_the_cascade() -> AbstractContextManager[Any]:
+    """A key of a union's input is evicted alone."""
+    original = evict.dependent_keys
+
+    def dependent_keys(*arguments: Any) -> Any:
+        return [target for target in original(*arguments) if not target[0].merges]
+
+    return patch.object(evict, "dependent_keys", dependent_keys)
+
+
+def equal_branches_count_once() -> AbstractContextManager[Any]:
+    """A union's input that is there twice changes the union once."""
+    original = UnionNode.delta
+
+    def delta(self: Any, deltas: Any) -> Any:
+        once = UnionNode(self.id, self.relation, list(dict.fromkeys(self.inputs)))
+        return original(once, deltas)
+
+    return patch.object(UnionNode, "delta", delta)
+
+
+def rows_of_other_keys() -> AbstractContextManager[Any]:
+    """What a part of a key brings is taken for what the key brings."""
+    return patch.object(upquery, "_filtered", lambda _use, _key, rows: rows)
+
+
+def partition_of_what_is_known() -> AbstractContextManager[Any]:
+    """A row of a partition that nobody covers makes one of the rows that come by."""
+    known = Partitioned._known_partition
+
+    def mutant(self: Any, key: Any, row: Any) -> Any:
+        return known(self, key, row) or self.partitions.setdefault(key, Partition())
+
+    return patch.object(Partitioned, "_known_partition", mutant)
+
+
 #: Where a mutant shows only in rare shapes, the runs are narrowed to them.
 MUTANTS: dict[Mutant, Focus | None] = {
     no_redo: None,
@@ -196,6 +271,14 @@ MUTANTS: dict[Mutant, Focus | None] = {
     publication_barrier_ignored: Focus(("follow",), {"join_table": 6, "install": 4}),
     parent_that_was_there_before: None,
     a_group_keeps_its_first_text: Focus(("users_by_karma",)),
+    padding_by_key: Focus(("on_",)),
+    rest_of_on_forgotten_going_up: Focus(("on_",)),
+    rest_of_on_not_relevant: Focus(("on_",)),
+    no_eviction_of_what_is_joined_with_everything: Focus(("users_tags", "between", "across")),
+    branch_forgotten_in_the_cascade: Focus(("people", "active", "activity")),
+    equal_branches_count_once: Focus(("twice",)),
+    rows_of_other_keys: None,
+    partition_of_what_is_known: Focus(("window", "top")),
     nth_row_taken_after_redo: Focus(("ordered",)),
     rows_behind_an_interval_kept: Focus(("ordered",)),
 }
