@@ -12,6 +12,7 @@ from dataflow.scalar import Call, ColumnRef, Literal
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.state.ordering import END, START, Cut, Ordering
 from dataflow.types import LookupId, Row, Value
+from tests.dataflow.ops.server_texts import texts
 
 INT = SqlType("int4", "int4")
 TEXT = SqlType("text", "text")
@@ -49,15 +50,6 @@ DOUBLED = Call("||", (ColumnRef(NAMES.index("t"), TEXT), ColumnRef(NAMES.index("
 #: All columns, then a computed one and a constant.
 CHAIN = Chain(TABLE.name, None, (*(ColumnRef(i, t) for i, t in enumerate(TYPES.values())), DOUBLED, Literal("7", INT)))
 KEY = (0,)
-
-
-def texts(connection, sql: str, parameters: list[Value]) -> list[Row]:
-    result = connection.pgconn.exec_params(sql.encode(), [None if p is None else p.encode() for p in parameters])
-    assert result.nfields, result.error_message
-    return [
-        tuple(None if (v := result.get_value(i, j)) is None else v.decode() for j in range(result.nfields))
-        for i in range(result.ntuples)
-    ]
 
 
 @pytest.fixture
