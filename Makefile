@@ -32,7 +32,7 @@ help: ## Show this list
 	@echo
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 	@echo
-	@echo "  Variables: PYTHON=python3.12   JOBS=2   ARGS='--port 9000' (handed to demo, sim, bench and pytest)"
+	@echo "  Variables: PYTHON=python3.12   JOBS=2   ARGS='--port 9000' (handed to demo, sim, fuzz, bench, pytest)"
 
 .PHONY: demo
 demo: $(VENV)/made ## Start the demo; Ctrl-C stops all of it
@@ -60,6 +60,10 @@ format: $(VENV)/made-dev ## Let ruff fix and format the code
 .PHONY: sim
 sim: $(VENV)/made-dev ## The long simulation: 2 million random steps against an oracle
 	@$(BIN)/python -m tests.simulation $(ARGS)
+
+.PHONY: fuzz
+fuzz: $(VENV)/made-dev ## Random SQL against PostgreSQL: 20,000 reads of random views under random changes
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 .PHONY: bench
 bench: $(VENV)/made-bench ## Measure it against its peers, on this machine

@@ -1,0 +1,1 @@
+"""Random views over random changes, compared with PostgreSQL: see README.md."""

@@ -1,0 +1,61 @@
+"""``make fuzz``: random views and changes until so many reads were compared. ``ARGS='--cases 5000 --seed 7'``."""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.fixtures.corpus import corpus_upstream
+from tests.fixtures.postgres import discard_server, start_server
+from tests.fuzz.running import Outcome, run_seed
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
+    parser.add_argument("--cases", type=int, default=20_000, help="reads to compare (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="the first seed (default: %(default)s)")
+    parser.add_argument("--views", type=int, default=30, help="views of one seed (default: %(default)s)")
+    parser.add_argument("--keep", type=Path, help="folder for the files of seeds that went wrong")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """0 if every answer was PostgreSQL's."""
+    arguments = _arguments()
+    outcome, seed, started = Outcome(), arguments.seed, time.monotonic()
+    server = start_server()
+    with tempfile.TemporaryDirectory() as directory:
+        files = arguments.keep or Path(directory)
+        files.mkdir(parents=True, exist_ok=True)
+        try:
+            with corpus_upstream(server, Path(directory) / "service") as (service, oracle):
+                while outcome.cases < arguments.cases:
+                    report = run_seed(seed, files, service, oracle, arguments.views)
+                    outcome.add(seed, report)
+                    _say(seed, outcome, len(report.wrong_answers) + len(report.failures), time.monotonic() - started)
+                    if not report.wrong_answers and not report.failures:
+                        (files / f"fuzz_{seed}.test").unlink()
+                    seed += 1
+        finally:
+            discard_server(server)
+    _summary(outcome)
+    return 1 if outcome.problems else 0
+
+
+def _say(seed: int, outcome: Outcome, wrong: int, seconds: float) -> None:
+    print(f"seed {seed}: {outcome.cases:,} cases, {outcome.views:,} views in {seconds:.0f} s"  # noqa: T201
+          + (f", {wrong} WRONG" if wrong else ""), flush=True)  # fmt: skip
+
+
+def _summary(outcome: Outcome) -> None:
+    print("\n".join(outcome.problems))  # noqa: T201
+    print("tiers: " + ", ".join(f"{tier} {number}" for tier, number in outcome.tiers.most_common()))  # noqa: T201
+    print("not incremental:")  # noqa: T201
+    for reason, number in outcome.reasons.most_common(40):
+        print(f"  {number:5} {reason}")  # noqa: T201
+    print(f"{outcome.cases:,} cases, {len(outcome.problems)} wrong")  # noqa: T201
+
+
+if __name__ == "__main__":
+    sys.exit(main())

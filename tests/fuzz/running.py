@@ -1,0 +1,48 @@
+"""Runs seeds over one service and one PostgreSQL, and says what came of them."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.fixtures.service import RunningService
+from tests.fuzz.cases import file_of
+from tests.sql.corpus_file import read_corpus_file
+from tests.sql.corpus_run import CorpusRun, Report
+from tests.sql.upstream_oracle import UpstreamOracle
+
+#: Views and transactions of one seed.
+VIEWS, STEPS = 30, 10
+
+
+@dataclass
+class Outcome:
+    """All seeds so far."""
+
+    cases: int = 0
+    views: int = 0
+    tiers: Counter[str] = field(default_factory=Counter)
+    #: Why views are not incremental, and how many.
+    reasons: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, seed: int, report: Report) -> None:
+        """One more seed."""
+        self.cases += report.reads
+        self.views += report.views
+        self.tiers.update(report.tiers)
+        self.reasons.update(_reason(text) for text in report.other_tier)
+        self.problems += [f"seed {seed}: {text}" for text in (*report.wrong_answers, *report.failures)]
+
+
+def run_seed(
+    seed: int, directory: Path, service: RunningService, oracle: UpstreamOracle, views: int = VIEWS, steps: int = STEPS
+) -> Report:
+    """One seed's file, which is left in `directory`."""
+    path = directory / f"fuzz_{seed}.test"
+    path.write_text(file_of(seed, views, steps), encoding="utf-8")
+    return CorpusRun(read_corpus_file(path), service, oracle).run()
+
+
+def _reason(text: str) -> str:
+    return re.sub(r"\b(fuzz_\d+(\.test:\d+)?|q\d+|c\d+|p\d+)\b", "…", text)
