@@ -6,10 +6,10 @@ partition columns. The materialization holds the output rows of all partitions.
 Not here: what becomes of one partition's rows (`window`, `top_k`), coverage and eviction (`state.materialization`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from dataflow.errors import InvariantViolation
-from dataflow.ops.top_k import PartitionFunction, top_rows
+from dataflow.ops.top_k import PartitionFunction, TopPartition, TopRows
 from dataflow.ops.window import window_rows
 from dataflow.plan.nodes import TopK, Window, column_types
 from dataflow.state.index import Bag, key_function
@@ -18,12 +18,13 @@ from dataflow.state.sizing import row_bytes
 from dataflow.types import Columns, Delta, Key, Row
 
 
-class Partition:
-    """One partition's input rows."""
+class WindowPartition:
+    """One partition's input rows, for a window: computed anew."""
 
-    __slots__ = ("rows",)
+    __slots__ = ("_compute", "rows")
 
-    def __init__(self) -> None:
+    def __init__(self, compute: PartitionFunction) -> None:
+        self._compute = compute
         #: With their multiplicities; none is zero.
         self.rows: Bag = {}
 
@@ -34,12 +35,27 @@ class Partition:
         else:
             self.rows.pop(row, None)
 
-    def expanded(self) -> list[Row]:
-        """The rows, copies repeated."""
+    def clear(self) -> None:
+        """Takes all rows away."""
+        self.rows = {}
+
+    def output(self) -> Bag:
+        """What becomes of the rows."""
         for row, times in self.rows.items():
             if times < 0:
                 raise InvariantViolation(f"{row} is in its partition {times} times")
-        return [row for row, times in self.rows.items() for _ in range(times)]
+        return as_bag(self._compute([row for row, times in self.rows.items() for _ in range(times)]))
+
+
+Partition = WindowPartition | TopPartition
+
+
+def _maker(relation: Window | TopK) -> Callable[[], Partition]:
+    if isinstance(relation, Window):
+        compute = window_rows(relation)
+        return lambda: WindowPartition(compute)
+    top = TopRows(relation)
+    return lambda: TopPartition(top)
 
 
 class Partitioned:
@@ -48,7 +64,7 @@ class Partitioned:
     def __init__(self, relation: Window | TopK, materialization: Materialization) -> None:
         self.relation = relation
         self.materialization = materialization
-        self._compute: PartitionFunction = window_rows(relation) if isinstance(relation, Window) else top_rows(relation)
+        self._new = _maker(relation)
         input_types = column_types(relation.input)
         self._key_of = key_function(relation.partition, input_types)
         #: The output rows of one partition are found by it.
@@ -58,6 +74,8 @@ class Partitioned:
         self.partitions: dict[Key, Partition] = {}
         #: Partitions none of whose rows is kept.
         self._silent: dict[Key, None] = {}
+        #: Input rows of all partitions, copies counted.
+        self._row_count = 0
         self._bytes_per_row = 0
 
     # Deltas
@@ -72,17 +90,18 @@ class Partitioned:
                 if partition is not None:
                     touched[key] = partition
                     partition.add(row, sign)
+                    self._row_count += sign
         return self._publish(touched)
 
     def _known_partition(self, key: Key, row: Row) -> Partition | None:
         if not self.materialization.is_known(row + self._unset):
             return None
-        partition = self.partitions[key] = Partition()
+        partition = self.partitions[key] = self._new()
         return partition
 
     def _publish(self, touched: dict[Key, Partition]) -> Delta:
         # First what can fail: the materialization is not half changed then.
-        outputs = {key: as_bag(self._compute(partition.expanded())) for key, partition in touched.items()}
+        outputs = {key: partition.output() for key, partition in touched.items()}
         removed: list[Row] = []
         added: list[Row] = []
         for key, after in outputs.items():
@@ -108,7 +127,8 @@ class Partitioned:
     def truncate(self) -> Delta:
         """Takes all rows of all partitions away; returns the change of the output rows."""
         for partition in self.partitions.values():
-            partition.rows = {}
+            partition.clear()
+        self._row_count = 0
         return self._publish(dict(self.partitions))
 
     # Filling
@@ -117,12 +137,13 @@ class Partitioned:
         """Covers `key`, whose partitions are exactly `partitions` now. `columns` are partition columns."""
         new = {k: p for k, p in partitions.items() if p.rows and k not in self.partitions}
         # First what can fail: nothing is half filled then.
-        outputs = {k: as_bag(self._compute(partition.expanded())) for k, partition in new.items()}
+        outputs = {k: partition.output() for k, partition in new.items()}
         rows: Bag = {}
         for partition_key, output in outputs.items():
             partition = self.partitions[partition_key] = new[partition_key]
             self._settle(partition_key, partition, output)
             rows.update(output)
+            self._row_count += sum(partition.rows.values())
             if not self._bytes_per_row:
                 self._bytes_per_row = row_bytes(next(iter(partition.rows)))
         self.materialization.fill(columns, key, rows)
@@ -140,7 +161,11 @@ class Partitioned:
     def add_rows(self, partitions: dict[Key, Partition], rows: Iterable[Row], sign: int) -> None:
         """Adds input rows to partitions that are not installed yet, or takes them away."""
         for row in rows:
-            partitions.setdefault(self._key_of(row), Partition()).add(row, sign)
+            key = self._key_of(row)
+            partition = partitions.get(key)
+            if partition is None:
+                partition = partitions[key] = self._new()
+            partition.add(row, sign)
 
     def evict(self, columns: Columns, key: Key) -> None:
         """Makes `key` a hole and forgets its partitions that no other covered key holds."""
@@ -148,7 +173,7 @@ class Partitioned:
         gone = dict.fromkeys([self._key_of(row) for row in self.materialization.evict(columns, key)])
         gone.update(dict.fromkeys(k for k in silent if not self._is_known(k)))
         for partition_key in gone:
-            del self.partitions[partition_key]
+            self._row_count -= sum(self.partitions.pop(partition_key).rows.values())
             self._silent.pop(partition_key, None)
 
     def _under(self, columns: Columns, key: Key, partition_key: Key) -> bool:
@@ -162,19 +187,25 @@ class Partitioned:
         """Forgets everything, also when a change was applied half-way."""
         self.partitions.clear()
         self._silent.clear()
+        self._row_count = 0
         self.materialization.clear()
 
     def state_bytes(self) -> int:
         """About what the input rows take, beside the materialization."""
-        return self._bytes_per_row * sum(len(p.rows) for p in self.partitions.values())
+        return self._bytes_per_row * self._row_count
 
     # Checking
 
     def check(self) -> None:
         """Asserts that input rows and output rows agree."""
+        if self._row_count != sum(sum(p.rows.values()) for p in self.partitions.values()):
+            raise InvariantViolation(f"{self._row_count} input rows counted")
         outputs: Bag = {}
         for key, partition in self.partitions.items():
-            output = as_bag(self._compute(partition.expanded()))
+            fresh = self._new()
+            for row, times in partition.rows.items():
+                fresh.add(row, times)
+            output = fresh.output()
             if not partition.rows or not self._is_known(key):
                 raise InvariantViolation(f"partition {key} is empty, or under no covered key")
             if (key in self._silent) == bool(output):
