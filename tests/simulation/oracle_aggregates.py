@@ -79,7 +79,7 @@ class CompiledCall:
         if not items:
             return None
         if not strings:
-            return "{" + ",".join("NULL" if item[0] is None else item[0] for item in items) + "}"
+            return "{" + ",".join("NULL" if item[0] is None else item[0] or '""' for item in items) + "}"
         text = items[0][0] or ""
         for value, separator in items[1:]:
             text += (separator or "") + (value or "")

@@ -5,6 +5,7 @@ Where an order leaves a choice, any answer is right; the engine takes the rows' 
 
 from collections.abc import Sequence
 from functools import cmp_to_key
+from itertools import pairwise
 
 from dataflow.plan.nodes import (
     AggregateCall,
@@ -69,6 +70,11 @@ class RowOrder:
         return sorted(by_text, key=cmp_to_key(compare))
 
 
+def float_text(value: float) -> str:
+    """A number between 0 and 1 as the upstream prints it."""
+    return str(value).removesuffix(".0")
+
+
 class CompiledWindowCall:
     """One window function."""
 
@@ -79,8 +85,10 @@ class CompiledWindowCall:
         name = "count(*)" if call.function == "count" and not call.arguments else call.function
         self.aggregate = None
         if name in set(AggregateFunction):
-            argument = call.arguments[0] if call.arguments else None
-            self.aggregate = CompiledCall(AggregateCall(AggregateFunction(name), argument, call.type, keeps=call.keeps))
+            argument, others = (call.arguments[0], call.arguments[1:]) if call.arguments else (None, ())
+            self.aggregate = CompiledCall(
+                AggregateCall(AggregateFunction(name), argument, call.type, others=others, keeps=call.keeps)
+            )
 
     def evaluate(self, rows: Sequence[Row]) -> list[Value]:
         """The function's value for each of the partition's rows, in their order."""
@@ -100,20 +108,58 @@ class CompiledWindowCall:
             return str(peers[0] + 1)
         if self.call.function == "dense_rank":
             return str(1 + sum(not self.order.ties(rows[i], rows[i + 1]) for i in range(peers[0])))
+        if self.call.function == "cume_dist":
+            return float_text((peers[-1] + 1) / len(rows))
+        if self.call.function == "percent_rank":
+            return float_text(peers[0] / (len(rows) - 1)) if len(rows) > 1 else "0"
+        if self.call.function == "ntile":
+            return self.bucket(rows, at)
         if self.call.function in ("lag", "lead"):
-            other = at + (-1 if self.call.function == "lag" else 1)
-            return self.arguments[0](rows[other]) if 0 <= other < len(rows) else None
+            return self.other_row(rows, at)
         frame = self.frame(rows, at, peers, self.call.frame)
-        if self.call.function == "first_value":
-            return self.arguments[0](frame[0]) if frame else None
-        assert self.aggregate is not None
-        return self.aggregate.evaluate(frame)
+        if self.aggregate is not None:
+            return self.aggregate.evaluate(frame)
+        place = {"first_value": 0, "last_value": len(frame) - 1}.get(self.call.function)
+        if place is None:
+            place = int(self.arguments[1](rows[at]) or 0) - 1
+        return self.arguments[0](frame[place]) if 0 <= place < len(frame) else None
+
+    def bucket(self, rows: list[Row], at: int) -> Value:
+        """NTILE: as many buckets, the first ones one row larger where it does not come out even."""
+        buckets = int(self.arguments[0](rows[at]) or 1)
+        sizes = [len(rows) // buckets + (i < len(rows) % buckets) for i in range(buckets)]
+        return str(next(i for i in range(1, buckets + 1) if at < sum(sizes[:i])))
+
+    def other_row(self, rows: list[Row], at: int) -> Value:
+        """LAG and LEAD."""
+        value, *others = self.arguments
+        steps = others[0](rows[at]) if others else "1"
+        if steps is None:
+            return None
+        other = at + int(steps) * (-1 if self.call.function == "lag" else 1)
+        if 0 <= other < len(rows):
+            return value(rows[other])
+        return others[1](rows[at]) if len(others) > 1 else None
 
     def frame(self, rows: list[Row], at: int, peers: list[int], frame: Frame) -> list[Row]:
-        """The rows of a row's frame: ROWS, or RANGE from and to UNBOUNDED or the current row."""
+        """The rows of a row's frame: ROWS and GROUPS by distance, RANGE from and to UNBOUNDED or the current row."""
+        if frame.mode is FrameMode.GROUPS:
+            return self.groups_frame(rows, at, frame)
         first, last = at, at
         if frame.mode is not FrameMode.ROWS:
             first, last = peers[0], peers[-1]
         start = 0 if frame.start is None else first + frame.start
         end = len(rows) if frame.end is None else last + frame.end + 1
         return rows[max(start, 0) : max(end, 0)]
+
+    def groups_frame(self, rows: list[Row], at: int, frame: Frame) -> list[Row]:
+        """The rows whose group of peers is near enough."""
+        numbers = [0]
+        for before, row in pairwise(rows):
+            numbers.append(numbers[-1] + (not self.order.ties(before, row)))
+        distances = [number - numbers[at] for number in numbers]
+        return [
+            row
+            for row, distance in zip(rows, distances, strict=True)
+            if (frame.start is None or distance >= frame.start) and (frame.end is None or distance <= frame.end)
+        ]

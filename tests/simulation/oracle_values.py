@@ -75,6 +75,8 @@ def order_of(sql_type: SqlType) -> Callable[[str], object]:
         return int
     if sql_type.name == "numeric" or sql_type.name in FLOATS:
         return number_order
+    if sql_type.kind == "enum":
+        return sql_type.labels.index
     if sql_type.collation == "bytes":
         return lambda v: v.encode()
     from dataflow.values import order_form

@@ -107,3 +107,132 @@ SELECT 'x' AS t, NULL AS n, 1 AS one, COUNT(*) FROM votes GROUP BY 1;
 SELECT story_id, user_id FROM votes GROUP BY story_id, user_id;
 SELECT s.id, c.n FROM stories s LEFT JOIN (SELECT story_id, COUNT(*) AS n FROM votes GROUP BY story_id HAVING COUNT(*) > 1) c ON c.story_id = s.id;
 SELECT c.id, u.name FROM comments c JOIN users u ON u.id = c.user_id AND u.id = c.parent_id;
+
+-- DISTINCT
+SELECT DISTINCT author_id FROM stories;
+SELECT DISTINCT author_id, score FROM stories WHERE removed = :r ORDER BY score DESC, author_id NULLS FIRST;
+SELECT DISTINCT price FROM stories ORDER BY price;
+SELECT DISTINCT s.author_id, u.name FROM stories s JOIN users u ON u.id = s.author_id WHERE s.score = :k;
+SELECT DISTINCT 1 AS one, removed FROM stories WHERE author_id = :a;
+SELECT DISTINCT author_id FROM stories WHERE author_id IN (:list) ORDER BY 1;
+SELECT DISTINCT COUNT(*) AS n FROM stories GROUP BY author_id;
+SELECT DISTINCT COUNT(*) AS n FROM stories WHERE author_id = :a;
+SELECT d.t, COUNT(*) FROM (SELECT DISTINCT title AS t, score FROM stories) d GROUP BY d.t;
+SELECT DISTINCT author_id FROM stories WHERE score = :k ORDER BY author_id LIMIT 2;
+SELECT DISTINCT title FROM stories WHERE title IS NOT NULL AND author_id = :a AND score = :k;
+SELECT DISTINCT 'x' AS x FROM stories;
+
+-- DISTINCT ON
+SELECT DISTINCT ON (author_id) author_id, id, title FROM stories ORDER BY author_id, score DESC NULLS LAST, id;
+SELECT DISTINCT ON (author_id) id FROM stories WHERE removed = :r ORDER BY author_id, id DESC;
+SELECT DISTINCT ON (a, 2) author_id AS a, score AS s, id FROM stories ORDER BY s, a DESC, id;
+SELECT d.id, u.name FROM (SELECT DISTINCT ON (author_id) author_id, id FROM stories ORDER BY author_id, id) d JOIN users u ON u.id = d.author_id;
+SELECT DISTINCT ON (price) price, id FROM stories WHERE author_id = :a ORDER BY price DESC, id LIMIT 2;
+SELECT DISTINCT ON (author_id) author_id, COUNT(*), score FROM stories GROUP BY author_id, score ORDER BY author_id, COUNT(*) DESC, score;
+SELECT DISTINCT ON (author_id) author_id, id FROM stories WHERE author_id IN (:list) ORDER BY author_id, id;
+
+-- groups of values with several texts
+SELECT price, COUNT(*) FROM stories GROUP BY price ORDER BY price;
+SELECT price, COUNT(*) FROM stories WHERE price = :p GROUP BY price;
+SELECT MIN(price), MAX(price) FROM stories;
+SELECT author_id, MIN(price), MAX(price) FROM stories WHERE author_id = :a GROUP BY author_id;
+SELECT k, n FROM (SELECT karma AS k, COUNT(*) AS n FROM users GROUP BY karma) d WHERE k > 0;
+SELECT u.karma, COUNT(*) FROM users u JOIN comments c ON c.weight = u.karma GROUP BY u.karma;
+SELECT d.n FROM (SELECT price, COUNT(*) AS n FROM stories GROUP BY price) d WHERE d.price = :p;
+
+-- aggregates
+SELECT author_id, COUNT(DISTINCT score), COUNT(score), SUM(DISTINCT score), AVG(DISTINCT score) FROM stories GROUP BY author_id;
+SELECT COUNT(DISTINCT title) FROM stories WHERE author_id = :a;
+SELECT COUNT(DISTINCT price) FROM stories;
+SELECT s.author_id, COUNT(DISTINCT v.user_id), COUNT(*) FROM stories s LEFT JOIN votes v ON v.story_id = s.id GROUP BY s.author_id;
+SELECT author_id, string_agg(title, ', ' ORDER BY id) AS titles FROM stories GROUP BY author_id;
+SELECT author_id, string_agg(title, '-' ORDER BY score DESC NULLS LAST, id) FILTER (WHERE score > 0) FROM stories WHERE author_id = :a GROUP BY author_id;
+SELECT string_agg(tag, ',' ORDER BY tag) FROM tags WHERE story_id = :s;
+SELECT string_agg(DISTINCT tag, ',' ORDER BY tag DESC) FROM tags;
+SELECT array_agg(id ORDER BY score NULLS FIRST, id DESC), array_agg(title ORDER BY id) FILTER (WHERE removed) FROM stories;
+SELECT author_id, array_agg(DISTINCT score ORDER BY score) FROM stories GROUP BY author_id;
+SELECT bool_and(removed), bool_or(removed), every(score > 0) FROM stories WHERE author_id = :a;
+SELECT author_id, bool_or(score > 1) AS some FROM stories GROUP BY author_id HAVING bool_and(NOT removed);
+SELECT MIN(DISTINCT score), MAX(at), MIN(at), MAX(mood) FROM stories, comments, users WHERE stories.id = comments.story_id AND users.id = comments.user_id;
+SELECT 1 AS one FROM stories HAVING COUNT(*) > 2;
+SELECT author_id, COUNT(*) FROM stories GROUP BY author_id HAVING COUNT(*) > :n ORDER BY author_id;
+SELECT author_id, score, COUNT(*) FROM stories WHERE removed = :r GROUP BY 1, 2 HAVING COUNT(*) >= :n AND score = :k;
+
+-- UNION, INTERSECT, EXCEPT
+SELECT id FROM stories UNION ALL SELECT story_id FROM votes;
+SELECT id FROM stories UNION SELECT story_id FROM votes ORDER BY id DESC LIMIT 3;
+SELECT id, NULL AS parent FROM stories UNION ALL SELECT id, parent_id FROM comments ORDER BY parent NULLS FIRST, id;
+SELECT id, title, 'story' AS kind, 1 AS n FROM stories WHERE author_id = :u UNION ALL SELECT id, body, 'comment', 2 FROM comments WHERE user_id = :u ORDER BY id, n;
+SELECT story_id FROM votes WHERE user_id = :u UNION SELECT story_id FROM comments WHERE user_id = :u;
+SELECT id FROM stories INTERSECT SELECT story_id FROM votes;
+SELECT author_id FROM stories EXCEPT SELECT user_id FROM votes ORDER BY 1;
+SELECT author_id, score FROM stories EXCEPT SELECT user_id, parent_id FROM comments;
+SELECT price FROM stories INTERSECT SELECT weight FROM comments;
+SELECT id FROM users UNION ALL SELECT id FROM stories INTERSECT SELECT story_id FROM votes;
+(SELECT id FROM users UNION ALL SELECT id FROM stories) INTERSECT SELECT story_id FROM votes;
+SELECT id FROM users EXCEPT SELECT user_id FROM votes UNION ALL SELECT user_id FROM comments;
+SELECT id FROM users EXCEPT (SELECT user_id FROM votes UNION SELECT user_id FROM comments);
+(SELECT id FROM stories ORDER BY score DESC NULLS LAST, id LIMIT 2) UNION ALL (SELECT id FROM comments ORDER BY id OFFSET 1) ORDER BY 1;
+SELECT d.id, u.name FROM (SELECT author_id AS id FROM stories UNION SELECT user_id FROM comments) d JOIN users u ON u.id = d.id WHERE d.id = :u;
+WITH acts AS (SELECT id AS story, author_id AS who FROM stories UNION ALL SELECT story_id, user_id FROM comments) SELECT who, COUNT(*) FROM acts GROUP BY who;
+WITH x AS (SELECT id FROM stories WHERE score > 0) SELECT id FROM x UNION SELECT story_id FROM votes WHERE value > 0;
+SELECT d.who, d.n FROM (SELECT author_id AS who, COUNT(*) AS n FROM stories GROUP BY author_id UNION ALL SELECT user_id, COUNT(*) FROM comments GROUP BY user_id) d WHERE d.who = :u;
+SELECT COUNT(*) FROM (SELECT id FROM stories UNION ALL SELECT id FROM comments) d;
+SELECT COUNT(*) FROM stories UNION ALL SELECT COUNT(*) FROM comments;
+SELECT id FROM stories WHERE id IN (:list) UNION SELECT story_id FROM votes WHERE story_id IN (:list);
+SELECT score FROM stories WHERE score > :lo UNION ALL SELECT parent_id FROM comments WHERE parent_id > :lo;
+SELECT score, price FROM stories UNION SELECT id, weight FROM comments;
+SELECT score FROM stories UNION ALL SELECT weight FROM comments WHERE weight = 1;
+SELECT title FROM stories UNION SELECT body FROM comments;
+SELECT s.id, d.k FROM stories s LEFT JOIN (SELECT story_id, 'v' AS k FROM votes UNION SELECT story_id, 'c' FROM comments) d ON d.story_id = s.id;
+
+-- window functions
+SELECT id, row_number() OVER (ORDER BY score DESC NULLS LAST, id) AS n FROM stories ORDER BY n;
+SELECT id, author_id, rank() OVER (PARTITION BY author_id ORDER BY score DESC), dense_rank() OVER (PARTITION BY author_id ORDER BY score DESC) FROM stories;
+SELECT id, row_number() OVER (PARTITION BY score ORDER BY id) FROM stories WHERE author_id = :a;
+SELECT id, SUM(score) OVER (PARTITION BY author_id ORDER BY id) AS running, COUNT(*) OVER (PARTITION BY author_id) AS whole FROM stories;
+SELECT id, lag(title) OVER w, lead(title, 2, 'none') OVER w, first_value(score) OVER w, last_value(score) OVER w FROM stories WINDOW w AS (PARTITION BY author_id ORDER BY id);
+SELECT id, AVG(score) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING), MAX(score) OVER (ORDER BY id ROWS 2 PRECEDING) FROM stories;
+SELECT id, nth_value(id, 2) OVER (ORDER BY id RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING), ntile(2) OVER (ORDER BY id) FROM stories;
+SELECT id, COUNT(*) OVER (ORDER BY score GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW), SUM(score) OVER (ORDER BY score) FROM stories;
+SELECT id, COUNT(*) FILTER (WHERE removed) OVER (PARTITION BY author_id), row_number() OVER (PARTITION BY score ORDER BY id) FROM stories WHERE removed = :r;
+SELECT author_id, COUNT(*), rank() OVER (ORDER BY COUNT(*) DESC), SUM(COUNT(*)) OVER () FROM stories GROUP BY author_id;
+SELECT author_id, score, SUM(COUNT(*)) OVER (PARTITION BY author_id ORDER BY score) FROM stories GROUP BY author_id, score HAVING COUNT(*) > 0;
+SELECT * FROM (SELECT id, author_id, row_number() OVER (PARTITION BY author_id ORDER BY score DESC NULLS LAST, id) AS n FROM stories) d WHERE n <= 2;
+SELECT * FROM (SELECT id, author_id, row_number() OVER (PARTITION BY author_id ORDER BY score DESC NULLS LAST, id) AS n FROM stories) d WHERE n <= 2 AND author_id = :a;
+SELECT d.id, u.name FROM (SELECT id, author_id, rank() OVER (PARTITION BY author_id ORDER BY score) AS r FROM stories) d JOIN users u ON u.id = d.author_id WHERE d.r = 1 AND u.id = :u;
+SELECT id, cume_dist() OVER (PARTITION BY author_id ORDER BY score), percent_rank() OVER (PARTITION BY author_id ORDER BY score) FROM stories;
+SELECT id, score - lag(score, 1, 0) OVER (ORDER BY id) AS diff FROM stories WHERE author_id IN (1, 2);
+SELECT id, row_number() OVER (PARTITION BY author_id ORDER BY id) AS n FROM stories WHERE author_id IN (:list);
+SELECT id, string_agg(title, ',') OVER (PARTITION BY author_id ORDER BY id), bool_or(removed) OVER (ORDER BY id) FROM stories;
+SELECT DISTINCT author_id, COUNT(*) OVER (PARTITION BY author_id) AS n FROM stories;
+SELECT DISTINCT ON (author_id) id, author_id, row_number() OVER (ORDER BY id) FROM stories ORDER BY author_id, id;
+SELECT s.id, v.user_id, row_number() OVER (PARTITION BY s.id ORDER BY v.user_id) FROM stories s LEFT JOIN votes v ON v.story_id = s.id WHERE s.author_id = :a;
+SELECT id, row_number() OVER (w ROWS UNBOUNDED PRECEDING), SUM(price) OVER (w ROWS UNBOUNDED PRECEDING) FROM stories WINDOW v AS (PARTITION BY removed), w AS (v ORDER BY id);
+
+-- LIMIT below
+SELECT * FROM (SELECT id, score FROM stories ORDER BY score DESC NULLS LAST, id LIMIT 2) d ORDER BY id;
+SELECT d.id, u.name FROM (SELECT id, author_id FROM stories WHERE removed = :r ORDER BY id LIMIT 3) d LEFT JOIN users u ON u.id = d.author_id;
+SELECT COUNT(*) FROM (SELECT id FROM comments ORDER BY id LIMIT 3 OFFSET 1) d;
+SELECT id FROM stories ORDER BY score NULLS FIRST FETCH FIRST 2 ROWS WITH TIES;
+SELECT id FROM stories WHERE author_id = :a ORDER BY score FETCH FIRST ROW WITH TIES;
+WITH top AS (SELECT author_id, COUNT(*) AS n FROM stories GROUP BY author_id ORDER BY n DESC, author_id LIMIT 2) SELECT t.n, u.name FROM top t JOIN users u ON u.id = t.author_id;
+SELECT * FROM (SELECT id FROM stories LIMIT 0) d;
+SELECT id FROM (SELECT id, score FROM stories ORDER BY score) d WHERE id > 1;
+
+-- parameters that are lists, ranges, limits
+SELECT id, score FROM stories WHERE author_id IN (:list) ORDER BY score DESC NULLS LAST, id LIMIT 3;
+SELECT id FROM stories WHERE author_id IN (:list) AND score = :k;
+SELECT author_id, COUNT(*) FROM stories WHERE author_id IN (:list) GROUP BY author_id;
+SELECT id, title, COUNT(*) FROM stories WHERE title IN (:list) GROUP BY id;
+SELECT id FROM stories WHERE score > :lo ORDER BY score, id;
+SELECT id FROM stories WHERE score BETWEEN :lo AND :hi AND author_id = :a;
+SELECT id FROM stories WHERE :lo <= score AND score < 3 ORDER BY id;
+SELECT c.id FROM comments c JOIN stories s ON s.id = c.story_id WHERE s.author_id = :a AND c.at >= :since ORDER BY c.at DESC, c.id LIMIT 3;
+SELECT score, COUNT(*) FROM stories WHERE score >= :lo AND removed = :r GROUP BY score;
+SELECT id, price FROM stories WHERE price < :p ORDER BY price DESC, id;
+SELECT id FROM stories WHERE author_id = :a ORDER BY id LIMIT :n OFFSET :m;
+SELECT id FROM stories ORDER BY score DESC NULLS LAST, id LIMIT :n;
+SELECT story_id, COUNT(*) AS n FROM votes GROUP BY story_id HAVING COUNT(*) BETWEEN :a AND :b ORDER BY n, story_id LIMIT :k;
+SELECT id FROM stories ORDER BY id OFFSET :m;
+(SELECT id FROM stories WHERE score = :k) ORDER BY author_id NULLS FIRST, id LIMIT 2

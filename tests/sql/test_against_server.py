@@ -5,10 +5,10 @@ And lookups bring what the plan needs: their rows, or the state rows put togethe
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice, pairwise
+from itertools import islice, pairwise, product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,9 +16,12 @@ from typing import Any
 import psycopg
 import pytest
 
+from dataflow.evaluate import compile_predicate
 from dataflow.ops.aggregate_state import accumulator_factory
 from dataflow.plan.explain import lookups
+from dataflow.plan.expressions import BOOL
 from dataflow.plan.nodes import Aggregate, Chain, View, column_types
+from dataflow.scalar import Call, ColumnRef, Literal
 from dataflow.schema import Catalog
 from dataflow.sql import plan_view
 from dataflow.state.ordering import Ordering
@@ -27,7 +30,7 @@ from dataflow.values import normal_form
 from service.demo.postgres_server import EmbeddedPostgres
 from service.upstream.catalog import load_catalog
 from tests.fixtures.postgres import discard_server, start_server
-from tests.simulation.oracle import evaluate_relation, rows_of_key
+from tests.simulation.oracle import evaluate_relation, loose_columns, rows_of_key
 
 PINNED = "-c TimeZone=UTC -c DateStyle=ISO,MDY -c IntervalStyle=postgres -c extra_float_digits=1 -c bytea_output=hex"
 SCHEMA = """
@@ -141,64 +144,129 @@ def tables(seed: int) -> dict[str, list[Row]]:
     return {f"public.{name}": rows for name, rows in data(seed).items()}
 
 
-def with_constants(sql: str, values: dict[str, Value]) -> str:
-    """The SQL with parameters written in."""
+@dataclass(frozen=True)
+class Question:
+    """A read of a view: a value, or a list of them, per parameter."""
 
-    def literal(name: str) -> str:
-        value = values[name]
-        return "NULL" if value is None else "'" + value.replace("'", "''") + "'"
+    #: By name; a list's values for one that takes a list.
+    equal: dict[str, Value | tuple[Value, ...]]
+    ranges: dict[str, Value]
+    limit: int | None = None
+    offset: int | None = None
 
-    return re.sub(r"(?<!:):(\w+)", lambda found: literal(found[1]), sql)
+    def sql(self, view: View) -> str:
+        """The view's SQL with the values written in."""
+        values: dict[str, str] = {name: constant(value) for name, value in (self.equal | self.ranges).items()}
+        if view.limit_parameter:
+            values[view.limit_parameter] = str(self.limit)
+        if view.offset_parameter:
+            values[view.offset_parameter] = str(self.offset)
+        return re.sub(r"(?<!:):(\w+)", lambda found: values[found[1]], view.sql)
+
+    def keys(self, view: View) -> list[Key]:
+        """The keys that are read, each once."""
+        types = column_types(view.relation)
+        parts: list[list[Value]] = []
+        for p in view.parameters:
+            form = normal_form(types[p.column]) or str
+            value = self.equal[p.name]
+            values = value if isinstance(value, tuple) else (value,)
+            parts.append(list(dict.fromkeys(None if v is None else form(v) for v in values)))
+        return list(product(*parts))
 
 
-def keys(view: View, seed: int) -> list[tuple[Value, ...]]:
-    """Keys to ask for: some that occur, one that does not, one with a NULL."""
+def constant(value: Value | tuple[Value, ...]) -> str:
+    """A value as SQL; a list as what stands between the parentheses of IN."""
+    if isinstance(value, tuple):
+        return ", ".join(constant(v) for v in value)
+    return "NULL" if value is None else "'" + value.replace("'", "''") + "'"
+
+
+def questions(view: View, seed: int) -> list[Question]:
+    """Keys that occur, one that does not, one with a NULL; ranges between values that occur; some limits."""
+    rng = Random(seed)
     rows = evaluate_relation(view.relation, tables(seed))
-    found = list(dict.fromkeys(tuple(row[c] for c in view.key_columns) for row in rows))
     types = column_types(view.relation)
+    found = list(dict.fromkeys(tuple(row[c] for c in view.key_columns) for row in rows))
     other = tuple(absent(types[c].name) for c in view.key_columns)
     # The first rows' keys, a key of no rows, straddled keys, a NULL.
     mixed = [tuple(a[:1] + b[1:]) for a, b in pairwise(found)][:2]
-    return [*found[:5], *mixed, other, (None,) * len(other)]
+    keys = [*found[:5], *mixed, other, *([(None,) * len(other)] if other else [])]
+    bounds = [row[view.ranges[0].column] for row in rows] if view.ranges else []
+    result = []
+    for key in keys * (3 if view.ranges or view.limit_parameter or view.offset_parameter else 1):
+        equal: dict[str, Value | tuple[Value, ...]] = dict(zip((p.name for p in view.parameters), key, strict=True))
+        for at, p in enumerate(view.parameters):
+            if p.many:
+                equal[p.name] = tuple(rng.choice([*found, other])[at] for _ in range(3))
+        chosen = {r.name: rng.choice(bounds or [absent(types[r.column].name)]) for r in view.ranges}
+        result.append(Question(equal, chosen, rng.randint(0, 3), rng.randint(0, 2)))
+    return result
 
 
 def absent(type_name: str) -> str:
-    return {"bool": "f", "mood": "sad", "text": "zz", "varchar": "zz"}.get(type_name, "77")
+    others = {"bool": "f", "mood": "sad", "text": "zz", "varchar": "zz", "timestamptz": "2020-01-01 00:00:00+00"}
+    return others.get(type_name, "77")
 
 
-def answer(view: View, key: Key, seed: int) -> list[Row]:
+def answer(view: View, question: Question, seed: int) -> list[Row]:
     """What a read answers, by the oracle."""
-    if None in key:
-        rows = list(view.rows_for_null)
-    else:
-        types = column_types(view.relation)
-        forms = [normal_form(types[c]) or str for c in view.key_columns]
-        normal = tuple(form(v) for form, v in zip(forms, key, strict=True) if v is not None)
-        rows = rows_of_key(view.relation, view.key_columns, normal, tables(seed))
+    rows: list[Row] = []
+    for key in question.keys(view):
+        of_key = (
+            rows_of_key(view.relation, view.key_columns, key, tables(seed)) if None not in key else view.rows_for_null
+        )
+        rows += [row for row in of_key if in_ranges(view, question, row)]
     rows.sort(key=Ordering(view.order, column_types(view.relation)).place_of_row)
-    end = None if view.limit_rows is None else view.offset_rows + view.limit_rows
-    return [tuple(row[c.column] for c in view.output) for row in rows[view.offset_rows : end]]
+    start = question.offset or 0 if view.offset_parameter else view.offset_rows
+    limit = question.limit if view.limit_parameter else view.limit_rows
+    return [tuple(row[c.column] for c in view.output) for row in rows[start : None if limit is None else start + limit]]
+
+
+def in_ranges(view: View, question: Question, row: Row) -> bool:
+    """Whether a row's column is in all ranges."""
+    types = column_types(view.relation)
+    for r in view.ranges:
+        ref = ColumnRef(r.column, types[r.column])
+        bound = Literal(question.ranges[r.name], types[r.column])
+        if not compile_predicate(Call(r.operator, (ref, bound), BOOL))(row):
+            return False
+    return True
 
 
 @pytest.mark.parametrize("sql", queries())
 def test_a_plan_means_what_its_sql_means(upstream: Upstream, sql: str) -> None:
     view = plan_view("v", sql, upstream.catalog)
-    assert [c.name for c in view.output] == unique(upstream, sql, view)
+    assert [c.name for c in view.output] == unique(upstream, view)
+    alike = same_text(view)
     for seed in range(SEEDS):
         upstream.fill(data(seed))
-        for key in keys(view, seed):
-            values = {p.name: v for p, v in zip(view.parameters, key, strict=True)}
-            expected = upstream.texts(with_constants(sql, values))
-            found = answer(view, key, seed)
+        for question in questions(view, seed):
+            expected = [alike(row) for row in upstream.texts(question.sql(view))]
+            found = [alike(row) for row in answer(view, question, seed)]
             if not view.order:
                 expected.sort(key=repr)
                 found.sort(key=repr)
-            assert found == expected, (seed, values)
+            assert found == expected, (seed, question)
 
 
-def unique(upstream: Upstream, sql: str, view: View) -> list[str]:
+def same_text(view: View) -> Callable[[Row], Row]:
+    """One text for rows that differ in what is the server's free choice: 1.0 or 1.00 for a group of both."""
+    loose = loose_columns(view.relation)
+    types = column_types(view.relation)
+    forms = [normal_form(types[c.column]) if c.column in loose else None for c in view.output]
+    return lambda row: alike(row, forms)
+
+
+def alike(row: Row, forms: Sequence[Callable[[str], str] | None]) -> Row:
+    """The row with normal forms where there is one."""
+    return tuple(v if f is None or v is None else f(v) for v, f in zip(row, forms, strict=True))
+
+
+def unique(upstream: Upstream, view: View) -> list[str]:
     """The names the server gives the columns, repeated ones numbered."""
-    cursor = upstream.connection.execute(with_constants(sql, {p.name: None for p in view.parameters}))
+    nothing = Question({p.name: None for p in view.parameters}, {r.name: None for r in view.ranges}, 0, 0)
+    cursor = upstream.connection.execute(nothing.sql(view).encode())
     names: list[str] = []
     for column in cursor.description or ():
         name, number = column.name, 1
@@ -236,17 +304,22 @@ def check_lookup(
     found = upstream.texts(sql, list(zip(*wanted, strict=True)) if columns else [])
     if isinstance(relation, Aggregate):
         found = merged(relation, found)
-    assert sorted(found, key=repr) == sorted(expected, key=repr), sql
+    loose = loose_columns(relation)
+    free = [normal_form(t) if i in loose else None for i, t in enumerate(types)]
+    assert sorted((alike(row, free) for row in found), key=repr) == sorted(
+        (alike(row, free) for row in expected), key=repr
+    ), sql
 
 
 def merged(aggregate: Aggregate, state_rows: list[Row]) -> list[Row]:
     """The aggregate's rows from state rows."""
     groups: dict[Row, list[Any]] = {}
     width = len(aggregate.group)
+    forms = [normal_form(t) for t in column_types(aggregate)[:width]]
     for row in state_rows:
         if row[-1] == "0":
             continue
-        values = row[:width]
+        values = alike(row[:width], forms)
         if values not in groups:
             groups[values] = [accumulator_factory(call)() for call in aggregate.calls]
         rest = iter(row[width:])
