@@ -15,7 +15,7 @@ from psycopg import AsyncConnection
 from cdc.change import TableLayout
 from cdc.position import parse_lsn
 from cdc.postgres.names import qualified_name, quote_identifier
-from dataflow.schema import Catalog, Column, ForeignKey, SqlType, Table
+from dataflow.schema import Catalog, Column, ForeignKey, SqlType, Table, UpstreamView
 
 #: Types whose equality, order and text we know. Others are carried as text.
 BASE_TYPES = frozenset({
@@ -25,19 +25,23 @@ BASE_TYPES = frozenset({
 #: Collation providers and locales whose order is that of the bytes. (Builtin ones all are, in UTF-8.)
 _BYTE_LOCALES = frozenset({"C", "POSIX", "C.UTF-8", "C.UTF8", "C.utf8"})
 _DEFAULT_COLLATION = 100
+#: What ``atttypmod`` is counted from.
+_MODIFIER_BASE = 4
 
 _USER_SCHEMA = "n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'"
 _RELKINDS = "('r', 'p', 'f', 'm', 'v')"
 
+#: A view brings its definition. (Not that of a materialized one, which is what it was when it was refreshed.)
 _TABLES = f"""
-SELECT c.oid, n.nspname, c.relname, c.reltuples
+SELECT c.oid, n.nspname, c.relname, c.reltuples,
+       CASE WHEN c.relkind = 'v' THEN pg_catalog.pg_get_viewdef(c.oid) END
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN {_RELKINDS} AND {_USER_SCHEMA}
 ORDER BY n.nspname, c.relname
 """
 
 _COLUMNS = f"""
-SELECT a.attrelid, a.attname, a.attnum, a.atttypid, a.attcollation,
+SELECT a.attrelid, a.attname, a.attnum, a.atttypid, a.attcollation, a.atttypmod,
        a.attnotnull AND NOT EXISTS (
            SELECT FROM pg_catalog.pg_constraint k
            WHERE k.conrelid = a.attrelid AND k.contype = 'n' AND NOT k.convalidated AND k.conkey = ARRAY[a.attnum])
@@ -104,28 +108,45 @@ class _TypeRow:
 
 
 async def load_catalog(connection: AsyncConnection) -> Catalog:
-    """All tables (and views, foreign tables …: `checks` says why those cannot be followed) outside system schemas."""
+    """All tables and views outside system schemas (foreign tables, too: `checks` says why they cannot be followed)."""
     async with connection.transaction():
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        types = _Types(
-            {row[0]: _TypeRow(*row) for row in await _all(connection, _TYPES)}, await _load_collations(connection)
-        )
+        types = await _load_types(connection)
         tables = await _all(connection, _TABLES)
         columns = await _all(connection, _COLUMNS)
         indexes = await _all(connection, _INDEXES)
         foreign_keys = await _all(connection, _FOREIGN_KEYS)
         path = await _all(connection, "SELECT pg_catalog.current_schemas(false)::text[]")
     shapes = {
-        oid: _Shape(Table(qualified_name(schema, name), (), estimated_rows=rows)) for oid, schema, name, rows in tables
+        oid: _Shape(Table(qualified_name(schema, name), (), estimated_rows=rows))
+        for oid, schema, name, rows, _ in tables
     }
-    for oid, name, number, type_oid, collation, not_null in columns:
-        shapes[oid].add_column(Column(name, types.of(type_oid, collation), not_null), number)
+    for oid, name, number, type_oid, collation, modifier, not_null in columns:
+        shapes[oid].add_column(Column(name, types.of(type_oid, collation, modifier), not_null), number)
     for oid, numbers, key_count, _, unique, whole, plain in indexes:
         shapes[oid].add_index(numbers[:key_count], unique and whole, plain and whole)
     for oid, parent, numbers, parent_numbers in foreign_keys:
         if parent in shapes:
             shapes[oid].add_foreign_key(shapes[parent], numbers, parent_numbers)
-    return Catalog({shape.table.name: shape.finished() for shape in shapes.values()}, tuple(path[0][0]))
+    finished = {oid: shape.finished() for oid, shape in shapes.items()}
+    views = {
+        finished[oid].name: UpstreamView(finished[oid].name, definition, finished[oid].columns)
+        for oid, *_, definition in tables
+        if definition is not None
+    }
+    found = {table.name: table for table in finished.values() if table.name not in views}
+    return Catalog(found, tuple(path[0][0]), views)
+
+
+async def load_types(connection: AsyncConnection, oids: Iterable[int]) -> dict[int, SqlType]:
+    """The types with these OIDs, as columns without a collation have them."""
+    types = await _load_types(connection)
+    return {oid: types.of(oid, 0) for oid in oids}
+
+
+async def _load_types(connection: AsyncConnection) -> "_Types":
+    rows = {row[0]: _TypeRow(*row) for row in await _all(connection, _TYPES)}
+    return _Types(rows, await _load_collations(connection))
 
 
 async def load_layouts(connection: AsyncConnection, tables: Iterable[str]) -> dict[str, TableLayout]:
@@ -197,13 +218,13 @@ class _Types:
     def __init__(self, rows: dict[int, _TypeRow], collations: dict[int, str]) -> None:
         self._rows = rows
         self._collations = collations
-        self._made: dict[tuple[int, int], SqlType] = {}
+        self._made: dict[tuple[int, int, int], SqlType] = {}
 
-    def of(self, oid: int, collation: int) -> SqlType:
+    def of(self, oid: int, collation: int, modifier: int = -1) -> SqlType:
         """The type of a column."""
-        made = self._made.get((oid, collation))
+        made = self._made.get((oid, collation, modifier))
         if made is None:
-            made = self._made[oid, collation] = self._make(oid, collation)
+            made = self._made[oid, collation, modifier] = _limited(self._make(oid, collation), modifier)
         return made
 
     def _make(self, oid: int, collation: int) -> SqlType:
@@ -232,6 +253,20 @@ class _Types:
         if row.name in BASE_TYPES:
             return quote_identifier(row.name)
         return f'pg_catalog."{row.name}"'
+
+
+def _limited(sql_type: SqlType, modifier: int) -> SqlType:
+    """The type with the length or scale that makes equal values print alike: numeric(10,2), char(4)."""
+    number = modifier - _MODIFIER_BASE
+    if number < 0 or sql_type.kind != "base":
+        return sql_type
+    if sql_type.name == "bpchar":
+        return replace(sql_type, sql=f"bpchar({number})")
+    if sql_type.name == "numeric":
+        # 11 bits, the highest of which is the sign.
+        scale = ((number & 0x7FF) ^ 0x400) - 0x400
+        return replace(sql_type, sql=f"numeric({number >> 16 & 0xFFFF},{scale})")
+    return sql_type
 
 
 async def _load_collations(connection: AsyncConnection) -> dict[int, str]:

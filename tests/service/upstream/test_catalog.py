@@ -3,7 +3,7 @@
 import pytest
 
 from cdc.change import TableLayout
-from dataflow.schema import Catalog, ForeignKey, SqlType
+from dataflow.schema import Catalog, Column, ForeignKey, SqlType, UpstreamView
 from service.upstream.catalog import load_catalog, load_layouts
 from service.upstream.connect import UpstreamPool
 from tests.fixtures.postgres import Database
@@ -63,7 +63,7 @@ def test_types(database: Database) -> None:
         "k": SqlType("money", 'pg_catalog."money"[]', "other", SqlType("money", 'pg_catalog."money"', "other")),
         "l": SqlType("inet", 'pg_catalog."inet"', "other"),
         "m": SqlType("varchar", "varchar"),
-        "n": SqlType("bpchar", "bpchar"),
+        "n": SqlType("bpchar", "bpchar(2)"),
     }
     assert [column.not_null for column in table.columns] == [True] + [False] * 13
 
@@ -149,7 +149,10 @@ def test_names_sizes_and_search_path(database: Database) -> None:
         f'ALTER DATABASE "{database.name}" SET search_path = "S", public',
     )  # fmt: skip
     catalog = catalog_of(database)
-    assert set(catalog.tables) == {'"S"."T"', "public.v", "public.t"}
+    assert set(catalog.tables) == {'"S"."T"', "public.t"}
+    assert catalog.views["public.v"] == UpstreamView(
+        "public.v", " SELECT 1 AS a;", (Column("a", SqlType("int4", "int4")),)
+    )
     assert catalog.search_path == ("S", "public")
     assert catalog.tables["public.t"].estimated_rows == 1000
     assert catalog.tables['"S"."T"'].estimated_rows == -1
