@@ -97,6 +97,7 @@ class Partitioned:
         if not self.materialization.is_known(row + self._unset):
             return None
         partition = self.partitions[key] = self._new()
+        self._bytes_per_row = self._bytes_per_row or row_bytes(row)
         return partition
 
     def _publish(self, touched: dict[Key, Partition]) -> Delta:
@@ -144,8 +145,7 @@ class Partitioned:
             self._settle(partition_key, partition, output)
             rows.update(output)
             self._row_count += sum(partition.rows.values())
-            if not self._bytes_per_row:
-                self._bytes_per_row = row_bytes(next(iter(partition.rows)))
+            self._bytes_per_row = self._bytes_per_row or row_bytes(next(iter(partition.rows)))
         self.materialization.fill(columns, key, rows)
 
     def cover_known(self, columns: Columns, key: Key) -> None:
