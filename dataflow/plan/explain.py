@@ -14,13 +14,21 @@ from dataflow.plan.nodes import (
     Aggregate,
     AggregateCall,
     Block,
+    CallOrder,
     Chain,
+    Frame,
     OrderTerm,
+    Parameter,
     Relation,
+    TopK,
+    Union,
     View,
+    Window,
+    WindowCall,
+    inputs_of,
 )
 from dataflow.plan.render import bare, describe
-from dataflow.plan.routes import block_route, input_offsets, parent_columns
+from dataflow.plan.routes import block_route, coverable, input_offsets
 from dataflow.scalar import Scalar
 from dataflow.schema import Catalog
 from dataflow.types import Columns
@@ -99,15 +107,32 @@ def _escaped(text: str) -> str:
 def _view_lines(view: View, catalog: Catalog) -> Iterator[str]:
     names = column_names(view.relation, catalog)
     if view.parameters:
-        yield "parameters: " + ", ".join(f":{p.name} = {names[p.column]}" for p in view.parameters)
+        yield "parameters: " + ", ".join(_parameter(p, names) for p in view.parameters)
     yield "columns: " + ", ".join(_output(c.name, names[c.column]) for c in view.output)
+    for r in view.ranges:
+        yield f"range: {names[r.column]} {r.operator} :{r.name}"
     if view.order:
         yield "order: " + ", ".join(_order(t, names) for t in view.order)
-    if view.limit_rows is not None or view.offset_rows:
-        limit = "" if view.limit_rows is None else f"limit {view.limit_rows}"
-        yield " ".join(part for part in (limit, f"offset {view.offset_rows}" if view.offset_rows else "") if part)
+    limit = _limit(
+        _count(view.limit_rows, view.limit_parameter), _count(view.offset_rows or None, view.offset_parameter)
+    )
+    if limit:
+        yield limit
     for row in view.rows_for_null:
         yield f"for NULL: {', '.join('NULL' if v is None else v for v in row)}"
+
+
+def _parameter(parameter: Parameter, names: Sequence[str]) -> str:
+    return f":{parameter.name} {'has' if parameter.many else '='} {names[parameter.column]}"
+
+
+def _count(rows: int | None, parameter: str | None) -> str | None:
+    return f":{parameter}" if parameter else None if rows is None else str(rows)
+
+
+def _limit(limit: str | None, offset: str | None) -> str:
+    parts = (f"limit {limit}" if limit is not None else "", f"offset {offset}" if offset is not None else "")
+    return " ".join(part for part in parts if part)
 
 
 def _output(name: str, source: str) -> str:
@@ -115,9 +140,13 @@ def _output(name: str, source: str) -> str:
 
 
 def _order(term: OrderTerm, names: Sequence[str]) -> str:
+    return _ordered(term, names[term.column])
+
+
+def _ordered(term: OrderTerm | CallOrder, text: str) -> str:
     direction = " DESC" if term.descending else ""
     nulls = "" if term.nulls_first == term.descending else " NULLS FIRST" if term.nulls_first else " NULLS LAST"
-    return f"{names[term.column]}{direction}{nulls}"
+    return f"{text}{direction}{nulls}"
 
 
 def _step(relation: Relation, catalog: Catalog) -> Step:
@@ -126,8 +155,15 @@ def _step(relation: Relation, catalog: Catalog) -> Step:
         details = [] if relation.predicate is None else [f"where {describe(relation.predicate, names.__getitem__)}"]
         shown = ", ".join(describe(c, names.__getitem__) for c in relation.columns)
         return Step(f"table {relation.table} ({shown})", tuple(details))
-    if isinstance(relation, Aggregate):
-        return _aggregate_step(relation, catalog)
+    match relation:
+        case Aggregate():
+            return _aggregate_step(relation, catalog)
+        case Window():
+            return _window_step(relation, catalog)
+        case TopK():
+            return _top_k_step(relation, catalog)
+        case Union():
+            return Step("union", (), tuple(_step(branch, catalog) for branch in relation.inputs))
     names = joined_names(relation, catalog)
     details = _joins(relation, names)
     if relation.predicate is not None:
@@ -146,13 +182,57 @@ def _aggregate_step(aggregate: Aggregate, catalog: Catalog) -> Step:
     return Step(title, details, (_step(aggregate.input, catalog),))
 
 
+def _window_step(window: Window, catalog: Catalog) -> Step:
+    names = column_names(window.input, catalog)
+    calls = ", ".join(window_text(call, names) for call in window.calls)
+    return Step(f"window by {_names(window.partition, names)}: {calls}", (), (_step(window.input, catalog),))
+
+
+def _top_k_step(top: TopK, catalog: Catalog) -> Step:
+    names = column_names(top.input, catalog)
+    limit = _limit(_count(top.limit_rows, None), _count(top.offset_rows or None, None))
+    order = f" order {', '.join(_order(t, names) for t in top.order)}" if top.order else ""
+    ties = " with ties" if top.with_ties else ""
+    title = f"first by {_names(top.partition, names)}:{order} {limit}{ties}"
+    return Step(title, (), (_step(top.input, catalog),))
+
+
+def _names(columns: Columns, names: Sequence[str]) -> str:
+    return ", ".join(names[c] for c in columns) or "nothing"
+
+
+def window_text(call: WindowCall, names: Sequence[str]) -> str:
+    """A window function over named columns."""
+    arguments = ", ".join(describe(a, names.__getitem__) for a in call.arguments)
+    if call.function == "count" and not call.arguments:
+        arguments = "*"
+    order = f" order {', '.join(_order(t, names) for t in call.order)}" if call.order else ""
+    frame = (
+        ""
+        if call.frame == Frame()
+        else f" {call.frame.mode.value} {_bound(call.frame.start)} to {_bound(call.frame.end)}"
+    )
+    return f"{call.function}({arguments}){_kept(call.keeps, names)}{order}{frame}"
+
+
+def _bound(offset: int | None) -> str:
+    return "unbounded" if offset is None else str(offset)
+
+
+def _kept(keeps: Scalar | None, names: Sequence[str]) -> str:
+    return "" if keeps is None else f" where {describe(keeps, names.__getitem__)}"
+
+
 def call_text(call: AggregateCall, names: Sequence[str]) -> str:
     """An aggregate call over named columns."""
 
     def text(expression: Scalar) -> str:
         return describe(expression, names.__getitem__)
 
-    plain = "count(*)" if call.argument is None else f"{call.function.value}({text(call.argument)})"
+    arguments = ", ".join(text(a) for a in (call.argument, *call.others) if a is not None)
+    order = ", ".join(_ordered(t, text(t.expression)) for t in call.order)
+    inside = f"{'distinct ' if call.distinct else ''}{arguments}{f' order {order}' if order else ''}"
+    plain = "count(*)" if call.argument is None else f"{call.function.value}({inside}){_kept(call.keeps, names)}"
     weight = "" if call.weight is None else f" times {text(call.weight)}"
     count = "" if call.count is None else f" of {text(call.count)} values"
     return plain + count + weight
@@ -192,9 +272,17 @@ def column_names(relation: Relation, catalog: Catalog) -> list[str]:
     if isinstance(relation, Chain):
         names = table_columns(relation, catalog)
         return [describe(c, names.__getitem__) for c in relation.columns]
-    if isinstance(relation, Aggregate):
-        names = column_names(relation.input, catalog)
-        return [names[c] for c in relation.group] + [call_text(call, names) for call in relation.calls]
+    match relation:
+        case Aggregate():
+            names = column_names(relation.input, catalog)
+            return [names[c] for c in relation.group] + [call_text(call, names) for call in relation.calls]
+        case Window():
+            names = column_names(relation.input, catalog)
+            return names + [window_text(call, names) for call in relation.calls]
+        case TopK():
+            return column_names(relation.input, catalog)
+        case Union():
+            return column_names(relation.inputs[0], catalog)
     names = joined_names(relation, catalog)
     return [describe(c, names.__getitem__) for c in relation.columns]
 
@@ -224,9 +312,7 @@ def _aliases(block: Block) -> list[str]:
 def _table_name(relation: Relation) -> str:
     if isinstance(relation, Chain):
         return relation.table.rpartition(".")[2]
-    if isinstance(relation, Aggregate):
-        return _table_name(relation.input)
-    return _table_name(relation.inputs[0].relation)
+    return _table_name(inputs_of(relation)[0])
 
 
 # --- lookups --------------------------------------------------------------------------------------------------------
@@ -245,14 +331,19 @@ def lookups(view: View, catalog: Catalog) -> list[Lookup]:
 
 
 def _collect(relation: Relation, columns: Columns, wanted: dict[tuple[Chain | Aggregate, Columns], None]) -> None:
-    if isinstance(relation, Aggregate) and isinstance(relation.input, Block):
-        inside = all(c < len(relation.group) for c in columns)
-        _collect(relation.input, tuple(sorted({relation.group[c] for c in columns})) if inside else (), wanted)
-    elif isinstance(relation, Block):
-        _collect_block(relation, columns, wanted)
-    else:
-        assert not isinstance(relation, Block)
-        wanted[relation, columns if parent_columns(relation, columns) is not None else ()] = None
+    match relation:
+        case Block():
+            _collect_block(relation, columns, wanted)
+        case Union():
+            for branch in relation.inputs:
+                _collect(branch, coverable(relation, columns), wanted)
+        case Window() | TopK():
+            _collect(relation.input, coverable(relation, columns), wanted)
+        case Aggregate() if not isinstance(relation.input, Chain):
+            below = {relation.group[c] for c in coverable(relation, columns)}
+            _collect(relation.input, tuple(sorted(below)), wanted)
+        case _:
+            wanted[relation, coverable(relation, columns)] = None
 
 
 def _collect_block(block: Block, columns: Columns, wanted: dict[tuple[Chain | Aggregate, Columns], None]) -> None:
