@@ -6,7 +6,7 @@
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -38,7 +38,7 @@ class Options:
     any: tuple[str, ...] = ()
     #: Columns that are lists, or texts with commas, in any order.
     bag: tuple[str, ...] = ()
-    #: Only the columns' names and the number of rows are compared.
+    #: Only the columns' names are compared.
     shape: bool = False
     #: Also walk all pages of so many rows.
     page: int | None = None
@@ -53,6 +53,8 @@ class CorpusView:
     line: int
     options: Options
     keys: tuple[Arguments, ...]
+    #: What the upstream is asked: registered views that it reads are common table expressions there.
+    upstream_sql: str
     #: What putting it must fail with: the problem's code and a part of its text.
     error: tuple[str, str] | None = None
 
@@ -163,9 +165,8 @@ class _Reader:
         if self._file.tier not in TIERS or not self._file.feature:
             raise CorpusError(f"{self._file.path.name}: 'feature' and 'tier' are missing")
         for draft in self._drafts:
-            self._file.views.append(
-                CorpusView(draft.name, draft.sql, draft.line, draft.options, tuple(self._keys(draft)), draft.error)
-            )
+            keys, upstream_sql = tuple(self._keys(draft)), self._upstream_sql(draft)
+            self._file.views.append(replace(draft, keys=keys, upstream_sql=upstream_sql))
         names = [view.name for view in self._file.views]
         if repeated := {name for name in names if names.count(name) > 1}:
             raise CorpusError(f"{self._file.path.name}: names are given twice: {sorted(repeated)}")
@@ -214,7 +215,7 @@ class _Reader:
 
     def _draft(self, record: _Record, name: str, sql: str, options: list[str], error: tuple[str, str]) -> None:
         self._drafts.append(
-            CorpusView(name, sql, record.line, self._options(record, options), (), error if error[0] else None)
+            CorpusView(name, sql, record.line, self._options(record, options), (), sql, error if error[0] else None)
         )
 
     def _on_query(self, record: _Record, rest: str) -> None:
@@ -262,8 +263,15 @@ class _Reader:
                 raise self._error(record, f"{word!r} is no option of a view")
         return Options(**lists, shape=shape, page=page)
 
+    def _upstream_sql(self, draft: CorpusView) -> str:
+        words = set(re.findall(r"\w+", draft.sql))
+        parts = [f"{view.name} AS ({view.sql})" for view in self._file.views if view.name in words and not view.error]
+        return f"WITH {', '.join(parts)} {draft.sql}" if parts else draft.sql
+
     def _keys(self, draft: CorpusView) -> list[Arguments]:
         """The keys that ``query`` records name, else some combinations of the header's values."""
+        if draft.error is not None:
+            return []
         base = re.sub(r"_\d+$", "", draft.name)
         for name in (draft.name, base):
             if name in self._queries:
