@@ -12,6 +12,7 @@ from dataflow.plan.nodes import Relation, View
 from dataflow.plan.rules.aggregate_early import aggregate_early
 from dataflow.plan.rules.distribute_unions import distribute_unions
 from dataflow.plan.rules.join_conditions import join_conditions
+from dataflow.plan.rules.keep_default_rows import keep_default_rows
 from dataflow.plan.rules.merge_blocks import merge_blocks
 from dataflow.plan.rules.outer_joins import simplify_outer_joins
 from dataflow.plan.rules.prune_columns import prune
@@ -20,6 +21,7 @@ from dataflow.plan.rules.remove_top_aggregate import remove_top_aggregate
 from dataflow.plan.rules.rewriting import Rule, as_source, bottom_up
 from dataflow.plan.rules.simplify_counts import simplify_counts
 from dataflow.plan.rules.spread_constants import spread_constants
+from dataflow.plan.total_order import with_total_order
 from dataflow.schema import Catalog
 
 #: In order. The join rules come twice: removing an aggregate makes joins of joins.
@@ -37,6 +39,7 @@ RULES: tuple[Rule, ...] = (
     simplify_outer_joins,
     join_conditions,
     push_predicates,
+    keep_default_rows,
 )
 
 
@@ -45,8 +48,9 @@ def optimize(view: View, catalog: Catalog) -> View:
     relation: Relation = view.relation
     for rule in RULES:
         relation = bottom_up(rule, relation, catalog)
+    view = with_total_order(replace(view, relation=as_source(relation)), catalog)
     needed = {c.column for c in view.output} | set(view.key_columns) | {t.column for t in view.storage_order}
-    relation, moved = prune(relation, needed | {r.column for r in view.ranges})
+    relation, moved = prune(view.relation, needed | {r.column for r in view.ranges})
     return replace(
         view,
         relation=as_source(relation),

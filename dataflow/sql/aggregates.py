@@ -114,6 +114,11 @@ class Calls:
         self.calls: dict[AggregateCall, int] = {}
         self._depth = 0
 
+    @property
+    def inside(self) -> bool:
+        """Whether the arguments of an aggregate are being bound."""
+        return self._depth > 0
+
     def bind(self, node: exp.Expr, binder: Binder) -> Scalar:
         """The result of an aggregate function, as a column."""
         if self._depth:

@@ -96,6 +96,8 @@ class SelectLowering:
 
     def _on_aggregate(self, node: exp.Expr, binder: Binder) -> Scalar:
         if isinstance(node, exp.Window):
+            if self._calls.inside:
+                raise InvalidQuery("Window functions cannot stand inside aggregate functions.", span_of(node))
             return self._windows.bind(node, binder)
         return self._calls.bind(node, binder)
 
