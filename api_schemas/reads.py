@@ -16,7 +16,8 @@ class ViewKeys(_Request):
     """Several keys of one view."""
 
     keys: list[dict[str, Any]] = Field(
-        description="Parameters by name, for each key: a JSON scalar, or its text.", examples=[[{"id": 7}, {"id": 8}]]
+        description="Parameters by name, for each key: a JSON scalar or its text; of a list parameter, a list.",
+        examples=[[{"id": 7}, {"id": 8}]],
     )
 
 
@@ -24,9 +25,15 @@ class ViewRead(_Request):
     """One key of a view."""
 
     view: str = Field(examples=["story_with_votes"])
-    params: dict[str, Any] = Field(default_factory=dict, examples=[{"id": 7}])
+    params: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Parameters by name: a JSON scalar or its text; of a list parameter, a list.",
+        examples=[{"id": 7}],
+    )
     limit: int | None = Field(default=None, description="At most so many rows; ordered views only.", strict=True)
-    after: str | None = Field(default=None, description="The `next` of an earlier page.", strict=True)
+    after: str | None = Field(
+        default=None, description="The `next` of an earlier page, with the same parameters.", strict=True
+    )
 
 
 class Reads(_Request):

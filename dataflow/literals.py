@@ -72,6 +72,11 @@ def parse_parameter(sql_type: SqlType, text: str) -> str:
     return parse(sql_type, text)
 
 
+def takes_parameters(sql_type: SqlType) -> bool:
+    """Whether `parse_parameter` knows the type."""
+    return sql_type.kind == "enum" or (sql_type.kind == "base" and sql_type.name in _PARSERS)
+
+
 def _parse_text(sql_type: SqlType, text: str) -> str:
     if sql_type.name == "name" and len(text.encode()) > 63:
         raise ValueError("a name of at most 63 bytes is expected")

@@ -17,17 +17,19 @@ from typing import Any, Protocol
 import orjson
 import structlog
 
-from dataflow.types import Key, Position
+from dataflow.types import Position
 from service.errors import ApiError
 from service.leaf_store.answer import Answer, Window
+from service.leaf_store.request import Values
 
 
 @dataclass(frozen=True, slots=True)
 class ReadItem:
-    """One key of a view, by the view's name: `key` has the normal forms, in the order of the view's parameters."""
+    """A read of a view, by the view's name, with the values of its parameters: normal forms, in the order of
+    `ViewInfo.parameters`."""
 
     view: str
-    key: Key
+    values: Values
     window: Window | None = None
 
 
@@ -89,12 +91,13 @@ def _frame(message: dict[str, Any]) -> bytes:
 
 def _item_to_wire(item: ReadItem) -> list[Any]:
     window = None if item.window is None else [item.window.limit_rows, item.window.after]
-    return [item.view, item.key, window]
+    return [item.view, item.values, window]
 
 
 def _item_from_wire(fields: list[Any]) -> ReadItem:
-    view, key, window = fields
-    return ReadItem(view, tuple(key), None if window is None else Window(*window))
+    view, given, window = fields
+    values = tuple(tuple(value) if isinstance(value, list) else value for value in given)
+    return ReadItem(view, values, None if window is None else Window(*window))
 
 
 def _reply_to_wire(reply: ReadReply) -> dict[str, Any]:

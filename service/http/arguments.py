@@ -1,22 +1,27 @@
-"""From what a client sent to the key of a view: query arguments and JSON parameters.
+"""From what a client sent to the values of a view's parameters: query arguments and JSON parameters.
 
-*Invariants*: a key that comes out of here has normal forms only, as the engine's keys have, and is never cached under
-another spelling. Every refusal names the argument and says what is expected.
+*Invariants*: a value that comes out of here has normal forms only, as the engine's keys have, and is never cached under
+another spelling (a refreshed view's are as the upstream prints them). Every refusal names the argument and says what is
+expected.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
+from math import prod
 from typing import Any
 from urllib.parse import unquote_plus
 
+from dataflow.literals import takes_parameters
 from dataflow.schema import SqlType
 from dataflow.types import Key, Value
 from dataflow.values import normal_form, parse_parameter
 from service.errors import ApiError
 from service.leaf_store.answer import Window
-from service.leaf_store.catalog import NamedType, ViewInfo
-from service.leaf_store.layout import entry_key, view_head
+from service.leaf_store.catalog import ParameterInfo, Role, ViewInfo
+from service.leaf_store.layout import HASH_BYTES, entry_key, view_head
 from service.leaf_store.paging import read_token
+from service.leaf_store.request import Given, Values, array_literal, check_of, request_of
 
 #: Digits that every integer of the type has room for.
 _INTEGER_DIGITS = {"int2": 4, "int4": 9, "int8": 18}
@@ -26,24 +31,35 @@ _MAX_FAST_TEXT = 128
 _MAX_REMEMBERED = 4096
 _NULL_SUFFIX = ":null"
 _MAX_SHOWN = 60
+#: Of a LIMIT: more are more than a bigint has room for.
+_MAX_COUNT_DIGITS = 19
+
+
+_Parse = Callable[[str], str]
 
 
 class Arguments:
     """Reads a view's arguments."""
 
-    def __init__(self, info: ViewInfo) -> None:
+    def __init__(self, info: ViewInfo, max_keys: int) -> None:
         self.info = info
+        self._max_keys = max_keys
         self._head = view_head(info.id)
-        self._parsers = {parameter.name: _parser(parameter) for parameter in info.parameters}
+        #: By name; a parameter with two uses takes what its first one takes.
+        self._parameters = {parameter.name: parameter for parameter in reversed(info.parameters)}
+        self._parsers = [(parameter, _parser(parameter, info.refreshed)) for parameter in info.parameters]
         self._remembered: dict[bytes, bytes] = {}
         #: The leaf store's entry that a query string asks for, if that can be said fast; None: see `parse`. Only for
-        #: whole answers to keys without NULL.
+        #: whole answers to one key without NULL.
         self.entry_of = _fast_form(info, self._remembered.get)
 
-    def parse(self, query: bytes) -> tuple[Key, Window | None]:
-        """The key and the window that a query string asks for. ApiError ``parameter_…``."""
-        given: dict[str, str | None] = {}
+    def parse(self, query: bytes) -> tuple[Values, Window | None]:
+        """The values and the window that a query string asks for. ApiError ``parameter_…``."""
+        given: dict[str, Any] = {}
         for name, text in _pairs(query):
+            if self._takes_list(name):
+                given.setdefault(name, []).append(text)
+                continue
             if name in given:
                 raise ApiError(
                     "parameter_type",
@@ -52,30 +68,35 @@ class Arguments:
                     members={"parameter": name},
                 )
             given[name] = text
-        window = self._window(given)
-        key = self.key(given)
-        if window is None and None not in key:
+        limit, after = self._page(given)
+        values = self.values(given)
+        window = self.window(values, limit, after)
+        if window is None and (self.info.plain or self.info.refreshed):
+            self._remember(query, request_of(self.info, values).keys)
+        return values, window
+
+    def _remember(self, query: bytes, keys: Sequence[Key]) -> None:
+        for key in keys:
             if len(self._remembered) >= _MAX_REMEMBERED:
                 self._remembered.clear()
             self._remembered[query] = entry_key(self._head, key)
-        return key, window
 
-    def key(self, given: Mapping[str, Any]) -> Key:
-        """The key from parameters by name: text, or what JSON has for it. ApiError ``parameter_…``."""
+    def values(self, given: Mapping[str, Any]) -> Values:
+        """The values from parameters by name: text, or what JSON has for it. ApiError ``parameter_…``."""
         for name in given:
-            if name not in self._parsers:
+            if name not in self._parameters:
                 raise self._unknown(name)
-        for name in self._parsers:
+        for name, parameter in self._parameters.items():
             if name not in given:
-                raise ApiError(
-                    "parameter_missing",
-                    f"Parameter {name!r} of view {self.info.name!r} is missing.",
-                    f"Add {name}=<{self._type(name).sql}>; {name}{_NULL_SUFFIX} is NULL.",
-                    members={"parameter": name},
-                )
-        return tuple(self._value(name, given[name]) for name in self._parsers)
+                raise self._missing(parameter)
+        values = tuple([self._value(parameter, parse, given[parameter.name]) for parameter, parse in self._parsers])
+        if keys_of(values) > self._max_keys:
+            raise ApiError(
+                "too_large", f"The lists make {keys_of(values)} keys.", f"Ask for at most {self._max_keys} at once."
+            )
+        return values
 
-    def window(self, limit: int | None, after: str | None) -> Window | None:
+    def window(self, values: Values, limit: int | None, after: str | None) -> Window | None:
         """The part of an ordered view's rows; None: all of them. ApiError ``parameter_type``."""
         if limit is None and after is None:
             return None
@@ -83,7 +104,7 @@ class Arguments:
         if not self.info.ordered:
             raise ApiError(
                 "parameter_unknown",
-                f"View {self.info.name!r} has no ORDER BY, so {name!r} has no meaning.",
+                f"View {self.info.name!r} {self._why_no_pages()}, so {name!r} has no meaning.",
                 "Leave it out, or add an ORDER BY to the view.",
                 members={"parameter": name},
             )
@@ -91,46 +112,81 @@ class Arguments:
             raise _ill_typed("limit", str(limit), "a positive integer")
         if after is not None:
             try:
-                read_token(after)
+                place = read_token(after, check_of(self.info, values))
+                if self.info.direct:
+                    self.info.ordering.cut_of_place(place.suffix[:-HASH_BYTES])
             except ValueError:
-                raise _ill_typed("after", after, "the 'next' of an earlier page of this view") from None
+                expected = "the 'next' of an earlier page of this read, with the same parameters"
+                raise _ill_typed("after", after, expected) from None
         return Window(limit, after)
 
-    def _window(self, given: dict[str, str | None]) -> Window | None:
+    def _why_no_pages(self) -> str:
+        return "is not kept row by row" if self.info.refreshed else "has no ORDER BY"
+
+    def _page(self, given: dict[str, Any]) -> tuple[int | None, str | None]:
+        """Takes the page's arguments out of those that were given."""
         # A view's own parameter of that name comes first.
-        limit = given.pop("limit", None) if "limit" not in self._parsers else None
-        after = given.pop("after", None) if "after" not in self._parsers else None
+        limit = given.pop("limit", None) if "limit" not in self._parameters else None
+        after = given.pop("after", None) if "after" not in self._parameters else None
         if limit is not None and not (limit.isascii() and limit.isdigit() and len(limit) < 11):
             raise _ill_typed("limit", limit, "a positive integer")
-        return self.window(None if limit is None else int(limit), after)
+        return None if limit is None else int(limit), after
 
-    def _type(self, name: str) -> SqlType:
-        return next(parameter.type for parameter in self.info.parameters if parameter.name == name)
+    def _takes_list(self, name: str) -> bool:
+        parameter = self._parameters.get(name)
+        return parameter is not None and parameter.role is Role.LIST
 
-    def _value(self, name: str, given: Any) -> Value:
-        text = _json_text(name, given, self._type(name))
+    def _value(self, parameter: ParameterInfo, parse: _Parse, given: Any) -> Given:
+        if parameter.role is not Role.LIST:
+            if isinstance(given, list):
+                # The parameter has another use, which takes a list.
+                raise _ill_typed(parameter.name, "a list", parameter.type.sql)
+            return self._scalar(parameter, parse, given)
+        listed = tuple([self._scalar(parameter, parse, v) for v in (given if isinstance(given, list) else [given])])
+        if self.info.refreshed:
+            return listed
+        # What is there twice, and NULL, which equals nothing, makes no key; the order does not matter.
+        return tuple(sorted({value for value in listed if value is not None}))
+
+    def _scalar(self, parameter: ParameterInfo, parse: _Parse, given: Any) -> Value:
+        text = _json_text(parameter.name, given, parameter.type)
         if text is None:
             return None
         try:
             if "\0" in text:
                 raise ValueError("text without zero bytes")
-            return self._parsers[name](text)
+            return parse(text)
         except ValueError as reason:
-            raise _ill_typed(name, text, f"{self._type(name).sql}: {reason}") from None
+            raise _ill_typed(parameter.name, text, f"{parameter.type.sql}: {reason}") from None
+
+    def _missing(self, parameter: ParameterInfo) -> ApiError:
+        name = parameter.name
+        more = "give it several times for a list" if parameter.role is Role.LIST else f"{name}{_NULL_SUFFIX} is NULL"
+        return ApiError(
+            "parameter_missing",
+            f"Parameter {name!r} of view {self.info.name!r} is missing.",
+            f"Add {name}=<{parameter.type.sql}>; {more}.",
+            members={"parameter": name},
+        )
 
     def _unknown(self, name: str) -> ApiError:
-        names = list(self._parsers)
+        names = [parameter.name for parameter in self.info.parameters]
         near = get_close_matches(name, names, 1)
         if near:
             hint = f"Did you mean {near[0]!r}?"
         else:
-            hint = f"Its parameters are: {', '.join(names)}." if names else "It has no parameters."
+            hint = f"Its parameters are: {', '.join(dict.fromkeys(names))}." if names else "It has no parameters."
         return ApiError(
             "parameter_unknown",
             f"View {self.info.name!r} has no parameter {name[:_MAX_SHOWN]!r}.",
             hint,
             members={"parameter": name},
         )
+
+
+def keys_of(values: Values) -> int:
+    """How many keys a read has."""
+    return prod(len(value) for value in values if isinstance(value, tuple))
 
 
 def _pairs(query: bytes) -> list[tuple[str, str | None]]:
@@ -159,12 +215,23 @@ def _pairs(query: bytes) -> list[tuple[str, str | None]]:
     return pairs
 
 
-def _parser(parameter: NamedType) -> Callable[[str], str]:
+def _parser(parameter: ParameterInfo, refreshed: bool) -> _Parse:
     sql_type = parameter.type
+    if parameter.role in (Role.LIMIT, Role.OFFSET):
+        return _count
+    if refreshed:
+        # The upstream computes with the value itself, and says what it takes where that is not known here.
+        return partial(parse_parameter, sql_type) if takes_parameters(sql_type) else str
     normal = normal_form(sql_type)
     if normal is None:
-        return lambda text: parse_parameter(sql_type, text)
+        return partial(parse_parameter, sql_type)
     return lambda text: normal(parse_parameter(sql_type, text))
+
+
+def _count(text: str) -> str:
+    if not (text.isascii() and text.isdigit() and len(text) < _MAX_COUNT_DIGITS):
+        raise ValueError("an integer that is not negative is expected")
+    return str(int(text))
 
 
 _EntryOf = Callable[[bytes], bytes | None]
@@ -176,7 +243,9 @@ def _fast_form(info: ViewInfo, general: _EntryOf) -> _EntryOf:
     if not info.parameters:
         return lambda query: general(query) if query else head + b"\0"
     sql_type, name = info.parameters[0].type, info.parameters[0].name
-    if len(info.parameters) > 1 or sql_type.kind != "base" or not (name.isascii() and name.isidentifier()):
+    if len(info.parameters) > 1 or not info.plain or not (name.isascii() and name.isidentifier()):
+        return general
+    if sql_type.kind != "base":
         return general
     if sql_type.name in _INTEGER_DIGITS:
         return _fast_integer(head, name.encode() + b"=", _INTEGER_DIGITS[sql_type.name], general)
@@ -218,6 +287,9 @@ def _json_text(name: str, given: Any, sql_type: SqlType) -> str | None:
         return "true" if given else "false"
     if isinstance(given, int | float):
         return str(given) if isinstance(given, int) else repr(given)
+    if isinstance(given, list) and sql_type.kind == "array" and sql_type.element is not None:
+        element = sql_type.element
+        return array_literal(tuple([_json_text(name, member, element) for member in given]))
     raise _ill_typed(name, "an array or object", f"{sql_type.sql}, as a JSON string, number, boolean or null")
 
 

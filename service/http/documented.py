@@ -14,6 +14,7 @@ from api_schemas.problem import Problem
 from api_schemas.reads import Checkpoint, ReadResults, ViewKeys
 from api_schemas.reads import Reads as ReadsRequest
 from service.errors import ApiError
+from service.http.arguments import keys_of
 from service.http.openapi import document
 from service.http.reads import Answers, Reads, Wanted
 from service.http.version import version_text
@@ -53,7 +54,8 @@ def _add_reads(app: FastAPI, reads: Reads, views: ViewReads) -> None:
         started = time.perf_counter_ns()
         _bound(body.keys, reads.limits.max_keys)
         route = reads.route(view)
-        wanted = [Wanted(route, route.arguments.key(key)) for key in body.keys]
+        wanted = [Wanted(route, route.arguments.values(key)) for key in body.keys]
+        _bound_lists(wanted, reads.limits.max_keys)
         await views.conditions(request.scope["headers"])
         return _results(await reads.read(wanted), started)
 
@@ -65,8 +67,9 @@ def _add_reads(app: FastAPI, reads: Reads, views: ViewReads) -> None:
         wanted = []
         for item in body.reads:
             route = reads.route(item.view)
-            window = route.arguments.window(item.limit, item.after)
-            wanted.append(Wanted(route, route.arguments.key(item.params), window))
+            values = route.arguments.values(item.params)
+            wanted.append(Wanted(route, values, route.arguments.window(values, item.limit, item.after)))
+        _bound_lists(wanted, reads.limits.max_keys)
         await views.conditions(request.scope["headers"])
         return _results(await reads.read(wanted), started)
 
@@ -86,6 +89,13 @@ def _add_reads(app: FastAPI, reads: Reads, views: ViewReads) -> None:
 def _bound(items: Sequence[object], most: int) -> None:
     if len(items) > most:
         raise ApiError("too_large", f"{len(items)} keys in one request.", f"Send at most {most}.")
+
+
+def _bound_lists(wanted: Sequence[Wanted], most: int) -> None:
+    """Lists make several keys of one read."""
+    n = sum(keys_of(w.values) for w in wanted)
+    if n > most:
+        raise ApiError("too_large", f"{n} keys in one request, counting those of lists.", f"Send at most {most}.")
 
 
 def _results(answers: Answers, started: int) -> Response:

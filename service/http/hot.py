@@ -24,6 +24,7 @@ from service.http.version import version_text
 from service.http.view_reads import VIEWS_PATH, ViewReads, not_modified
 from service.leaf_store.layout import COUNT_SLICE, ENTRY_BYTES, HASH_SLICE, INLINE
 from service.leaf_store.reader import rows_in
+from service.leaf_store.scan import NotCoveredError
 from service.leaf_store.transaction import Transaction
 
 _HEAD = b'{"rows":['
@@ -98,6 +99,8 @@ class HotRoute:
             else:
                 rows, digest = rows_in(txn, route.info, name, entry)
                 tag = hexlify(digest)
+        except NotCoveredError:
+            return None
         finally:
             txn.abort()
         route.counters.hits += 1

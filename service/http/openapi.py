@@ -8,7 +8,7 @@ from fastapi.openapi.utils import get_openapi
 
 from dataflow.schema import SqlType
 from service.http.view_reads import VIEWS_PATH
-from service.leaf_store.catalog import NamedType, ViewInfo
+from service.leaf_store.catalog import ParameterInfo, Role, ViewInfo
 
 _DESCRIPTION = "SQL views, answered from memory and kept right by the database's change stream."
 _PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
@@ -70,8 +70,8 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _operation(view: ViewInfo) -> dict[str, Any]:
-    parameters = [_parameter(parameter) for parameter in view.parameters]
-    own = {parameter.name for parameter in view.parameters}
+    own = {parameter.name: parameter for parameter in reversed(view.parameters)}
+    parameters = [_parameter(view, own[name]) for name in dict.fromkeys(p.name for p in view.parameters)]
     if view.ordered:
         parameters += [page for page in _PAGE_PARAMETERS if page["name"] not in own]
     return {
@@ -93,8 +93,17 @@ def _operation(view: ViewInfo) -> dict[str, Any]:
     }
 
 
-def _parameter(parameter: NamedType) -> dict[str, Any]:
-    return {"name": parameter.name, "in": "query", "required": True, "schema": value_schema(parameter.type)}
+def _parameter(view: ViewInfo, parameter: ParameterInfo) -> dict[str, Any]:
+    document = {"name": parameter.name, "in": "query", "required": True, "schema": value_schema(parameter.type)}
+    uses = [_USES[p.role] for p in view.parameters if p.name == parameter.name and p.role in _USES]
+    if parameter.role is Role.LIST:
+        document["schema"] = {"type": "array", "items": document["schema"], "minItems": 1}
+        document |= {"style": "form", "explode": True}
+    elif parameter.role in (Role.LIMIT, Role.OFFSET):
+        document["schema"] = {"type": "integer", "format": "int64", "minimum": 0}
+    if uses:
+        document["description"] = " ".join(uses)
+    return document
 
 
 def _rows_schema(view: ViewInfo) -> dict[str, Any]:
@@ -115,6 +124,16 @@ def _rows_schema(view: ViewInfo) -> dict[str, Any]:
     }
 
 
+#: What a parameter does, where that is not being equal.
+_USES = {
+    Role.LIST: "A list: give it once for each value.",
+    Role.LESS: "Rows below it.",
+    Role.AT_MOST: "Rows up to it.",
+    Role.GREATER: "Rows above it.",
+    Role.AT_LEAST: "Rows from it on.",
+    Role.LIMIT: "At most so many rows.",
+    Role.OFFSET: "Without so many of the first rows.",
+}
 _PAGE_PARAMETERS: list[dict[str, Any]] = [
     {
         "name": "limit",
@@ -125,7 +144,7 @@ _PAGE_PARAMETERS: list[dict[str, Any]] = [
     {
         "name": "after",
         "in": "query",
-        "description": "The `next` of an earlier page.",
+        "description": "The `next` of an earlier page, with the same parameters.",
         "schema": {"type": "string"},
     },
 ]

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from dataflow.types import Key, Position
+from dataflow.types import Position
 from service.errors import ApiError
 from service.http.arguments import Arguments
 from service.http.version import version_text
 from service.leaf_store.answer import Answer, Window
 from service.leaf_store.catalog import LeafCatalog
 from service.leaf_store.reader import LeafReader, null_answer
+from service.leaf_store.request import Values, request_of
 from service.wire import EngineClient, ReadItem
 
 
@@ -29,10 +30,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One key of a view that a request asks for."""
+    """A read of a view that a request asks for."""
 
     view: "ViewRoute"
-    key: Key
+    values: Values
     window: Window | None = None
 
 
@@ -101,7 +102,7 @@ class Reads:
         if catalog is not self.catalog:
             self.catalog = catalog
             self.routes = {
-                name: ViewRoute(Arguments(info), self.counters.setdefault(name, ViewCounters()))
+                name: ViewRoute(Arguments(info, self.limits.max_keys), self.counters.setdefault(name, ViewCounters()))
                 for name, info in catalog.by_name.items()
             }
 
@@ -128,7 +129,7 @@ class Reads:
 
     async def read(self, wanted: Sequence[Wanted]) -> Answers:
         """The answers, in order, at one version. ApiError."""
-        found, state = self.reader.read([(w.view.info.id, w.key, w.window) for w in wanted])
+        found, state = self.reader.read([(w.view.info.id, w.values, w.window) for w in wanted])
         answers = [answer for answer in found if answer is not None]
         hit = state is not None and len(answers) == len(found)
         for w, answer in zip(wanted, found, strict=True):
@@ -150,9 +151,10 @@ class Reads:
                     "Try again in a moment.",
                     members={"progress": progress},
                 )
-        asked = [ReadItem(w.view.info.name, w.key, w.window) for w in wanted]
-        # The engine knows no keys with NULL: what they answer does not depend on its state.
-        items = [item for item in dict.fromkeys(asked) if None not in item.key]
+        asked = [ReadItem(w.view.info.name, w.values, w.window) for w in wanted]
+        # What no row can be equal to does not depend on the engine's state.
+        depend = [item for w, item in zip(wanted, asked, strict=True) if request_of(w.view.info, w.values).keys]
+        items = list(dict.fromkeys(depend))
         reply = await self._engine.read(items, self.limits.read_timeout_s)
         filled = dict(zip(items, reply.answers, strict=True))
         answers = [filled.get(item) or null_answer(w.view.info) for w, item in zip(wanted, asked, strict=True)]

@@ -51,9 +51,9 @@ class ViewReads:
                 "GET it; for many keys POST to it with /query behind.",
             )
         route = self._reads.route(name)
-        key, window = route.arguments.parse(scope["query_string"])
+        values, window = route.arguments.parse(scope["query_string"])
         asked = await self.conditions(scope["headers"])
-        answers = await self._reads.read([Wanted(route, key, window)])
+        answers = await self._reads.read([Wanted(route, values, window)])
         return _reply(scope, answers, asked, started)
 
     async def conditions(self, headers: Headers) -> bytes | None:

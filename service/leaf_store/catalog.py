@@ -1,32 +1,75 @@
 """What readers know of a view, as the leaf store carries it to every worker."""
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 import orjson
 
-from dataflow.plan.nodes import View, column_types
+from dataflow.plan.nodes import OrderTerm, View, column_types
+from dataflow.plan.refresh import RefreshView
 from dataflow.schema import SqlType
+from dataflow.state.ordering import Ordering
 from dataflow.types import ViewId
 from service.leaf_store.render import unique_names
+
+_INT8 = SqlType("int8", "bigint")
+
+
+class Role(StrEnum):
+    """What a parameter's value is compared with, or cuts."""
+
+    EQUAL = "="
+    #: Takes a list; each of its values is a key.
+    LIST = "in"
+    LESS = "<"
+    AT_MOST = "<="
+    GREATER = ">"
+    AT_LEAST = ">="
+    LIMIT = "limit"
+    OFFSET = "offset"
 
 
 @dataclass(frozen=True, slots=True)
 class NamedType:
-    """A parameter or a column as readers see it."""
+    """A column as readers see it."""
 
     name: str
     type: SqlType
 
 
 @dataclass(frozen=True, slots=True)
+class ParameterInfo:
+    """One use of a parameter. One that is used twice, as ``=`` and as a bound, has two."""
+
+    name: str
+    type: SqlType
+    role: Role = Role.EQUAL
+
+
+@dataclass(frozen=True, slots=True)
+class OrderColumn:
+    """A term of the order in which a key's rows are kept."""
+
+    type: SqlType
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ViewInfo:
-    """A view, without its plan. `null_rows` is the answer (a JSON array) when a parameter is NULL."""
+    """A view, without its plan. `null_rows` is the answer (a JSON array) when a parameter is NULL.
+
+    `parameters` are in the order in which a read gives their values: those that make the key, as the plan has them,
+    then bounds, LIMIT and OFFSET.
+    """
 
     id: ViewId
     name: str
     sql: str
-    parameters: tuple[NamedType, ...]
+    parameters: tuple[ParameterInfo, ...]
     columns: tuple[NamedType, ...]
     ordered: bool
     limit_rows: int | None
@@ -37,11 +80,32 @@ class ViewInfo:
     reason: str | None = None
     #: Whether the view's name means this view (False: a replacement that is not published yet).
     listed: bool = True
+    #: How the rows of a key are sorted in the store, and whether that is the order of answers too.
+    storage: tuple[OrderColumn, ...] = ()
+    direct: bool = True
+    #: Answers are the upstream's own, cached: a key is all parameters as they were given, NULLs and lists included.
+    refreshed: bool = False
 
     @property
     def cut(self) -> bool:
         """Whether an answer may leave out rows of its key."""
         return self.limit_rows is not None or self.offset_rows > 0
+
+    @property
+    def plain(self) -> bool:
+        """Whether the values of its parameters are its key."""
+        return all(parameter.role is Role.EQUAL for parameter in self.parameters)
+
+    @property
+    def ordering(self) -> Ordering:
+        """The order of a key's rows in the store."""
+        return _ordering(self.storage)
+
+
+@lru_cache(maxsize=1024)
+def _ordering(storage: tuple[OrderColumn, ...]) -> Ordering:
+    terms = [OrderTerm(i, column.descending, column.nulls_first) for i, column in enumerate(storage)]
+    return Ordering(terms, [column.type for column in storage])
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +122,25 @@ def catalog_of(version: int, views: list[ViewInfo]) -> LeafCatalog:
     return LeafCatalog(version, {v.id: v for v in views}, {v.name: v for v in views if v.listed})
 
 
+def describe_refreshed(view: ViewId, plan: RefreshView, status: str, listed: bool) -> ViewInfo:
+    """The entry of a view that is not kept incrementally."""
+    names = unique_names([name for name, _ in plan.output])
+    return ViewInfo(
+        id=view,
+        name=plan.name,
+        sql=plan.sql,
+        parameters=tuple(ParameterInfo(p.name, p.type, Role.LIST if p.many else Role.EQUAL) for p in plan.parameters),
+        columns=tuple(NamedType(name, kind) for name, (_, kind) in zip(names, plan.output, strict=True)),
+        ordered=False,
+        limit_rows=None,
+        offset_rows=0,
+        null_rows="[]",
+        status=status,
+        listed=listed,
+        refreshed=True,
+    )
+
+
 def describe(view: ViewId, plan: View, null_rows: str, status: str, listed: bool) -> ViewInfo:
     """A view's entry, from its plan."""
     types = column_types(plan.relation)
@@ -66,7 +149,7 @@ def describe(view: ViewId, plan: View, null_rows: str, status: str, listed: bool
         id=view,
         name=plan.name,
         sql=plan.sql,
-        parameters=tuple(NamedType(p.name, types[p.column]) for p in plan.parameters),
+        parameters=tuple(_parameters(plan, types)),
         columns=tuple(NamedType(name, types[o.column]) for name, o in zip(names, plan.output, strict=True)),
         ordered=bool(plan.order),
         limit_rows=plan.limit_rows,
@@ -74,7 +157,24 @@ def describe(view: ViewId, plan: View, null_rows: str, status: str, listed: bool
         null_rows=null_rows,
         status=status,
         listed=listed,
+        storage=tuple(OrderColumn(types[t.column], t.descending, t.nulls_first) for t in plan.storage_order),
+        direct=is_direct(plan),
     )
+
+
+def is_direct(plan: View) -> bool:
+    """Whether rows are answered in the order in which they are stored."""
+    return not plan.order or plan.order == plan.storage_order
+
+
+def _parameters(plan: View, types: tuple[SqlType, ...]) -> Iterator[ParameterInfo]:
+    for parameter in plan.parameters:
+        yield ParameterInfo(parameter.name, types[parameter.column], Role.LIST if parameter.many else Role.EQUAL)
+    for bound in plan.ranges:
+        yield ParameterInfo(bound.name, types[bound.column], Role(bound.operator))
+    for name, role in ((plan.limit_parameter, Role.LIMIT), (plan.offset_parameter, Role.OFFSET)):
+        if name is not None:
+            yield ParameterInfo(name, _INT8, role)
 
 
 def dump_catalog(views: list[ViewInfo]) -> bytes:
@@ -88,11 +188,14 @@ def load_catalog(version: int, record: bytes) -> LeafCatalog:
 
 
 def _view(fields: dict[str, Any]) -> ViewInfo:
-    named: dict[str, Any] = {
-        part: tuple(NamedType(item["name"], _type(item["type"])) for item in fields.pop(part))
-        for part in ("parameters", "columns")
+    parts: dict[str, Any] = {
+        "parameters": tuple(
+            ParameterInfo(p["name"], _type(p["type"]), Role(p["role"])) for p in fields.pop("parameters")
+        ),
+        "columns": tuple(NamedType(c["name"], _type(c["type"])) for c in fields.pop("columns")),
+        "storage": tuple(OrderColumn(_type(o.pop("type")), **o) for o in fields.pop("storage")),
     }
-    return ViewInfo(**named, **fields)
+    return ViewInfo(**parts, **fields)
 
 
 def _type(fields: dict[str, Any]) -> SqlType:

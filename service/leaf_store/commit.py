@@ -6,9 +6,18 @@ Not here: when to commit and what else a commit carries (`writer`); the bytes (`
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from dataflow.engine.effects import LeafChange, LeafClear, LeafDrop, LeafEffect, LeafEvict, LeafFill, LeafFillAll
+from dataflow.engine.effects import (
+    LeafChange,
+    LeafClear,
+    LeafDrop,
+    LeafEffect,
+    LeafEvict,
+    LeafExtend,
+    LeafFill,
+    LeafFillAll,
+)
 from dataflow.errors import InvariantViolation
-from dataflow.types import Position, Row, ViewId
+from dataflow.types import Key, Position, Row, ViewId
 from service.leaf_store.encoder import ViewEncoder
 from service.leaf_store.layout import (
     ENTRY,
@@ -17,10 +26,13 @@ from service.leaf_store.layout import (
     INLINE,
     MARK,
     MAX_KEY_BYTES,
+    PART,
     PLAIN,
     RECORD_OVERHEAD_BYTES,
+    ROWS_SLICE,
     SPECIAL,
     SPECIAL_ROW,
+    dump_places,
     entry_key,
     row_key,
     special_value,
@@ -28,7 +40,8 @@ from service.leaf_store.layout import (
 )
 from service.leaf_store.transaction import Cursor, Transaction
 
-_NO_HASH = bytes(HASH_BYTES)
+#: Rows of a partly covered key from which on a change of it is reported: whoever knows what is read may cut it back.
+LARGE_PART_ROWS = 200
 _MASK = (1 << 8 * HASH_BYTES) - 1
 #: Suffix, JSON and multiplicity (or a change of it) of one distinct row.
 _Item = tuple[bytes, bytes, int]
@@ -42,18 +55,20 @@ class _Counts(Protocol):
 
 
 class _Entry:
-    """An entry that is being changed: what its record will say."""
+    """An entry that is being changed: what its record will say. `part` is what follows the header, of kind PART."""
 
-    __slots__ = ("hash", "name", "records", "rows", "special")
+    __slots__ = ("hash", "name", "part", "records", "rows", "special")
 
-    def __init__(self, name: bytes) -> None:
+    def __init__(self, name: bytes, part: bytes = b"") -> None:
         self.name = name
         self.hash = 0
+        self.part = part
         self.records = self.rows = self.special = 0
 
 
 class Commit:
-    """Applies effects. *Maintains* `grown`: the bytes that each view takes more than before."""
+    """Applies effects. *Maintains* `grown`: the bytes that each view takes more than before; `large`: the partly
+    covered keys that changed and had many rows, with how many."""
 
     def __init__(
         self, txn: Transaction, encoders: Mapping[ViewId, ViewEncoder], since: Position, grown: _Counts
@@ -62,8 +77,10 @@ class Commit:
         self._encoders = encoders
         self._since = since
         self._grown = grown
+        self.large: dict[tuple[ViewId, Key], int] = {}
         self._apply: dict[type, Callable[[Any], None]] = {
             LeafFill: self.fill,
+            LeafExtend: self.extend,
             LeafFillAll: self.fill_all,
             LeafChange: self.change,
             LeafClear: self.clear,
@@ -77,12 +94,29 @@ class Commit:
 
     def fill(self, effect: LeafFill) -> None:
         """The key is covered by exactly these rows."""
-        if None in effect.key:
-            return
         encoder = self._encoder(effect.view)
+        if None in effect.key and not encoder.stores_null:
+            return
         name = entry_key(encoder.head, effect.key)
         removed = self._erase(name)
         self._grown[effect.view] += self._write(name, encoder.encode_bag(effect.rows)) - removed
+
+    def extend(self, effect: LeafExtend) -> None:
+        """More of the key is covered: these rows are added, and these are all its intervals now."""
+        encoder = self._encoder(effect.view)
+        if None in effect.key:
+            return
+        entry = _Entry(entry_key(encoder.head, effect.key))
+        old = self._txn.get(entry.name)
+        grown = 0
+        if old is not None:
+            grown = self._load(entry, old) - (len(entry.name) + len(old) + RECORD_OVERHEAD_BYTES)
+        if not effect.covered:
+            raise InvariantViolation("a key is extended by nothing")
+        entry.part = dump_places(encoder.places(effect.covered))
+        for item in encoder.encode_bag(effect.rows):
+            grown += self._change_row(entry, *item)
+        self._grown[effect.view] += grown + self._put_entry(entry)
 
     def fill_all(self, effect: LeafFillAll) -> None:
         """Every key of the view is covered; these have rows."""
@@ -102,7 +136,7 @@ class Commit:
         get, put, pack, since = self._txn.get, self._txn.put, ENTRY.pack, self._since
         grown = 0
         for key, (removed, added) in effect.changes.items():
-            if None in key:
+            if None in key and not encoder.stores_null:
                 continue
             name = entry_key(head, key)
             old = get(name)
@@ -114,18 +148,22 @@ class Commit:
                 grown += len(new) - len(old)
             else:
                 grown += self._change_key(encoder, name, old, removed, added)
+                if old is not None and old[0] == PART:
+                    rows = int.from_bytes(old[ROWS_SLICE], "big")
+                    if rows > LARGE_PART_ROWS:
+                        self.large[effect.view, key] = rows
         self._grown[effect.view] += grown
 
     def clear(self, effect: LeafClear) -> None:
-        """Covered keys stay, without rows."""
+        """Covered keys stay as far as they are covered, without rows."""
         head = self._encoder(effect.view).head
         full = self._txn.get(head) is not None
         names = [] if full else self._entries(head)
         grown = -self._erase_view(head)
         if full:
             grown += self._put(head, MARK.pack(self._since))
-        for name in names:
-            grown += self._write(name, [])
+        for name, part in names:
+            grown += self._put_entry(_Entry(name, part))
         self._grown[effect.view] += grown
 
     def evict(self, effect: LeafEvict) -> None:
@@ -133,7 +171,7 @@ class Commit:
         head = self._encoder(effect.view).head
         if effect.key == () and self._txn.get(head) is not None:
             self._grown[effect.view] -= self._erase_view(head)
-        elif None not in effect.key:
+        else:
             self._grown[effect.view] -= self._erase(entry_key(head, effect.key))
 
     def drop(self, effect: LeafDrop) -> None:
@@ -177,7 +215,8 @@ class Commit:
             cursor.delete()
         return freed
 
-    def _entries(self, head: bytes) -> list[bytes]:
+    def _entries(self, head: bytes) -> list[tuple[bytes, bytes]]:
+        """The names of a view's entries, and what says which part of them is covered."""
         names = []
         with self._txn.cursor() as cursor:
             found = cursor.set_range(head)
@@ -185,8 +224,8 @@ class Commit:
                 key, value = cursor.item()
                 if not key.startswith(head):
                     break
-                if value[0] in (INLINE, PLAIN, SPECIAL):
-                    names.append(key)
+                if value[0] in (INLINE, PLAIN, SPECIAL, PART):
+                    names.append((key, value[ENTRY_BYTES:] if value[0] == PART else b""))
                 found = cursor.next()
         return names
 
@@ -210,7 +249,7 @@ class Commit:
         entry = _Entry(name)
         if old is not None:
             grown += self._load(entry, old)
-        if entry.records == 0 and len(items) == 1 and items[0][2] == 1:
+        if entry.records == 0 and len(items) == 1 and items[0][2] == 1 and not entry.part:
             return grown + self._put_inline(name, *items[0][:2])
         for item in items:
             grown += self._change_row(entry, *item)
@@ -227,6 +266,8 @@ class Commit:
             entry.rows = 0
             row_end = ENTRY_BYTES + n
             return self._count_row(entry, old[row_end:] + digest, old[ENTRY_BYTES:row_end], 1)
+        if kind == PART:
+            entry.part = old[ENTRY_BYTES:]
         entry.hash = int.from_bytes(digest, "big")
         entry.records = n
         return 0
@@ -278,9 +319,10 @@ class Commit:
         return self._put(name, header + json + suffix[:-HASH_BYTES])
 
     def _put_entry(self, entry: _Entry) -> int:
-        kind = SPECIAL if entry.special else PLAIN
+        kind = PART if entry.part else SPECIAL if entry.special else PLAIN
         digest = (entry.hash & _MASK).to_bytes(HASH_BYTES, "big")
-        return self._put(entry.name, ENTRY.pack(kind, self._since, digest, entry.records, entry.rows, entry.special))
+        header = ENTRY.pack(kind, self._since, digest, entry.records, entry.rows, entry.special)
+        return self._put(entry.name, header + entry.part)
 
 
 def _net(encoder: ViewEncoder, removed: Sequence[Row], added: Sequence[Row]) -> list[_Item]:

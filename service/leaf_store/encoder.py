@@ -1,13 +1,22 @@
 """A view's rows as bytes of the leaf store: everything about a view that can be computed once."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from struct import Struct
 
 from dataflow.plan.nodes import View, column_types
+from dataflow.plan.refresh import RefreshView
+from dataflow.state.ordering import WHOLE, Interval, Ordering
 from dataflow.types import Row, ViewId
-from service.leaf_store.layout import content_hash, view_head
-from service.leaf_store.ordering import compile_order
+from service.leaf_store.catalog import is_direct
+from service.leaf_store.layout import HASH_BYTES, Places, content_hash, view_head
 from service.leaf_store.render import compile_row
+
+#: Behind the order bytes, where the store's order is not the answer's: how many of them come before the answer's own.
+_OWN_BYTES = Struct(">I")
+#: Of a row's place in an answer of the upstream.
+_PLACE_BYTES = 4
+_TAIL_BYTES = _OWN_BYTES.size + HASH_BYTES
 
 
 class ViewEncoder:
@@ -16,15 +25,19 @@ class ViewEncoder:
     Rows that look the same to readers and sort the same have the same suffix; the leaf counts them.
     """
 
-    __slots__ = ("_hash_order", "_row_json", "_row_order", "head", "plan", "view")
+    #: Whether a key with NULL has rows of its own.
+    stores_null = False
 
     def __init__(self, view: ViewId, plan: View) -> None:
         types = column_types(plan.relation)
         self.view = view
-        self.plan = plan
         self.head = view_head(view)
         self._row_json = compile_row([(output.name, output.column, types[output.column]) for output in plan.output])
-        self._row_order = compile_order(plan.order, types)
+        self._ordering = Ordering(plan.storage_order, types)
+        direct = is_direct(plan)
+        order = plan.storage_order if direct else plan.order
+        self._answer_order = Ordering(order, types).place_of_row if order else None
+        self._store_order = None if direct else Ordering(plan.storage_order[:1], types).place_of_row
         # Where readers do not see what rows are ordered by, another order of the same rows is another answer.
         shown = {output.column for output in plan.output}
         self._hash_order = any(term.column not in shown for term in plan.order)
@@ -32,13 +45,17 @@ class ViewEncoder:
     def encode(self, row: Row) -> tuple[bytes, bytes]:
         """The row's suffix and JSON."""
         json = self._row_json(row)
-        if self._row_order is None:
+        if self._answer_order is None:
             return content_hash(json), json
-        order = self._row_order(row)
-        return order + content_hash(order + json if self._hash_order else json), json
+        order = self._answer_order(row)
+        digest = content_hash(order + json if self._hash_order else json)
+        if self._store_order is None:
+            return order + digest, json
+        own = self._store_order(row)
+        return own + order + _OWN_BYTES.pack(len(own)) + digest, json
 
     def encode_bag(self, rows: Iterable[Row]) -> list[tuple[bytes, bytes, int]]:
-        """Suffix, JSON and multiplicity of the distinct rows of a bag, in order."""
+        """Suffix, JSON and multiplicity of the distinct rows of a bag, in the order of the store."""
         counts = Counter(map(self.encode, rows))
         return sorted((suffix, json, n) for (suffix, json), n in counts.items())
 
@@ -47,3 +64,43 @@ class ViewEncoder:
         if not self._hash_order:
             return self.encode_bag(rows)
         return [(suffix, json, n) for (suffix, json), n in Counter(map(self.encode, rows)).items()]
+
+    def places(self, covered: Sequence[Interval]) -> list[Places]:
+        """Where intervals begin and end among suffixes; none for the whole key."""
+        if tuple(covered) == (WHOLE,):
+            return []
+        return [(self._ordering.place(start) or b"", self._ordering.place(end)) for start, end in covered]
+
+
+class RefreshEncoder(ViewEncoder):
+    """Of a view whose answers are the upstream's: rows keep their place in the answer."""
+
+    stores_null = True
+
+    def __init__(self, view: ViewId, plan: RefreshView) -> None:
+        self.view = view
+        self.head = view_head(view)
+        self._row_json = compile_row([(name, i, sql_type) for i, (name, sql_type) in enumerate(plan.output)])
+
+    def encode_bag(self, rows: Iterable[Row]) -> list[tuple[bytes, bytes, int]]:
+        """Suffix, JSON and multiplicity (1) of the rows of an answer."""
+        items = []
+        for i, row in enumerate(rows):
+            place, json = i.to_bytes(_PLACE_BYTES, "big"), self._row_json(row)
+            items.append((place + content_hash(place + json), json, 1))
+        return items
+
+    def encode_answer(self, rows: Iterable[Row]) -> list[tuple[bytes, bytes, int]]:
+        """As `encode_bag`."""
+        return self.encode_bag(rows)
+
+
+def encoder_of(view: ViewId, plan: View | RefreshView) -> ViewEncoder:
+    """The encoder of a view of any tier."""
+    return RefreshEncoder(view, plan) if isinstance(plan, RefreshView) else ViewEncoder(view, plan)
+
+
+def answer_suffix(suffix: bytes) -> bytes:
+    """Of a suffix in a view whose answers are sorted otherwise than its store: what sorts as the answers are."""
+    (own,) = _OWN_BYTES.unpack_from(suffix, len(suffix) - _TAIL_BYTES)
+    return suffix[own:-_TAIL_BYTES] + suffix[-HASH_BYTES:]

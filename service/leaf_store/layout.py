@@ -11,14 +11,19 @@ key                     value
 ======================  ==========================================================================================
 
 *entry* is ``00`` and the key's normal forms, each closed by a zero byte; or ``01``, the first bytes of that and a hash,
-if it is long. No entry is a prefix of another, so an entry and its rows are one range scan, and the entry says how many
-records follow. *suffix* orders the rows: order columns, then the row's hash; cut and hashed if the key is too long.
+if it is long; or ``02`` and the same, if it has a NULL. No entry is a prefix of another, so an entry and its rows are
+one range scan, and the entry says how many records follow. *suffix* orders the rows: the order columns' bytes (where
+answers are not in that order, also how many of them are only the store's), then the row's hash; cut and hashed if the
+key is too long.
+
+A key that is covered in part has an entry of kind PART, which its intervals follow; its rows are never in the entry.
 
 *Invariants*: an entry's counts and content hash agree with the rows behind it; the content hash is the sum of the rows'
 hashes mod 2**128, so it does not depend on how the rows got there. A row whose JSON is not all of its value (it occurs
 several times, or its suffix was cut) is *special*, and an entry with special rows is of kind SPECIAL.
 """
 
+from collections.abc import Iterable
 from hashlib import blake2b
 from struct import Struct
 
@@ -33,8 +38,9 @@ MAX_ENTRY_BYTES = 255
 #: What LMDB keeps per record besides key and value: node header, page pointer, and its share of a page's free space.
 RECORD_OVERHEAD_BYTES = 24
 
-#: Kind of an entry: its one row is in it; its rows follow, all plain; its rows follow, some special.
-INLINE, PLAIN, SPECIAL = 1, 2, 3
+#: Kind of an entry: its one row is in it; its rows follow, all plain; its rows follow, some special; its rows in some
+#: intervals follow, some of them special if it says so.
+INLINE, PLAIN, SPECIAL, PART = 1, 2, 3, 5
 #: kind, unchanged since, content hash, n, rows (with multiplicity), special records.
 #: n: of an INLINE entry the bytes of the row's JSON, which its order bytes follow; else the records that follow.
 ENTRY = Struct(">BQ16sIII")
@@ -42,6 +48,14 @@ ENTRY_BYTES = ENTRY.size
 #: Where the content hash is in an entry, and n.
 HASH_SLICE = slice(9, 25)
 COUNT_SLICE = slice(25, 29)
+#: Where its numbers of rows and of special records are.
+ROWS_SLICE = slice(29, 33)
+SPECIAL_SLICE = slice(33, 37)
+#: Of a PART entry, for each interval: bytes of its start and of its end (all ones: there is none), which follow.
+INTERVAL = Struct(">II")
+_NO_END = (1 << 32) - 1
+#: Places of the first row of an interval and of the first behind it (None: it goes on to the end).
+Places = tuple[bytes, bytes | None]
 
 META = Struct(">QQI")
 MARK = Struct(">Q")
@@ -69,13 +83,21 @@ def view_head(view: ViewId) -> bytes:
 
 
 def entry_key(head: bytes, key: Key) -> bytes:
-    """The key of the entry for `key`, which has no NULL (TypeError): NULL equals nothing, nothing is stored for it."""
-    raw = "\0".join(key).encode() + b"\0"  # type: ignore[arg-type]
+    """The key of the entry for `key`."""
+    try:
+        raw = "\0".join(key).encode() + b"\0"  # type: ignore[arg-type]
+    except TypeError:
+        return head + b"\x02" + _hashed(key, b"")
     if len(raw) > MAX_ENTRY_BYTES - len(head) or raw.count(0) != (len(key) or 1):
         # Long, or with a zero byte inside a value (no PostgreSQL text has one): as wide as any other of this form.
-        exact = b"".join(b"%d:%b" % (len(part), part) for part in (str(text).encode() for text in key))
-        return head + b"\x01" + raw[:64].ljust(64, b"\0") + content_hash(exact)
+        return head + b"\x01" + _hashed(key, raw)
     return head + b"\x00" + raw
+
+
+def _hashed(key: Key, raw: bytes) -> bytes:
+    texts = [None if text is None else text.encode() for text in key]
+    exact = b"".join([b"null:" if text is None else b"%d:%b" % (len(text), text) for text in texts])
+    return raw[:64].ljust(64, b"\0") + content_hash(exact)
 
 
 def row_key(entry: bytes, suffix: bytes) -> bytes:
@@ -95,3 +117,24 @@ def split_special(value: bytes) -> tuple[int, bytes, bytes]:
     _, multiplicity, n = SPECIAL_HEADER.unpack_from(value)
     start = SPECIAL_HEADER.size
     return multiplicity, value[start : start + n], value[start + n :]
+
+
+def dump_places(places: Iterable[Places]) -> bytes:
+    """What follows a PART entry's header."""
+    return b"".join(
+        INTERVAL.pack(len(start), _NO_END if end is None else len(end)) + start + (end or b"") for start, end in places
+    )
+
+
+def load_places(entry: bytes) -> list[Places]:
+    """The intervals of a PART entry."""
+    places = []
+    at = ENTRY_BYTES
+    while at < len(entry):
+        start_bytes, end_bytes = INTERVAL.unpack_from(entry, at)
+        at += INTERVAL.size
+        behind = at + start_bytes
+        end = None if end_bytes == _NO_END else entry[behind : behind + end_bytes]
+        places.append((entry[at:behind], end))
+        at = behind + len(end or b"")
+    return places

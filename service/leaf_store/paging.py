@@ -1,11 +1,22 @@
-"""Pages of an ordered view's key: where one ends, and the token that says so."""
+"""Pages of a read: which rows an answer has, where it ends, and the token that says so.
+
+A token is opaque to clients: format, how far the view's own LIMIT is used up, a check that ties it to the read that it
+came from (the view's SQL and the parameters' values), and the last row's suffix, from which the place in the order can
+be made again (`Ordering.cut_of_place`).
+"""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable
 from dataclasses import dataclass
 from struct import Struct, error
 
-_TOKEN = Struct(">BII")
-_FORMAT = 1
+from service.leaf_store.answer import Answer
+from service.leaf_store.layout import HASH_BYTES, content_hash
+from service.leaf_store.request import CHECK_BYTES, Request
+from service.leaf_store.scan import Record
+
+_TOKEN = Struct(f">BQI{CHECK_BYTES}s")
+_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,18 +29,76 @@ class Place:
     suffix: bytes
 
 
-def write_token(place: Place) -> str:
-    """The token of a place; opaque to clients."""
-    return urlsafe_b64encode(_TOKEN.pack(_FORMAT, place.rank, place.copy) + place.suffix).decode().rstrip("=")
+def write_token(place: Place, check: bytes) -> str:
+    """The token of a place in the answers of a read."""
+    return urlsafe_b64encode(_TOKEN.pack(_FORMAT, place.rank, place.copy, check) + place.suffix).decode().rstrip("=")
 
 
-def read_token(token: str) -> Place:
-    """The place of a token; ValueError if it is none of ours."""
+def read_token(token: str, check: bytes) -> Place:
+    """The place of a token; ValueError if it is none of this read's."""
     try:
         data = urlsafe_b64decode(token + "=" * (-len(token) % 4))
-        version, rank, copy = _TOKEN.unpack_from(data)
+        version, rank, copy, _ = _TOKEN.unpack_from(data)
     except error as reason:
         raise ValueError("too short") from reason
-    if version != _FORMAT or write_token(Place(rank, copy, data[_TOKEN.size :])) != token:
-        raise ValueError("not a token of this service")
-    return Place(rank, copy, data[_TOKEN.size :])
+    place = Place(rank, copy, data[_TOKEN.size :])
+    if version != _FORMAT or len(place.suffix) < HASH_BYTES or write_token(place, check) != token:
+        raise ValueError("not a token of this read")
+    return place
+
+
+@dataclass(frozen=True, slots=True)
+class PageBounds:
+    """What a page needs of the rows: behind how many it begins, how many it has at most (None: all there are), and
+    whether that is all that the LIMIT leaves, so that there cannot be a page behind it."""
+
+    skip: int
+    rows: int | None
+    last: bool
+
+
+def page_bounds(request: Request, start: Place | None) -> PageBounds:
+    """The page that a request is for."""
+    skip = request.offset_rows if start is None else 0
+    rank = 0 if start is None else start.rank
+    left = None if request.limit_rows is None else max(0, request.limit_rows - rank)
+    asked = None if request.window is None else request.window.limit_rows
+    if asked is None or (left is not None and left <= asked):
+        return PageBounds(skip, left, last=True)
+    return PageBounds(skip, asked, last=False)
+
+
+def page_of(records: Iterable[Record], request: Request, start: Place | None, check: bytes) -> Answer:
+    """The page of `records`, which are in order and, if there is a place to start at, from its row on."""
+    bounds = page_bounds(request, start)
+    rank = 0 if start is None else start.rank
+    skip, page = bounds.skip, list[bytes]()
+    if bounds.rows == 0:
+        return _page(page, None)
+    last = Place(0, 0, b"")
+    # Copies may come one by one, from several keys.
+    current, copy = b"", 0
+    for suffix, json, copies in records:
+        if suffix != current:
+            current, copy = suffix, 0
+        used = start.copy if start is not None and start.suffix == suffix else 0
+        first = copy + 1
+        for copy in range(first, first + copies):
+            if copy <= used:
+                continue
+            if skip:
+                skip -= 1
+                continue
+            if len(page) == bounds.rows:
+                return _page(page, write_token(last, check))
+            page.append(json)
+            last = Place(rank + len(page), copy, suffix)
+            if bounds.last and len(page) == bounds.rows:
+                return _page(page, None)
+    return _page(page, None)
+
+
+def _page(page: list[bytes], token: str | None) -> Answer:
+    rows = b",".join(page)
+    tagged = rows if token is None else rows + b"\0" + token.encode()
+    return Answer(b"[" + rows + b"]", content_hash(tagged).hex(), token)

@@ -4,14 +4,18 @@ Not here: the hot route's own reading of the common case (`service.http.hot`), w
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from heapq import merge
 from itertools import islice
 from pathlib import Path
 
 import lmdb
 
-from dataflow.types import Key, ViewId
+from dataflow.state.ordering import WHOLE
+from dataflow.types import ViewId
 from service.leaf_store.answer import EMPTY_TAG, Answer, LeafState, Window
 from service.leaf_store.catalog import LeafCatalog, ViewInfo, catalog_of, load_catalog
+from service.leaf_store.encoder import answer_suffix
 from service.leaf_store.layout import (
     CATALOG_KEY,
     COUNT_SLICE,
@@ -22,17 +26,17 @@ from service.leaf_store.layout import (
     META,
     META_KEY,
     PLAIN,
+    Places,
     content_hash,
     entry_key,
-    split_special,
     view_head,
 )
-from service.leaf_store.paging import Place, read_token, write_token
+from service.leaf_store.paging import Place, page_bounds, page_of, read_token
+from service.leaf_store.request import Request, Values, check_of, request_of
+from service.leaf_store.scan import NotCoveredError, Record, covered_rows
 from service.leaf_store.transaction import Transaction, begin
 
 MAX_READERS = 512
-#: A row with its place in the order and how many copies there are.
-_Record = tuple[bytes, bytes, int]
 
 
 class LeafReader:
@@ -92,39 +96,51 @@ class LeafReader:
             self._catalog = load_catalog(state.catalog_version, txn.get(CATALOG_KEY) or b"[]")
         return self._catalog
 
-    def read(self, keys: Sequence[tuple[ViewId, Key, Window | None]]) -> tuple[list[Answer | None], LeafState | None]:
-        """The answers to all keys, in one transaction: all exact at the state's position. None: a hole, or no view.
+    def read(
+        self, reads: Sequence[tuple[ViewId, Values, Window | None]]
+    ) -> tuple[list[Answer | None], LeafState | None]:
+        """The answers to all reads, in one transaction: all exact at the state's position. None: a hole, or no view.
 
-        The state is None before the first commit. ValueError: a window's token is not one.
+        The state is None before the first commit. ValueError: a window's token is not one of its read.
         """
         with self.begin() as txn:
             state = self.state_in(txn)
             views = self.catalog_in(txn, state).by_id
             return [
-                None if (info := views.get(view)) is None else answer_in(txn, info, key, window)
-                for view, key, window in keys
+                None if (info := views.get(view)) is None else answer_in(txn, info, values, window)
+                for view, values, window in reads
             ], state
 
 
-def answer_in(txn: Transaction, info: ViewInfo, key: Key, window: Window | None) -> Answer | None:
-    """The answer to one key; None: a hole."""
-    if None in key:
+def answer_in(txn: Transaction, info: ViewInfo, values: Values, window: Window | None) -> Answer | None:
+    """The answer to one read; None: something of it is not covered."""
+    request = request_of(info, values, window)
+    if not request.keys:
         return null_answer(info)
+    try:
+        if window is None and (info.plain or info.refreshed):
+            return _whole_answer(txn, info, request)
+        check = check_of(info, values)
+        start = None if window is None or window.after is None else read_token(window.after, check)
+        return page_of(_records(txn, info, request, start), request, start, check)
+    except NotCoveredError:
+        return None
+
+
+def _whole_answer(txn: Transaction, info: ViewInfo, request: Request) -> Answer | None:
+    """All that the view answers for one key."""
     head = view_head(info.id)
-    name = entry_key(head, key)
+    name = entry_key(head, request.keys[0])
     entry = txn.get(name)
-    if entry is None:
-        if txn.get(head) is None:
-            return None
-        if info.null_rows != "[]":
-            # An aggregate without GROUP BY has a row also for a key that no row of its input has.
-            return null_answer(info)
-        return page_of((), info, Window()) if info.cut or window else Answer(b"[]", EMPTY_TAG)
-    if window is None:
+    if entry is not None:
         rows, tag = rows_in(txn, info, name, entry)
         return Answer(b"[" + rows + b"]", tag.hex())
-    start = None if window.after is None else read_token(window.after)
-    return page_of(_records(txn, name, entry, start), info, window, start)
+    if txn.get(head) is None:
+        return None
+    if info.null_rows != "[]":
+        # An aggregate without GROUP BY has a row also for a key that no row of its input has.
+        return null_answer(info)
+    return page_of((), request, None, b"") if info.cut else Answer(b"[]", EMPTY_TAG)
 
 
 def null_answer(info: ViewInfo) -> Answer:
@@ -134,58 +150,69 @@ def null_answer(info: ViewInfo) -> Answer:
     return Answer(rows, EMPTY_TAG if rows == b"[]" and not info.cut else content_hash(rows[1:-1]).hex())
 
 
-def answer_of(bag: Sequence[_Record], info: ViewInfo, window: Window | None) -> Answer:
-    """The answer that the leaf store would give if it held these rows under a key."""
-    if window is None and not info.cut:
+def answer_of(bag: Sequence[Record], info: ViewInfo, values: Values, window: Window | None) -> Answer:
+    """The answer that the leaf store would give if these rows, its LIMIT and OFFSET done, were what the read finds."""
+    if window is None and (info.plain or info.refreshed) and not info.cut:
         digest = sum(copies * int.from_bytes(suffix[-HASH_BYTES:], "big") for suffix, _, copies in bag)
         tag = (digest % (1 << 8 * HASH_BYTES)).to_bytes(HASH_BYTES, "big")
         return Answer(b"[" + b",".join(_copies(bag)) + b"]", tag.hex())
-    window = window or Window()
-    start = None if window.after is None else read_token(window.after)
-    records = bag if start is None else [record for record in bag if record[0] >= start.suffix]
-    return page_of(records, info, window, start)
+    check = check_of(info, values)
+    start = None if window is None or window.after is None else read_token(window.after, check)
+    records: Iterable[Record] = bag if info.direct else _resorted(bag)
+    if start is not None:
+        records = [record for record in records if record[0] >= start.suffix]
+    request = replace(request_of(info, values, window), offset_rows=0)
+    return page_of(records, request, start, check)
 
 
 def rows_in(txn: Transaction, info: ViewInfo, name: bytes, entry: bytes) -> tuple[bytes, bytes]:
-    """All rows that a read without a window answers, without the brackets, and the tag's bytes."""
+    """All rows that a read of a whole key answers, without the brackets, and the tag's bytes. NotCoveredError."""
     kind = entry[0]
-    if not info.cut:
-        if kind == INLINE:
-            return entry[ENTRY_BYTES : ENTRY_BYTES + _count(entry)], entry[HASH_SLICE]
-        values = _plain_values(txn, name, entry) if kind == PLAIN else _copies(_records(txn, name, entry))
-        return b",".join(values), entry[HASH_SLICE]
-    values = _plain_values(txn, name, entry) if kind == PLAIN else _copies(_records(txn, name, entry))
+    if not info.cut and kind == INLINE:
+        return entry[ENTRY_BYTES : ENTRY_BYTES + _count(entry)], entry[HASH_SLICE]
     end = None if info.limit_rows is None else info.offset_rows + info.limit_rows
+    if kind == PLAIN:
+        values = _plain_values(txn, name, entry)
+    else:
+        values = _copies(covered_rows(txn, name, entry, all_wanted=end is None))
+    if not info.cut:
+        return b",".join(values), entry[HASH_SLICE]
     rows = b",".join(islice(values, info.offset_rows, end))
     return rows, content_hash(rows)
 
 
-def page_of(records: Iterable[_Record], info: ViewInfo, window: Window, start: Place | None = None) -> Answer:
-    """The page of `records` (in order; from the one of `start` on, if there is one) that `window` asks for."""
-    skip = info.offset_rows if start is None else 0
-    rank = 0 if start is None else start.rank
-    left = None if info.limit_rows is None else max(0, info.limit_rows - rank)
-    wanted = left if window.limit_rows is None else window.limit_rows if left is None else min(left, window.limit_rows)
-    page: list[bytes] = []
-    last: Place | None = None
-    for suffix, json, copies in records:
-        first = start.copy if start is not None and start.suffix == suffix else 0
-        for copy in range(first, copies):
-            if skip:
-                skip -= 1
-                continue
-            if len(page) == wanted:
-                more = last is not None and wanted != left
-                return _page(page, write_token(last) if more and last is not None else None)
-            page.append(json)
-            last = Place(rank + len(page), copy + 1, suffix)
-    return _page(page, None)
+def _records(txn: Transaction, info: ViewInfo, request: Request, start: Place | None) -> Iterable[Record]:
+    """The rows of all keys of a request in the order of the answer, from the row of `start` on."""
+    head = view_head(info.id)
+    full = txn.get(head) is not None
+    wanted = _places(info, request)
+    all_wanted = not info.direct or page_bounds(request, start).rows is None
+    if info.direct and start is not None:
+        wanted = max(wanted[0], start.suffix), wanted[1]
+    streams = []
+    for key in request.keys:
+        name = entry_key(head, key)
+        entry = txn.get(name)
+        if entry is not None:
+            streams.append(covered_rows(txn, name, entry, wanted, all_wanted=all_wanted))
+        elif not full:
+            raise NotCoveredError
+    if info.direct:
+        return streams[0] if len(streams) == 1 else merge(*streams)
+    rows = _resorted(record for stream in streams for record in stream)
+    return rows if start is None else [row for row in rows if row[0] >= start.suffix]
 
 
-def _page(page: list[bytes], token: str | None) -> Answer:
-    rows = b",".join(page)
-    tagged = rows if token is None else rows + b"\0" + token.encode()
-    return Answer(b"[" + rows + b"]", content_hash(tagged).hex(), token)
+def _places(info: ViewInfo, request: Request) -> Places:
+    if request.part == WHOLE:
+        return b"", None
+    ordering = info.ordering
+    return ordering.place(request.part.start) or b"", ordering.place(request.part.end)
+
+
+def _resorted(records: Iterable[Record]) -> list[Record]:
+    """In the order of the answer, where that is not the store's."""
+    return sorted([(answer_suffix(suffix), json, copies) for suffix, json, copies in records])
 
 
 def _count(entry: bytes) -> int:
@@ -200,47 +227,7 @@ def _plain_values(txn: Transaction, name: bytes, entry: bytes) -> Iterator[bytes
     return islice(values, _count(entry))
 
 
-def _copies(records: Iterable[_Record]) -> Iterator[bytes]:
+def _copies(records: Iterable[Record]) -> Iterator[bytes]:
     for _, json, copies in records:
         for _ in range(copies):
             yield json
-
-
-def _records(txn: Transaction, name: bytes, entry: bytes, start: Place | None = None) -> Iterable[_Record]:
-    """The distinct rows of a key in order, from the one of `start` on."""
-    if entry[0] == INLINE:
-        end = ENTRY_BYTES + _count(entry)
-        records: Iterable[_Record] = [(entry[end:] + entry[HASH_SLICE], entry[ENTRY_BYTES:end], 1)]
-    elif entry[0] == PLAIN:
-        return _plain_records(txn, name, b"" if start is None else start.suffix)
-    else:
-        records = _special_records(txn, name, entry)
-    return records if start is None else [record for record in records if record[0] >= start.suffix]
-
-
-def _plain_records(txn: Transaction, name: bytes, suffix: bytes) -> Iterator[_Record]:
-    with txn.cursor() as cursor:
-        # Behind the entry itself, or at the first suffix that is not before this one.
-        found = cursor.set_range(name + (suffix or b"\0"))
-        while found:
-            key, value = cursor.item()
-            if not key.startswith(name):
-                return
-            yield key[len(name) :], value, 1
-            found = cursor.next()
-
-
-def _special_records(txn: Transaction, name: bytes, entry: bytes) -> list[_Record]:
-    """All rows, sorted here: a suffix that was cut does not sort right in the tree."""
-    records = []
-    with txn.cursor() as cursor:
-        cursor.set_key(name)
-        for _ in range(_count(entry)):
-            cursor.next()
-            key, value = cursor.item()
-            if value[:1] == b"{":
-                records.append((key[len(name) :], value, 1))
-            else:
-                copies, suffix, json = split_special(value)
-                records.append((suffix or key[len(name) :], json, copies))
-    return sorted(records)

@@ -14,13 +14,15 @@ import lmdb
 
 from dataflow.engine.effects import LeafDrop, LeafEffect
 from dataflow.plan.nodes import View
-from dataflow.types import Position, Row, ViewId
+from dataflow.plan.refresh import RefreshView
+from dataflow.types import Key, Position, Row, ViewId
 from service.leaf_store.answer import Answer, Window
-from service.leaf_store.catalog import ViewInfo, describe, dump_catalog
+from service.leaf_store.catalog import ViewInfo, describe, describe_refreshed, dump_catalog
 from service.leaf_store.commit import Commit
-from service.leaf_store.encoder import ViewEncoder
+from service.leaf_store.encoder import ViewEncoder, encoder_of
 from service.leaf_store.layout import CATALOG_KEY, META, META_KEY
 from service.leaf_store.reader import MAX_READERS, LeafReader, answer_of
+from service.leaf_store.request import Values
 from service.leaf_store.transaction import begin
 
 #: Slots of readers that died are freed every so many commits: each of them keeps the pages of its time from reuse.
@@ -58,6 +60,8 @@ class LeafWriter:
         self._epoch = "" if state is None else state.epoch
         self._catalog_changed = True
         self._commits = 0
+        #: The partly covered keys that the last commit changed and that had many rows, with how many.
+        self.large_parts: dict[tuple[ViewId, Key], int] = {}
 
     @property
     def reader(self) -> LeafReader:
@@ -78,13 +82,19 @@ class LeafWriter:
         """Name a new continuity from the next commit on, whose effects evict what the old one covered."""
         self._epoch = epoch
 
-    def register(self, view: ViewId, plan: View, *, status: str = "building", listed: bool = True) -> None:
-        """Make `view` known. Unless `listed`, its name goes on meaning what it did until `publish(view)`."""
-        self._encoders[view] = ViewEncoder(view, plan)
-        self._views[view] = describe(view, plan, "[]", status, listed)
-        if plan.rows_for_null:
-            null_rows = self.render(view, plan.rows_for_null).rows.decode()
-            self._views[view] = replace(self._views[view], null_rows=null_rows)
+    def register(
+        self, view: ViewId, plan: View | RefreshView, *, status: str = "building", listed: bool = True
+    ) -> None:
+        """Make `view` known. Unless `listed`, its name goes on meaning what it did until `publish(view)`.
+
+        What is filled of a `RefreshView` are the upstream's answers: the rows as readers see them, in their order.
+        """
+        encoder = self._encoders[view] = encoder_of(view, plan)
+        if isinstance(plan, RefreshView):
+            self._views[view] = describe_refreshed(view, plan, status, listed)
+        else:
+            null_rows = b",".join([encoder.encode(row)[1] for row in plan.rows_for_null]).decode()
+            self._views[view] = describe(view, plan, f"[{null_rows}]", status, listed)
         self._catalog_changed = True
 
     def publish(self, view: ViewId) -> None:
@@ -122,6 +132,7 @@ class LeafWriter:
                 # The transaction is gone as a whole. Readers follow the new size by themselves.
                 self._environment.set_mapsize(2 * self._environment.info()["map_size"])
         self._catalog_version, self._catalog_changed = version, False
+        self.large_parts = commit.large
         self._settle(grown, dropped)
 
     def _settle(self, grown: dict[ViewId, int], dropped: list[ViewId]) -> None:
@@ -135,14 +146,17 @@ class LeafWriter:
         if self._commits % _COMMITS_PER_READER_CHECK == 0:
             self._environment.reader_check()
 
-    def render(self, view: ViewId, rows: Sequence[Row], window: Window | None = None) -> Answer:
+    def render(self, view: ViewId, rows: Sequence[Row], values: Values, window: Window | None = None) -> Answer:
         """An answer from rows that the upstream computed (a forwarded read), not the leaf store.
 
         `rows` are rows of the view's relation in the order of the answer, its LIMIT and OFFSET done; columns that
-        readers do not see may be NULL. ValueError: the window's token is not one.
+        readers do not see may be NULL. ValueError: the window's token is not one of this read.
         """
-        records = self._encoders[view].encode_answer(rows)
-        return answer_of(records, replace(self._views[view], offset_rows=0), window)
+        return answer_of(self._encoders[view].encode_answer(rows), self._views[view], values, window)
+
+    def info(self, view: ViewId) -> ViewInfo:
+        """What readers know of a registered view."""
+        return self._views[view]
 
     @property
     def total_bytes(self) -> int:

@@ -14,7 +14,17 @@ from typing import Any, TypeVar
 
 import structlog
 
-from dataflow.engine.effects import LeafChange, LeafClear, LeafDrop, LeafEvict, LeafFill, LeafFillAll, Reach, ViewStatus
+from dataflow.engine.effects import (
+    LeafChange,
+    LeafClear,
+    LeafDrop,
+    LeafEvict,
+    LeafExtend,
+    LeafFill,
+    LeafFillAll,
+    Reach,
+    ViewStatus,
+)
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import Advance, Apply, Event, SnapshotTaken, StreamStarted
 from dataflow.types import Position
@@ -25,7 +35,7 @@ from service.runtime.counters import Counters
 log = structlog.get_logger()
 E = TypeVar("E")
 
-_LEAF = frozenset({LeafFill, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafDrop})
+_LEAF = frozenset({LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafDrop})
 #: Events after which readers should see a new position or age, whether any row changed or not.
 _MOVES = frozenset({StreamStarted, Apply, Advance, SnapshotTaken})
 

@@ -8,31 +8,41 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from dataflow.plan.nodes import View, column_types
-from dataflow.types import Key, Row, ViewId
+from dataflow.types import Row, ViewId
 from service.errors import ApiError
 from service.leaf_store.answer import Answer, Window
+from service.leaf_store.catalog import Role, ViewInfo
 from service.leaf_store.layout import content_hash
 from service.leaf_store.render import compile_row
+from service.leaf_store.request import Values, array_literal
 from service.leaf_store.writer import LeafWriter
 
 #: What may look like a parameter and is none, then the parameters: ``:name``, ``$1``, ``?`` (PostgreSQL manual, 4.1).
 _TOKEN = re.compile(
     r"""[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/
       | \$(?P<tag>[A-Za-z_]\w*|)\$.*?\$(?P=tag)\$ | ::
-      | :(?P<name>[A-Za-z_]\w*) | \$(?P<number>\d+) | (?P<mark>\?)""",
+      | (?: :(?P<name>[A-Za-z_]\w*) | \$(?P<number>\d+) | (?P<mark>\?) ) (?P<array>\s*::\s*[\w ."()]+\[\])?""",
     re.DOTALL | re.VERBOSE,
 )
 
 
-def forward_query(view: View, key: Key) -> tuple[str, list[str | None]]:
-    """The statement to run, and its parameters' texts."""
-    return forward_sql(view.sql, tuple(p.name for p in view.parameters)), list(key)
+def forward_query(info: ViewInfo, values: Values) -> tuple[str, list[str | None]]:
+    """The statement to run, and its parameters' texts; a list is an array's."""
+    # A parameter that is used twice has one value.
+    given = {p.name: (value, p) for p, value in zip(info.parameters, values, strict=True)}
+    lists = tuple((p.name, p.type.sql) for _, p in given.values() if p.role is Role.LIST)
+    texts = [array_literal(value) if isinstance(value, tuple) else value for value, _ in given.values()]
+    return forward_sql(info.sql, tuple(given), lists), texts
 
 
 @lru_cache(maxsize=1024)
-def forward_sql(sql: str, parameters: tuple[str, ...]) -> str:
-    """The SQL with its parameters as ``$1``, ``$2`` … in the order of `parameters`; unnamed ones are p1, p2 …"""
+def forward_sql(sql: str, parameters: tuple[str, ...], lists: tuple[tuple[str, str], ...] = ()) -> str:
+    """The SQL with its parameters as ``$1``, ``$2`` … in the order of `parameters`; unnamed ones are p1, p2 …
+
+    One of `lists` (name and type of the members) stands in ``IN (…)`` or ``ANY (…)``: as a query of its members.
+    """
     marks = 0
+    members = dict(lists)
 
     def numbered(match: re.Match[str]) -> str:
         nonlocal marks
@@ -42,20 +52,27 @@ def forward_sql(sql: str, parameters: tuple[str, ...]) -> str:
         elif match["mark"]:
             marks += 1
             name = f"p{marks}"
-        return match[0] if name is None else f"${parameters.index(name) + 1}"
+        if name is None:
+            return match[0]
+        place = f"${parameters.index(name) + 1}"
+        if name not in members:
+            return place + (match["array"] or "")
+        # With a cast to an array it can only stand in ANY.
+        return place + match["array"] if match["array"] else f"SELECT unnest({place}::{members[name]}[])"
 
     return _TOKEN.sub(numbered, sql).rstrip().rstrip(";")
 
 
-def forwarded_answer(leaf: LeafWriter, id_: ViewId, view: View, rows: Sequence[Row], window: Window | None) -> Answer:
+def forwarded_answer(
+    leaf: LeafWriter, id_: ViewId, view: View, rows: Sequence[Row], values: Values, window: Window | None
+) -> Answer:
     """The answer that the leaf store would give, from the upstream's rows (the view's output columns, in its order).
 
-    Raises ApiError for a part of what only the upstream can order or cut.
+    Raises ApiError for a part of what only the upstream can order.
     """
     shown = {output.column for output in view.output}
-    cut = view.limit_rows is not None or view.offset_rows > 0
-    if not cut and all(term.column in shown for term in view.order):
-        return leaf.render(id_, _relation_rows(view, rows), window)
+    if all(term.column in shown for term in view.order):
+        return leaf.render(id_, _relation_rows(view, rows), values, window)
     if window is not None:
         raise ApiError("too_large", "These rows are too many to be kept, so they can only be read whole.")
     types = column_types(view.relation)
@@ -65,7 +82,7 @@ def forwarded_answer(leaf: LeafWriter, id_: ViewId, view: View, rows: Sequence[R
 
 
 def _relation_rows(view: View, rows: Sequence[Row]) -> list[Row]:
-    width = len(view.relation.columns)
+    width = len(column_types(view.relation))
     placed = []
     for row in rows:
         full: list[str | None] = [None] * width

@@ -1,27 +1,34 @@
 """Reads that missed: from a worker's request to its reply.
 
+A read that wants the first rows of a key asks the engine for about so many. If they are not enough when it answers
+(fewer are as the answer wants them, or they tie), the read is asked again, for more, and in the end for the whole key.
+
 Invariants: every pending read ends in exactly one of answer, problem or cancellation; ids are never used twice, over
-all engines of this process.
+all engines of this process; all answers of a read are read in one transaction of the leaf store.
 
 Not here: filling (`dataflow.engine`); frames (`service.wire`).
 """
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import structlog
 
 from dataflow.engine.effects import Answer, AnswerForward, FailRead, Forward
-from dataflow.engine.events import CancelRead, ForwardDone, Read
+from dataflow.engine.events import CancelRead, Extent, ForwardDone, Read
 from dataflow.errors import InvariantViolation
-from dataflow.types import ReadId, Row
+from dataflow.types import Key, ReadId, Row, ViewId
 from service import bridge
 from service.errors import ApiError
+from service.leaf_store.catalog import Role, ViewInfo
+from service.leaf_store.request import Request, request_of
 from service.leaf_store.writer import LeafWriter
 from service.runtime.counters import Counters
+from service.runtime.cutting_back import CuttingBack
 from service.runtime.dispatcher import Dispatcher
+from service.runtime.extents import extent_of
 from service.runtime.forwarding import forward_query, forwarded_answer
 from service.upstream.connect import UpstreamError
 from service.upstream.lookups import Lookups
@@ -31,6 +38,10 @@ from service.wire import ReadItem, ReadReply
 log = structlog.get_logger()
 
 
+#: Rounds in which a read asks for twice as many rows as before; then it asks for whole keys.
+_MAX_ROUNDS = 10
+
+
 @dataclass(eq=False, slots=True)
 class PendingRead:
     """A read that the engine has not answered."""
@@ -38,7 +49,11 @@ class PendingRead:
     items: Sequence[ReadItem]
     #: The views of `items`, as they were when it was asked.
     views: list[Installation]
+    requests: list[Request]
     reply: asyncio.Future[ReadReply]
+    #: Which the engine knows it by: another one each time that it is asked.
+    id: ReadId
+    rounds: int = 0
     #: Rows of a forwarded read, by item, while the engine finds out at which position they are exact.
     forwarded: list[list[Row]] | None = None
 
@@ -57,6 +72,7 @@ class Reads:
         self._ids = itertools.count(1)
         self._pending: dict[ReadId, PendingRead] = {}
         self._forwards: set[asyncio.Task[None]] = set()
+        self._cutting = CuttingBack(dispatcher, leaf)
         dispatcher.on(Answer, self._answer)
         dispatcher.on(Forward, self._forward)
         dispatcher.on(AnswerForward, self._answer_forward)
@@ -72,18 +88,39 @@ class Reads:
         if not self._dispatcher.running:
             raise no_stream()
         views = [self._readable(item) for item in items]
-        id_ = ReadId(next(self._ids))
-        pending = PendingRead(items, views, asyncio.get_running_loop().create_future())
-        self._pending[id_] = pending
+        try:
+            requests = [
+                request_of(self._leaf.info(view.id), item.values, item.window)
+                for view, item in zip(views, items, strict=True)
+            ]
+            pending = PendingRead(items, views, requests, asyncio.get_running_loop().create_future(), self._next_id())
+            keys = self._keys(pending, range(len(items)))
+        except ValueError:
+            raise _bad_token() from None
+        self._pending[pending.id] = pending
         self._counters.reads += 1
-        self._dispatcher.step(Read(id_, tuple((v.id, i.key) for v, i in zip(views, items, strict=True))))
+        self._dispatcher.step(Read(pending.id, keys))
         try:
             return await pending.reply
         except asyncio.CancelledError:
-            self._dispatcher.step(CancelRead(id_))
+            self._dispatcher.step(CancelRead(pending.id))
             raise
         finally:
-            self._pending.pop(id_, None)
+            self._pending.pop(pending.id, None)
+
+    def _next_id(self) -> ReadId:
+        return ReadId(next(self._ids))
+
+    def _keys(self, pending: PendingRead, wanted: Iterable[int]) -> tuple[tuple[ViewId, Key, Extent], ...]:
+        """What the engine is to cover for these items. ValueError: a token is not one of its read."""
+        keys: list[tuple[ViewId, Key, Extent]] = []
+        for i in wanted:
+            view, request = pending.views[i].id, pending.requests[i]
+            extent: Extent = None
+            if pending.rounds < _MAX_ROUNDS:
+                extent = extent_of(self._leaf.info(view), pending.items[i].values, request, 1 << pending.rounds)
+            keys += [(view, key, extent) for key in request.keys]
+        return tuple(keys)
 
     def _readable(self, item: ReadItem) -> Installation:
         name = item.view
@@ -95,7 +132,7 @@ class Reads:
             raise ApiError("view_broken", f"View {name!r} is broken: {registered.status_reason}")
         if installed.status is Status.BUILDING:
             raise ApiError("view_building", f"View {name!r} is still being loaded.")
-        if len(item.key) != len(installed.view.parameters):
+        if not _fits(self._leaf.info(installed.id), item):
             raise ApiError("view_building", f"View {name!r} was replaced by one with other parameters in this moment.")
         return installed
 
@@ -116,13 +153,30 @@ class Reads:
         pending = self._pending.get(effect.read)
         if pending is None or pending.reply.done():
             return
-        keys = [(v.id, i.key, i.window) for v, i in zip(pending.views, pending.items, strict=True)]
-        answers, state = self._leaf.reader.read(keys)
-        if state is None or any(answer is None for answer in answers):
+        reads = [(v.id, i.values, i.window) for v, i in zip(pending.views, pending.items, strict=True)]
+        answers, state = self._leaf.reader.read(reads)
+        missing = [i for i, answer in enumerate(answers) if answer is None]
+        if state is None or (missing and pending.rounds >= _MAX_ROUNDS):
             raise InvariantViolation(f"read {effect.read} was answered, but the leaf store has a hole for it")
+        if missing:
+            # In a step of its own: it may take away what another answer of this one rests on.
+            asyncio.get_running_loop().call_soon(self._ask_again, pending, missing)
+            return
+        for view, item, request in zip(pending.views, pending.items, pending.requests, strict=True):
+            self._cutting.read(self._leaf.info(view.id), item.values, request)
         self._counters.reads_answered += 1
         complete = [answer for answer in answers if answer is not None]
         pending.reply.set_result(ReadReply(complete, state.position, state.at_ms))
+
+    def _ask_again(self, pending: PendingRead, missing: list[int]) -> None:
+        """What was there was not enough for these items. In the last round, whole keys are asked for, of all items."""
+        if pending.reply.done() or self._pending.pop(pending.id, None) is None:
+            return
+        pending.rounds += 1
+        pending.id = self._next_id()
+        self._pending[pending.id] = pending
+        wanted = missing if pending.rounds < _MAX_ROUNDS else range(len(pending.items))
+        self._dispatcher.step(Read(pending.id, self._keys(pending, wanted)))
 
     def _forward(self, effect: Forward) -> None:
         task = asyncio.get_running_loop().create_task(self._run_forward(effect.read))
@@ -134,7 +188,8 @@ class Reads:
         if pending is None:
             return
         try:
-            queries = [forward_query(v.view, i.key) for v, i in zip(pending.views, pending.items, strict=True)]
+            items = zip(pending.views, pending.items, strict=True)
+            queries = [forward_query(self._leaf.info(view.id), item.values) for view, item in items]
             found = await self._lookups.forward(queries)
         except UpstreamError as error:
             log.warning("forwarded read failed", reason=error.detail, code=error.code)
@@ -155,7 +210,7 @@ class Reads:
             return
         try:
             answers = [
-                forwarded_answer(self._leaf, view.id, view.view, rows, item.window)
+                forwarded_answer(self._leaf, view.id, view.view, rows, item.values, item.window)
                 for view, item, rows in zip(pending.views, pending.items, pending.forwarded, strict=True)
             ]
         except ApiError as error:
@@ -171,6 +226,21 @@ class Reads:
             return
         code = "upstream_unavailable" if effect.retryable else "view_broken"
         self._fail(pending, ApiError(code, effect.reason, retryable=effect.retryable))
+
+
+def _fits(info: ViewInfo, item: ReadItem) -> bool:
+    """Whether the values can be those of this view's parameters."""
+    lists = [parameter.role is Role.LIST for parameter in info.parameters]
+    return lists == [isinstance(value, tuple) for value in item.values]
+
+
+def _bad_token() -> ApiError:
+    return ApiError(
+        "parameter_type",
+        "Parameter 'after' is not a page token of this read.",
+        "Expected the 'next' of an earlier page, with the same parameters.",
+        members={"parameter": "after"},
+    )
 
 
 def no_stream() -> ApiError:

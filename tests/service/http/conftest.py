@@ -15,6 +15,7 @@ from dataflow.types import Key, Position, Row, ViewId
 from service.errors import ApiError
 from service.http.app import build_app
 from service.http.reads import Limits
+from service.leaf_store.request import request_of
 from service.leaf_store.writer import LeafWriter
 from service.wire import EngineClient, ReadItem, ReadReply, WireServer
 from tests.service.leaf_store.sample_views import BY_AUTHOR, STORY, make_view
@@ -52,8 +53,9 @@ class Engine:
         if self.failure is not None:
             raise self.failure
         views = {name: info.id for name, info in self.writer.reader.catalog().by_name.items()}
-        self.commit(*[LeafFill(views[i.view], i.key, self.rows.get((i.view, i.key), [])) for i in items])
-        answers, state = self.writer.reader.read([(views[i.view], i.key, i.window) for i in items])
+        wanted = [(i.view, key) for i in items for key in request_of(self.writer.info(views[i.view]), i.values).keys]
+        self.commit(*[LeafFill(views[view], key, self.rows.get((view, key), [])) for view, key in wanted])
+        answers, state = self.writer.reader.read([(views[i.view], i.values, i.window) for i in items])
         assert state is not None
         return ReadReply([answer for answer in answers if answer], state.position, state.at_ms)
 

@@ -45,7 +45,7 @@ def test_spellings_of_one_key_are_one_key(run: Run) -> None:
     async def test(service: Service) -> None:
         for query in ("id=7", "id=%37", "id=07", "id=+7", "&id=7&"):
             assert (await service.http.get(f"/v1/views/story?{query}")).json()["rows"] == [SEVEN]
-        assert [item.key for items in service.engine.reads for item in items] == [("7",)]
+        assert [item.values for items in service.engine.reads for item in items] == [("7",)]
 
     run(test)
 
@@ -91,7 +91,7 @@ def test_null_parameter_needs_no_engine(run: Run) -> None:
         assert zero.json()["rows"] == [{"votes": 0}]
         assert zero.headers["cache-status"] == "upquery; hit"
         assert (await service.http.get("/v1/views/stories_of?author=")).json()["rows"] == []
-        assert [item.key for items in service.engine.reads for item in items] == [("",)]
+        assert [item.values for items in service.engine.reads for item in items] == [("",)]
 
     run(test)
 

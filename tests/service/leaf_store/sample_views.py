@@ -1,6 +1,6 @@
 """Views for tests of the leaf store and of what reads it."""
 
-from dataflow.plan.nodes import Chain, OrderTerm, OutputColumn, Parameter, View
+from dataflow.plan.nodes import Chain, OrderTerm, OutputColumn, Parameter, RangeParameter, View
 from dataflow.scalar import ColumnRef
 from dataflow.schema import SqlType
 from dataflow.types import Row
@@ -21,18 +21,25 @@ def make_view(
     limit_rows: int | None = None,
     offset_rows: int = 0,
     rows_for_null: tuple[Row, ...] = (),
+    lists: tuple[str, ...] = (),
+    ranges: tuple[RangeParameter, ...] = (),
+    limit_parameter: str | None = None,
+    offset_parameter: str | None = None,
 ) -> View:
-    """A view over `RELATION`."""
+    """A view over `RELATION`; the parameters in `lists` take several values."""
     return View(
         name=name,
         sql=f"SELECT … /* {name} */",
         relation=RELATION,
-        parameters=tuple(Parameter(p, column) for p, column in sorted(parameters.items())),
+        parameters=tuple(Parameter(p, column, p in lists) for p, column in sorted(parameters.items())),
         output=tuple(OutputColumn(COLUMNS[i][0], i) for i in shown),
         order=order,
         limit_rows=limit_rows,
         offset_rows=offset_rows,
         rows_for_null=rows_for_null,
+        ranges=ranges,
+        limit_parameter=limit_parameter,
+        offset_parameter=offset_parameter,
     )
 
 

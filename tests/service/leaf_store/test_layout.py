@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dataflow.plan.nodes import OrderTerm
+from dataflow.state.ordering import Ordering
 from dataflow.types import ViewId
 from service.leaf_store.layout import MAX_ENTRY_BYTES, MAX_KEY_BYTES, entry_key, row_key, view_head
-from service.leaf_store.ordering import compile_order
 from tests.service.leaf_store.sample_views import INT8, TEXT
 
 TEXTS = st.text(max_size=12) | st.text(alphabet="a\0\x01", max_size=6) | st.integers(200, 600).map(lambda n: "k" * n)
@@ -40,8 +40,8 @@ ROWS = st.lists(
 def test_order_is_that_of_the_model(
     rows: list[tuple[str | None, str | None]], descending: bool, nulls_first: bool, text_descending: bool
 ) -> None:
-    order = compile_order((OrderTerm(0, descending, nulls_first), OrderTerm(1, text_descending)), (INT8, TEXT))
-    assert order is not None
+    terms = (OrderTerm(0, descending, nulls_first), OrderTerm(1, text_descending))
+    order = Ordering(terms, (INT8, TEXT)).place_of_row
 
     def number(row: tuple[str | None, str | None]) -> tuple[bool, int]:
         value = None if row[0] is None else int(row[0])

@@ -109,7 +109,7 @@ def check_answer(writer: LeafWriter, view: ViewId, plan: View, bag: list[Row], a
         assert Counter(map(json.dumps, rows)) == Counter(map(json.dumps, expected))
     # The same rows give the same tag, whichever way they got there.
     if view != CUT:
-        assert writer.render(view, bag).tag == answer.tag
+        assert writer.render(view, bag, ("ann",)).tag == answer.tag
     paged = pages(writer, view, bag)
     if plan.order:
         assert [row for page in paged for row in json.loads(page.rows)] == rows

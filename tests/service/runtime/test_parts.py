@@ -8,6 +8,8 @@ from dataflow.errors import Span
 from dataflow.plan.nodes import Chain, OutputColumn, Parameter, View
 from dataflow.scalar import ColumnRef
 from dataflow.schema import SqlType
+from dataflow.types import ViewId
+from service.leaf_store.catalog import describe
 from service.runtime.ages import Ages
 from service.runtime.backoff import Backoff
 from service.runtime.forwarding import forward_query, forward_sql
@@ -124,12 +126,26 @@ def test_parameters_of_a_forwarded_statement(sql: str, parameters: tuple[str, ..
     assert forward_sql(sql, parameters) == expected
 
 
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("a IN (:x)", "a IN (SELECT unnest($1::bigint[]))"),
+        ("a = ANY (:x)", "a = ANY (SELECT unnest($1::bigint[]))"),
+        ("a = ANY(:x::int[]) AND b[1] = 2", "a = ANY($1::int[]) AND b[1] = 2"),
+        ("a IN (:x::int) AND b = '{}'::int[]", "a IN (SELECT unnest($1::bigint[])::int) AND b = '{}'::int[]"),
+    ],
+)
+def test_a_list_of_a_forwarded_statement(condition: str, expected: str) -> None:
+    assert forward_sql(f"SELECT a FROM t WHERE {condition}", ("x",), (("x", "bigint"),)).endswith(f"WHERE {expected}")
+
+
 def test_a_forwarded_query_has_the_key() -> None:
     view = View(
         "v", "SELECT a FROM t WHERE a = :x", Chain("public.t", None, (ColumnRef(1, INT),)), (Parameter("x", 0),),
         (OutputColumn("a", 0),),
     )  # fmt: skip
-    assert forward_query(view, ("5",)) == ("SELECT a FROM t WHERE a = $1", ["5"])
+    info = describe(ViewId(1), view, "[]", "ready", True)
+    assert forward_query(info, ("5",)) == ("SELECT a FROM t WHERE a = $1", ["5"])
     assert columns_used(view, "public.t") == {1}
     assert columns_used(view, "public.other") == set()
 

@@ -1,0 +1,121 @@
+"""From the values of a view's parameters to what is read of it: keys, a part of each, and how many rows.
+
+Not here: values from what clients send (`service.http.arguments`), reading (`reader`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from dataflow.state.ordering import WHOLE, Cut, Interval, Ordering
+from dataflow.types import Key, Value
+from service.leaf_store.answer import Window
+from service.leaf_store.catalog import OrderColumn, Role, ViewInfo
+from service.leaf_store.layout import content_hash
+
+#: A parameter's value; of one that takes a list, a tuple.
+Given = Value | tuple[Value, ...]
+#: In the order of `ViewInfo.parameters`.
+Values = tuple[Given, ...]
+
+#: Of `check_of`.
+CHECK_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is read of a view: the rows of `keys`, merged if there are several, and of those the ones in `part`, at most
+    `limit_rows` behind the first `offset_rows`. Without a key nothing can be equal, or within the bounds: the answer
+    does not depend on data."""
+
+    keys: tuple[Key, ...]
+    part: Interval
+    limit_rows: int | None
+    offset_rows: int
+    window: Window | None = None
+
+
+def request_of(info: ViewInfo, values: Values, window: Window | None = None) -> Request:
+    """What a read with these values asks for."""
+    if info.refreshed:
+        key = tuple(array_literal(value) if isinstance(value, tuple) else value for value in values)
+        return Request((key,), WHOLE, None, 0, window)
+    by_role = list(zip(info.parameters, values, strict=True))
+    parts: list[tuple[Value, ...]] = []
+    bounds: list[tuple[Role, Value]] = []
+    limit_rows, offset_rows = info.limit_rows, info.offset_rows
+    for parameter, value in by_role:
+        match parameter.role:
+            case Role.EQUAL | Role.LIST:
+                # A value that is there twice, and NULL, which equals nothing, make no further key.
+                listed = dict.fromkeys(value if isinstance(value, tuple) else (value,))
+                parts.append(tuple(v for v in listed if v is not None))
+            case Role.LIMIT:
+                limit_rows = None if value is None else _count(value)
+            case Role.OFFSET:
+                offset_rows = 0 if value is None else _count(value)
+            case role:
+                assert not isinstance(value, tuple)
+                bounds.append((role, value))
+    keys = tuple(product(*parts))
+    part = WHOLE
+    if bounds:
+        known = [(role, bound) for role, bound in bounds if bound is not None]
+        part = part_of(info.storage[0], info.ordering, known)
+        if len(known) < len(bounds) or _is_empty(info.ordering, part):
+            keys = ()
+    return Request(keys, part, limit_rows, offset_rows, window)
+
+
+def _count(value: Given) -> int:
+    assert isinstance(value, str)
+    return int(value)
+
+
+def part_of(column: OrderColumn, ordering: Ordering, bounds: list[tuple[Role, str]]) -> Interval:
+    """The rows of a key whose first order column is within all bounds. NULLs are within none."""
+    starts, ends = [_nulls_end(column)], [_nulls_start(column)]
+    for role, value in bounds:
+        # `> v` begins behind v where the order ascends, and ends before v where it descends.
+        cut = Cut((value,), behind=(role in (Role.GREATER, Role.AT_MOST)) != column.descending)
+        lower = role in (Role.GREATER, Role.AT_LEAST)
+        (starts if lower != column.descending else ends).append(cut)
+    start = max(starts, key=lambda cut: ordering.place(cut) or b"")
+    return Interval(start, min(ends, key=lambda cut: _end_place(ordering, cut)))
+
+
+def _is_empty(ordering: Ordering, part: Interval) -> bool:
+    return _end_place(ordering, part.end) <= (False, ordering.place(part.start) or b"")
+
+
+def _end_place(ordering: Ordering, cut: Cut) -> tuple[bool, bytes]:
+    place = ordering.place(cut)
+    return place is None, place or b""
+
+
+def _nulls_end(column: OrderColumn) -> Cut:
+    return Cut((None,), behind=True) if column.nulls_first else WHOLE.start
+
+
+def _nulls_start(column: OrderColumn) -> Cut:
+    return WHOLE.end if column.nulls_first else Cut((None,), behind=False)
+
+
+def check_of(info: ViewInfo, values: Values) -> bytes:
+    """What the page tokens of a read carry, so that no other read takes them."""
+    return content_hash("\0".join([info.sql, *_spelled(values)]).encode())[:CHECK_BYTES]
+
+
+def _spelled(values: Values) -> Iterator[str]:
+    for value in values:
+        yield array_literal(value) if isinstance(value, tuple) else "null" if value is None else f"={value}"
+
+
+def array_literal(values: tuple[Value, ...]) -> str:
+    """A list as the upstream reads it (PostgreSQL manual, 8.15.2)."""
+    return "{" + ",".join(["NULL" if value is None else _quoted(value) for value in values]) + "}"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,110 @@
+"""The rows of an entry in the order of the store, within what is covered of its key.
+
+Not here: what of them is answered (`paging`), whole answers in the plain case, which need no order (`reader`).
+"""
+
+from collections.abc import Iterable, Iterator
+
+from service.leaf_store.layout import (
+    COUNT_SLICE,
+    ENTRY_BYTES,
+    HASH_BYTES,
+    HASH_SLICE,
+    INLINE,
+    MAX_KEY_BYTES,
+    PART,
+    SPECIAL_SLICE,
+    Places,
+    load_places,
+    split_special,
+)
+from service.leaf_store.transaction import Transaction
+
+#: A row's suffix, JSON and how many copies there are.
+Record = tuple[bytes, bytes, int]
+_EVERYTHING: Places = (b"", None)
+_NO_COUNT = bytes(4)
+
+
+class NotCoveredError(Exception):
+    """What a read needs goes on beyond what is covered: a miss."""
+
+
+def covered_rows(
+    txn: Transaction, name: bytes, entry: bytes, wanted: Places = _EVERYTHING, *, all_wanted: bool = True
+) -> Iterator[Record]:
+    """The rows from a place on, before another. NotCoveredError if coverage ends before that: where it ends, or, with
+    `all_wanted`, at once."""
+    start, end = wanted
+    if end is not None and end <= start:
+        return
+    if entry[0] != PART:
+        yield from _rows(txn, name, entry, start, end)
+        return
+    for low, high in load_places(entry):
+        if low <= start and (high is None or start < high):
+            last = high is None or (end is not None and end <= high)
+            if last or not all_wanted:
+                yield from _rows(txn, name, entry, start, end if last else high)
+            if last:
+                return
+    raise NotCoveredError
+
+
+def _rows(txn: Transaction, name: bytes, entry: bytes, start: bytes, end: bytes | None) -> Iterable[Record]:
+    if entry[0] == INLINE:
+        json_end = ENTRY_BYTES + int.from_bytes(entry[COUNT_SLICE], "big")
+        suffix = entry[json_end:] + entry[HASH_SLICE]
+        inside = start <= suffix and (end is None or suffix < end)
+        return [(suffix, entry[ENTRY_BYTES:json_end], 1)] if inside else []
+    if entry[SPECIAL_SLICE] == _NO_COUNT:
+        return _plain_rows(txn, name, start, end)
+    return _special_rows(txn, name, start, end)
+
+
+def _plain_rows(txn: Transaction, name: bytes, start: bytes, end: bytes | None) -> Iterator[Record]:
+    n = len(name)
+    for key, value in _records(txn, name, start):
+        suffix = key[n:]
+        if end is not None and suffix >= end:
+            return
+        if suffix >= start:
+            yield suffix, value, 1
+
+
+def _special_rows(txn: Transaction, name: bytes, start: bytes, end: bytes | None) -> Iterator[Record]:
+    """A suffix that was cut does not sort right in the tree, but only among those that begin with the same bytes."""
+    n = len(name)
+    kept = MAX_KEY_BYTES - n - HASH_BYTES
+    group: list[Record] = []
+    for key, value in _records(txn, name, start):
+        if group and key[n : n + kept] != group[0][0][:kept]:
+            yield from sorted(group)
+            group = []
+        row = _record(key[n:], value)
+        if row[0] >= start and (end is None or row[0] < end):
+            group.append(row)
+        elif end is not None and key[n : n + kept] > end:
+            break
+    yield from sorted(group)
+
+
+def _record(suffix: bytes, value: bytes) -> Record:
+    if value[:1] == b"{":
+        return suffix, value, 1
+    copies, full, json = split_special(value)
+    return full or suffix, json, copies
+
+
+def _records(txn: Transaction, name: bytes, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values of an entry's rows as the tree has them, from about `start` on, never behind it."""
+    # Bytes that a suffix keeps however long it is. Without a place to start at: behind the entry itself.
+    kept = start[: MAX_KEY_BYTES - len(name) - HASH_BYTES] or b"\0"
+    with txn.cursor() as cursor:
+        found = cursor.set_range(name + kept)
+        while found:
+            item = cursor.item()
+            if not item[0].startswith(name):
+                return
+            yield item
+            found = cursor.next()
