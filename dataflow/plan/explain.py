@@ -28,7 +28,7 @@ from dataflow.plan.nodes import (
     inputs_of,
 )
 from dataflow.plan.render import bare, describe
-from dataflow.plan.routes import block_route, coverable, input_offsets
+from dataflow.plan.routes import block_route, coverable, input_offsets, union_columns
 from dataflow.scalar import Scalar
 from dataflow.schema import Catalog
 from dataflow.types import Columns
@@ -321,7 +321,7 @@ def _table_name(relation: Relation) -> str:
 def lookups(view: View, catalog: Catalog) -> list[Lookup]:
     """The statements that a read of the view may run upstream, in the order of its route."""
     wanted: dict[tuple[Chain | Aggregate, Columns], None] = {}
-    _collect(view.relation, tuple(dict.fromkeys(sorted(view.key_columns))), wanted)
+    _collect(view.relation, tuple(dict.fromkeys(sorted(view.key_columns))), catalog, wanted)
     return [
         Lookup(
             relation, columns, lookup_sql(relation, columns, catalog), unsupported_by_index(relation, columns, catalog)
@@ -330,25 +330,29 @@ def lookups(view: View, catalog: Catalog) -> list[Lookup]:
     ]
 
 
-def _collect(relation: Relation, columns: Columns, wanted: dict[tuple[Chain | Aggregate, Columns], None]) -> None:
+def _collect(
+    relation: Relation, columns: Columns, catalog: Catalog, wanted: dict[tuple[Chain | Aggregate, Columns], None]
+) -> None:
     match relation:
         case Block():
-            _collect_block(relation, columns, wanted)
+            _collect_block(relation, columns, catalog, wanted)
         case Union():
             for branch in relation.inputs:
-                _collect(branch, coverable(relation, columns), wanted)
+                _collect(branch, union_columns(relation, columns), catalog, wanted)
         case Window() | TopK():
-            _collect(relation.input, coverable(relation, columns), wanted)
+            _collect(relation.input, coverable(relation, columns), catalog, wanted)
         case Aggregate() if not isinstance(relation.input, Chain):
             below = {relation.group[c] for c in coverable(relation, columns)}
-            _collect(relation.input, tuple(sorted(below)), wanted)
+            _collect(relation.input, tuple(sorted(below)), catalog, wanted)
         case _:
             wanted[relation, coverable(relation, columns)] = None
 
 
-def _collect_block(block: Block, columns: Columns, wanted: dict[tuple[Chain | Aggregate, Columns], None]) -> None:
-    route = block_route(block, columns) or block_route(block, ())
+def _collect_block(
+    block: Block, columns: Columns, catalog: Catalog, wanted: dict[tuple[Chain | Aggregate, Columns], None]
+) -> None:
+    route = block_route(block, columns, catalog) or block_route(block, ())
     assert route is not None
-    _collect(block.inputs[route.driver].relation, route.driver_columns, wanted)
+    _collect(block.inputs[route.driver].relation, route.driver_columns, catalog, wanted)
     for step in route.steps:
-        _collect(block.inputs[step.input].relation, () if route.full else step.columns, wanted)
+        _collect(block.inputs[step.input].relation, () if route.full else step.columns, catalog, wanted)

@@ -11,8 +11,8 @@ from dataclasses import replace
 from dataflow.plan.nodes import Relation, View
 from dataflow.plan.rules.aggregate_early import aggregate_early
 from dataflow.plan.rules.distribute_unions import distribute_unions
+from dataflow.plan.rules.held_inputs import by_parts, keep_default_rows
 from dataflow.plan.rules.join_conditions import join_conditions
-from dataflow.plan.rules.keep_default_rows import keep_default_rows
 from dataflow.plan.rules.merge_blocks import merge_blocks
 from dataflow.plan.rules.outer_joins import simplify_outer_joins
 from dataflow.plan.rules.prune_columns import prune
@@ -53,7 +53,7 @@ def optimize(view: View, catalog: Catalog) -> View:
     relation, moved = prune(view.relation, needed | {r.column for r in view.ranges})
     return replace(
         view,
-        relation=as_source(relation),
+        relation=by_parts(as_source(relation), tuple(moved[c] for c in view.key_columns)),
         parameters=tuple(replace(p, column=moved[p.column]) for p in view.parameters),
         output=tuple(replace(c, column=moved[c.column]) for c in view.output),
         order=tuple(replace(t, column=moved[t.column]) for t in view.order),

@@ -6,7 +6,8 @@ Not here: making the graph (`dataflow.engine.graph`), SQL of lookups (`dataflow.
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from dataflow.engine.graph import BlockNode, ChainNode, Graph, GroupingNode, Leaf, Stored
+from dataflow.engine.graph import Graph
+from dataflow.engine.nodes import BlockNode, ChainNode, GroupingNode, Leaf, Stored
 from dataflow.plan.explain import column_names, explain_text, joined_names, table_columns
 from dataflow.plan.lookup import lookup_sql, unsupported_by_index
 from dataflow.plan.nodes import Aggregate, Block, Chain, Relation, View

@@ -5,6 +5,7 @@ Invariants: chains over one table share their columns where they can, so that vi
 """
 
 from dataflow.plan.nodes import View
+from dataflow.plan.rules.held_inputs import held
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from tests.simulation.aggregate_views import keeping_values
 from tests.simulation.cross_views import cross_joins, more_in_on
@@ -56,7 +57,7 @@ from tests.simulation.plans import (
     total,
 )
 from tests.simulation.schema import BOOL, INT4, INT8, LATE_TABLE, NUMERIC, TEXT
-from tests.simulation.set_views import sets, unions
+from tests.simulation.set_views import all_of, sets, unions
 
 
 def single_tables() -> list[Shape]:
@@ -270,7 +271,23 @@ def without_provenance() -> list[Shape]:
         Shape("maybe_by_count", maybe_by_count.block((0, 0), (0, 1), (1, 0), (2, 2)), ((0,), (1,))),
         Shape("rivals", rivals.block((0, 0), (0, 1), (1, 0), (1, 3)), ((0,), (2,), (0, 2))),
         Shape("title_counts", over(titles), ((0,),)),
+        *default_rows(),
         Shape("title_author_counts", over(titles_authors), ((0,), (0, 1))),
+    ]
+
+
+def default_rows() -> list[Shape]:
+    """Groups without GROUP BY by what no lookup can ask for: a key without rows has a row all the same."""
+    titled = chain("stories", "author", call("coalesce", TEXT, TITLE, Literal("z", TEXT)), "score")
+    sums = (COUNT_ROWS, total(ColumnRef(2, NUMERIC)))
+    rows = Joined(first(USERS), left(STORIES, (1, 0, 0))).block((1, 2), (0, 0))
+    kinds = all_of(chain("stories", "id", Literal("s", TEXT)), chain("comments", "story", Literal("c", TEXT)))
+    return [
+        Shape("default_titles", over(aggregate(held(titled), (1,), *sums, scalar=True)), ((0,),)),
+        Shape("default_authors", over(aggregate(held(titled), (0, 1), *sums, scalar=True)), ((0, 1), (1, 0))),
+        Shape("default_joined", over(aggregate(held(rows), (0,), COUNT_ROWS, scalar=True)), ((0,),)),
+        Shape("default_kinds", over(aggregate(held(kinds), (1,), COUNT_ROWS, scalar=True)), ((0,),)),
+        Shape("default_two_kinds", over(aggregate(held(kinds), (0, 1), COUNT_ROWS, scalar=True)), ((0, 1),)),
     ]
 
 
