@@ -17,6 +17,7 @@ TRUE = Literal("t", BOOL)
 FALSE = Literal("f", BOOL)
 
 _COMMUTATIVE = frozenset({"=", "<>", "is distinct from", "is not distinct from", "+", "*"})
+_NEGATED = {"is null": "is not null", "is not null": "is null"}
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 #: What reads its arguments by their value alone, however they are written.
 _BY_VALUE = frozenset({
@@ -97,6 +98,8 @@ def canonical(expression: Scalar) -> Scalar:
         swapped = sort_key(arguments[1]) < sort_key(arguments[0])
         arguments = arguments[::-1] if swapped else arguments
         function = _MIRRORED.get(function, function) if swapped else function
+    elif function == "not" and isinstance(arguments[0], Call) and arguments[0].function in _NEGATED:
+        return Call(_NEGATED[arguments[0].function], arguments[0].arguments, expression.type)
     elif function == "in":
         arguments = (arguments[0], *sorted(dict.fromkeys(arguments[1:]), key=sort_key))
     return Call(function, arguments, expression.type)

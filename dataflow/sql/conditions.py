@@ -35,6 +35,8 @@ class BoundParameter:
     #: ``expression IN (:name)``: a list.
     many: bool = False
     operator: str = "="
+    #: A correlation: what it equals of the row around the subquery. It goes where a parameter goes, until it is joined.
+    outer: Scalar | None = None
 
     @property
     def single(self) -> bool:

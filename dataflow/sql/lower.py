@@ -6,15 +6,10 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
-from dataflow.evaluate import compile_predicate, compile_scalar
 from dataflow.plan.nodes import (
-    Aggregate,
-    AggregateFunction,
-    Block,
     OutputColumn,
     Parameter,
     RangeParameter,
-    Source,
     View,
 )
 from dataflow.plan.optimize import optimize
@@ -22,6 +17,7 @@ from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog
 from dataflow.sql.computed import check_computed
 from dataflow.sql.conditions import BoundParameter
+from dataflow.sql.empty_groups import empty_rows
 from dataflow.sql.limits import Limit, number_of, parameter_of
 from dataflow.sql.lowered import Lowered
 from dataflow.sql.parse import parameter_name, parameter_span, parse
@@ -29,7 +25,6 @@ from dataflow.sql.queries import lower_derived, lower_query, unwrapped
 from dataflow.sql.select import Use
 from dataflow.sql.sources import Environment
 from dataflow.sql.spans import span_of
-from dataflow.types import Row, Value
 
 
 def plan_view(name: str, sql: str, catalog: Catalog) -> View:
@@ -79,8 +74,8 @@ def _planned(name: str, sql: str, catalog: Catalog) -> View:
     _check_parameters(view, lowered, query)
     view = _optimized(view, catalog, query)
     check_computed(view.relation)
-    if lowered.scalar and view.parameters:
-        view = replace(view, rows_for_null=_empty_rows(view.relation))
+    if lowered.scalar and view.parameters and isinstance(view.relation, Block):
+        view = replace(view, rows_for_null=empty_rows(view.relation))
     return view
 
 
@@ -151,21 +146,3 @@ def _optimized(view: View, catalog: Catalog, query: exp.Expr) -> View:
             known = [place for place in places if place is not None]
             error.span = Span(min(p.start for p in known), max(p.end for p in known)) if known else None
         raise
-
-
-# --- an aggregate without GROUP BY ----------------------------------------------------------------------------------
-
-
-def _empty_rows(relation: Source) -> tuple[Row, ...]:
-    """What remains of the one row of no rows behind HAVING and the projection."""
-    assert isinstance(relation, Block)
-    aggregate = relation.inputs[0].relation
-    assert isinstance(aggregate, Aggregate)
-    row: Row = (*(None for _ in aggregate.group), *(_of_nothing(call.function) for call in aggregate.calls))
-    if relation.predicate is not None and not compile_predicate(relation.predicate)(row):
-        return ()
-    return (tuple(compile_scalar(column)(row) for column in relation.columns),)
-
-
-def _of_nothing(function: AggregateFunction) -> Value:
-    return "0" if function in (AggregateFunction.COUNT, AggregateFunction.COUNT_ROWS) else None

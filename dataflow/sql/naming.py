@@ -33,6 +33,10 @@ def _figured(node: exp.Expr, sql: str) -> str | None:
         return name_of(node.this)
     if isinstance(node, exp.Paren | exp.Filter | exp.Window):
         return _figured(node.this, sql)
+    if isinstance(node, exp.Exists):
+        return "exists"
+    if isinstance(node, exp.Subquery):
+        return _shown(node.this, sql)
     if isinstance(node, exp.Cast):
         return _figured(node.this, sql) or _type_name(node.args["to"])
     if isinstance(node, exp.Case):
@@ -43,6 +47,16 @@ def _figured(node: exp.Expr, sql: str) -> str | None:
     if isinstance(node, _FUNCTIONS) and not isinstance(node, exp.Binary | exp.Connector):
         return function_name(node, sql)
     return None
+
+
+def _shown(query: exp.Expr, sql: str) -> str | None:
+    """The name of the one column that a subquery shows."""
+    while isinstance(query, exp.Subquery | exp.SetOperation):
+        query = query.this
+    if not isinstance(query, exp.Select) or not query.expressions:
+        return None
+    (first, *_) = query.expressions
+    return name_of(first.args["alias"]) if isinstance(first, exp.Alias) else column_name(first, sql)
 
 
 def _type_name(node: exp.Expr) -> str | None:

@@ -7,6 +7,7 @@ from sqlglot import exp
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.nodes import column_types
 from dataflow.scalar import ColumnRef, Scalar
+from dataflow.sql.empty_groups import grouped_by_parameters, one_row
 from dataflow.sql.limits import Limit, limited
 from dataflow.sql.lowered import Above, Lowered, Output, Sorted, finished, rows_of, sorted_by
 from dataflow.sql.scope import name_of
@@ -49,13 +50,12 @@ def unwrapped(node: exp.Expr) -> exp.Expr:
 def lower_derived(node: exp.Expr, environment: Environment) -> Derived:
     """A query in FROM or WITH."""
     lowered = lower_query(node, environment)
-    if lowered.scalar and lowered.parameters:
-        raise UnsupportedQuery(
-            "An aggregate without GROUP BY takes no parameters inside a derived table.", lowered.parameters[0].span
-        )
     types = column_types(lowered.relation)
     columns = tuple((output, column, types[column]) for output, column in lowered.outputs)
-    return Derived(lowered.relation, columns, lowered.parameters)
+    if lowered.scalar and lowered.parameters:
+        relation, default = grouped_by_parameters(lowered)
+        return Derived(relation, columns, lowered.parameters, default is not None, default)
+    return Derived(lowered.relation, columns, lowered.parameters, one_row(lowered))
 
 
 # --- UNION, INTERSECT, EXCEPT ---------------------------------------------------------------------------------------

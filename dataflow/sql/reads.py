@@ -22,14 +22,13 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dataflow.errors import EvaluationError, InvalidQuery, UnsupportedQuery
 from dataflow.evaluate import compile_predicate
 from dataflow.plan.expressions import TRUE
-from dataflow.plan.nodes import Chain
 from dataflow.plan.refresh import RefreshParameter, TableRead
 from dataflow.scalar import Call, ColumnRef, Scalar
 from dataflow.schema import Catalog, Table
 from dataflow.sql.aggregates import refuse_aggregate
 from dataflow.sql.bind import Binder
 from dataflow.sql.parse import parameter_name, tokens_of, tree_of
-from dataflow.sql.scope import Scope, find_table, name_of
+from dataflow.sql.scope import Named, Scope, Source, find_table, name_of
 from dataflow.sql.types import cast_type
 from dataflow.types import Row
 from dataflow.values import comparable, family
@@ -293,11 +292,9 @@ class _Walk:
             mention.conditions.append(bound)
 
     def _bound(self, part: exp.Expr, mention: _Mention) -> Scalar | None:
-        types = [column.type for column in mention.table.columns]
-        chain = Chain(mention.table.name, None, tuple(ColumnRef(i, t) for i, t in enumerate(types)))
         scope = Scope()
-        named = [(column.name, i, column.type) for i, column in enumerate(mention.table.columns)]
-        scope.add(mention.alias, chain, named, None)
+        named = tuple(Named(column.name, ColumnRef(i, column.type)) for i, column in enumerate(mention.table.columns))
+        scope.add(Source(mention.alias, named), None)
         try:
             bound = Binder(self.text, scope, refuse_aggregate).condition(part)
             compile_predicate(bound)

@@ -1,15 +1,14 @@
 """Names to columns: which tables a SELECT reads, under which names, and what to suggest for a name that is unknown."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from sqlglot import exp
 
 from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
-from dataflow.plan.nodes import Relation, column_types
-from dataflow.scalar import ColumnRef
-from dataflow.schema import Catalog, SqlType, Table
+from dataflow.scalar import Scalar
+from dataflow.schema import Catalog, Table, UpstreamView
 from dataflow.sql.spans import span_of
 
 _SYSTEM_COLUMNS = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
@@ -23,117 +22,140 @@ def name_of(identifier: exp.Expr) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A column that can be named: its place in the joined row."""
+    """A column that can be named: what it is of the joined row. Mostly a column of it."""
 
     name: str
-    column: ColumnRef
+    column: Scalar
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One entry of FROM: a relation under a name."""
+    """One entry of FROM under a name. `table`: its qualified name in the catalog, if it is one without an alias."""
 
     alias: str
-    relation: Relation
     columns: tuple[Named, ...]
+    table: str | None = None
+
+
+#: Looks a name up in the scopes around; None if it is unknown there, too.
+FindOuter = Callable[[exp.Column], Scalar | None]
 
 
 @dataclass(slots=True)
 class Scope:
-    """The sources joined so far, as one row of concatenated columns.
-
-    Maintains: `width` is the sum of the relations' widths.
-    """
+    """Tables joined so far, whose columns lie somewhere in one row of concatenated columns."""
 
     sources: list[Source] = field(default_factory=list)
-    width: int = 0
-    #: Columns that USING merged into another one: not found by their bare name.
-    merged: set[int] = field(default_factory=set)
-    #: What ``*`` shows, in order.
+    #: What ``*`` shows and a bare name means: a column that USING merged is there once.
     star: list[Named] = field(default_factory=list)
+    outer: FindOuter | None = None
 
-    def add(
-        self, alias: str, relation: Relation, columns: Iterable[tuple[str, int, SqlType]], span: Span | None
-    ) -> Source:
-        """Appends a relation whose named columns are (name, place, type)."""
+    def joined(self, other: "Scope") -> "Scope":
+        """Both, side by side."""
+        return Scope([*self.sources, *other.sources], [*self.star, *other.star], self.outer)
+
+    def add(self, source: Source, span: Span | None) -> None:
+        """Appends an entry of FROM."""
+        self.check(source.alias, span)
+        self.sources.append(source)
+        self.star += source.columns
+
+    def check(self, alias: str, span: Span | None) -> None:
+        """Refuses a name that is taken."""
         if any(s.alias == alias for s in self.sources):
             raise InvalidQuery(f'The name "{alias}" is given to two tables.', span, "Give one of them an alias.")
-        named = tuple(Named(name, ColumnRef(self.width + place, sql_type)) for name, place, sql_type in columns)
-        source = Source(alias, relation, named)
-        self.sources.append(source)
-        self.star += named
-        self.width += len(column_types(relation))
-        return source
 
-    def copy(self) -> "Scope":
-        """The scope as it is now."""
-        return Scope(list(self.sources), self.width, set(self.merged), list(self.star))
-
-    def merge(self, pairs: Sequence[tuple[ColumnRef, ColumnRef]]) -> None:
-        """USING: each right column is one with its left one, and these come first in ``*``."""
-        order = [left.index for left, _ in pairs]
-        self.merged |= {right.index for _, right in pairs}
-        shown = [c for c in self.star if c.column.index not in self.merged]
-        self.star = sorted(shown, key=lambda c: order.index(c.column.index) if c.column.index in order else len(order))
+    def merge(self, merged: Sequence[tuple[Named, Named, Named]]) -> None:
+        """USING: of each (one, left, right), the columns left and right are one, and these come first in ``*``."""
+        gone = [named for _, left, right in merged for named in (left, right)]
+        self.star = [one for one, _, _ in merged] + [n for n in self.star if not any(n is g for g in gone)]
 
     def source(self, node: exp.Expr) -> Source:
         """The source that a qualifier names."""
-        alias = name_of(node)
-        for source in self.sources:
-            if source.alias == alias:
-                return source
-        hint = _suggestion(alias, (s.alias for s in self.sources))
-        raise InvalidQuery(f'There is no table "{alias}" in FROM.', span_of(node), hint)
+        found = self._source(name_of(node), None)
+        if found is None:
+            hint = _suggestion(name_of(node), (s.alias for s in self.sources))
+            raise InvalidQuery(f'There is no table "{name_of(node)}" in FROM.', span_of(node), hint)
+        return found
 
-    def visible(self, source: Source) -> list[Named]:
-        """The columns that ``*`` shows of a source."""
-        return [c for c in source.columns if c.column.index not in self.merged]
+    def resolve(self, node: exp.Column) -> Scalar:
+        """What a (qualified) name means."""
+        found = self.find(node)
+        if found is None:
+            raise self._unknown(node)
+        return found
 
-    def resolve(self, node: exp.Column) -> ColumnRef:
-        """The column that a (qualified) name means."""
-        if node.args.get("db") or node.args.get("catalog"):
-            raise UnsupportedQuery("Names with a schema before the table are not read; use the alias.", span_of(node))
-        qualifier = node.args.get("table")
+    def find(self, node: exp.Column) -> Scalar | None:
+        """What a name means here or around; None if nothing."""
+        if node.args.get("catalog"):
+            raise UnsupportedQuery("Names with a database before the table are not read.", span_of(node))
+        qualifier, db = node.args.get("table"), node.args.get("db")
         name = name_of(node.this)
-        if qualifier is not None:
-            candidates = [c for c in self.source(qualifier).columns if c.name == name]
+        if qualifier is None:
+            candidates = [c for c in self.star if c.name == name]
         else:
-            candidates = [c for s in self.sources for c in self.visible(s) if c.name == name]
-        if len(candidates) == 1:
-            return candidates[0].column
-        if candidates:
+            source = self._source(name_of(qualifier), None if db is None else name_of(db))
+            if source is None:
+                return self._around(node)
+            candidates = [c for c in source.columns if c.name == name]
+            if not candidates:
+                raise self._unknown(node)
+        if len(candidates) > 1:
             raise InvalidQuery(
                 f'The column name "{name}" is ambiguous.', span_of(node), "Write the table's name before it."
             )
-        raise self._unknown(node, name, qualifier is None)
+        return candidates[0].column if candidates else self._around(node)
 
     def finds(self, name: str) -> bool:
         """Whether a bare name means some column."""
-        return any(c.name == name for s in self.sources for c in self.visible(s))
+        return any(c.name == name for c in self.star)
 
-    def _unknown(self, node: exp.Column, name: str, bare: bool) -> Exception:
+    def _around(self, node: exp.Column) -> Scalar | None:
+        return None if self.outer is None else self.outer(node)
+
+    def _source(self, alias: str, schema: str | None) -> Source | None:
+        for source in self.sources:
+            if source.alias == alias and schema in (None, None if source.table is None else _parts(source.table)[0]):
+                return source
+        return None
+
+    def _unknown(self, node: exp.Column) -> Exception:
+        qualifier, name = node.args.get("table"), name_of(node.this)
+        if qualifier is not None:
+            self.source(qualifier)
         if name in _SYSTEM_COLUMNS:
             return UnsupportedQuery(f"The change stream does not carry {name}.", span_of(node))
-        if bare and any(s.alias == name for s in self.sources):
+        if qualifier is None and any(s.alias == name for s in self.sources):
             return UnsupportedQuery("A whole row as one value is not kept up to date yet.", span_of(node))
         names = [c.name for s in self.sources for c in s.columns]
         return InvalidQuery(f'There is no column "{name}".', span_of(node), _suggestion(name, names))
 
 
-def find_table(catalog: Catalog, node: exp.Table) -> Table:
-    """The base table that a name in FROM means, by the search path."""
+def find_relation(catalog: Catalog, node: exp.Table) -> Table | UpstreamView | str:
+    """What a name in FROM means by the search path: a table or view of the upstream, or else a registered view."""
     if node.args.get("catalog"):
         raise UnsupportedQuery("Tables of another database are not read.", span_of(node))
     table = name_of(node.this)
     db = node.args.get("db")
     schemas = [name_of(db)] if db is not None else list(catalog.search_path)
-    by_name = {_parts(name): found for name, found in catalog.tables.items()}
+    by_name: dict[tuple[str, str], Table | UpstreamView] = {_parts(n): t for n, t in catalog.tables.items()}
+    by_name |= {_parts(n): v for n, v in catalog.views.items()}
     for schema in schemas:
         found = by_name.get((schema, table))
         if found is not None:
             return found
+    if db is None and table in catalog.registered:
+        return table
     hint = _suggestion(table, (name for schema, name in by_name if schema in schemas))
     raise InvalidQuery(f'There is no table "{table}".', span_of(node), hint)
+
+
+def find_table(catalog: Catalog, node: exp.Table) -> Table:
+    """The base table that a name in FROM means."""
+    found = find_relation(catalog, node)
+    if isinstance(found, Table):
+        return found
+    raise InvalidQuery(f'"{name_of(node.this)}" is a view.', span_of(node))
 
 
 def _parts(name: str) -> tuple[str, str]:

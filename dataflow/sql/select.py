@@ -13,19 +13,20 @@ from sqlglot import exp
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.expressions import used_columns
-from dataflow.plan.nodes import Aggregate, Chain
-from dataflow.plan.rules.rewriting import input_of, offsets
+from dataflow.plan.nodes import Aggregate
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.sql import functions
 from dataflow.sql.aggregates import FIRST_CALL, Calls, Grouping
+from dataflow.sql.beside import FIRST_SUBQUERY, Beside, refuse_beside
 from dataflow.sql.bind import Binder
 from dataflow.sql.conditions import BoundParameter, bind_conditions, unify
 from dataflow.sql.distinct import distinct, distinct_on
+from dataflow.sql.from_clause import FromClause
 from dataflow.sql.limits import Limit, limited
 from dataflow.sql.lowered import Above, Columns, Lowered, Output, Rows, finished, rows_of, sorted_by, varying
 from dataflow.sql.naming import column_name
 from dataflow.sql.scope import Scope, name_of
-from dataflow.sql.sources import Environment, FromClause
+from dataflow.sql.sources import Environment
 from dataflow.sql.spans import span_of
 from dataflow.sql.types import UNKNOWN
 from dataflow.sql.windows import Windows, windowed
@@ -61,6 +62,8 @@ class SelectLowering:
         self._calls = Calls()
         self._windows = Windows(select.args.get("windows") or ())
         self._grouping = Grouping()
+        self._beside = Beside(self._from)
+        self._grouped_rows = self._is_grouped()
 
     def lower(self) -> Lowered:
         """The relation, with its order. A view's LIMIT is the caller's; any other is in the relation."""
@@ -68,31 +71,42 @@ class SelectLowering:
         self._from.read(self._select)
         where = self._select.args.get("where")
         if where is not None:
-            conjuncts, parameters = bind_conditions(where.this, self._from.binder())
-            self._from.conjuncts += conjuncts
-            self._from.parameters += parameters
-        self._from.require(self._from.parameters)
+            self._from.where(where.this)
         above = self._bound()
         having = self._select.args.get("having")
         conditions = bind_conditions(having.this, self._binder()) if having is not None else ([], [])
-        grouped = having is not None or self._select.args.get("group") is not None or bool(self._calls.calls)
+        self._from.finish(self._calls.calls)
+        if all(item.left for item in self._from.inputs):
+            raise UnsupportedQuery("The SELECT reads no table.")
+        grouped = self._grouped_rows or bool(self._calls.calls)
         rows, above = self._grouped(above, *conditions) if grouped else self._plain(above)
         return self._shown(rows, above, scalar=grouped and self._select.args.get("group") is None)
+
+    def _is_grouped(self) -> bool:
+        """Whether there is an aggregate, as far as syntax tells."""
+        clauses = (*self._select.expressions, self._select.args.get("order"))
+        binder = self._from.binder()
+        return any(self._select.args.get(c) is not None for c in ("group", "having")) or any(
+            binder.calls_aggregate(node) for node in clauses if node is not None
+        )
 
     def _check_clauses(self) -> None:
         for clause, value in self._select.args.items():
             if value and clause not in _KNOWN:
                 reason = f"{clause.strip('_').upper()} is not kept up to date."
                 raise UnsupportedQuery(reason, span_of(value) if isinstance(value, exp.Expr) else None)
-        if self._select.args.get("from_") is None:
-            raise UnsupportedQuery("The SELECT reads no table.")
 
     @property
     def _scope(self) -> Scope:
         return self._from.scope
 
     def _binder(self) -> Binder:
-        return self._from.binder(self._on_aggregate)
+        return self._from.binder(self._on_aggregate, self._on_subquery)
+
+    def _on_subquery(self, node: exp.Expr, binder: Binder) -> Scalar:
+        if self._grouped_rows and not binder.within_aggregate(node, self._select):
+            return self._beside.bind(node, binder)
+        return self._from.subqueries.bind(node, binder)
 
     def _on_aggregate(self, node: exp.Expr, binder: Binder) -> Scalar:
         if isinstance(node, exp.Window):
@@ -151,11 +165,15 @@ class SelectLowering:
         parameters, equalities = unify(self._from.parameters)
         self._check_grouped(parameters, named, scalar=group is None)
         named = [replace(p, expression=self._group_column(p.expression)) for p in parameters] + named
+        self._beside.place(lambda part: self._place(part, None))
         aggregate = self._aggregate(Rows(tuple(self._from.inputs), (*self._from.conjuncts, *equalities)))
         settle = self._grouping.settle
         unified, more = unify([replace(p, expression=settle(p.expression)) for p in named])
         rows = replace(rows_of(aggregate), conjuncts=(*map(settle, having), *more))
-        return rows, replace(above, parameters=tuple(unified)).changed(lambda e, _: settle(e))
+        above = replace(above, parameters=tuple(unified))
+        if aggregate.scalar and unified and not self._beside.empty:
+            raise refuse_beside(above)
+        return self._beside.join(rows, above, settle)
 
     def _group_column(self, expression: Scalar) -> ColumnRef:
         return ColumnRef(self._grouping.add(expression), expression.type)
@@ -192,7 +210,7 @@ class SelectLowering:
                     " together.",
                     p.span,
                 )
-            if not isinstance(p.expression, ColumnRef) or p.expression in seen:
+            if self._use.top and (not isinstance(p.expression, ColumnRef) or p.expression in seen):
                 raise UnsupportedQuery(
                     "Without GROUP BY, an aggregate takes each parameter for a column of its own, and no expression.",
                     p.span,
@@ -255,6 +273,8 @@ class SelectLowering:
             raise UnsupportedQuery("GROUPING SETS, CUBE and ROLLUP are not kept up to date.", span_of(group))
         for node in group.expressions:
             expression = self._group_expression(node, outputs)
+            if any(index >= FIRST_SUBQUERY for index in used_columns(expression)):
+                raise UnsupportedQuery("GROUP BY a subquery that is shown is not kept up to date.", span_of(node))
             if any(index >= FIRST_CALL for index in used_columns(expression)):
                 raise InvalidQuery("Aggregate functions cannot stand in GROUP BY.", span_of(node))
             if not comparable(expression.type):
@@ -291,16 +311,8 @@ class SelectLowering:
         return self._grouping.place(expression, missing)
 
     def _determined(self, column: ColumnRef) -> bool:
-        """Whether the group columns have the primary key of the column's table."""
-        starts = offsets(self._from.inputs)
-        position = input_of(starts, column.index)
-        relation = self._from.inputs[position].relation
-        if not isinstance(relation, Chain):
-            return False
-        keys = self._environment.catalog.tables[relation.table].keys
-        places = {c.index: starts[position] + i for i, c in enumerate(relation.columns) if isinstance(c, ColumnRef)}
-        grouped = {g.index for g in self._grouping.expressions if isinstance(g, ColumnRef)}
-        return bool(keys) and all(places.get(c) in grouped for c in keys[0])
+        """Whether the group columns fix a column."""
+        return self._from.determined(column, self._grouping.expressions)
 
 
 def _is_star(node: Any) -> bool:

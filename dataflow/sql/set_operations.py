@@ -107,7 +107,8 @@ def _common(name: str, ours: Scalar, theirs: Scalar) -> tuple[Scalar, Scalar]:
     one, other = functions.same_type(name, [ours, theirs])
     if one.type != other.type:
         # Two collations: what is known of both.
-        target = replace(one.type, collation=functions.text_collation((one, other)))
+        text = functions.text_type((one, other))
+        target = replace(one.type, collation=text.collation, folding=text.folding)
         one, other = (e if e.type == target else Call("cast", (e,), target) for e in (one, other))
     return one, other
 
@@ -130,6 +131,10 @@ def _matched(
 
 
 def _lonely(name: str, parameter: BoundParameter) -> UnsupportedQuery:
+    if parameter.outer is not None:
+        return UnsupportedQuery(
+            f"Both sides of {name} in a subquery must name the same columns of the query around it."
+        )
     return UnsupportedQuery(
         f"The parameter :{parameter.name} must be compared with a column in both sides of {name}, in the same way.",
         parameter.span,

@@ -70,6 +70,8 @@ def _countable(aggregate: Aggregate, calls: Sequence[AggregateCall], position: i
     relation = block.inputs[position].relation
     if isinstance(relation, Aggregate | Window | TopK):
         return False
+    if position in inputs_used(offsets(block.inputs), used_columns(*(item.on for item in block.inputs))):
+        return False
     join = set(join_columns(block, position))
     if not join or any(key <= join for key in unique_keys(relation, catalog)):
         return False
@@ -197,7 +199,8 @@ class _Rewrite:
             own = early.join.index(c.own) if early else c.own
             other = self._early.get(c.input)
             conditions.append(replace(c, own=own, column=other.join.index(c.column) if other else c.column))
-        return replace(item, relation=relation, conditions=tuple(conditions))
+        on = None if item.on is None else self._settled(self._moved(item.on))
+        return replace(item, relation=relation, conditions=tuple(conditions), on=on)
 
     # Calls
 

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dataflow.errors import UnsupportedQuery
-from dataflow.plan.expressions import column_equality, conjunction, conjuncts, equality, substitute
+from dataflow.plan.expressions import column_equality, conjunction, conjuncts, equality, substitute, used_columns
 from dataflow.plan.nodes import Block, BlockInput, JoinCondition, Relation
-from dataflow.plan.rules.rewriting import input_columns, input_of, offsets, widths
-from dataflow.scalar import ColumnRef, Scalar
+from dataflow.plan.rules.rewriting import input_columns, input_of, inputs_used, offsets, widths
+from dataflow.scalar import Call, ColumnRef, Scalar
 from dataflow.schema import Catalog
 from dataflow.values import comparable, family
 
@@ -16,11 +15,12 @@ Classes = list[set[int]]
 
 
 def join_conditions(relation: Relation, catalog: Catalog) -> Relation:
-    """Makes a loose block proper. UnsupportedQuery if an input is connected to nothing (a cross join)."""
+    """Makes a loose block proper. An input that nothing connects to earlier ones is joined with all of them."""
     del catalog
     if not isinstance(relation, Block):
         return relation
     classes, others = _equalities(relation)
+    others = [part for part in others if not _implied(part, classes)]
     others += _within_inputs(relation, classes)
     order = _connected_order(relation, classes)
     return _arranged(replace(relation, predicate=conjunction(others)), order, classes)
@@ -55,6 +55,14 @@ def _joinable(block: Block, starts: Sequence[int], left: ColumnRef, right: Colum
     return len(sides) == 2 and inner and comparable(left.type) and family(left.type) == family(right.type)
 
 
+def _implied(part: Scalar, classes: Classes) -> bool:
+    """Whether a conjunct says no more than that a joined column is not NULL."""
+    if not isinstance(part, Call) or part.function != "is not null":
+        return False
+    (column,) = part.arguments
+    return isinstance(column, ColumnRef) and any(column.index in equal for equal in classes)
+
+
 def _within_inputs(block: Block, classes: Classes) -> list[Scalar]:
     """Two columns of one input that are equal to the same column elsewhere are equal."""
     starts, columns = offsets(block.inputs), input_columns(block)
@@ -69,22 +77,28 @@ def _within_inputs(block: Block, classes: Classes) -> list[Scalar]:
 
 
 def _connected_order(block: Block, classes: Classes) -> list[int]:
-    """Inner inputs, each connected to an earlier one, then the left ones as they were."""
+    """Inner inputs, each connected to an earlier one if any is, then the left ones behind what they hang off."""
     starts = offsets(block.inputs)
     members = [{input_of(starts, c) for c in equal} for equal in classes]
     inner = [i for i, item in enumerate(block.inputs) if not item.left]
     order = inner[:1]
     waiting = inner[1:]
     while waiting:
-        ready = next((i for i in waiting if any(i in m and m & set(order) for m in members)), None)
-        if ready is None:
-            raise UnsupportedQuery(
-                "Joined tables that no equality of their columns connects (a cross join, or a join by another"
-                " comparison) are not kept up to date yet."
-            )
+        ready = next((i for i in waiting if any(i in m and m & set(order) for m in members)), waiting[0])
         waiting.remove(ready)
         order.append(ready)
-    return order + [i for i, item in enumerate(block.inputs) if item.left]
+    waiting = [i for i, item in enumerate(block.inputs) if item.left]
+    while waiting:
+        ready = next(i for i in waiting if hung_off(block, starts, i) <= set(order))
+        waiting.remove(ready)
+        order.append(ready)
+    return order
+
+
+def hung_off(block: Block, starts: Sequence[int], position: int) -> set[int]:
+    """The inputs that the ON of the left input at `position` reads, but for itself."""
+    item = block.inputs[position]
+    return (inputs_used(starts, used_columns(item.on)) | {c.input for c in item.conditions}) - {position}
 
 
 def _arranged(block: Block, order: list[int], classes: Classes) -> Block:
@@ -96,6 +110,10 @@ def _arranged(block: Block, order: list[int], classes: Classes) -> Block:
         for column in range(starts[old], starts[old] + sizes[old]):
             moved[column] = len(moved)
     equal = [{moved[c] for c in members} for members in classes]
+
+    def move(ref: ColumnRef) -> Scalar:
+        return ColumnRef(moved[ref.index], ref.type)
+
     inputs: list[BlockInput] = []
     for old in order:
         item = block.inputs[old]
@@ -103,10 +121,8 @@ def _arranged(block: Block, order: list[int], classes: Classes) -> Block:
             conditions = [replace(c, input=place[c.input]) for c in item.conditions]
         else:
             conditions = _conditions(inputs, sizes[old], equal)
-        inputs.append(replace(item, conditions=tuple(sorted(conditions, key=condition_key))))
-
-    def move(ref: ColumnRef) -> Scalar:
-        return ColumnRef(moved[ref.index], ref.type)
+        on = None if item.on is None else conjunction(substitute(p, move) for p in conjuncts(item.on))
+        inputs.append(replace(item, conditions=tuple(sorted(conditions, key=condition_key)), on=on))
 
     parts = [substitute(p, move) for p in conjuncts(block.predicate)]
     return Block(tuple(inputs), conjunction(parts), tuple(substitute(c, move) for c in block.columns))

@@ -63,11 +63,6 @@ def _splice_inner(block: Block, position: int, inner: Block) -> Block | None:
         at = max(i for i, start in enumerate(inner_starts) if start <= source.index)
         return JoinCondition(condition.own, position + at, source.index - inner_starts[at])
 
-    inside = tuple(
-        replace(i, conditions=tuple(replace(c, input=c.input + position) for c in i.conditions)) for i in inner.inputs
-    )
-    before, after = block.inputs[:position], block.inputs[position + 1 :]
-    outside = tuple(replace(i, conditions=tuple(target(c) for c in i.conditions)) for i in after)
     start, width = offsets(block.inputs)[position], len(inner.columns)
     growth = sum(widths(inner.inputs)) - width
 
@@ -78,10 +73,20 @@ def _splice_inner(block: Block, position: int, inner: Block) -> Block | None:
             return ColumnRef(ref.index + growth, ref.type)
         return shift(inner.columns[ref.index - start], start)
 
+    def outside(item: BlockInput) -> BlockInput:
+        on = None if item.on is None else conjunction(substitute(p, moved) for p in conjuncts(item.on))
+        return replace(item, conditions=tuple(target(c) for c in item.conditions), on=on)
+
+    def inside(item: BlockInput) -> BlockInput:
+        conditions = tuple(replace(c, input=c.input + position) for c in item.conditions)
+        return replace(item, conditions=conditions, on=None if item.on is None else shift(item.on, start))
+
+    before, after = block.inputs[:position], block.inputs[position + 1 :]
+    inputs = (*map(outside, before), *map(inside, inner.inputs), *map(outside, after))
     parts = [substitute(p, moved) for p in conjuncts(block.predicate)]
     parts += [shift(p, start) for p in conjuncts(inner.predicate)]
     columns = tuple(substitute(c, moved) for c in block.columns)
-    return Block((*before, *inside, *outside), conjunction(parts), columns)
+    return Block(inputs, conjunction(parts), columns)
 
 
 def _splice_left(block: Block, position: int, inner: Block) -> Block | None:
@@ -100,12 +105,6 @@ def _splice_left(block: Block, position: int, inner: Block) -> Block | None:
 def _projected(block: Block, position: int, relation: Relation, places: list[int]) -> Block:
     """Column c of the input at `position` is column places[c] of `relation` instead."""
 
-    def own(item: BlockInput, i: int) -> tuple[JoinCondition, ...]:
-        conditions = item.conditions
-        if i == position:
-            conditions = tuple(replace(c, own=places[c.own]) for c in conditions)
-        return tuple(replace(c, column=places[c.column]) if c.input == position else c for c in conditions)
-
     start, width = offsets(block.inputs)[position], len(places)
     growth = len(column_types(relation)) - width
 
@@ -116,7 +115,14 @@ def _projected(block: Block, position: int, relation: Relation, places: list[int
             return ColumnRef(ref.index + growth, ref.type)
         return ColumnRef(start + places[ref.index - start], ref.type)
 
-    inputs = tuple(replace(item, conditions=own(item, i)) for i, item in enumerate(block.inputs))
+    def own(item: BlockInput, i: int) -> BlockInput:
+        conditions = item.conditions
+        if i == position:
+            conditions = tuple(replace(c, own=places[c.own]) for c in conditions)
+        conditions = tuple(replace(c, column=places[c.column]) if c.input == position else c for c in conditions)
+        return replace(item, conditions=conditions, on=None if item.on is None else substitute(item.on, moved))
+
+    inputs = tuple(own(item, i) for i, item in enumerate(block.inputs))
     inputs = (*inputs[:position], replace(inputs[position], relation=relation), *inputs[position + 1 :])
     parts = [substitute(p, moved) for p in conjuncts(block.predicate)]
     return Block(inputs, conjunction(parts), tuple(substitute(c, moved) for c in block.columns))

@@ -1,10 +1,9 @@
 """A left join whose padded rows are thrown away is an inner join."""
 
-from dataclasses import replace
-
 from dataflow.plan.expressions import conjunction, conjuncts, equality, rejects_nulls
-from dataflow.plan.nodes import Block, Relation
+from dataflow.plan.nodes import Block, BlockInput, Relation
 from dataflow.plan.rules.rewriting import input_columns, offsets, widths
+from dataflow.scalar import Scalar
 from dataflow.schema import Catalog
 
 
@@ -33,7 +32,10 @@ def _inner(block: Block, position: int) -> Block:
     """The block with that left input inner, its ON as conjuncts."""
     item = block.inputs[position]
     starts, columns = offsets(block.inputs), input_columns(block)
-    on = [equality(columns[starts[position] + c.own], columns[starts[c.input] + c.column]) for c in item.conditions]
+    on: list[Scalar] = [
+        equality(columns[starts[position] + c.own], columns[starts[c.input] + c.column]) for c in item.conditions
+    ]
     inputs = list(block.inputs)
-    inputs[position] = replace(item, left=False, conditions=())
+    on += conjuncts(item.on)
+    inputs[position] = BlockInput(item.relation)
     return Block(tuple(inputs), conjunction([*conjuncts(block.predicate), *on]), block.columns)

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from dataflow.plan.expressions import INT8, inline
-from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Block, Relation
+from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Relation, Union
 from dataflow.plan.result_types import sum_type
-from dataflow.plan.rules.rewriting import determines
-from dataflow.scalar import Call, ColumnRef, Literal, Scalar
+from dataflow.plan.rules.rewriting import at_most_one
+from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
 from dataflow.values import FLOATS
 
@@ -18,18 +18,15 @@ _ONE = Literal("1", INT8)
 
 
 def remove_top_aggregate(relation: Relation, catalog: Catalog) -> Relation:
-    """Replaces an aggregate over a join by the join, if no two of its rows are of one group."""
-    if not isinstance(relation, Aggregate) or relation.scalar or not isinstance(relation.input, Block):
+    """Replaces an aggregate by what it is over, if no two rows of that are of one group."""
+    if not isinstance(relation, Aggregate) or relation.scalar or isinstance(relation.input, Union):
         return relation
-    if not all(_simple(call) for call in relation.calls):
+    source = relation.input
+    if not all(_simple(call) for call in relation.calls) or not at_most_one(source, set(relation.group), catalog):
         return relation
-    block = relation.input
-    group = {c.index for g in relation.group if isinstance(c := block.columns[g], ColumnRef)}
-    if not determines(block, group, catalog):
-        return relation
-    values = [block.columns[g] for g in relation.group]
-    values += [inline(_of_one_row(call), block.columns) for call in relation.calls]
-    return replace(block, columns=tuple(values))
+    values = [source.columns[g] for g in relation.group]
+    values += [inline(_of_one_row(call), source.columns) for call in relation.calls]
+    return replace(source, columns=tuple(values))
 
 
 def _simple(call: AggregateCall) -> bool:

@@ -20,7 +20,7 @@ from dataflow.plan.nodes import (
     Window,
     column_types,
 )
-from dataflow.scalar import ColumnRef
+from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog
 
 Rule = Callable[[Relation, Catalog], Relation]
@@ -121,13 +121,29 @@ def _plain(block: Block, columns: Iterable[int]) -> set[int]:
     return {ref.index for c in columns if isinstance(ref := block.columns[c], ColumnRef)}
 
 
+def at_most_one(relation: Relation, columns: set[int], catalog: Catalog) -> bool:
+    """Whether at most one row of a (proper) relation has given values in `columns`."""
+    if isinstance(relation, Block):
+        return determines(relation, _plain(relation, columns), catalog)
+    return any(key <= columns for key in unique_keys(relation, catalog))
+
+
+def _fixed(predicate: Scalar | None) -> set[int]:
+    """Columns that a predicate gives one value."""
+    fixed: set[int] = set()
+    for part in conjuncts(predicate):
+        if isinstance(part, Call) and part.function == "=":
+            refs = [a.index for a in part.arguments if isinstance(a, ColumnRef)]
+            if len(refs) == 1 and any(isinstance(a, Literal) for a in part.arguments):
+                fixed.add(refs[0])
+    return fixed
+
+
 def _chain_keys(chain: Chain, catalog: Catalog) -> list[frozenset[int]]:
     positions = {c.index: i for i, c in reversed(list(enumerate(chain.columns))) if isinstance(c, ColumnRef)}
-    return [
-        frozenset(positions[c] for c in key)
-        for key in catalog.tables[chain.table].keys
-        if all(c in positions for c in key)
-    ]
+    fixed = _fixed(chain.predicate)
+    keys = [set(key) - fixed for key in catalog.tables[chain.table].keys]
+    return [frozenset(positions[c] for c in key) for key in keys if all(c in positions for c in key)]
 
 
 def determines(block: Block, columns: set[int], catalog: Catalog) -> bool:

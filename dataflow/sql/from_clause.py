@@ -1,0 +1,414 @@
+"""FROM and WHERE: tables, queries and joins of them, name by name, into one loose block (`joined`).
+
+A join tree's rows keep their places whatever is joined how; the scopes of its sides say what may be named in ON.
+
+Not here: what a name in FROM means (`sources`), subqueries in expressions (`subqueries`).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from dataflow.errors import InvalidQuery, UnsupportedQuery
+from dataflow.plan.expressions import equality, null_of_nulls, shift, used_columns
+from dataflow.plan.nodes import AggregateCall, BlockInput, Chain, Relation
+from dataflow.plan.nullability import never_null
+from dataflow.plan.rules.rewriting import input_of, offsets
+from dataflow.scalar import ColumnRef, Literal, Scalar
+from dataflow.schema import Table, UpstreamView
+from dataflow.sql import functions
+from dataflow.sql.aggregates import refuse_aggregate
+from dataflow.sql.bind import Binder, OnAggregate, OnSubquery, refuse_subquery
+from dataflow.sql.conditions import BoundParameter, bind_conditions
+from dataflow.sql.correlation import Around, Correlations
+from dataflow.sql.joined import Joined, Mark, refuse_pending
+from dataflow.sql.scope import Named, Scope, Source, find_relation, name_of
+from dataflow.sql.sources import Derived, Environment, renamed
+from dataflow.sql.spans import span_of
+from dataflow.sql.subqueries import Subqueries, defaulted
+from dataflow.values import comparable, family
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """One side of a join: its names, and what it is joined by because of LATERAL."""
+
+    scope: Scope
+    on: tuple[Scalar, ...] = ()
+    #: It is joined already: a LATERAL aggregate without GROUP BY, which has a row for every row beside it.
+    joined: bool = False
+
+
+class FromClause:
+    """FROM and WHERE of one SELECT, item by item."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.joined = Joined()
+        self.correlations = Correlations(environment.around, self.joined)
+        self.scope = Scope(outer=self.correlations.inside)
+        self.subqueries = Subqueries(environment, self)
+        self._direct = False
+
+    @property
+    def inputs(self) -> list[BlockInput]:
+        """What is joined."""
+        return self.joined.inputs
+
+    @property
+    def conjuncts(self) -> list[Scalar]:
+        """What all joined rows meet."""
+        return self.joined.conjuncts
+
+    @property
+    def parameters(self) -> list[BoundParameter]:
+        """What keys and correlations are compared with."""
+        return self.joined.parameters
+
+    def binder(self, on_aggregate: OnAggregate = refuse_aggregate, on_subquery: OnSubquery | None = None) -> Binder:
+        """Binds expressions over what is joined."""
+        return self._binder(self.scope, on_aggregate, on_subquery)
+
+    def _binder(
+        self,
+        scope: Scope,
+        on_aggregate: OnAggregate = refuse_aggregate,
+        on_subquery: OnSubquery | None = None,
+    ) -> Binder:
+        return Binder(self.environment.sql, scope, on_aggregate, on_subquery or self.subqueries.bind, self.environment.catalog.text)
+
+    # Clauses
+
+    def read(self, select: exp.Select) -> None:
+        """Joins all that FROM names."""
+        self._direct = select is self.environment.subquery
+        clause = select.args.get("from_")
+        trees: list[tuple[Any, list[Any]]] = [] if clause is None else [(clause.this, [])]
+        for join in select.args.get("joins") or ():
+            if _is_comma(join):
+                trees.append((join.this, []))
+            else:
+                trees[-1][1].append(join)
+        for item, joins in trees:
+            scope = self._tree(item, joins, self.scope)
+            _check_names(self.scope, scope, item)
+            self.scope = self.scope.joined(scope)
+        self.correlations.forget()
+
+    def where(self, node: exp.Expr) -> None:
+        """WHERE: a conjunct that names the query around is a correlation, or is computed for each of its rows."""
+        scope = replace(self.scope, outer=self.correlations.named)
+        conjuncts, parameters = bind_conditions(node, self._binder(scope))
+        for part in conjuncts:
+            found = self.correlations.correlated(part)
+            if found is not None:
+                self.parameters.append(found)
+            elif self._direct and self.correlations.around_only(part):
+                self.correlations.require(part)
+            else:
+                self.conjuncts.append(self.correlations.settled(part))
+        for p in parameters:
+            self.parameters.append(replace(p, expression=self.correlations.settled(p.expression)))
+
+    def finish(self, calls: Iterable[AggregateCall]) -> None:
+        """Settles what parameters and correlations mean, once all expressions and aggregate calls are bound."""
+        for pending in self.joined.finish():
+            if pending.parameter.outer is None:
+                raise refuse_pending(pending)
+            self.joined.bind(pending, self.correlations.domain(pending.parameter.outer))
+        self.joined.finish()
+        self.correlations.finish()
+        for call in calls:
+            used = used_columns(call.argument, *call.others, *(t.expression for t in call.order), call.keeps)
+            if used and used <= self.correlations.columns:
+                raise UnsupportedQuery(
+                    "An aggregate in a subquery whose columns are all of the query around it belongs to that one."
+                )
+
+    # Subqueries
+
+    def around(self) -> Around:
+        """What a subquery in an expression may name."""
+        return Around(self.joined, self.scope, self.environment.catalog)
+
+    def attach(
+        self, relation: Relation, on: Sequence[Scalar], parameters: Sequence[BoundParameter], *, every: bool
+    ) -> None:
+        """Joins the relation of a subquery behind all others, by `on`; `every`: it has one row for certain."""
+        self.joined.append(relation)
+        if not (every and not on and not parameters):
+            self.joined.join_left(len(self.inputs) - 1, on, parameters)
+
+    @property
+    def width(self) -> int:
+        """Where the columns of the next relation begin."""
+        return self.joined.width
+
+    def never_null(self, expression: Scalar) -> bool:
+        """Whether a column of the joined row is never NULL."""
+        if not isinstance(expression, ColumnRef) or expression.index >= self.width:
+            return isinstance(expression, Literal) and expression.value is not None
+        starts = offsets(self.inputs)
+        position = input_of(starts, expression.index)
+        item = self.inputs[position]
+        return not item.left and never_null(
+            item.relation, expression.index - starts[position], self.environment.catalog
+        )
+
+    def determined(self, column: ColumnRef, grouped: Iterable[Scalar]) -> bool:
+        """Whether columns of a group fix a column: its table's primary key is there, or a correlation fixes it."""
+        if column.index in self.correlations.columns:
+            return True
+        starts = offsets(self.inputs)
+        position = input_of(starts, column.index)
+        relation = self.inputs[position].relation
+        if not isinstance(relation, Chain):
+            return False
+        keys = self.environment.catalog.tables[relation.table].keys
+        places = {c.index: starts[position] + i for i, c in enumerate(relation.columns) if isinstance(c, ColumnRef)}
+        known = {g.index for g in grouped if isinstance(g, ColumnRef)}
+        return bool(keys) and all(places.get(c) in known for c in keys[0])
+
+    # Items
+
+    def _tree(self, node: Any, joins: Iterable[Any], beside: Scope) -> Scope:
+        """A table or query, and what is joined to it. `beside`: what LATERAL may name."""
+        since = self.joined.mark()
+        item = self._item(node, beside)
+        self.conjuncts.extend(item.on)
+        scope = item.scope
+        for join in joins:
+            scope = self._join(join, scope, since, beside)
+        return scope
+
+    def _item(self, node: Any, beside: Scope) -> _Item:
+        joins = node.args.get("joins") or ()
+        if joins:
+            bare = node.copy()
+            bare.set("joins", None)
+            return _Item(self._tree(bare, joins, beside))
+        if isinstance(node, exp.Subquery) and _is_join(node.this):
+            _only(node, "this", "alias")
+            return _Item(_aliased(self._tree(node.this, (), beside), node))
+        if isinstance(node, exp.Lateral):
+            return self._lateral(node, beside)
+        if isinstance(node, exp.Subquery):
+            _only(node, "this", "alias", "order", "limit", "offset", "with_")
+            return self._derived(self.environment.lower(node.copy(), self.environment), node, "")
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            _only(node, "this", "db", "catalog", "alias")
+            return self._derived(self._named(node), node, name_of(node.this), self._table_name(node))
+        if isinstance(node, exp.Values):
+            raise UnsupportedQuery("VALUES is not kept up to date: it reads no table.", span_of(node))
+        raise UnsupportedQuery(f"{node.sql('postgres')} in FROM is not kept up to date.", span_of(node))
+
+    def _table_name(self, node: exp.Table) -> str | None:
+        """The qualified name that a column may be written with."""
+        if node.args.get("alias") is not None:
+            return None
+        if node.args.get("db") is None and name_of(node.this) in self.environment.ctes:
+            return None
+        found = find_relation(self.environment.catalog, node)
+        return None if isinstance(found, str) else found.name
+
+    def _named(self, node: exp.Table) -> Derived:
+        """A table, a common table expression, or a view."""
+        name = name_of(node.this)
+        cte = None if node.args.get("db") else self.environment.read_cte(name)
+        if cte is not None:
+            return cte
+        found = find_relation(self.environment.catalog, node)
+        if isinstance(found, Table):
+            refs = tuple(ColumnRef(i, column.type) for i, column in enumerate(found.columns))
+            columns = tuple((column.name, i, column.type) for i, column in enumerate(found.columns))
+            return Derived(Chain(found.name, None, refs), columns)
+        if isinstance(found, UpstreamView):
+            return self.environment.read_view(found, node)
+        return self.environment.read_registered(found, node)
+
+    def _lateral(self, node: exp.Lateral, beside: Scope) -> _Item:
+        _only(node, "this", "alias")
+        if not isinstance(node.this, exp.Subquery):
+            raise UnsupportedQuery(f"{node.this.sql('postgres')} in FROM is not kept up to date.", span_of(node))
+        query = node.this.this
+        around = Around(self.joined, beside, self.environment.catalog)
+        derived = self.environment.lower(query, self.environment.within(around, query))
+        return self._derived(derived, node, "", around=around)
+
+    def _derived(
+        self, derived: Derived, node: exp.Expr, default: str, table: str | None = None, around: Around | None = None
+    ) -> _Item:
+        """Joins a relation, for now as an inner input. `around`: it is LATERAL."""
+        alias = node.args.get("alias")
+        derived = renamed(derived, alias)
+        name = name_of(alias.this) if alias is not None and alias.this is not None else default
+        offset = self.joined.append(derived.relation)
+        own = [replace(p, expression=shift(p.expression, offset)) for p in derived.parameters]
+        on: list[Scalar] = [] if around is None else list(around.conditions)
+        for p in own:
+            if p.outer is not None and (around is not None or derived.default is not None):
+                value = p.outer if around is not None else self.correlations.domain(p.outer)
+                on.append(functions.comparison("=", p.expression, value))
+            elif derived.default is None:
+                self.parameters.append(p)
+        columns = tuple(Named(n, ColumnRef(offset + place, t)) for n, place, t in derived.columns)
+        if derived.default is not None:
+            known = [p for p in own if p.outer is None]
+            self.joined.join_left(input_of(offsets(self.inputs), offset), on, known)
+            columns = tuple(
+                Named(n, defaulted(derived, place, offset, self.environment.catalog)) for n, place, _ in derived.columns
+            )
+        scope = Scope()
+        scope.add(Source(name, columns, table), span_of(node))
+        if derived.default is not None:
+            return _Item(scope, joined=True)
+        return _Item(scope, tuple(on))
+
+    # Joins
+
+    def _join(self, node: exp.Join, left: Scope, since: Mark, beside: Scope) -> Scope:
+        side, kind, method = (str(node.args.get(k) or "").upper() for k in ("side", "kind", "method"))
+        if method not in ("", "NATURAL") or kind not in ("", "INNER", "OUTER", "CROSS"):
+            raise UnsupportedQuery(f"{method or kind} JOIN is not PostgreSQL's.", span_of(node))
+        _only(node, "this", "on", "using", "side", "kind", "method")
+        middle = self.joined.mark()
+        item = self._item(node.this, beside.joined(left))
+        end = self.joined.mark()
+        _check_names(left, item.scope, node.this)
+        scope = left.joined(item.scope)
+        if side in ("RIGHT", "FULL") and (item.on or item.joined):
+            raise InvalidQuery(f"LATERAL cannot stand on the right of a {side} JOIN.", span_of(node))
+        if not side:
+            conjuncts, parameters = self._on(node, scope, left, item.scope, side)
+            self.conjuncts.extend([*item.on, *conjuncts])
+            self.parameters.extend(parameters)
+        elif item.joined:
+            self._left_of_every_row(node, scope)
+        else:
+            self._outer(node, side, scope, left, item, (since, middle, end))
+        self.correlations.forget()
+        return scope
+
+    def _left_of_every_row(self, node: exp.Join, scope: Scope) -> None:
+        """LEFT JOIN LATERAL of what has a row for every row: only ON true leaves it as it is."""
+        if node.args.get("using") or bind_conditions(node.args["on"], self._binder(scope)) != ([], []):
+            raise UnsupportedQuery(
+                "A condition in the ON of a LEFT JOIN LATERAL of an aggregate without GROUP BY is not kept up to date.",
+                span_of(node.args.get("on")) or span_of(node),
+            )
+
+    def _outer(
+        self, node: exp.Join, side: str, scope: Scope, left: Scope, item: _Item, marks: tuple[Mark, Mark, Mark]
+    ) -> None:
+        since, middle, end = marks
+        padded = {"LEFT": [item.scope], "RIGHT": [left], "FULL": [left, item.scope]}[side]
+        self._check_padding(padded, node)
+        inside: list[BoundParameter] = []
+        if side != "RIGHT":
+            inside += self.joined.take_parameters(middle, end)
+        if side != "LEFT":
+            inside += self.joined.take_parameters(since, middle)
+        self.joined.collapse(middle, end)
+        if side != "LEFT":
+            self.joined.collapse(since, middle)
+        conjuncts, parameters = self._on(node, scope, left, item.scope, side)
+        if side == "FULL":
+            if inside or parameters:
+                raise UnsupportedQuery(
+                    "A parameter inside a FULL JOIN is not kept up to date.", (inside + parameters)[0].span
+                )
+            self.joined.join_full(since.inputs, conjuncts)
+            return
+        position = middle.inputs if side == "LEFT" else since.inputs
+        self.joined.join_left(position, [*item.on, *conjuncts], inside + parameters)
+
+    def _check_padding(self, scopes: Sequence[Scope], node: exp.Join) -> None:
+        """What is not a plain column must be NULL where its table is padded."""
+        every = set(range(self.width))
+        for named in (n for scope in scopes for source in scope.sources for n in source.columns):
+            if not null_of_nulls(named.column, every):
+                raise UnsupportedQuery(
+                    "LATERAL of an aggregate without GROUP BY inside an outer join is not kept up to date.",
+                    span_of(node),
+                )
+
+    def _on(
+        self, node: exp.Join, scope: Scope, left: Scope, right: Scope, side: str
+    ) -> tuple[list[Scalar], list[BoundParameter]]:
+        """The conjuncts of ON, USING or NATURAL, and the parameters in it."""
+        if node.args.get("using"):
+            return self._using([(name_of(i), i) for i in node.args["using"]], scope, left, right, side), []
+        if node.args.get("method"):
+            names = dict.fromkeys(n.name for n in left.star if any(n.name == m.name for m in right.star))
+            return self._using([(name, node.this) for name in names], scope, left, right, side), []
+        on = node.args.get("on")
+        if on is None:
+            if str(node.args.get("kind") or "").upper() != "CROSS":
+                raise InvalidQuery("A JOIN needs ON, USING or CROSS.", span_of(node))
+            return [], []
+        inner = replace(scope, outer=self.correlations.inside)
+        return bind_conditions(on, self._binder(inner, on_subquery=refuse_subquery if side else None))
+
+    def _using(
+        self, names: Sequence[tuple[str, exp.Expr]], scope: Scope, left: Scope, right: Scope, side: str
+    ) -> list[Scalar]:
+        pairs = [(_side_column(left, n, node, "left"), _side_column(right, n, node, "right")) for n, node in names]
+        for (ours, theirs), (_, node) in zip(pairs, names, strict=True):
+            if not comparable(ours.column.type) or family(ours.column.type) != family(theirs.column.type):
+                raise UnsupportedQuery("USING with columns of two types is not kept up to date.", span_of(node))
+        scope.merge([(Named(a.name, _merged(a.column, b.column, side)), a, b) for a, b in pairs])
+        return [equality(a.column, b.column) for a, b in pairs]
+
+
+def _merged(left: Scalar, right: Scalar, side: str) -> Scalar:
+    """The one column that USING makes of two."""
+    if side == "FULL":
+        return functions.coalesce([left, right])
+    return right if side == "RIGHT" else left
+
+
+def _side_column(scope: Scope, name: str, node: exp.Expr, side: str) -> Named:
+    found = [n for n in scope.star if n.name == name]
+    if len(found) > 1:
+        raise InvalidQuery(f'The column name "{name}" is ambiguous on the {side} side of the join.', span_of(node))
+    if not found:
+        raise InvalidQuery(f'There is no column "{name}" on the {side} side of the join.', span_of(node))
+    return found[0]
+
+
+def _is_comma(join: exp.Join) -> bool:
+    return not any(join.args.get(k) for k in ("on", "using", "side", "kind", "method"))
+
+
+def _is_join(node: Any) -> bool:
+    """Whether what stands in parentheses is a table or join, and no query."""
+    return isinstance(node, exp.Table) or (
+        isinstance(node, exp.Subquery) and bool(node.args.get("alias") or node.args.get("joins") or _is_join(node.this))
+    )
+
+
+def _aliased(scope: Scope, node: exp.Expr) -> Scope:
+    """A join in parentheses under one name, if it has one."""
+    alias = node.args.get("alias")
+    if alias is None:
+        return scope
+    names = [name_of(c) for c in alias.args.get("columns") or ()]
+    if len(names) > len(scope.star):
+        raise InvalidQuery("An alias names more columns than there are.", span_of(alias))
+    columns = [Named(name, n.column) for name, n in zip(names, scope.star, strict=False)]
+    result = Scope()
+    result.add(Source(name_of(alias.this), (*columns, *scope.star[len(names) :])), span_of(node))
+    return result
+
+
+def _check_names(left: Scope, right: Scope, node: exp.Expr) -> None:
+    for source in right.sources:
+        left.check(source.alias, span_of(node))
+
+
+def _only(node: exp.Expr, *known: str) -> None:
+    unknown = [k for k, v in node.args.items() if v and k not in known]
+    if unknown:
+        raise UnsupportedQuery(f"{node.sql('postgres')} in FROM is not kept up to date.", span_of(node))
