@@ -7,17 +7,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from dataflow.engine.graph import Graph
-from dataflow.engine.nodes import BlockNode, ChainNode, GroupingNode, Leaf, Stored
+from dataflow.engine.nodes import BlockNode, ChainNode, GroupingNode, Leaf, PartitionNode, SourceNode, Stored, UnionNode
 from dataflow.plan.explain import column_names, explain_text, joined_names, table_columns
 from dataflow.plan.lookup import lookup_sql, unsupported_by_index
-from dataflow.plan.nodes import Aggregate, Block, Chain, Relation, View
+from dataflow.plan.nodes import Aggregate, Chain, Relation, TopK, Union, View, Window
 from dataflow.plan.render import render
 from dataflow.scalar import Scalar
 from dataflow.schema import Catalog
+from dataflow.state.intervals import OrderedCover
 from dataflow.types import Columns, ViewId
 from service.admin.models import NodeKind, Plan, PlanNode
 
-Node = ChainNode | BlockNode | Stored
+Node = SourceNode | Stored
 
 
 def explain_sql(view: View, catalog: Catalog) -> Plan:
@@ -61,7 +62,7 @@ def _above(node: Node) -> Iterator[Node]:
 def _parents(node: Node) -> Iterable[Node]:
     if isinstance(node, Stored):
         return [node.source]
-    return dict.fromkeys(node.inputs) if isinstance(node, BlockNode) else []
+    return dict.fromkeys(node.inputs) if isinstance(node, BlockNode | UnionNode) else []
 
 
 def describe(catalog: Catalog, node: Node) -> PlanNode:
@@ -74,13 +75,13 @@ def describe(catalog: Catalog, node: Node) -> PlanNode:
     )
     if isinstance(node, Stored):
         names = column_names(node.relation, catalog)
-        for columns, coverage in node.coverages().items():
+        for cover, coverage in node.coverages().items():
+            columns = cover.columns if isinstance(cover, OrderedCover) else cover
             described.coverage.append(", ".join(names[c] for c in columns) if columns else "full")
             described.covered_keys += len(coverage.keys)
             if isinstance(node.source, ChainNode):
                 described.lookups.append(_lookup(node, columns, catalog))
-                assert not isinstance(node.relation, Block)
-                warning = unsupported_by_index(node.relation, columns, catalog)
+                warning = unsupported_by_index(_looked_up(node), columns, catalog)
                 described.warnings.extend([warning] if warning else [])
     return described
 
@@ -89,15 +90,23 @@ def _kind(node: Node) -> NodeKind:
     kinds: list[tuple[type, NodeKind]] = [
         (ChainNode, "chain"),
         (BlockNode, "block"),
+        (UnionNode, "union"),
         (GroupingNode, "groups"),
+        (PartitionNode, "partitions"),
         (Leaf, "view"),
     ]
     return next((name for kind, name in kinds if isinstance(node, kind)), "rows")
 
 
 def _lookup(node: Stored, columns: Columns, catalog: Catalog) -> str:
-    assert not isinstance(node.relation, Block)
-    return lookup_sql(node.relation, columns, catalog)
+    return lookup_sql(_looked_up(node), columns, catalog)
+
+
+def _looked_up(node: Stored) -> Chain | Aggregate:
+    """What the upstream is asked for: of windows and top-k the rows that they are made of."""
+    relation = node.relation if isinstance(node.relation, Aggregate) else node.source.relation
+    assert isinstance(relation, Chain | Aggregate)
+    return relation
 
 
 def relation_text(relation: Relation, catalog: Catalog) -> str:
@@ -110,6 +119,11 @@ def relation_text(relation: Relation, catalog: Catalog) -> str:
     if isinstance(relation, Aggregate):
         group = ", ".join(columns[: len(relation.group)])
         return f"GROUP BY {group or '()'}: {', '.join(columns[len(relation.group) :])}"
+    if isinstance(relation, Union):
+        return f"UNION ALL ({len(relation.inputs)}) → {', '.join(columns)}"
+    if isinstance(relation, Window | TopK):
+        by = ", ".join(columns[c] for c in relation.partition)
+        return f"{'WINDOW' if isinstance(relation, Window) else 'TOP'} BY {by or '()'} → {', '.join(columns)}"
     kinds = " ".join("left" if item.left else "inner" for item in relation.inputs)
     return f"JOIN ({kinds}) → {', '.join(columns)}" + _where(relation.predicate, joined_names(relation, catalog))
 

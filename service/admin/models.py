@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 ViewName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,62}$")]
 
 
-NodeKind = Literal["chain", "block", "rows", "groups", "view"]
+NodeKind = Literal["chain", "block", "union", "rows", "groups", "partitions", "view"]
 
 
 class Body(BaseModel):
