@@ -25,6 +25,8 @@ def compare_values(a: Value, b: Value, term: CallOrder) -> int:
     if a is None or b is None:
         nulls = (a is None) - (b is None)
         return -nulls if term.nulls_first else nulls
+    if ERROR in (a, b):
+        return (a == ERROR) - (b == ERROR)
     order = order_of(term.expression.type)
     x, y = order(a), order(b)
     result: int = (x > y) - (x < y)  # type: ignore[operator]

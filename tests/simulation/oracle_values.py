@@ -198,6 +198,8 @@ def comparison(expression: Call, left: Evaluator, right: Evaluator) -> Evaluator
         a, b = left(row), right(row)
         if a is None or b is None:
             return None
+        if ERROR in (a, b):
+            return ERROR
         x, y = order(a), order(b)
         return boolean(holds((x > y) - (x < y)))  # type: ignore[operator]
 

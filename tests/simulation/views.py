@@ -4,7 +4,7 @@ each with every set of parameters that makes its route another one.
 Invariants: chains over one table share their columns where they can, so that views share materializations.
 """
 
-from dataflow.plan.nodes import View
+from dataflow.plan.nodes import Frame, OrderTerm, TopK, View, Window, WindowCall
 from dataflow.plan.rules.held_inputs import held
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from tests.simulation.aggregate_views import keeping_values
@@ -49,6 +49,7 @@ from tests.simulation.plans import (
     inner,
     least,
     left,
+    left_on,
     number,
     or_number,
     over,
@@ -326,7 +327,19 @@ def failing() -> list[Shape]:
     sums = aggregate(VOTES, (0,), COUNT_ROWS, total(overflowing(WEIGHT)))
     joined_sums = aggregate(joined.block((1, 1), (0, 2)), (0,), COUNT_ROWS, total(overflowing(ColumnRef(1, INT4))))
     user_sums = Joined(first(USERS), left(joined_sums, (0, 0, 0)))
+    votes = chain("votes", "story", "voter", overflowing(WEIGHT))
+    either = aggregate(all_of(votes, chain("comments", "story", "author", "id")), (0,), COUNT_ROWS)
+    running = Window(VOTES, (0,), (WindowCall("max", (overflowing(WEIGHT),), (), Frame(end=None), INT4),))
+    best = Joined(first(STORIES), left(TopK(votes, (0,), (OrderTerm(2),), 1), (0, 0, 0)))
+    above = left_on(
+        Joined(first(STORIES)), VOTES, (0, 0, 0), rest=lambda j: greater(overflowing(j.col(1, 2)), j.col(0, 1))
+    )
+    above_users = Joined(*above.inputs, left(USERS, (0, 1, 1)))
     return [
+        Shape(FAILING + "_union", over(either), ((0,), ())),
+        Shape(FAILING + "_window", over(running), ((0,), (1,))),
+        Shape(FAILING + "_top", best.block((0, 0), (0, 1), (1, 2)), ((0,), (1,))),
+        Shape(FAILING + "_on", above_users.block((0, 0), (0, 1), (1, 1), (1, 2), (2, 1)), ((0,), (1,), ())),
         Shape(FAILING + "_votes", chain("votes", "story", "voter", overflowing(WEIGHT)), ((0,), (1,), ())),
         Shape(FAILING + "_join", joined.block((0, 0), (1, 1), overflowing(joined.col(0, 2))), ((0,), (1,), ())),
         Shape(FAILING + "_sums", over(sums), ((0,), ())),
