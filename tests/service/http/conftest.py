@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from dataflow.engine.effects import LeafEffect, LeafFill
-from dataflow.plan.nodes import View
+from dataflow.plan.nodes import RangeParameter, View
+from dataflow.plan.refresh import RefreshParameter, RefreshView
 from dataflow.types import Key, Position, Row, ViewId
 from service.errors import ApiError
 from service.http.app import build_app
@@ -18,9 +19,10 @@ from service.http.reads import Limits
 from service.leaf_store.request import request_of
 from service.leaf_store.writer import LeafWriter
 from service.wire import EngineClient, ReadItem, ReadReply, WireServer
-from tests.service.leaf_store.sample_views import BY_AUTHOR, STORY, make_view
+from tests.service.leaf_store.sample_views import BY_AUTHOR, INT8, STORY, TEXT, make_view
 
 STORY_ID, AUTHOR_ID, COUNT_ID, TOP_ID, BROKEN_ID, BUILDING_ID = (ViewId(n) for n in range(1, 7))
+RANGE_ID, LIST_ID, LIMIT_ID, REFRESH_ID = (ViewId(n) for n in range(7, 11))
 NOW_MS = 1_700_000_000_000
 
 
@@ -98,17 +100,37 @@ def register_all(writer: LeafWriter) -> None:
         BROKEN_ID: (make_view("broken", {"id": 0}), "broken"),
         BUILDING_ID: (make_view("building", {"id": 0}), "building"),
     }  # fmt: skip
+    votes = (RangeParameter("least", 3, ">="), RangeParameter("below", 3, "<"))
+    views |= {
+        RANGE_ID: (make_view("between", {"author": 2}, order=BY_AUTHOR.order, ranges=votes), "ready"),
+        LIST_ID: (make_view("of_authors", {"authors": 2}, lists=("authors",), order=BY_AUTHOR.order), "ready"),
+        LIMIT_ID: (
+            make_view("first", {"author": 2}, order=BY_AUTHOR.order, limit_parameter="n", offset_parameter="m"),
+            "ready",
+        ),
+    }
     for view, (plan, status) in views.items():
         writer.register(view, plan, status=status)
+    writer.register(REFRESH_ID, REFRESHED, status="ready")
     writer.set_status(BROKEN_ID, "broken", "column votes has gone")
     writer.set_status(BUILDING_ID, "building", "3 of 10 tables are loaded")
 
 
+REFRESHED = RefreshView(
+    "refreshed", "SELECT now()", (RefreshParameter("authors", TEXT, many=True), RefreshParameter("votes", INT8)),
+    (("title", TEXT), ("votes", INT8)), (), "It has no plan.",
+)  # fmt: skip
 ROWS: dict[tuple[str, Key], list[Row]] = {
     ("story", ("7",)): [("7", "Seven", "ann", "3")],
     ("story", ("8",)): [("8", "Eight", "bob", "5")],
     ("stories_of", ("ann",)): [(str(n), f"Story {n}", "ann", str(n % 4)) for n in range(10)],
     ("votes_of", ("ann", "7")): [("7", "Seven", "ann", "3")],
+    **{
+        (view, ("ann",)): [(str(n), f"Story {n}", "ann", str(n % 4)) for n in range(10)]
+        for view in ("between", "of_authors", "first")
+    },
+    ("of_authors", ("bob",)): [("11", "Bob's", "bob", "2")],
+    ("refreshed", ('{"b","a","b"}', None)): [("z", "2"), ("y", "1"), ("z", "2")],
     ("top", ()): [(str(n), f"Story {n}", "ann", str(n)) for n in range(9)],
 }
 
