@@ -1,46 +1,39 @@
-"""A view's plan for people (text), for programs (a dictionary that is JSON) and as a picture (Graphviz).
+"""How a view is kept, for people (text), for programs (a dictionary that is JSON) and as a picture (Graphviz).
 
-The texts are written from one tree of `Step`s. Routes and what is full are the engine's knowledge; they come as notes.
+The plan is installed into a graph of its own, so what is said of routes, coverage and lookups is what the engine does.
+What is shared is asked of the graph that is running, if there is one.
 
-Not here: the statements (`lookup`), the routes (`routes`).
+Not here: what the steps do (`outline`), the statements (`lookup`), views that are not kept incrementally
+(`explain_refresh`).
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from dataflow.plan.lookup import lookup_sql, unsupported_by_index
-from dataflow.plan.nodes import (
-    Aggregate,
-    AggregateCall,
-    Block,
-    CallOrder,
-    Chain,
-    Frame,
-    OrderTerm,
-    Parameter,
-    Relation,
-    TopK,
-    Union,
-    View,
-    Window,
-    WindowCall,
-    inputs_of,
+from dataflow.engine.effects import Part
+from dataflow.engine.graph import Graph
+from dataflow.engine.nodes import ChainNode, GroupingNode, Leaf, SourceNode, Stored, Use
+from dataflow.plan.estimate import estimated_bytes, size_text
+from dataflow.plan.lookup import lookup_sql, unordered_by_index, unsupported_by_index
+from dataflow.plan.nodes import Aggregate, Chain, Parameter, Relation, View
+from dataflow.plan.outline import (
+    Step,
+    aliases,
+    column_names,
+    count_text,
+    limit_text,
+    names_text,
+    order_text,
+    outline,
 )
-from dataflow.plan.render import bare, describe
-from dataflow.plan.routes import block_route, coverable, input_offsets, union_columns
-from dataflow.scalar import Scalar
+from dataflow.plan.render import bare
+from dataflow.plan.routes import coverable
 from dataflow.schema import Catalog
-from dataflow.types import Columns
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One node of an explained plan: what it does, details, what it reads."""
-
-    title: str
-    details: tuple[str, ...] = ()
-    inputs: tuple["Step", ...] = ()
+from dataflow.state.intervals import Cover, OrderedCover
+from dataflow.state.ordering import END, START
+from dataflow.types import Columns, ViewId
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,198 +46,272 @@ class Lookup:
     warning: str | None
 
 
-def explain_text(view: View, catalog: Catalog, notes: Sequence[str] = ()) -> str:
+class Explanation:
+    """A view's plan, installed on its own. `running` is the graph whose nodes it shares, or would share; `whole`: the
+    view is to be kept whole."""
+
+    def __init__(self, view: View, catalog: Catalog, running: Graph | None = None, whole: bool = False) -> None:
+        self.view = view
+        self._whole = whole
+        self._catalog = catalog
+        self._running = running
+        self._graph = Graph(catalog, Counter())
+        self._leaf = self._graph.install(ViewId(0), view, whole)
+        #: The nodes that a read usually covers something of, by how; the leaf first.
+        self._usual: dict[Cover, dict[Stored, None]] = {}
+        for node, cover in _covers(self._leaf, self._leaf.ordered or self._leaf.coverage.columns):
+            self._usual.setdefault(cover, {})[node] = None
+
+    @property
+    def materialization(self) -> Literal["partial", "full"]:
+        """``partial`` or ``full``."""
+        return "full" if self._leaf.full else "partial"
+
+    @property
+    def reason(self) -> str:
+        """Why the view is kept by keys, in parts or whole."""
+        leaf = self._leaf
+        names = column_names(self.view.relation, self._catalog)
+        if leaf.ordered is not None:
+            order = ", ".join(order_text(term, names) for term in leaf.ordered.order)
+            of = " of a key" if self.view.parameters else ""
+            return f"Only what is read{of} is filled, in parts of the order {order}."
+        if not leaf.full:
+            return "Each key is filled when it is first asked for, by the lookups below."
+        if self._whole:
+            return "The view asks to be kept whole."
+        if not self.view.parameters:
+            return "The view has no parameters, and its order is not that of one table: it is kept whole."
+        lost = [p.name for p in self.view.parameters if not coverable(self.view.relation, (p.column,))]
+        of = " ".join(f":{name}" for name in lost) or "the parameters together"
+        return f"No route leads from {of} to a column of a table: the view is kept whole."
+
+    @property
+    def estimated_bytes(self) -> int | None:
+        """What all that is kept whole takes, the view and what it reads; None if nothing is, or it is not known."""
+        whole: list[Relation] = [node.relation for node in self._usual.get((), ())]
+        sizes = [estimated_bytes(relation, self._catalog) for relation in whole]
+        known = [size for size in sizes if size is not None]
+        return round(sum(known)) if whole and len(known) == len(sizes) else None
+
+    def shared_with(self, relation: Relation) -> list[str]:
+        """Other views that are installed and read the same."""
+        running = self._running
+        if running is None:
+            return []
+        node: SourceNode | Stored | None = running.stores.get(relation)
+        if relation == self.view.relation:
+            node = running.sources.get(self.view.relation)
+        return sorted({leaf.view.name for leaf in _leaves_below(node)} - {self.view.name}) if node is not None else []
+
+    # The tree
+
+    def steps(self) -> Step:
+        """The plan's steps, with what is kept of each input, how it is filled, and who shares it."""
+        return outline(self.view.relation, self._catalog, self._notes)
+
+    def _notes(self, relation: Relation) -> Sequence[str]:
+        node = self._graph.stores[relation]
+        return [*self._kept(node), *self._routes(node), *self._shared(relation)]
+
+    def _kept(self, node: Stored) -> Iterator[str]:
+        names = column_names(node.relation, self._catalog)
+        for cover in node.coverages():
+            if isinstance(cover, OrderedCover):
+                order = ", ".join(order_text(term, names) for term in cover.order)
+                by = f"by {names_text(cover.columns, names)} " if cover.columns else ""
+                yield f"kept {by}in parts of the order {order}"
+            elif cover:
+                yield f"kept by {names_text(cover, names)}"
+            elif node in self._usual.get((), ()):
+                yield f"kept whole: {size_text(node.relation, self._catalog)}"
+            else:
+                yield f"kept whole once all of the view is read: {size_text(node.relation, self._catalog)}"
+
+    def _routes(self, node: Stored) -> Iterator[str]:
+        for cover, use in node.uses.items():
+            if len(use.block.inputs) > 1:
+                kind = " of a part" if isinstance(cover, OrderedCover) else ""
+                yield f"route{kind}: {self._route_text(use)}"
+
+    def _route_text(self, use: Use) -> str:
+        names = aliases(use.block.relation)
+        parts = []
+        for place, cover in zip(use.route.order(), use.covers, strict=True):
+            columns = cover.columns if isinstance(cover, OrderedCover) else cover
+            of_input = column_names(use.block.inputs[place].relation, self._catalog)
+            kind = " in order" if isinstance(cover, OrderedCover) else "" if columns else " whole"
+            parts.append(names[place] + (f" by {names_text(columns, of_input)}" if columns else "") + kind)
+        return ", then ".join(parts)
+
+    def _shared(self, relation: Relation) -> Iterator[str]:
+        others = self.shared_with(relation)
+        if others:
+            yield f"shared with {', '.join(others)}"
+
+    # The view
+
+    def lines(self) -> Iterator[str]:
+        """What is said of the view as a whole."""
+        view, names = self.view, column_names(self.view.relation, self._catalog)
+        whole = f" {_capital(size_text(view.relation, self._catalog))}." if self._leaf.full else ""
+        yield f"incremental, {self.materialization}: {self.reason}{whole}"
+        if view.parameters:
+            yield "parameters: " + ", ".join(_parameter(p, names) for p in view.parameters)
+        yield "columns: " + ", ".join(_output(c.name, names[c.column]) for c in view.output)
+        for r in view.ranges:
+            yield f"range: {names[r.column]} {r.operator} :{r.name}"
+        if view.order:
+            yield "order: " + ", ".join(order_text(t, names) for t in view.order)
+        limit, offset = (view.limit_rows, view.limit_parameter), (view.offset_rows or None, view.offset_parameter)
+        if text := limit_text(count_text(*limit), count_text(*offset)):
+            yield text
+        for row in view.rows_for_null:
+            yield f"for NULL: {', '.join('NULL' if v is None else v for v in row)}"
+        yield from self._routes(self._leaf)
+        yield from self._shared(view.relation)
+
+    # Lookups
+
+    def lookups(self) -> list[Lookup]:
+        """The statements by which keys are looked up, in the order of the routes; of everything, then of parts."""
+        found: dict[tuple[Chain | Aggregate, Columns], None] = {}
+        usual = [(node, cover) for cover, nodes in self._usual.items() for node in nodes]
+        for node, cover in [*_covers(self._leaf, self._leaf.coverage.columns), *usual]:
+            if isinstance(node.source, ChainNode) and not isinstance(cover, OrderedCover):
+                relation = node.relation if isinstance(node, GroupingNode) else node.source.relation
+                found[relation, tuple(sorted(set(cover)))] = None
+        return [
+            Lookup(r, c, lookup_sql(r, c, self._catalog), unsupported_by_index(r, c, self._catalog)) for r, c in found
+        ]
+
+    def part_lookups(self) -> list[Lookup]:
+        """The statement by which a part of a key is looked up, from the beginning; none if keys are kept whole."""
+        cover, node = self._leaf.ordered, self._leaf.source
+        if cover is None:
+            return []
+        if not isinstance(node, ChainNode):
+            use = self._leaf.uses[cover]
+            driven = use.covers[0]
+            assert isinstance(driven, OrderedCover)
+            cover, node = driven, use.node_at(0).source
+        assert isinstance(node, ChainNode)
+        limit = None if self.view.limit_rows is None else self.view.limit_rows + self.view.offset_rows
+        columns = tuple(sorted(set(cover.columns)))
+        sql = lookup_sql(node.relation, columns, self._catalog, Part(cover.order, START, END, limit))
+        warning = unordered_by_index(node.relation, columns, cover.order[0], self._catalog)
+        return [Lookup(node.relation, columns, sql, warning)]
+
+    # Forms
+
+    def text(self) -> str:
+        """All of it: an indented tree, then the lookups."""
+        lines = [f"view {self.view.name}", *(f"  {line}" for line in self.lines()), *_indented(self.steps(), 1)]
+        for title, found in (("lookup", self.lookups()), ("lookup of a part", self.part_lookups())):
+            for lookup in found:
+                lines.append(f"  {title}: {lookup.sql}")
+                if lookup.warning:
+                    lines.append(f"    warning: {lookup.warning}")
+        return "\n".join(lines) + "\n"
+
+    def json(self) -> dict[str, Any]:
+        """The same as a dictionary of strings, numbers, lists and dictionaries."""
+        found = [(k, False) for k in self.lookups()] + [(k, True) for k in self.part_lookups()]
+        return {
+            "view": self.view.name,
+            "sql": self.view.sql,
+            "tier": "incremental",
+            "materialization": self.materialization,
+            "reason": self.reason,
+            "estimated_bytes": self.estimated_bytes,
+            "shared_with": self.shared_with(self.view.relation),
+            "parameters": [p.name for p in self.view.parameters],
+            "columns": [c.name for c in self.view.output],
+            "notes": list(self.lines()),
+            "plan": _json(self.steps()),
+            "lookups": [{"sql": k.sql, "warning": k.warning, "part": part} for k, part in found],
+            "warnings": [k.warning for k, _ in found if k.warning],
+        }
+
+    def dot(self) -> str:
+        """The plan as a Graphviz digraph; rows flow along the arrows."""
+        lines = ["digraph plan {", "  rankdir=BT;", '  node [shape=box, fontname="sans-serif"];']
+        count = 0
+
+        def node(step: Step) -> int:
+            nonlocal count
+            count += 1
+            number = count
+            lines.append(f'  n{number} [label="{label(step.title, *step.details)}"];')
+            lines.extend([f"  n{node(below)} -> n{number};" for below in step.inputs])
+            return number
+
+        top = node(self.steps())
+        lines.append(
+            f'  view [label="{label(self.view.name, f"incremental, {self.materialization}")}", shape=ellipse];'
+        )
+        lines.append(f"  n{top} -> view;")
+        return "\n".join([*lines, "}"]) + "\n"
+
+
+def _covers(node: Stored, cover: Cover) -> Iterator[tuple[Stored, Cover]]:
+    """A node, and all that is read above it, each with what must be covered there; in the order of the routes."""
+    yield node, cover
+    if cover in node.uses:
+        use = node.uses[cover]
+        for position, above in enumerate(use.covers):
+            yield from _covers(use.node_at(position), above)
+    elif not isinstance(cover, OrderedCover) and cover in node.merges:
+        merge = node.merges[cover]
+        for input_ in merge.union.inputs:
+            yield from _covers(input_, merge.cover)
+
+
+def _leaves_below(node: SourceNode | Stored) -> Iterator[Leaf]:
+    if isinstance(node, Leaf):
+        yield node
+    for child in node.children:
+        yield from _leaves_below(child)
+
+
+# --- forms ----------------------------------------------------------------------------------------------------------
+
+
+def lookups(view: View, catalog: Catalog) -> list[Lookup]:
+    """The statements by which keys of a view are looked up."""
+    return Explanation(view, catalog).lookups()
+
+
+def explain_text(view: View, catalog: Catalog) -> str:
     """An indented tree, then the lookups."""
-    lines = [f"view {view.name}", *(f"  {line}" for line in _view_lines(view, catalog)), *(f"  {n}" for n in notes)]
-    lines += _indented(_step(view.relation, catalog), 1)
-    for lookup in lookups(view, catalog):
-        lines.append(f"  lookup: {lookup.sql}")
-        if lookup.warning:
-            lines.append(f"    warning: {lookup.warning}")
-    return "\n".join(lines) + "\n"
+    return Explanation(view, catalog).text()
 
 
-def explain_json(view: View, catalog: Catalog, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """The same as a dictionary of strings, lists and dictionaries."""
-    found = lookups(view, catalog)
-    return {
-        "view": view.name,
-        "sql": view.sql,
-        "parameters": [p.name for p in view.parameters],
-        "columns": [c.name for c in view.output],
-        "notes": list(notes),
-        "plan": _json(_step(view.relation, catalog)),
-        "lookups": [{"sql": k.sql, "warning": k.warning} for k in found],
-        "warnings": [k.warning for k in found if k.warning],
-    }
+def explain_json(view: View, catalog: Catalog) -> dict[str, Any]:
+    """The same as a dictionary of strings, numbers, lists and dictionaries."""
+    return Explanation(view, catalog).json()
 
 
 def explain_dot(view: View, catalog: Catalog) -> str:
     """The plan as a Graphviz digraph; rows flow along the arrows."""
-    lines = ["digraph plan {", "  rankdir=BT;", '  node [shape=box, fontname="sans-serif"];']
-    numbers: dict[int, int] = {}
-
-    def node(step: Step) -> int:
-        number = numbers.setdefault(len(numbers), len(numbers))
-        label = "\\l".join(_escaped(text) for text in (step.title, *step.details)) + "\\l"
-        lines.append(f'  n{number} [label="{label}"];')
-        lines.extend([f"  n{node(below)} -> n{number};" for below in step.inputs])
-        return number
-
-    top = node(_step(view.relation, catalog))
-    lines.append(f'  view [label="{_escaped(view.name)}", shape=ellipse];')
-    lines.append(f"  n{top} -> view;")
-    return "\n".join([*lines, "}"]) + "\n"
+    return Explanation(view, catalog).dot()
 
 
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
-
-
-# --- the tree -------------------------------------------------------------------------------------------------------
-
-
-def _view_lines(view: View, catalog: Catalog) -> Iterator[str]:
-    names = column_names(view.relation, catalog)
-    if view.parameters:
-        yield "parameters: " + ", ".join(_parameter(p, names) for p in view.parameters)
-    yield "columns: " + ", ".join(_output(c.name, names[c.column]) for c in view.output)
-    for r in view.ranges:
-        yield f"range: {names[r.column]} {r.operator} :{r.name}"
-    if view.order:
-        yield "order: " + ", ".join(_order(t, names) for t in view.order)
-    limit = _limit(
-        _count(view.limit_rows, view.limit_parameter), _count(view.offset_rows or None, view.offset_parameter)
-    )
-    if limit:
-        yield limit
-    for row in view.rows_for_null:
-        yield f"for NULL: {', '.join('NULL' if v is None else v for v in row)}"
+def label(*texts: str) -> str:
+    """Lines of a Graphviz node."""
+    return "".join(text.replace("\\", "\\\\").replace('"', '\\"') + "\\l" for text in texts)
 
 
 def _parameter(parameter: Parameter, names: Sequence[str]) -> str:
     return f":{parameter.name} {'has' if parameter.many else '='} {names[parameter.column]}"
 
 
-def _count(rows: int | None, parameter: str | None) -> str | None:
-    return f":{parameter}" if parameter else None if rows is None else str(rows)
-
-
-def _limit(limit: str | None, offset: str | None) -> str:
-    parts = (f"limit {limit}" if limit is not None else "", f"offset {offset}" if offset is not None else "")
-    return " ".join(part for part in parts if part)
-
-
 def _output(name: str, source: str) -> str:
     return bare(name) if source == bare(name) or source.endswith(f".{bare(name)}") else f"{source} AS {bare(name)}"
 
 
-def _order(term: OrderTerm, names: Sequence[str]) -> str:
-    return _ordered(term, names[term.column])
-
-
-def _ordered(term: OrderTerm | CallOrder, text: str) -> str:
-    direction = " DESC" if term.descending else ""
-    nulls = "" if term.nulls_first == term.descending else " NULLS FIRST" if term.nulls_first else " NULLS LAST"
-    return f"{text}{direction}{nulls}"
-
-
-def _step(relation: Relation, catalog: Catalog) -> Step:
-    if isinstance(relation, Chain):
-        names = table_columns(relation, catalog)
-        details = [] if relation.predicate is None else [f"where {describe(relation.predicate, names.__getitem__)}"]
-        shown = ", ".join(describe(c, names.__getitem__) for c in relation.columns)
-        return Step(f"table {relation.table} ({shown})", tuple(details))
-    match relation:
-        case Aggregate():
-            return _aggregate_step(relation, catalog)
-        case Window():
-            return _window_step(relation, catalog)
-        case TopK():
-            return _top_k_step(relation, catalog)
-        case Union():
-            return Step("union", (), tuple(_step(branch, catalog) for branch in relation.inputs))
-    names = joined_names(relation, catalog)
-    details = _joins(relation, names)
-    if relation.predicate is not None:
-        details.append(f"where {describe(relation.predicate, names.__getitem__)}")
-    details.append("columns " + ", ".join(describe(c, names.__getitem__) for c in relation.columns))
-    title = "join" if len(relation.inputs) > 1 else "select"
-    return Step(title, tuple(details), tuple(_step(i.relation, catalog) for i in relation.inputs))
-
-
-def _aggregate_step(aggregate: Aggregate, catalog: Catalog) -> Step:
-    names = column_names(aggregate.input, catalog)
-    group = ", ".join(names[c] for c in aggregate.group) or "nothing"
-    calls = ", ".join(call_text(call, names) for call in aggregate.calls)
-    title = f"aggregate by {group}" + (f": {calls}" if calls else "")
-    details = ("a row even for no rows",) if aggregate.scalar else ()
-    return Step(title, details, (_step(aggregate.input, catalog),))
-
-
-def _window_step(window: Window, catalog: Catalog) -> Step:
-    names = column_names(window.input, catalog)
-    calls = ", ".join(window_text(call, names) for call in window.calls)
-    return Step(f"window by {_names(window.partition, names)}: {calls}", (), (_step(window.input, catalog),))
-
-
-def _top_k_step(top: TopK, catalog: Catalog) -> Step:
-    names = column_names(top.input, catalog)
-    limit = _limit(_count(top.limit_rows, None), _count(top.offset_rows or None, None))
-    order = f" order {', '.join(_order(t, names) for t in top.order)}" if top.order else ""
-    ties = " with ties" if top.with_ties else ""
-    title = f"first by {_names(top.partition, names)}:{order} {limit}{ties}"
-    return Step(title, (), (_step(top.input, catalog),))
-
-
-def _names(columns: Columns, names: Sequence[str]) -> str:
-    return ", ".join(names[c] for c in columns) or "nothing"
-
-
-def window_text(call: WindowCall, names: Sequence[str]) -> str:
-    """A window function over named columns."""
-    arguments = ", ".join(describe(a, names.__getitem__) for a in call.arguments)
-    if call.function == "count" and not call.arguments:
-        arguments = "*"
-    order = f" order {', '.join(_order(t, names) for t in call.order)}" if call.order else ""
-    frame = (
-        ""
-        if call.frame == Frame()
-        else f" {call.frame.mode.value} {_bound(call.frame.start)} to {_bound(call.frame.end)}"
-    )
-    return f"{call.function}({arguments}){_kept(call.keeps, names)}{order}{frame}"
-
-
-def _bound(offset: int | None) -> str:
-    return "unbounded" if offset is None else str(offset)
-
-
-def _kept(keeps: Scalar | None, names: Sequence[str]) -> str:
-    return "" if keeps is None else f" where {describe(keeps, names.__getitem__)}"
-
-
-def call_text(call: AggregateCall, names: Sequence[str]) -> str:
-    """An aggregate call over named columns."""
-
-    def text(expression: Scalar) -> str:
-        return describe(expression, names.__getitem__)
-
-    arguments = ", ".join(text(a) for a in (call.argument, *call.others) if a is not None)
-    order = ", ".join(_ordered(t, text(t.expression)) for t in call.order)
-    inside = f"{'distinct ' if call.distinct else ''}{arguments}{f' order {order}' if order else ''}"
-    plain = "count(*)" if call.argument is None else f"{call.function.value}({inside}){_kept(call.keeps, names)}"
-    weight = "" if call.weight is None else f" times {text(call.weight)}"
-    count = "" if call.count is None else f" of {text(call.count)} values"
-    return plain + count + weight
-
-
-def _joins(block: Block, names: Sequence[str]) -> list[str]:
-    offsets = input_offsets(block)
-    lines = []
-    for i, item in enumerate(block.inputs[1:], 1):
-        conditions = [f"{names[offsets[i] + c.own]} = {names[offsets[c.input] + c.column]}" for c in item.conditions]
-        lines.append(f"{'left' if item.left else 'inner'} {' and '.join(conditions)}")
-    return lines
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _indented(step: Step, depth: int) -> list[str]:
@@ -257,102 +324,3 @@ def _indented(step: Step, depth: int) -> list[str]:
 
 def _json(step: Step) -> dict[str, Any]:
     return {"node": step.title, "details": list(step.details), "inputs": [_json(below) for below in step.inputs]}
-
-
-# --- names ----------------------------------------------------------------------------------------------------------
-
-
-def table_columns(chain: Chain, catalog: Catalog) -> list[str]:
-    """Names of the base table's columns."""
-    return [bare(column.name) for column in catalog.tables[chain.table].columns]
-
-
-def column_names(relation: Relation, catalog: Catalog) -> list[str]:
-    """What to call the columns of a relation: where they come from."""
-    if isinstance(relation, Chain):
-        names = table_columns(relation, catalog)
-        return [describe(c, names.__getitem__) for c in relation.columns]
-    match relation:
-        case Aggregate():
-            names = column_names(relation.input, catalog)
-            return [names[c] for c in relation.group] + [call_text(call, names) for call in relation.calls]
-        case Window():
-            names = column_names(relation.input, catalog)
-            return names + [window_text(call, names) for call in relation.calls]
-        case TopK():
-            return column_names(relation.input, catalog)
-        case Union():
-            return column_names(relation.inputs[0], catalog)
-    names = joined_names(relation, catalog)
-    return [describe(c, names.__getitem__) for c in relation.columns]
-
-
-def joined_names(block: Block, catalog: Catalog) -> list[str]:
-    """Names of the joined row: qualified where there are several inputs."""
-    if len(block.inputs) == 1:
-        return column_names(block.inputs[0].relation, catalog)
-    names: list[str] = []
-    for item, alias in zip(block.inputs, _aliases(block), strict=True):
-        names += [f"{alias}.{name}" for name in column_names(item.relation, catalog)]
-    return names
-
-
-def _aliases(block: Block) -> list[str]:
-    aliases: list[str] = []
-    for item in block.inputs:
-        name = _table_name(item.relation)
-        alias, number = name, 1
-        while alias in aliases:
-            number += 1
-            alias = f"{name}{number}"
-        aliases.append(alias)
-    return aliases
-
-
-def _table_name(relation: Relation) -> str:
-    if isinstance(relation, Chain):
-        return relation.table.rpartition(".")[2]
-    return _table_name(inputs_of(relation)[0])
-
-
-# --- lookups --------------------------------------------------------------------------------------------------------
-
-
-def lookups(view: View, catalog: Catalog) -> list[Lookup]:
-    """The statements that a read of the view may run upstream, in the order of its route."""
-    wanted: dict[tuple[Chain | Aggregate, Columns], None] = {}
-    _collect(view.relation, tuple(dict.fromkeys(sorted(view.key_columns))), catalog, wanted)
-    return [
-        Lookup(
-            relation, columns, lookup_sql(relation, columns, catalog), unsupported_by_index(relation, columns, catalog)
-        )
-        for relation, columns in wanted
-    ]
-
-
-def _collect(
-    relation: Relation, columns: Columns, catalog: Catalog, wanted: dict[tuple[Chain | Aggregate, Columns], None]
-) -> None:
-    match relation:
-        case Block():
-            _collect_block(relation, columns, catalog, wanted)
-        case Union():
-            for branch in relation.inputs:
-                _collect(branch, union_columns(relation, columns), catalog, wanted)
-        case Window() | TopK():
-            _collect(relation.input, coverable(relation, columns), catalog, wanted)
-        case Aggregate() if not isinstance(relation.input, Chain):
-            below = {relation.group[c] for c in coverable(relation, columns)}
-            _collect(relation.input, tuple(sorted(below)), catalog, wanted)
-        case _:
-            wanted[relation, coverable(relation, columns)] = None
-
-
-def _collect_block(
-    block: Block, columns: Columns, catalog: Catalog, wanted: dict[tuple[Chain | Aggregate, Columns], None]
-) -> None:
-    route = block_route(block, columns, catalog) or block_route(block, ())
-    assert route is not None
-    _collect(block.inputs[route.driver].relation, route.driver_columns, catalog, wanted)
-    for step in route.steps:
-        _collect(block.inputs[step.input].relation, () if route.full else step.columns, catalog, wanted)

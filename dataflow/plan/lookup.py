@@ -15,7 +15,7 @@ from dataflow.engine.effects import Lookup, Part
 from dataflow.plan.calls import LISTS, TRUTHS, list_columns, remembers_values
 from dataflow.plan.expressions import inline
 from dataflow.plan.lookup_part import parameter_type, part_sql, part_values
-from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Chain, Relation, View, inputs_of
+from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Chain, OrderTerm, Relation, View, inputs_of
 from dataflow.plan.render import quote, render
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
@@ -209,3 +209,20 @@ def unsupported_by_index(relation: Chain | Aggregate, columns: Columns, catalog:
         return None
     names = ", ".join(table.columns[c].name for c in sorted(keys))
     return f"no index of {chain.table} begins with {names}: each lookup reads the whole table"
+
+
+def unordered_by_index(chain: Chain, columns: Columns, first: OrderTerm, catalog: Catalog) -> str | None:
+    """A warning, if no index of the upstream has a key's rows in an order that begins with `first`."""
+    table = catalog.tables[chain.table]
+    keys = {_column(chain, c).index for c in columns}
+    term = chain.columns[first.column]
+    if any(keys.issuperset(key) for key in table.keys):
+        return None
+    wanted = term.index if isinstance(term, ColumnRef) else None
+    for index in table.indexes:
+        if set(index[: len(keys)]) == keys and index[len(keys) : len(keys) + 1] == (wanted,):
+            return None
+    names = [table.columns[c].name for c in sorted(keys)]
+    order = "a computed column" if wanted is None else table.columns[wanted].name
+    behind = f"{', '.join(names)}, then " if names else ""
+    return f"no index of {chain.table} begins with {behind}{order}: each part is sorted anew"

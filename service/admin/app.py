@@ -196,7 +196,7 @@ def _plans(app: FastAPI, engine: ControlClient) -> None:
 def _plan_response(plan: Plan, request: Request) -> Response:
     accept = request.headers.get("accept", "")
     if "graphviz" in accept:
-        return Response(graphviz(plan.nodes), media_type="text/vnd.graphviz")
+        return Response(plan.dot, media_type="text/vnd.graphviz")
     if "text/plain" in accept:
         return PlainTextResponse(plan.text)
     return JSONResponse(plan.model_dump())

@@ -8,49 +8,65 @@ from collections.abc import Iterable, Iterator
 
 from dataflow.engine.graph import Graph
 from dataflow.engine.nodes import BlockNode, ChainNode, GroupingNode, Leaf, PartitionNode, SourceNode, Stored, UnionNode
-from dataflow.plan.explain import column_names, explain_text, joined_names, table_columns
+from dataflow.plan import explain_refresh
+from dataflow.plan.explain import Explanation
 from dataflow.plan.lookup import lookup_sql, unsupported_by_index
-from dataflow.plan.nodes import Aggregate, Chain, Relation, TopK, Union, View, Window
+from dataflow.plan.nodes import Aggregate, Chain, Relation, TopK, Union, Window
+from dataflow.plan.outline import column_names, joined_names, table_columns
+from dataflow.plan.refresh import RefreshView
 from dataflow.plan.render import render
 from dataflow.scalar import Scalar
 from dataflow.schema import Catalog
 from dataflow.state.intervals import OrderedCover
 from dataflow.types import Columns, ViewId
+from service import views as planned
 from service.admin.models import NodeKind, Plan, PlanNode
 
 Node = SourceNode | Stored
 
 
-def explain_sql(view: View, catalog: Catalog) -> Plan:
-    """The plan of a view that is not installed."""
-    graph = Graph(catalog, Counter())
-    return explain(graph, graph.install(ViewId(0), view))
-
-
-def explain(graph: Graph, leaf: Leaf) -> Plan:
-    """The plan of an installed view."""
-    nodes = {n.id: n for n in _above(leaf)}
+def explain(plan: planned.Plan, catalog: Catalog, running: Graph | None, leaf: Leaf | None = None) -> Plan:
+    """How a view is, or would be, kept. `running` is the engine's graph, `leaf` the view's there if it is installed."""
+    if plan.refresh is not None:
+        return _refreshed(plan.refresh, catalog)
+    explanation = Explanation(plan.view, catalog, running, plan.whole)
+    nodes = {} if leaf is None else {n.id: n for n in _above(leaf)}
+    if leaf is None:
+        graph = Graph(catalog, Counter())
+        nodes = {n.id: n for n in _above(graph.install(ViewId(0), plan.view, plan.whole))}
+    found = explanation.json()
     return Plan(
-        name=leaf.view.name,
-        sql=leaf.view.sql,
-        materialization="full" if leaf.full else "partial",
-        reason=_why(leaf),
-        text=explain_text(leaf.view, graph.catalog, [f"kept: {'whole' if leaf.full else 'by key'}. {_why(leaf)}"]),
-        nodes=[describe(graph.catalog, nodes[id_]) for id_ in sorted(nodes)],
+        name=plan.view.name,
+        sql=plan.view.sql,
+        tier="incremental",
+        materialization=explanation.materialization,
+        reason=explanation.reason,
+        estimated_bytes=explanation.estimated_bytes,
+        shared_with=found["shared_with"],
+        warnings=found["warnings"],
+        plan=found["plan"],
+        text=explanation.text(),
+        dot=explanation.dot(),
+        nodes=[describe(catalog, nodes[id_]) for id_ in sorted(nodes)],
+    )
+
+
+def _refreshed(view: RefreshView, catalog: Catalog) -> Plan:
+    return Plan(
+        name=view.name,
+        sql=view.sql,
+        tier="refresh" if view.ttl_ms is None else "ttl",
+        materialization=None,
+        reason=view.reason,
+        reads=explain_refresh.explain_json(view, catalog)["reads"],
+        text=explain_refresh.explain_text(view, catalog),
+        dot=explain_refresh.explain_dot(view, catalog),
     )
 
 
 def explain_all(graph: Graph) -> list[PlanNode]:
     """Every node of the engine."""
     return [describe(graph.catalog, graph.by_id[id_]) for id_ in sorted(graph.by_id)]
-
-
-def _why(leaf: Leaf) -> str:
-    if not leaf.full:
-        return "Each key is filled when it is first asked for, by the lookups below."
-    if not leaf.view.parameters:
-        return "The view has no parameters: it is kept whole."
-    return "No route leads from the parameters to the tables' columns: the view is kept whole."
 
 
 def _above(node: Node) -> Iterator[Node]:

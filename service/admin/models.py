@@ -1,6 +1,6 @@
 """The control plane's bodies, as clients see them."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -95,11 +95,24 @@ class Plan(BaseModel):
 
     name: str
     sql: str
-    materialization: Literal["partial", "full"]
+    tier: Literal["incremental", "refresh", "ttl"]
+    #: None if it is not kept incrementally.
+    materialization: Literal["partial", "full"] | None
     reason: str
-    #: The same for people.
+    #: What is kept whole takes, about, by the upstream's statistics.
+    estimated_bytes: int | None = None
+    #: Other views with the very same rows.
+    shared_with: list[str] = []
+    #: Indexes that the upstream lacks.
+    warnings: list[str] = []
+    #: The steps, a tree; each with how it is kept and with which views it is shared.
+    plan: dict[str, Any] | None = None
+    #: Which changes make an answer stale, table by table, if it is not kept incrementally.
+    reads: list[dict[str, Any]] = []
+    #: The same for people, and as a picture.
     text: str
-    nodes: list[PlanNode]
+    dot: str
+    nodes: list[PlanNode] = []
 
 
 class Evicted(BaseModel):

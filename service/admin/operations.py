@@ -14,14 +14,14 @@ from dataflow.plan.nodes import View, column_types
 from dataflow.types import Key
 from dataflow.values import normal_form, parse_parameter
 from service.admin.control import Operation
-from service.admin.explain import explain, explain_all, explain_sql
-from service.admin.models import Evicted, Named, Plan, ViewCounters, ViewState
+from service.admin.explain import explain, explain_all
+from service.admin.models import Evicted, Named, ViewCounters, ViewState
 from service.errors import ApiError
 from service.http.version import version_text
 from service.leaf_store.render import unique_names
 from service.runtime.heartbeat import wall_ms
 from service.runtime.runtime import Runtime
-from service.views import Installation, RegisteredView, Status
+from service.views import Installation, RegisteredView, Status, ViewOptions
 
 
 class Operations:
@@ -64,19 +64,17 @@ class Operations:
     async def plan(self, name: str) -> dict[str, Any]:
         """How an installed view is kept."""
         registered = self._registered(name)
-        engine = self._runtime.dispatcher.engine
-        installed = registered.installed
-        leaf = engine.graph.leaves.get(installed.id) if engine is not None and installed is not None else None
-        if leaf is None:
+        engine, installed = self._runtime.dispatcher.engine, registered.installed
+        if engine is None or installed is None or installed.tombstone:
             raise ApiError("view_broken", f"View {name!r} is not in the engine: {registered.status_reason}")
-        assert engine is not None
-        return explain(engine.graph, leaf).model_dump()
+        graph = engine.graph
+        return explain(installed.plan, graph.catalog, graph, graph.leaves.get(installed.id)).model_dump()
 
     async def plan_sql(self, name: str, sql: str) -> dict[str, Any]:
         """How a view would be kept."""
-        view, catalog = await self._runtime.changes.plan(name, sql)
-        plan: Plan = explain_sql(view, catalog)
-        return plan.model_dump()
+        plan, catalog = await self._runtime.changes.plan(name, sql, ViewOptions())
+        engine = self._runtime.dispatcher.engine
+        return explain(plan, catalog, None if engine is None else engine.graph).model_dump()
 
     async def graph(self) -> list[dict[str, Any]]:
         """All nodes of the engine."""

@@ -1,0 +1,85 @@
+"""About how large a relation is, by the upstream's statistics: for people, and for views that are kept whole.
+
+The estimates are upper bounds of a kind: filters are taken to keep every row, groups to be as many as rows, joins by
+equality to have as many rows as their largest input.
+
+Not here: what state takes that is there (`state.materialization`).
+"""
+
+from dataflow.plan.nodes import Aggregate, Block, Chain, Relation, TopK, Union, Window, column_types
+from dataflow.schema import Catalog, SqlType
+from dataflow.state.sizing import row_bytes
+
+#: Characters of a value's text, about.
+_WIDTHS = {
+    "bool": 1, "int2": 3, "int4": 6, "int8": 10, "float4": 8, "float8": 12, "numeric": 8, "date": 10, "time": 12,
+    "timestamp": 26, "timestamptz": 29, "uuid": 36, "interval": 12,
+}  # fmt: skip
+_OTHER_WIDTH = 32
+#: What an index entry takes.
+_ENTRY_BYTES = 120
+
+
+def estimated_rows(relation: Relation, catalog: Catalog) -> float | None:
+    """Rows, at most and about; None if the upstream has no statistics of a table."""
+    match relation:
+        case Chain():
+            table = catalog.tables.get(relation.table)
+            return table.estimated_rows if table is not None and table.estimated_rows >= 0 else None
+        case Block():
+            return _joined(relation, catalog)
+        case Union():
+            parts = [estimated_rows(branch, catalog) for branch in relation.inputs]
+            known = [rows for rows in parts if rows is not None]
+            return sum(known) if len(known) == len(parts) else None
+        case Aggregate() if not relation.group:
+            return 1
+        case TopK() if not relation.partition and relation.limit_rows is not None:
+            rows = estimated_rows(relation.input, catalog)
+            return relation.limit_rows if rows is None else min(rows, relation.limit_rows)
+        case Aggregate() | TopK() | Window():
+            return estimated_rows(relation.input, catalog)
+
+
+def _joined(block: Block, catalog: Catalog) -> float | None:
+    total = 1.0
+    for item in block.inputs:
+        rows = estimated_rows(item.relation, catalog)
+        if rows is None:
+            return None
+        total = max(total, rows) if item.conditions else total * max(rows, 1)
+    return total
+
+
+def estimated_bytes(relation: Relation, catalog: Catalog) -> float | None:
+    """What all of a relation takes when it is kept whole; None if that is not known."""
+    rows = estimated_rows(relation, catalog)
+    if rows is None:
+        return None
+    row = row_bytes(tuple("x" * _width(sql_type) for sql_type in column_types(relation)))
+    kept = rows * (row + _ENTRY_BYTES)
+    if isinstance(relation, Window | TopK):
+        # Their input rows are kept too.
+        below = estimated_rows(relation.input, catalog)
+        kept += (below or 0) * row
+    return kept
+
+
+def _width(sql_type: SqlType) -> int:
+    return _WIDTHS.get(sql_type.name, _OTHER_WIDTH) if sql_type.kind == "base" else _OTHER_WIDTH
+
+
+def size_text(relation: Relation, catalog: Catalog) -> str:
+    """The estimate for people."""
+    rows, size = estimated_rows(relation, catalog), estimated_bytes(relation, catalog)
+    if rows is None or size is None:
+        return "of unknown size: the upstream has no statistics (run ANALYZE there)"
+    return f"about {rows:,.0f} {'row' if rows == 1 else 'rows'}, {_bytes_text(size)}"
+
+
+def _bytes_text(size: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} {unit}" if size >= 10 or unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError
