@@ -16,6 +16,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cases", type=int, default=20_000, help="reads to compare (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="the first seed (default: %(default)s)")
     parser.add_argument("--views", type=int, default=30, help="views of one seed (default: %(default)s)")
+    parser.add_argument("--seeds", type=int, default=10_000, help="at most so many seeds (default: %(default)s)")
     parser.add_argument("--keep", type=Path, help="folder for the files of seeds that went wrong")
     return parser.parse_args()
 
@@ -30,7 +31,7 @@ def main() -> int:
         files.mkdir(parents=True, exist_ok=True)
         try:
             with corpus_upstream(server, Path(directory) / "service") as (service, oracle):
-                while outcome.cases < arguments.cases:
+                while outcome.cases < arguments.cases and seed < arguments.seed + arguments.seeds:
                     report = run_seed(seed, files, service, oracle, arguments.views)
                     outcome.add(seed, report)
                     _say(seed, outcome, len(report.wrong_answers) + len(report.failures), time.monotonic() - started)

@@ -129,7 +129,7 @@ class QueryGenerator:
             return self._grouped(source, where, query)
         if form < 0.33:
             return self._aggregated(source, where)
-        if form < 0.45:
+        if form < 0.45 and any(column.kind != BOOL for column in source.scope):
             return self._windowed(source, where)
         kinds = [rng.choice(KINDS) for _ in range(rng.randint(1, 3))]
         shown = [self._expressions.scalar(k, source.scope, rng.choice((0, 0, 1, 2))) for k in kinds]
