@@ -104,7 +104,7 @@ class Arguments:
         if not self.info.ordered:
             raise ApiError(
                 "parameter_unknown",
-                f"View {self.info.name!r} {self._why_no_pages()}, so {name!r} has no meaning.",
+                f"View {self.info.name!r} has no ORDER BY, so {name!r} has no meaning.",
                 "Leave it out, or add an ORDER BY to the view.",
                 members={"parameter": name},
             )
@@ -119,9 +119,6 @@ class Arguments:
                 expected = "the 'next' of an earlier page of this read, with the same parameters"
                 raise _ill_typed("after", after, expected) from None
         return Window(limit, after)
-
-    def _why_no_pages(self) -> str:
-        return "is not kept row by row" if self.info.refreshed else "has no ORDER BY"
 
     def _page(self, given: dict[str, Any]) -> tuple[int | None, str | None]:
         """Takes the page's arguments out of those that were given."""

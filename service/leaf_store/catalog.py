@@ -9,7 +9,6 @@ from typing import Any
 import orjson
 
 from dataflow.plan.nodes import OrderTerm, View, column_types
-from dataflow.plan.refresh import RefreshView
 from dataflow.schema import SqlType
 from dataflow.state.ordering import Ordering
 from dataflow.types import ViewId
@@ -122,26 +121,7 @@ def catalog_of(version: int, views: list[ViewInfo]) -> LeafCatalog:
     return LeafCatalog(version, {v.id: v for v in views}, {v.name: v for v in views if v.listed})
 
 
-def describe_refreshed(view: ViewId, plan: RefreshView, status: str, listed: bool) -> ViewInfo:
-    """The entry of a view that is not kept incrementally."""
-    names = unique_names([name for name, _ in plan.output])
-    return ViewInfo(
-        id=view,
-        name=plan.name,
-        sql=plan.sql,
-        parameters=tuple(ParameterInfo(p.name, p.type, Role.LIST if p.many else Role.EQUAL) for p in plan.parameters),
-        columns=tuple(NamedType(name, kind) for name, (_, kind) in zip(names, plan.output, strict=True)),
-        ordered=False,
-        limit_rows=None,
-        offset_rows=0,
-        null_rows="[]",
-        status=status,
-        listed=listed,
-        refreshed=True,
-    )
-
-
-def describe(view: ViewId, plan: View, null_rows: str, status: str, listed: bool) -> ViewInfo:
+def describe(view: ViewId, plan: View, null_rows: str, status: str, listed: bool, refreshed: bool = False) -> ViewInfo:
     """A view's entry, from its plan."""
     types = column_types(plan.relation)
     names = unique_names([output.name for output in plan.output])
@@ -159,6 +139,7 @@ def describe(view: ViewId, plan: View, null_rows: str, status: str, listed: bool
         listed=listed,
         storage=tuple(OrderColumn(types[t.column], t.descending, t.nulls_first) for t in plan.storage_order),
         direct=is_direct(plan),
+        refreshed=refreshed,
     )
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from struct import Struct
 
 from dataflow.plan.nodes import View, column_types
-from dataflow.plan.refresh import RefreshView
 from dataflow.state.ordering import WHOLE, Interval, Ordering
 from dataflow.types import Row, ViewId
 from service.leaf_store.catalog import is_direct
@@ -14,8 +13,6 @@ from service.leaf_store.render import compile_row
 
 #: Behind the order bytes, where the store's order is not the answer's: how many of them come before the answer's own.
 _OWN_BYTES = Struct(">I")
-#: Of a row's place in an answer of the upstream.
-_PLACE_BYTES = 4
 _TAIL_BYTES = _OWN_BYTES.size + HASH_BYTES
 
 
@@ -25,13 +22,16 @@ class ViewEncoder:
     Rows that look the same to readers and sort the same have the same suffix; the leaf counts them.
     """
 
-    #: Whether a key with NULL has rows of its own.
-    stores_null = False
+    __slots__ = (
+        "_answer_order", "_hash_order", "_ordering", "_row_json", "_store_order", "head", "stores_null", "view",
+    )  # fmt: skip
 
-    def __init__(self, view: ViewId, plan: View) -> None:
+    def __init__(self, view: ViewId, plan: View, refreshed: bool = False) -> None:
         types = column_types(plan.relation)
         self.view = view
         self.head = view_head(view)
+        #: Whether a key with NULL has rows of its own.
+        self.stores_null = refreshed
         self._row_json = compile_row([(output.name, output.column, types[output.column]) for output in plan.output])
         self._ordering = Ordering(plan.storage_order, types)
         direct = is_direct(plan)
@@ -70,34 +70,6 @@ class ViewEncoder:
         if tuple(covered) == (WHOLE,):
             return []
         return [(self._ordering.place(start) or b"", self._ordering.place(end)) for start, end in covered]
-
-
-class RefreshEncoder(ViewEncoder):
-    """Of a view whose answers are the upstream's: rows keep their place in the answer."""
-
-    stores_null = True
-
-    def __init__(self, view: ViewId, plan: RefreshView) -> None:
-        self.view = view
-        self.head = view_head(view)
-        self._row_json = compile_row([(name, i, sql_type) for i, (name, sql_type) in enumerate(plan.output)])
-
-    def encode_bag(self, rows: Iterable[Row]) -> list[tuple[bytes, bytes, int]]:
-        """Suffix, JSON and multiplicity (1) of the rows of an answer."""
-        items = []
-        for i, row in enumerate(rows):
-            place, json = i.to_bytes(_PLACE_BYTES, "big"), self._row_json(row)
-            items.append((place + content_hash(place + json), json, 1))
-        return items
-
-    def encode_answer(self, rows: Iterable[Row]) -> list[tuple[bytes, bytes, int]]:
-        """As `encode_bag`."""
-        return self.encode_bag(rows)
-
-
-def encoder_of(view: ViewId, plan: View | RefreshView) -> ViewEncoder:
-    """The encoder of a view of any tier."""
-    return RefreshEncoder(view, plan) if isinstance(plan, RefreshView) else ViewEncoder(view, plan)
 
 
 def answer_suffix(suffix: bytes) -> bytes:

@@ -14,12 +14,11 @@ import lmdb
 
 from dataflow.engine.effects import LeafDrop, LeafEffect
 from dataflow.plan.nodes import View
-from dataflow.plan.refresh import RefreshView
 from dataflow.types import Key, Position, Row, ViewId
 from service.leaf_store.answer import Answer, Window
-from service.leaf_store.catalog import ViewInfo, describe, describe_refreshed, dump_catalog
+from service.leaf_store.catalog import ViewInfo, describe, dump_catalog
 from service.leaf_store.commit import Commit
-from service.leaf_store.encoder import ViewEncoder, encoder_of
+from service.leaf_store.encoder import ViewEncoder
 from service.leaf_store.layout import CATALOG_KEY, META, META_KEY
 from service.leaf_store.reader import MAX_READERS, LeafReader, answer_of
 from service.leaf_store.request import Values
@@ -83,18 +82,16 @@ class LeafWriter:
         self._epoch = epoch
 
     def register(
-        self, view: ViewId, plan: View | RefreshView, *, status: str = "building", listed: bool = True
+        self, view: ViewId, plan: View, *, status: str = "building", listed: bool = True, refreshed: bool = False
     ) -> None:
         """Make `view` known. Unless `listed`, its name goes on meaning what it did until `publish(view)`.
 
-        What is filled of a `RefreshView` are the upstream's answers: the rows as readers see them, in their order.
+        `refreshed`: what is filled are the upstream's own answers; a key is all parameters as they were given, NULL is
+        like any other value, and a list is the text of an array.
         """
-        encoder = self._encoders[view] = encoder_of(view, plan)
-        if isinstance(plan, RefreshView):
-            self._views[view] = describe_refreshed(view, plan, status, listed)
-        else:
-            null_rows = b",".join([encoder.encode(row)[1] for row in plan.rows_for_null]).decode()
-            self._views[view] = describe(view, plan, f"[{null_rows}]", status, listed)
+        encoder = self._encoders[view] = ViewEncoder(view, plan, refreshed)
+        null_rows = b",".join([encoder.encode(row)[1] for row in plan.rows_for_null]).decode()
+        self._views[view] = describe(view, plan, f"[{null_rows}]", status, listed, refreshed)
         self._catalog_changed = True
 
     def publish(self, view: ViewId) -> None:

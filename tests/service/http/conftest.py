@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from dataflow.engine.effects import LeafEffect, LeafFill
-from dataflow.plan.nodes import RangeParameter, View
-from dataflow.plan.refresh import RefreshParameter, RefreshView
+from dataflow.plan.nodes import Chain, OrderTerm, OutputColumn, Parameter, RangeParameter, View
+from dataflow.scalar import ColumnRef
 from dataflow.types import Key, Position, Row, ViewId
 from service.errors import ApiError
 from service.http.app import build_app
@@ -111,14 +111,17 @@ def register_all(writer: LeafWriter) -> None:
     }
     for view, (plan, status) in views.items():
         writer.register(view, plan, status=status)
-    writer.register(REFRESH_ID, REFRESHED, status="ready")
+    writer.register(REFRESH_ID, REFRESHED, status="ready", refreshed=True)
     writer.set_status(BROKEN_ID, "broken", "column votes has gone")
     writer.set_status(BUILDING_ID, "building", "3 of 10 tables are loaded")
 
 
-REFRESHED = RefreshView(
-    "refreshed", "SELECT now()", (RefreshParameter("authors", TEXT, many=True), RefreshParameter("votes", INT8)),
-    (("title", TEXT), ("votes", INT8)), (), "It has no plan.",
+#: The form of a view whose answers are the upstream's: two columns, two parameters, and the place in the answer.
+REFRESHED = View(
+    "refreshed", "SELECT now()",
+    Chain("", None, tuple(ColumnRef(i, kind) for i, kind in enumerate((TEXT, INT8, TEXT, INT8, INT8)))),
+    (Parameter("authors", 2, many=True), Parameter("votes", 3)),
+    (OutputColumn("title", 0), OutputColumn("votes", 1)), (OrderTerm(4),),
 )  # fmt: skip
 ROWS: dict[tuple[str, Key], list[Row]] = {
     ("story", ("7",)): [("7", "Seven", "ann", "3")],
@@ -130,7 +133,11 @@ ROWS: dict[tuple[str, Key], list[Row]] = {
         for view in ("between", "of_authors", "first")
     },
     ("of_authors", ("bob",)): [("11", "Bob's", "bob", "2")],
-    ("refreshed", ('{"b","a","b"}', None)): [("z", "2"), ("y", "1"), ("z", "2")],
+    ("refreshed", ('{"b","a","b"}', None)): [
+        ("z", "2", None, None, "0"),
+        ("y", "1", None, None, "1"),
+        ("z", "2", None, None, "2"),
+    ],
     ("top", ()): [(str(n), f"Story {n}", "ann", str(n)) for n in range(9)],
 }
 
