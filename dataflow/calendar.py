@@ -123,3 +123,10 @@ def interval_text(months: int, days: int, microseconds: int) -> str:
         sign = "-" if microseconds < 0 else "+" if negative else ""
         fields.append(sign + clock_text(abs(microseconds)))
     return " ".join(fields)
+
+
+def days_in_month(year: int, month: int) -> int:
+    """Days of a month. Year 0 is 1 BC."""
+    if month == 2:
+        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+    return 30 if month in (4, 6, 9, 11) else 31

@@ -23,6 +23,8 @@ class SqlType:
     #: For text kinds: ``bytes`` (C, POSIX, C.UTF-8: order is byte order), ``deterministic`` (equality is byte
     #: equality, order is the collation's own) or ``nondeterministic``.
     collation: str = "bytes"
+    #: For text kinds: what upper and lower case are (`dataflow.functions.folding`); empty if that is not known.
+    folding: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +89,5 @@ class Catalog:
     views: dict[str, UpstreamView] = field(default_factory=dict)
     #: The SQL of registered views by name. What the upstream has under a name comes before them.
     registered: dict[str, str] = field(default_factory=dict)
+    #: Text of no column, as functions make it: of the database's own collation.
+    text: SqlType = SqlType("text", "text", collation="deterministic")

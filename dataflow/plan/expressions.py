@@ -5,6 +5,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from dataflow.evaluate import STRICT_FUNCTIONS
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
 from dataflow.values import normal_form
@@ -23,10 +24,6 @@ _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _BY_VALUE = frozenset({
     "=", "<>", "<", "<=", ">", ">=", "is distinct from", "is not distinct from", "in", "is null", "is not null",
 })  # fmt: skip
-#: Functions that are NULL if one argument is.
-_STRICT = frozenset(
-    {"=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "neg", "||", "length", "like", "cast", "not", "average"}
-)
 
 
 def column_refs(expression: Scalar | None) -> Iterator[ColumnRef]:
@@ -182,7 +179,7 @@ def null_of_nulls(expression: Scalar, columns: set[int]) -> bool:
     if isinstance(expression, Literal):
         return expression.value is None
     nulls = [null_of_nulls(a, columns) for a in expression.arguments]
-    if expression.function in _STRICT:
+    if expression.function in STRICT_FUNCTIONS:
         return any(nulls)
     if expression.function in ("in", "nullif"):
         return nulls[0]

@@ -1,6 +1,7 @@
 """Scalar expressions as PostgreSQL text: for lookups, which the upstream runs, and for ``explain``, which people read.
 
-Types are written by their bare names, never with a length or scale: a cast to ``numeric(10,2)`` would round.
+Types are written by their bare names, without a length or scale, but for casts that are there to round or cut. What a
+call's arguments are cast to in the plan is written, so that the upstream resolves it to the same function.
 
 Not here: statements (`plan.lookup`), evaluation (`evaluate`).
 """
@@ -12,8 +13,18 @@ from dataflow.schema import SqlType
 
 ColumnName = Callable[[int], str]
 
-_INFIX = {"=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "||", "is distinct from", "is not distinct from", "like"}
+_INFIX = {
+    **{o: o for o in (
+        "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&", "|", "#", "<<", ">>", "||", "->", "->>", "#>",
+        "#>>", "?", "?|", "?&", "@>", "<@",
+    )},
+    "is distinct from": "IS DISTINCT FROM", "is not distinct from": "IS NOT DISTINCT FROM", "like": "LIKE",
+    "ilike": "ILIKE", "matches": "~", "imatches": "~*",
+}
+_PREFIX = {"not": "NOT", "neg": "-", "~": "~"}
 _POSTFIX = {"is null", "is not null", "is true", "is not true", "is false", "is not false"}
+#: Functions whose bare names begin a syntax of their own.
+_QUOTED = frozenset({"extract", "overlay", "position", "substring"})
 _NUMBERS = frozenset({"int2", "int4", "int8", "numeric"})
 _UNQUOTED = frozenset("abcdefghijklmnopqrstuvwxyz_")
 _UNQUOTED_REST = _UNQUOTED | frozenset("0123456789")
@@ -70,35 +81,42 @@ def _string(text: str) -> str:
 def _call(call: Call, name: ColumnName, typed: bool) -> str:
     arguments = [render(a, name, typed) for a in call.arguments]
     nested = [
-        text if not isinstance(a, Call) or a.function in _SELF_CONTAINED else f"({text})"
+        text if not isinstance(a, Call) or _self_contained(a) else f"({text})"
         for a, text in zip(call.arguments, arguments, strict=True)
     ]
     function = call.function
     if function in _INFIX:
-        return f"{nested[0]} {_words(function)} {nested[1]}"
+        return f"{nested[0]} {_INFIX[function]} {nested[1]}"
+    if function in _PREFIX and len(arguments) == 1:
+        return f"{_PREFIX[function]} {nested[0]}"
     if function in _POSTFIX:
-        return f"{nested[0]} {_words(function)}"
+        return f"{nested[0]} {function.upper()}"
     match function:
         case "and" | "or":
-            return f" {_words(function)} ".join(nested)
-        case "not":
-            return f"NOT {nested[0]}"
-        case "neg":
-            return f"- {nested[0]}"
+            return f" {function.upper()} ".join(nested)
         case "in":
             return f"{nested[0]} IN ({', '.join(arguments[1:])})"
         case "cast":
-            return f"{nested[0]}::{type_name(call.type)}"
+            return f"{nested[0]}::{call.type.sql if call.type.sql.endswith(')') else type_name(call.type)}"
+        case "collate":
+            return f'{nested[0]} COLLATE "C"'
         case "case":
             return _case(arguments)
-    return f"{function}({', '.join(arguments)})"
+        case "array":
+            return f"ARRAY[{', '.join(arguments)}]"
+        case "subscript":
+            return f"({arguments[0]})[{arguments[1]}]"
+    quantifier, _, operator = function.partition(" ")
+    if operator:
+        return f"{nested[0]} {operator} {quantifier.upper()} ({arguments[1]})"
+    return f"{quote(function) if function in _QUOTED else function}({', '.join(arguments)})"
 
 
-_SELF_CONTAINED = frozenset({"coalesce", "nullif", "case", "length", "average"})
-
-
-def _words(operator: str) -> str:
-    return operator.upper() if operator[0].isalpha() else operator
+def _self_contained(call: Call) -> bool:
+    """Whether a call needs no parentheses as an operand."""
+    function = call.function
+    operators = function in _INFIX or function in _POSTFIX or function in _PREFIX
+    return not operators and " " not in function and function not in ("and", "or", "in", "cast", "collate")
 
 
 def _case(arguments: list[str]) -> str:

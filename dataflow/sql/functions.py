@@ -1,56 +1,39 @@
-"""Typed calls: which functions and operators a plan may use on which types, with the types PostgreSQL resolves them to.
+"""Typed expressions that are no plain calls: comparisons, logic, choices, and what is folded while it is bound.
 
 Constants take the type of their surroundings as in PostgreSQL, and their text is the type's output form. What is not
 here, or not exactly PostgreSQL's on these types, is an UnsupportedQuery.
+
+Not here: plain functions and operators (`resolve`), casts (`casting`).
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from dataflow.errors import UnsupportedQuery
-from dataflow.evaluate import castable, comparison_forms, compile_scalar, like_pattern
-from dataflow.plan.expressions import BOOL, INT4, INT8, NUMERIC
-from dataflow.scalar import Call, ColumnRef, Literal, Scalar
+from dataflow.functions import arrays
+from dataflow.functions.comparison import comparison_forms
+from dataflow.functions.conversions import common_type
+from dataflow.functions.folding import ASCII
+from dataflow.plan.expressions import BOOL, INT4
+from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import SqlType
-from dataflow.sql.types import TEXT, UNKNOWN
-from dataflow.values import FLOATS, INTEGERS, comparable, family, orderable, parse_parameter
+from dataflow.sql.casting import (
+    TEXTS,
+    cast,
+    constant_of,
+    is_text,
+    plain_type,
+    settled,
+    text_collation,
+    text_type,
+    typed,
+)
+from dataflow.sql.types import TEXT, UNKNOWN, array_of, type_of
+from dataflow.values import INTEGERS, comparable, family, orderable, parse_parameter
 
-_WIDTHS = {"int2": 2, "int4": 4, "int8": 8}
-_TEXTS = frozenset({"text", "varchar"})
-
-
-def constant_of(text: str) -> Literal:
-    """A number as it is written in SQL, with the type PostgreSQL gives it."""
-    if text.isdecimal():
-        for sql_type, limit in ((INT4, 2**31), (INT8, 2**63)):
-            if int(text) < limit:
-                return Literal(str(int(text)), sql_type)
-    return Literal(_parsed(NUMERIC, text), NUMERIC)
-
-
-def _parsed(sql_type: SqlType, text: str) -> str:
-    try:
-        return parse_parameter(sql_type, text)
-    except ValueError as error:
-        raise UnsupportedQuery(f"The constant {text!r} is not read as {sql_type.sql}: {error}.") from error
-
-
-def typed(expression: Scalar, sql_type: SqlType) -> Scalar:
-    """A constant of no type yet as one of `sql_type`; anything else as it is."""
-    if not isinstance(expression, Literal) or expression.type != UNKNOWN:
-        return expression
-    target = plain_type(sql_type)
-    return Literal(None if expression.value is None else _parsed(target, expression.value), target)
-
-
-def plain_type(sql_type: SqlType) -> SqlType:
-    """The type without a length or scale."""
-    return replace(sql_type, sql=sql_type.name) if sql_type.kind == "base" else sql_type
-
-
-def settled(expression: Scalar) -> Scalar:
-    """The expression, text if nothing else has decided its type."""
-    return typed(expression, TEXT)
+_TIMES = ("date", "timestamp", "timestamptz")
+_BYTE_ORDER = ("C", "POSIX")
+_CONCATENATED = frozenset({"base", "enum", "array"})
 
 
 # --- comparisons ----------------------------------------------------------------------------------------------------
@@ -59,18 +42,25 @@ def settled(expression: Scalar) -> Scalar:
 def comparison(operator: str, left: Scalar, right: Scalar) -> Scalar:
     """A comparison (also ``is distinct from`` and its negation)."""
     left, right = _comparable_sides(left, right)
-    try:
-        comparison_forms("=" if operator in ("=", "<>") or "distinct" in operator else "<", left.type, right.type)
-    except ValueError as error:
-        raise UnsupportedQuery(_why_not(operator, left.type, right.type)) from error
+    _check_comparable(operator, left.type, right.type)
     return Call(operator, (left, right), BOOL)
+
+
+def _check_comparable(operator: str, left: SqlType, right: SqlType) -> None:
+    equality = operator in ("=", "<>") or "distinct" in operator
+    try:
+        comparison_forms("=" if equality else "<", left, right)
+    except ValueError as error:
+        raise UnsupportedQuery(_why_not(operator, left, right)) from error
 
 
 def _comparable_sides(left: Scalar, right: Scalar) -> tuple[Scalar, Scalar]:
     if left.type == UNKNOWN and right.type == UNKNOWN:
         return settled(left), settled(right)
     left, right = typed(left, right.type), typed(right, left.type)
-    return _retyped(left, right.type), _retyped(right, left.type)
+    left, right = _retyped(left, right.type), _retyped(right, left.type)
+    left, right = _in_one_type(left, right)
+    return _collated(left, right), _collated(right, left)
 
 
 def _retyped(expression: Scalar, other: SqlType) -> Scalar:
@@ -85,6 +75,44 @@ def _retyped(expression: Scalar, other: SqlType) -> Scalar:
     return expression
 
 
+def _in_one_type(left: Scalar, right: Scalar) -> tuple[Scalar, Scalar]:
+    """Dates and timestamps in the wider type; char(n) with text as text."""
+    names = (left.type.name, right.type.name)
+    if left.type.kind != "base" or right.type.kind != "base" or names[0] == names[1]:
+        return left, right
+    if set(names) <= set(_TIMES):
+        target = type_of(max(names, key=_TIMES.index))
+        return cast(left, target), cast(right, target)
+    if "bpchar" in names and set(names) <= TEXTS | {"bpchar"}:
+        # With varchar, the operator is that of char(n); with text, it is that of text.
+        target = type_of("bpchar" if "varchar" in names else "text")
+        return cast(left, target), cast(right, target)
+    return left, right
+
+
+def _collated(expression: Scalar, other: Scalar) -> Scalar:
+    """A constant, or anything beside an explicit COLLATE "C", compares in the other side's collation."""
+    if not is_text(expression.type) or expression.type.collation == other.type.collation:
+        return expression
+    if isinstance(expression, Literal) and is_text(other.type):
+        return replace(
+            expression, type=replace(expression.type, collation=other.type.collation, folding=other.type.folding)
+        )
+    if isinstance(other, Call) and other.function == "collate":
+        return collate(expression, _BYTE_ORDER[0])
+    return expression
+
+
+def collate(expression: Scalar, name: str) -> Scalar:
+    """``expression COLLATE "name"``."""
+    expression = settled(expression)
+    if name not in _BYTE_ORDER:
+        raise UnsupportedQuery(f'COLLATE "{name}" is not on the list of exact collations ("C" and "POSIX" are).')
+    if not is_text(expression.type):
+        raise UnsupportedQuery(f"COLLATE of {expression.type.sql} is not on the list of exact functions.")
+    return Call("collate", (expression,), replace(expression.type, collation="bytes", folding=ASCII))
+
+
 def _why_not(operator: str, left: SqlType, right: SqlType) -> str:
     if family(left) != family(right):
         return f"Comparing {left.sql} with {right.sql} is not on the list of exact functions."
@@ -96,16 +124,68 @@ def _why_not(operator: str, left: SqlType, right: SqlType) -> str:
 def in_list(subject: Scalar, members: Sequence[Scalar]) -> Scalar:
     """``subject IN (members)``."""
     pairs = [_comparable_sides(subject, m) for m in members]
-    same = all(family(s.type) == family(m.type) and comparable(s.type) for s, m in pairs)
+    same = all(family(s.type) == family(m.type) and comparable(s.type) and s == pairs[0][0] for s, m in pairs)
     if same and all(isinstance(m, Literal) for _, m in pairs):
         return Call("in", (pairs[0][0], *(m for _, m in pairs)), BOOL)
-    equalities = [comparison("=", subject, m) for m in members]
-    return logical("or", equalities)
+    return logical("or", [comparison("=", subject, m) for m in members])
+
+
+def quantified(quantifier: str, operator: str, subject: Scalar, array: Scalar) -> Scalar:
+    """``subject <operator> ANY (array)``, ALL alike."""
+    if array.type == UNKNOWN:
+        subject = settled(subject)
+        array = typed(array, array_of(plain_type(subject.type)))
+    element = array.type.element
+    if array.type.kind != "array" or element is None:
+        raise UnsupportedQuery(f"{quantifier.upper()} of {array.type.sql} is not on the list of exact expressions.")
+    subject = typed(subject, element)
+    if isinstance(array, Literal) and array.value is not None:
+        members = [Literal(e, plain_type(element)) for e in arrays.flat(array.value)]
+        return _quantified_list(quantifier, operator, subject, members)
+    if isinstance(array, Call) and array.function == "array":
+        return _quantified_list(quantifier, operator, subject, array.arguments)
+    _check_comparable(operator, subject.type, element)
+    return Call(f"{quantifier} {operator}", (subject, array), BOOL)
+
+
+def _quantified_list(quantifier: str, operator: str, subject: Scalar, members: Sequence[Scalar]) -> Scalar:
+    if not members:
+        return Literal("f" if quantifier == "any" else "t", BOOL)
+    if (quantifier, operator) == ("any", "="):
+        return in_list(subject, members)
+    if (quantifier, operator) == ("all", "<>"):
+        return logical("not", [in_list(subject, members)])
+    return logical("or" if quantifier == "any" else "and", [comparison(operator, subject, m) for m in members])
 
 
 def between(subject: Scalar, low: Scalar, high: Scalar) -> Scalar:
     """``subject BETWEEN low AND high``."""
     return logical("and", [comparison(">=", subject, low), comparison("<=", subject, high)])
+
+
+def between_symmetric(subject: Scalar, low: Scalar, high: Scalar) -> Scalar:
+    """``subject BETWEEN SYMMETRIC low AND high``."""
+    return logical("or", [between(subject, low, high), between(subject, high, low)])
+
+
+def row_comparison(operator: str, left: Sequence[Scalar], right: Sequence[Scalar]) -> Scalar:
+    """``(a, b) = (c, d)`` and the other operators, from left to right."""
+    if len(left) != len(right) or not left:
+        raise UnsupportedQuery("Rows of different lengths are not compared.")
+    pairs = list(zip(left, right, strict=True))
+    if operator in ("=", "<>", "is distinct from", "is not distinct from"):
+        joined = "and" if operator in ("=", "is not distinct from") else "or"
+        return logical(joined, [comparison(operator, a, b) for a, b in pairs])
+    return _row_order(operator, pairs)
+
+
+def _row_order(operator: str, pairs: Sequence[tuple[Scalar, Scalar]]) -> Scalar:
+    (a, b), *rest = pairs
+    if not rest:
+        return comparison(operator, a, b)
+    return logical(
+        "or", [comparison(operator[0], a, b), logical("and", [comparison("=", a, b), _row_order(operator, rest)])]
+    )
 
 
 # --- logic and choices ----------------------------------------------------------------------------------------------
@@ -120,7 +200,7 @@ def logical(operator: str, parts: Sequence[Scalar]) -> Scalar:
 def condition(expression: Scalar) -> Scalar:
     """The expression where a boolean must stand."""
     expression = typed(expression, BOOL)
-    if expression.type.name != "bool":
+    if expression.type.name != "bool" or expression.type.kind != "base":
         raise UnsupportedQuery(f"A condition must be a boolean, this is {expression.type.sql}.")
     return expression
 
@@ -137,13 +217,20 @@ def coalesce(parts: Sequence[Scalar]) -> Scalar:
     return arguments[0] if len(arguments) == 1 else Call("coalesce", tuple(arguments), arguments[0].type)
 
 
+def extreme(name: str, parts: Sequence[Scalar]) -> Scalar:
+    """GREATEST or LEAST."""
+    arguments = [sortable(a) for a in same_type(name.upper(), parts)]
+    return arguments[0] if len(arguments) == 1 else Call(name, tuple(arguments), arguments[0].type)
+
+
 def case(branches: Sequence[tuple[Scalar, Scalar]], otherwise: Scalar) -> Scalar:
     """CASE WHEN … THEN … ELSE … END."""
-    values = same_type("CASE", [*(value for _, value in branches), otherwise])
+    # PostgreSQL looks at the ELSE first.
+    last, *values = same_type("CASE", [otherwise, *(value for _, value in branches)])
     arguments: list[Scalar] = []
-    for (when, _), value in zip(branches, values[:-1], strict=True):
+    for (when, _), value in zip(branches, values, strict=True):
         arguments += [condition(when), value]
-    return Call("case", (*arguments, values[-1]), values[-1].type)
+    return Call("case", (*arguments, last), last.type)
 
 
 def nullif(left: Scalar, right: Scalar) -> Scalar:
@@ -157,124 +244,104 @@ def nullif(left: Scalar, right: Scalar) -> Scalar:
 
 
 def same_type(what: str, parts: Sequence[Scalar]) -> list[Scalar]:
-    """The parts in their common type."""
-    types = list(dict.fromkeys(p.type for p in parts if p.type != UNKNOWN)) or [TEXT]
+    """The parts in their common type, which never has a length or scale."""
+    types = list(dict.fromkeys(plain_type(p.type) for p in parts if p.type != UNKNOWN)) or [TEXT]
     target = types[0] if len(types) == 1 else _common_type(what, types, parts)
     return [cast(typed(p, target), target) for p in parts]
 
 
 def _common_type(what: str, types: Sequence[SqlType], parts: Sequence[Scalar]) -> SqlType:
-    names = {t.name for t in types}
     if all(t.kind == "base" for t in types):
-        if names <= INTEGERS:
-            return plain_type(max(types, key=lambda t: _WIDTHS[t.name]))
-        if names <= INTEGERS | {"numeric"}:
-            return NUMERIC
-        if names <= _TEXTS:
-            collation = text_collation(parts)
-            return (
-                replace(TEXT, collation=collation)
-                if "text" in names
-                else SqlType("varchar", "varchar", collation=collation)
-            )
-        if len(names) == 1:
-            return plain_type(types[0])
+        names = [t.name for t in types]
+        # varchar and text are the same to everything but a column's declared type.
+        name = "text" if set(names) <= TEXTS and "text" in names else common_type(names)
+        if name is not None:
+            found = type_of(name) if len(set(names)) > 1 or is_text(types[0]) else types[0]
+            if not is_text(found):
+                return found
+            text = text_type(parts)
+            return replace(found, collation=text.collation, folding=text.folding)
     raise UnsupportedQuery(f"{what} of {', '.join(t.sql for t in types)} is not on the list of exact functions.")
 
 
-def text_collation(parts: Sequence[Scalar]) -> str:
-    """What is known of the collation of text made of `parts`: byte order only if it is everywhere."""
-    collations = {p.type.collation for p in parts if not isinstance(p, Literal) and p.type.name in _TEXTS}
-    if "nondeterministic" in collations:
-        return "nondeterministic"
-    return "bytes" if collations == {"bytes"} else "deterministic"
+# --- the rest -------------------------------------------------------------------------------------------------------
 
 
-# --- numbers and text -----------------------------------------------------------------------------------------------
+def negation(expression: Scalar) -> Scalar | None:
+    """Unary minus of an integer constant; None for anything else."""
+    if isinstance(expression, Literal) and expression.value is not None and expression.type.name in INTEGERS:
+        return constant_of(expression.value[1:]) if expression.value[0] == "-" else _negative(expression)
+    return None
 
 
-def arithmetic(operator: str, left: Scalar, right: Scalar) -> Scalar:
-    """+, - or *."""
-    left, right = typed(left, right.type), typed(right, left.type)
-    names = {left.type.name, right.type.name}
-    if names <= INTEGERS:
-        result = max(left.type, right.type, key=lambda t: _WIDTHS[t.name])
-        return Call(operator, (left, right), plain_type(result))
-    if names <= INTEGERS | {"numeric"}:
-        return Call(operator, (cast(left, NUMERIC), cast(right, NUMERIC)), NUMERIC)
-    raise UnsupportedQuery(f"{left.type.sql} {operator} {right.type.sql} is not on the list of exact functions.")
+def _negative(literal: Literal) -> Literal:
+    assert literal.value is not None
+    return Literal(str(-int(literal.value)), literal.type)
 
 
-def negation(expression: Scalar) -> Scalar:
-    """Unary minus."""
-    if isinstance(expression, Literal) and expression.value is not None and expression.type.name in _WIDTHS:
-        return Literal(str(-int(expression.value)), expression.type)
-    if expression.type.name not in INTEGERS | {"numeric"}:
-        raise UnsupportedQuery(f"- {expression.type.sql} is not on the list of exact functions.")
-    call = Call("neg", (expression,), plain_type(expression.type))
-    return Literal(compile_scalar(call)(()), call.type) if isinstance(expression, Literal) else call
+def concatenated(name: str, parts: Sequence[Scalar], text: SqlType) -> Scalar:
+    """CONCAT, CONCAT_WS: the texts that values are printed as."""
+    arguments = [settled(p) for p in parts]
+    for argument in arguments:
+        if argument.type.kind not in _CONCATENATED:
+            raise UnsupportedQuery(f"{name.upper()} of {argument.type.sql} is not on the list of exact functions.")
+    if name == "concat_ws" and (not arguments or arguments[0].type.name not in TEXTS):
+        raise UnsupportedQuery("CONCAT_WS takes a text as separator.")
+    return Call(name, tuple(arguments), text_type([a for a in arguments if a.type.name in TEXTS], text))
 
 
-def concatenation(left: Scalar, right: Scalar) -> Scalar:
-    """``||`` of text with text, or with what casts to text exactly."""
-    if not {left.type.name, right.type.name} & (_TEXTS | {"unknown"}):
-        raise UnsupportedQuery(f"{left.type.sql} || {right.type.sql} is not on the list of exact functions.")
-    target = replace(TEXT, collation=text_collation((left, right)))
-    return Call("||", (_as_text(left, target), _as_text(right, target)), target)
+def count_nulls(name: str, parts: Sequence[Scalar]) -> Scalar:
+    """NUM_NULLS, NUM_NONNULLS."""
+    return Call(name, tuple(settled(p) for p in parts), INT4)
 
 
-def _as_text(expression: Scalar, target: SqlType) -> Scalar:
-    expression = typed(expression, target)
-    return expression if expression.type.name in _TEXTS else cast(expression, target)
+def cast_to(expression: Scalar, target: SqlType, text: SqlType) -> Scalar:
+    """``expression::target``; text of no column is of the collation of `text`."""
+    if is_text(target):
+        target = replace(target, collation=text.collation, folding=text.folding)
+    if target.kind == "array" and target.element and isinstance(expression, Call) and expression.function == "array":
+        return Call("array", tuple(cast_to(a, target.element, text) for a in expression.arguments), target)
+    return cast(expression, target)
 
 
-def length(expression: Scalar) -> Scalar:
-    """Characters of a text."""
-    return Call("length", (_text_argument("LENGTH", expression),), INT4)
+def as_text(expression: Scalar, text: SqlType) -> Scalar:
+    """What ``||`` makes of an operand that is not text."""
+    if expression.type == UNKNOWN or expression.type.name in TEXTS:
+        return settled(expression)
+    return cast(expression, plain_type(text))
 
 
-def like(subject: Scalar, pattern: Scalar) -> Scalar:
-    """LIKE with a constant pattern."""
-    pattern = settled(pattern)
-    if not isinstance(pattern, Literal):
-        raise UnsupportedQuery("LIKE with a pattern that is no constant is not on the list of exact functions.")
-    if pattern.value is not None:
-        try:
-            like_pattern(pattern.value)
-        except ValueError as error:
-            raise UnsupportedQuery(f"{error}.") from error
-    return Call("like", (_text_argument("LIKE", subject), pattern), BOOL)
+def array(members: Sequence[Scalar]) -> Scalar:
+    """``ARRAY[…]``."""
+    if not members:
+        raise UnsupportedQuery("An array without elements has no type.")
+    arguments = same_type("ARRAY", members)
+    element = arguments[0].type
+    if element.kind not in ("base", "enum"):
+        raise UnsupportedQuery(f"An array of {element.sql} is not on the list of exact expressions.")
+    return Call("array", tuple(arguments), array_of(plain_type(element)))
 
 
-def _text_argument(what: str, expression: Scalar) -> Scalar:
-    expression = settled(expression)
-    if expression.type.name not in _TEXTS or expression.type.collation == "nondeterministic":
-        raise UnsupportedQuery(f"{what} of {expression.type.sql} is not on the list of exact functions.")
-    return expression
+def subscript(expression: Scalar, index: Scalar) -> Scalar:
+    """``array[index]``."""
+    element = expression.type.element
+    if expression.type.kind != "array" or element is None or element.kind != "base":
+        raise UnsupportedQuery(f"A subscript of {expression.type.sql} is not on the list of exact expressions.")
+    return Call("subscript", (expression, _integer(index)), plain_type(element))
 
 
-def cast(expression: Scalar, target: SqlType) -> Scalar:
-    """``expression::target``."""
-    if expression.type == UNKNOWN:
-        return typed(expression, target)
-    if expression.type == target:
-        return expression
-    source = expression.type
-    if target.name in _TEXTS and source.name in _TEXTS:
-        target = replace(target, collation=source.collation)
-    if source.name == target.name and source.kind == target.kind == "base" and not target.sql.endswith(")"):
-        return _renamed(expression, target)
-    if not castable(source, target):
-        raise UnsupportedQuery(f"A cast from {source.sql} to {target.sql} is not on the list of exact functions.")
-    call = Call("cast", (expression,), target)
-    return Literal(compile_scalar(call)(()), target) if isinstance(expression, Literal) else call
+def array_function(name: str, parts: Sequence[Scalar]) -> Scalar:
+    """ARRAY_LENGTH, CARDINALITY."""
+    if len(parts) != (2 if name == "array_length" else 1) or parts[0].type.kind != "array":
+        raise UnsupportedQuery(f"{name.upper()} of these arguments is not on the list of exact functions.")
+    return Call(name, (parts[0], *(_integer(p) for p in parts[1:])), INT4)
 
 
-def _renamed(expression: Scalar, target: SqlType) -> Scalar:
-    """``numeric(10,2)`` as ``numeric``: the same values."""
-    if isinstance(expression, ColumnRef):
-        return expression
-    return replace(expression, type=target)
+def _integer(expression: Scalar) -> Scalar:
+    expression = typed(expression, INT4)
+    if expression.type.name not in ("int2", "int4"):
+        raise UnsupportedQuery(f"{expression.type.sql} is no subscript.")
+    return cast(expression, INT4)
 
 
 def sortable(expression: Scalar) -> Scalar:
@@ -285,6 +352,8 @@ def sortable(expression: Scalar) -> Scalar:
 
 
 __all__ = [
-    "FLOATS", "arithmetic", "between", "case", "cast", "coalesce", "comparison", "concatenation", "condition",
-    "constant_of", "in_list", "length", "like", "logical", "negation", "nullif", "settled", "sortable", "test", "typed",
+    "array", "array_function", "as_text", "between", "between_symmetric", "case", "cast", "cast_to", "coalesce", "collate",
+    "comparison", "concatenated", "condition", "constant_of", "count_nulls", "extreme", "in_list", "logical",
+    "negation", "nullif", "plain_type", "quantified", "row_comparison", "same_type", "settled", "sortable", "subscript",
+    "test", "text_collation", "text_type", "typed",
 ]  # fmt: skip

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from sqlglot import exp
-from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
+from dataflow.sql.dialect import DIALECT
 
-_DIALECT = Postgres()
 #: Behind these, ``?`` is an operator of jsonb and no parameter.
 _OPERAND_ENDS = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.STRING}
 _NOTHING_BEFORE = {TokenType.COMMA, TokenType.SELECT, TokenType.L_PAREN, TokenType.GROUP_BY, TokenType.ORDER_BY}
@@ -47,7 +46,7 @@ def parse(sql: str) -> exp.Query:
         raise InvalidQuery("The SQL has a string, identifier or comment that does not end.") from error
     _check_commas(tokens)
     try:
-        statements = [s for s in _DIALECT.parser().parse(tokens, sql) if s is not None]
+        statements = [s for s in DIALECT.parser().parse(tokens, sql) if s is not None]
     except ParseError as error:
         raise _syntax_error(error, sql) from error
     if not statements:
@@ -88,12 +87,12 @@ def _place(node: exp.Expr) -> Span | None:
 
 def tokens_of(sql: str) -> list[Token]:
     """The words of a SQL text; each parameter is a colon and ``name@start@end``, both in its place. TokenError."""
-    return _named_parameters(_DIALECT.tokenize(sql), sql)
+    return _named_parameters(DIALECT.tokenize(sql), sql)
 
 
 def tree_of(sql: str) -> exp.Expr:
     """The syntax tree of one statement, whatever it does. ParseError, TokenError; InvalidQuery if it is not one."""
-    statements = [s for s in _DIALECT.parser().parse(tokens_of(sql), sql) if s is not None]
+    statements = [s for s in DIALECT.parser().parse(tokens_of(sql), sql) if s is not None]
     if len(statements) != 1:
         raise InvalidQuery("A view is one statement.")
     return statements[0]

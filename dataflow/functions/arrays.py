@@ -1,0 +1,131 @@
+"""Arrays by their text (array_out): elements, subscripts, lengths.
+
+Not here: ANY and ALL (`comparison`), aggregates that make arrays (`dataflow.ops`).
+"""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from dataflow.types import Value
+
+_BOUND = re.compile(r"\[(-?\d+):(-?\d+)\]")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_BARE = re.compile(r"[^,{}\"]+")
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_MUST_QUOTE = re.compile(r'[{}",\\\s]')
+
+#: Elements, nested as deep as the array has dimensions.
+Elements = list["Value | Elements"]
+
+
+class Array:
+    """An array's elements and the subscript that its first dimension begins with."""
+
+    __slots__ = ("elements", "first")
+
+    def __init__(self, elements: Elements, first: int) -> None:
+        self.elements = elements
+        self.first = first
+
+
+@lru_cache(maxsize=1000)
+def parse(text: str) -> Array:
+    """The array that the upstream printed."""
+    position = text.find("{")
+    bound = _BOUND.match(text)
+    elements, end = _parse(text, position)
+    if end != len(text):
+        raise ValueError(f"not an array: {text!r}")
+    return Array(elements, int(bound[1]) if bound else 1)
+
+
+def _parse(text: str, position: int) -> tuple[Elements, int]:
+    """The elements of the braces at `position`, and where they end."""
+    elements: Elements = []
+    position += 1
+    while text[position] != "}":
+        if text[position] == ",":
+            position += 1
+        if text[position] == "{":
+            nested, position = _parse(text, position)
+            elements.append(nested)
+        elif (quoted := _QUOTED.match(text, position)) is not None:
+            elements.append(_ESCAPED.sub(r"\1", quoted[1]))
+            position = quoted.end()
+        else:
+            bare = _BARE.match(text, position)
+            if bare is None:
+                raise ValueError(f"not an array: {text!r}")
+            elements.append(None if bare[0] == "NULL" else bare[0])
+            position = bare.end()
+    return elements, position + 1
+
+
+def render(elements: Sequence[Value]) -> str:
+    """A one-dimensional array as the upstream prints it."""
+    return "{" + ",".join("NULL" if e is None else _quoted(e) for e in elements) + "}"
+
+
+def _quoted(element: str) -> str:
+    if element and element.upper() != "NULL" and not _MUST_QUOTE.search(element):
+        return element
+    escaped = element.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def flat(text: str) -> list[Value]:
+    """All elements, of all dimensions."""
+    found: list[Value] = []
+    waiting: Elements = list(reversed(parse(text).elements))
+    while waiting:
+        element = waiting.pop()
+        if isinstance(element, list):
+            waiting += reversed(element)
+        else:
+            found.append(element)
+    return found
+
+
+def flat_constant(text: str) -> list[Value]:
+    """The elements of an array that is written as a string. ValueError unless it is written as it would be printed."""
+    if not text.startswith("{") or not text.endswith("}"):
+        raise ValueError("an array like {1,2} is expected")
+    try:
+        elements = parse(text).elements
+    except IndexError:
+        raise ValueError("an array like {1,2} is expected") from None
+    flattened = [e for e in elements if not isinstance(e, list)]
+    if len(flattened) != len(elements) or any(e is not None and e != e.strip() for e in flattened):
+        raise ValueError("an array of one dimension without spaces is expected")
+    return flattened
+
+
+def subscript(text: str, index: str) -> Value:
+    """``array[index]``: NULL outside of it, and for a part of several dimensions."""
+    array = parse(text)
+    place = int(index) - array.first
+    if not 0 <= place < len(array.elements):
+        return None
+    found = array.elements[place]
+    return None if isinstance(found, list) else found
+
+
+def length(text: str, dimension: str) -> Value:
+    """ARRAY_LENGTH; NULL if there is no such dimension."""
+    elements: object = parse(text).elements
+    for _ in range(int(dimension) - 1):
+        elements = elements[0] if isinstance(elements, list) and elements else None
+    if int(dimension) < 1 or not isinstance(elements, list) or not elements:
+        return None
+    return str(len(elements))
+
+
+def cardinality(text: str) -> str:
+    """CARDINALITY: the number of elements of all dimensions."""
+    return str(len(flat(text)))
+
+
+def joined(text: str, delimiter: str) -> str:
+    """ARRAY_TO_STRING without NULLs. The elements' own text is what their types print."""
+    return delimiter.join(e for e in flat(text) if e is not None)

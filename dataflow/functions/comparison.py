@@ -1,0 +1,214 @@
+"""Comparisons, also with lists and arrays, and the larger and smaller of values.
+
+Each compares *forms* of values (`dataflow.values`): what Python compares as the upstream compares the values.
+"""
+
+from collections.abc import Callable, Iterator
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any
+
+from dataflow.functions import arrays
+from dataflow.functions.compiling import Compile, Compiler, Function, Predicate, PredicateCompiler
+from dataflow.scalar import Call, Literal
+from dataflow.schema import SqlType
+from dataflow.types import Row, Value
+from dataflow.values import FLOATS, INTEGERS, comparable, family, float4, normal_form, order_form, orderable
+
+#: A value as something that Python compares as the upstream compares the values.
+Form = Callable[[str], Any]
+
+OPERATORS: dict[str, Callable[[Any, Any], bool]] = {"=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+_EQUALITIES = ("=", "<>")
+
+
+def comparison_forms(operator: str, left: SqlType, right: SqlType) -> tuple[Form | None, Form | None]:
+    """What to compare values of these types by; None: their texts. ValueError if it is not known."""
+    names = {left.name, right.name}
+    if "base" == left.kind == right.kind and names <= INTEGERS | FLOATS | {"numeric"} and len(names) > 1:
+        return _number_forms(left, right)
+    if family(left) != family(right):
+        raise ValueError(f"{left.sql} and {right.sql} are not compared")
+    if operator in _EQUALITIES:
+        if not (comparable(left) and comparable(right)):
+            raise ValueError(f"equality of {left.sql} is not known")
+        return normal_form(left), normal_form(right)
+    if not (orderable(left) and orderable(right)):
+        raise ValueError(f"the order of {left.sql} is not known")
+    if left.name in INTEGERS:
+        return int, int
+    if left.kind == "base" and left.name in ("bool", "uuid"):
+        return None, None
+    return order_form(left), order_form(right)
+
+
+def _number_forms(left: SqlType, right: SqlType) -> tuple[Form, Form]:
+    """Numbers of different types, as the upstream converts them to compare them."""
+    names = {left.name, right.name}
+    if names <= INTEGERS:
+        return int, int
+    if not names & FLOATS:
+        return order_form(SqlType("numeric", "numeric")), order_form(SqlType("numeric", "numeric"))
+    as_double = order_form(SqlType("float8", "float8"))
+
+    def form(sql_type: SqlType) -> Form:
+        # A float4 is compared as the double that it is, not as the double nearest to its text.
+        return (lambda text: as_double(repr(float4(text)))) if sql_type.name == "float4" else as_double
+
+    return form(left), form(right)
+
+
+def _same(text: str) -> str:
+    return text
+
+
+def _sides(call: Call, operator: str, compile_: Compile) -> tuple[Function, Function, Form, Form]:
+    left, right = call.arguments
+    left_form, right_form = comparison_forms(operator, left.type, right.type)
+    return compile_.scalar(left), compile_.scalar(right), left_form or _same, right_form or _same
+
+
+def _comparison(call: Call, compile_: Compile) -> Function:
+    compare = OPERATORS[call.function]
+    left, right, left_form, right_form = _sides(call, call.function, compile_)
+
+    def function(row: Row) -> Value:
+        a, b = left(row), right(row)
+        if a is None or b is None:
+            return None
+        return "t" if compare(left_form(a), right_form(b)) else "f"
+
+    return function
+
+
+def comparison_holds(call: Call, compile_: Compile) -> Predicate:
+    """Whether a comparison is TRUE."""
+    compare = OPERATORS[call.function]
+    left, right, left_form, right_form = _sides(call, call.function, compile_)
+    constant = call.arguments[1]
+    if isinstance(constant, Literal):
+        if constant.value is None:
+            return lambda _row: False
+        fixed = right_form(constant.value)
+        return lambda row: (a := left(row)) is not None and compare(left_form(a), fixed)
+
+    def holds(row: Row) -> bool:
+        a, b = left(row), right(row)
+        return a is not None and b is not None and compare(left_form(a), right_form(b))
+
+    return holds
+
+
+def _distinct_holds(call: Call, compile_: Compile) -> Predicate:
+    left, right, left_form, right_form = _sides(call, "=", compile_)
+
+    def holds(row: Row) -> bool:
+        a, b = left(row), right(row)
+        if a is None or b is None:
+            return a is not b
+        return bool(left_form(a) != right_form(b))
+
+    return holds
+
+
+def _not_distinct_holds(call: Call, compile_: Compile) -> Predicate:
+    distinct = _distinct_holds(call, compile_)
+    return lambda row: not distinct(row)
+
+
+def _in(call: Call, compile_: Compile) -> Function:
+    """``x IN (constants)``; the constants are of x's family."""
+    subject = compile_.scalar(call.arguments[0])
+    form = normal_form(call.arguments[0].type) or _same
+    constants = [a.value for a in call.arguments[1:] if isinstance(a, Literal)]
+    if len(constants) != len(call.arguments) - 1:
+        raise ValueError("IN takes constants")
+    wanted = frozenset(form(c) for c in constants if c is not None)
+    otherwise = None if None in constants else "f"
+
+    def function(row: Row) -> Value:
+        value = subject(row)
+        if value is None:
+            return None
+        return "t" if form(value) in wanted else otherwise
+
+    return function
+
+
+# --- ANY and ALL of an array ----------------------------------------------------------------------------------------
+
+
+def element_type(array: SqlType) -> SqlType:
+    """The type of an array's elements."""
+    if array.kind != "array" or array.element is None:
+        raise ValueError(f"{array.sql} is no array")
+    return array.element
+
+
+def _quantified(call: Call, compile_: Compile) -> Function:
+    """``x <operator> ANY (array)``, ALL alike; the function's name is the quantifier and the operator."""
+    quantifier, operator = call.function.split(" ")
+    compare = OPERATORS[operator]
+    subject, array = call.arguments
+    left_form, right_form = comparison_forms(operator, subject.type, element_type(array.type))
+    left, right = compile_.scalar(subject), compile_.scalar(array)
+    as_left, as_right = left_form or _same, right_form or _same
+    decisive, otherwise = ("t", "f") if quantifier == "any" else ("f", "t")
+
+    def outcomes(value: Value, elements: list[Value]) -> Iterator[Value]:
+        form = None if value is None else as_left(value)
+        for element in elements:
+            if form is None or element is None:
+                yield None
+            else:
+                yield "t" if compare(form, as_right(element)) else "f"
+
+    def function(row: Row) -> Value:
+        value, text = left(row), right(row)
+        if text is None:
+            return None
+        result: Value = otherwise
+        for outcome in outcomes(value, arrays.flat(text)):
+            if outcome == decisive:
+                return decisive
+            if outcome is None:
+                result = None
+        return result
+
+    return function
+
+
+# --- GREATEST and LEAST ---------------------------------------------------------------------------------------------
+
+
+def _extreme(call: Call, compile_: Compile) -> Function:
+    """The first of the values that none exceeds; NULLs do not count."""
+    better = OPERATORS[">" if call.function == "greatest" else "<"]
+    form = comparison_forms("<", call.type, call.type)[0] or _same
+    parts = [compile_.scalar(a) for a in call.arguments]
+
+    def function(row: Row) -> Value:
+        best: Value = None
+        best_form: Any = None
+        for part in parts:
+            value = part(row)
+            if value is not None and (best is None or better(form(value), best_form)):
+                best, best_form = value, form(value)
+        return best
+
+    return function
+
+
+COMPILERS: dict[str, Compiler] = {
+    **dict.fromkeys(OPERATORS, _comparison),
+    "in": _in,
+    **dict.fromkeys((f"{q} {o}" for q in ("any", "all") for o in OPERATORS), _quantified),
+    "greatest": _extreme,
+    "least": _extreme,
+}
+PREDICATES: dict[str, PredicateCompiler] = {
+    **dict.fromkeys(OPERATORS, comparison_holds),
+    "is distinct from": _distinct_holds,
+    "is not distinct from": _not_distinct_holds,
+}
+#: Of the predicates, those that are NULL of a NULL.
+THREE_VALUED = frozenset(OPERATORS)

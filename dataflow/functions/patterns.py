@@ -1,0 +1,200 @@
+"""LIKE and regular expressions.
+
+Of PostgreSQL's advanced regular expressions those are taken whose language is Python's as well: literals, ``.``,
+bracket expressions of characters and ranges, ``^ $ | ( ) (?: )`` and quantifiers. Whether such an expression matches
+somewhere is the same question to both, whatever they prefer to match. All else is refused: back references, look
+around, word boundaries, options, and classes of characters, which depend on the locale.
+"""
+
+import re
+from functools import lru_cache
+
+from dataflow.errors import EvaluationError
+from dataflow.functions import folding
+from dataflow.functions.signature import Table, refused, signature
+
+_MAX_REPEATS = 255
+#: Characters that a backslash makes literal.
+_ESCAPABLE = frozenset("\\.^$*+?()[]{}|/-_%@#&!\"'~`<>=,:; ")
+_BOUND = re.compile(r"\{(\d{1,3})(?:(,)(\d{1,3})?)?\}")
+
+
+# --- LIKE -----------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1000)
+def like_pattern(pattern: str, escape: str = "\\") -> re.Pattern[str]:
+    """A LIKE pattern as a regular expression. ValueError if it ends with its escape character."""
+    parts: list[str] = []
+    characters = iter(pattern)
+    for c in characters:
+        if c == escape:
+            following = next(characters, None)
+            if following is None:
+                raise ValueError("A LIKE pattern that ends with its escape character is not matched with everything")
+            parts.append(re.escape(following))
+        else:
+            parts.append({"%": ".*", "_": "."}.get(c) or re.escape(c))
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def _like(text: str, pattern: str) -> str:
+    return "t" if like_pattern(pattern).fullmatch(text) else "f"
+
+
+def _ilike(kind: str, text: str, pattern: str) -> str:
+    return _like(folding.lower(kind, text), folding.lower(kind, pattern))
+
+
+def _like_escape(pattern: str, escape: str) -> str:
+    """The pattern with backslash for its escape character (like_match.c: do_like_escape)."""
+    if not escape:
+        return pattern.replace("\\", "\\\\")
+    if len(escape) != 1:
+        raise EvaluationError("invalid escape string")
+    if escape == "\\":
+        return pattern
+    result: list[str] = []
+    after_escape = False
+    for c in pattern:
+        if c == escape and not after_escape:
+            result.append("\\")
+            after_escape = True
+            continue
+        result.append("\\\\" if c == "\\" and not after_escape else c)
+        after_escape = False
+    return "".join(result)
+
+
+# --- regular expressions ----------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1000)
+def regular_expression(pattern: str, ignore_case: bool) -> re.Pattern[str]:
+    """The pattern for Python. ValueError says what of it is not taken."""
+    if ignore_case and not pattern.isascii():
+        raise ValueError("beyond ASCII, upper and lower case depend on the locale")
+    flags = re.DOTALL | (re.IGNORECASE | re.ASCII if ignore_case else 0)
+    try:
+        return re.compile("".join(_Translation(pattern, ignore_case).parts()), flags)
+    except re.error as error:
+        raise ValueError(f"it is not understood: {error}") from error
+
+
+class _Translation:
+    """One pass over a pattern."""
+
+    def __init__(self, pattern: str, ignore_case: bool) -> None:
+        self._pattern = pattern
+        self._ignore_case = ignore_case
+        self._position = 0
+
+    def parts(self) -> list[str]:
+        """The pieces of Python's pattern."""
+        if self._pattern.startswith("***"):
+            raise ValueError("directors are not taken")
+        parts: list[str] = []
+        quantifiable = False
+        while self._position < len(self._pattern):
+            piece, quantifiable = self._piece(self._pattern[self._position], quantifiable)
+            parts.append(piece)
+        return parts
+
+    def _piece(self, c: str, quantifiable: bool) -> tuple[str, bool]:
+        """What the next characters become, and whether a quantifier may follow."""
+        self._position += 1
+        if c in "*+?{":
+            return self._quantifier(c, quantifiable), False
+        match c:
+            case "\\":
+                return self._escape(), True
+            case "[":
+                return self._bracket(), True
+            case "(":
+                return self._group(), False
+            case ")" | ".":
+                return c, True
+            case "^":
+                return r"\A", False
+            case "$":
+                return r"\Z", False
+            case "|":
+                return c, False
+        return re.escape(c), True
+
+    def _quantifier(self, c: str, quantifiable: bool) -> str:
+        if not quantifiable:
+            raise ValueError(f"{c} stands where nothing can be repeated")
+        if c == "{":
+            found = _BOUND.match(self._pattern, self._position - 1)
+            if found is None or max(int(found[1]), int(found[3] or 0)) > _MAX_REPEATS:
+                raise ValueError("the bounds of { } are not understood")
+            self._position = found.end()
+            c = found[0]
+        if self._pattern[self._position : self._position + 1] == "?":
+            self._position += 1  # Fewest or most: a match is a match.
+        return c
+
+    def _escape(self) -> str:
+        following = self._pattern[self._position : self._position + 1]
+        if following == "d":
+            self._position += 1
+            return "[0-9]"
+        if not following or following not in _ESCAPABLE:
+            raise ValueError(f"the escape \\{following} is not taken")
+        self._position += 1
+        return re.escape(following)
+
+    def _group(self) -> str:
+        if self._pattern.startswith("?:", self._position):
+            self._position += 2
+            return "(?:"
+        if self._pattern.startswith("?", self._position):
+            raise ValueError("look around and options are not taken")
+        return "("
+
+    def _bracket(self) -> str:
+        end = self._pattern.find("]", self._position + 1)
+        inside = self._pattern[self._position : end]
+        negated = inside.startswith("^")
+        members = inside[negated:]
+        if end < 0 or not members or any(c in "\\[]" for c in members):
+            raise ValueError("a bracket expression with classes or escapes is not taken")
+        self._position = end + 1
+        return f"[{'^' if negated else ''}{_members(members)}]"
+
+
+def _members(members: str) -> str:
+    parts: list[str] = []
+    position = 0
+    while position < len(members):
+        first = members[position]
+        if members[position + 1 : position + 2] == "-" and position + 2 < len(members):
+            last = members[position + 2]
+            if first == "-" or last == "-" or last < first:
+                raise ValueError("a range in a bracket expression is not understood")
+            parts.append(f"{re.escape(first)}-{re.escape(last)}")
+            position += 3
+        else:
+            parts.append(re.escape(first))
+            position += 1
+    return "".join(parts)
+
+
+def _matches(text: str, pattern: str) -> str:
+    return "t" if regular_expression(pattern, False).search(text) else "f"
+
+
+def _imatches(kind: str, text: str, pattern: str) -> str:
+    if not folding.folds_ascii_plainly(kind):
+        raise EvaluationError("upper and lower case of ASCII letters are a language's own")
+    return "t" if regular_expression(pattern, True).search(text) else "f"
+
+
+PATTERNS: Table = {
+    "like": (signature("text text", "bool", _like), *refused("bytea bytea -> bool")),
+    "ilike": (signature("text text", "bool", _ilike, folding=True),),
+    "like_escape": (signature("text text", "text", _like_escape), *refused("bytea bytea -> bytea")),
+    "matches": (signature("text text", "bool", _matches),),
+    "imatches": (signature("text text", "bool", _imatches, folding=True),),
+}

@@ -1,0 +1,184 @@
+"""Functions of text: by character, whatever the collation, but for upper and lower case.
+
+Not here: LIKE and regular expressions (`patterns`), CONCAT (`choices`), which are not strict or not plain functions.
+"""
+
+from hashlib import md5
+
+from dataflow.errors import EvaluationError
+from dataflow.functions import folding
+from dataflow.functions.signature import Table, refused, signature
+
+#: The upstream has no text of a gigabyte or more.
+_MAX_BYTES = 2**30 - 1
+_ASCII_WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+
+
+def _substring(text: str, start: str, length: str | None = None) -> str:
+    first = int(start)
+    if length is None:
+        return text[max(first - 1, 0) :]
+    if int(length) < 0:
+        raise EvaluationError("negative substring length not allowed")
+    end = first - 1 + int(length)
+    return text[max(first - 1, 0) : max(end, 0)]
+
+
+def _left(text: str, count: str) -> str:
+    return text[: int(count)]
+
+
+def _right(text: str, count: str) -> str:
+    n = int(count)
+    return text[-n:] if n else ""
+
+
+def _replace(text: str, old: str, new: str) -> str:
+    return text.replace(old, new) if old else text
+
+
+def _repeat(text: str, count: str) -> str:
+    n = max(int(count), 0)
+    if n * len(text.encode()) > _MAX_BYTES:
+        raise EvaluationError("requested length too large")
+    return text * n
+
+
+def _pad(text: str, length: str, fill: str, left: bool) -> str:
+    n = max(int(length), 0)
+    if n * 4 > _MAX_BYTES:
+        raise EvaluationError("requested length too large")
+    if n <= len(text) or not fill:
+        return text[:n]
+    missing = n - len(text)
+    padding = (fill * (missing // len(fill) + 1))[:missing]
+    return padding + text if left else text + padding
+
+
+def _left_pad(text: str, length: str, fill: str = " ") -> str:
+    return _pad(text, length, fill, True)
+
+
+def _right_pad(text: str, length: str, fill: str = " ") -> str:
+    return _pad(text, length, fill, False)
+
+
+def _split_part(text: str, delimiter: str, number: str) -> str:
+    n = int(number)
+    if not n:
+        raise EvaluationError("field position must not be zero")
+    if not text:
+        return ""
+    parts = text.split(delimiter) if delimiter else [text]
+    index = n - 1 if n > 0 else len(parts) + n
+    return parts[index] if 0 <= index < len(parts) else ""
+
+
+def _translate(text: str, old: str, new: str) -> str:
+    mapping: dict[int, str | None] = {}
+    for i, c in enumerate(old):
+        mapping.setdefault(ord(c), new[i] if i < len(new) else None)
+    return text.translate(mapping)
+
+
+def _overlay(text: str, new: str, start: str, count: str | None = None) -> str:
+    first, n = int(start), len(new) if count is None else int(count)
+    if first <= 0:
+        raise EvaluationError("negative substring length not allowed")
+    return text[: first - 1] + new + text[max(first - 1 + n, 0) :]
+
+
+def _ascii(text: str) -> str:
+    return str(ord(text[0])) if text else "0"
+
+
+def _chr(code: str) -> str:
+    n = int(code)
+    if not 0 < n <= 0x10FFFF or 0xD800 <= n < 0xE000:
+        raise EvaluationError(f"not a character: {n}")
+    return chr(n)
+
+
+def _initcap(kind: str, text: str) -> str:
+    """Words begin behind what is no letter or digit; which of those beyond ASCII are, only the upstream knows."""
+    result: list[str] = []
+    inside = False
+    for c in text:
+        result.append(folding.lower(kind, c) if inside else folding.upper(kind, c))
+        inside = c in _ASCII_WORD
+    return "".join(result)
+
+
+LENGTH = signature("text", "int4", lambda a: str(len(a)))
+_BPCHAR_LENGTH = signature("bpchar", "int4", lambda a: str(len(a.rstrip(" "))))
+_LENGTHS = (LENGTH, _BPCHAR_LENGTH)
+_SUBSTRING = (
+    signature("text int4", "text", _substring),
+    signature("text int4 int4", "text", _substring),
+)
+_BYTES_LENGTH = refused("bytea -> int4")
+_BYTES_TRIM = refused("bytea bytea -> bytea")
+_BYTES_SUBSTRING = refused("bytea int4 -> bytea", "bytea int4 int4 -> bytea")
+_STRPOS = signature("text text", "int4", lambda a, b: str(a.find(b) + 1))
+
+TEXTS: Table = {
+    "||": (signature("text text", "text", lambda a, b: a + b),),
+    "length": (*_LENGTHS, *_BYTES_LENGTH),
+    "char_length": _LENGTHS,
+    "character_length": _LENGTHS,
+    "octet_length": (
+        signature("text", "int4", lambda a: str(len(a.encode()))),
+        signature("bpchar", "int4", lambda a: str(len(a.encode()))),
+        *_BYTES_LENGTH,
+    ),
+    "bit_length": (signature("text", "int4", lambda a: str(8 * len(a.encode()))), *_BYTES_LENGTH),
+    "lower": (signature("text", "text", folding.lower, folding=True),),
+    "upper": (signature("text", "text", folding.upper, folding=True),),
+    "initcap": (signature("text", "text", _initcap, folding=True),),
+    "substring": (*_SUBSTRING, *refused("text text -> text", "text text text -> text"), *_BYTES_SUBSTRING),
+    "substr": (*_SUBSTRING, *_BYTES_SUBSTRING),
+    "left": (signature("text int4", "text", _left),),
+    "right": (signature("text int4", "text", _right),),
+    "btrim": (
+        signature("text", "text", lambda a: a.strip(" ")),
+        signature("text text", "text", lambda a, b: a.strip(b) if b else a),
+        *_BYTES_TRIM,
+    ),
+    "ltrim": (
+        signature("text", "text", lambda a: a.lstrip(" ")),
+        signature("text text", "text", lambda a, b: a.lstrip(b) if b else a),
+        *_BYTES_TRIM,
+    ),
+    "rtrim": (
+        signature("text", "text", lambda a: a.rstrip(" ")),
+        signature("text text", "text", lambda a, b: a.rstrip(b) if b else a),
+        *_BYTES_TRIM,
+    ),
+    "replace": (signature("text text text", "text", _replace),),
+    "strpos": (_STRPOS,),
+    "position": (_STRPOS, *refused("bytea bytea -> int4")),
+    "starts_with": (signature("text text", "bool", lambda a, b: "t" if a.startswith(b) else "f"),),
+    "repeat": (signature("text int4", "text", _repeat),),
+    "lpad": (
+        signature("text int4", "text", _left_pad),
+        signature("text int4 text", "text", _left_pad),
+    ),
+    "rpad": (
+        signature("text int4", "text", _right_pad),
+        signature("text int4 text", "text", _right_pad),
+    ),
+    "reverse": (signature("text", "text", lambda a: a[::-1]), *refused("bytea -> bytea")),
+    "split_part": (signature("text text int4", "text", _split_part),),
+    "translate": (signature("text text text", "text", _translate),),
+    "overlay": (
+        signature("text text int4", "text", _overlay),
+        signature("text text int4 int4", "text", _overlay),
+        *refused("bytea bytea int4 -> bytea", "bytea bytea int4 int4 -> bytea"),
+    ),
+    "ascii": (signature("text", "int4", _ascii),),
+    "chr": (signature("int4", "text", _chr),),
+    "md5": (
+        signature("text", "text", lambda a: md5(a.encode(), usedforsecurity=False).hexdigest()),
+        *refused("bytea -> text"),
+    ),
+}

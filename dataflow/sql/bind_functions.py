@@ -1,0 +1,208 @@
+"""Calls of plain functions and operators, and the syntax that some have of their own (EXTRACT, TRIM, ``->``).
+
+Each becomes a call by PostgreSQL's name of the function; `resolve` says which overload it is.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from dataflow.errors import UnsupportedQuery
+from dataflow.evaluate import SIGNATURES
+from dataflow.scalar import Call, Literal, Scalar
+from dataflow.sql import functions, resolve
+from dataflow.sql.casting import folded
+from dataflow.sql.types import UNKNOWN, type_of
+
+if TYPE_CHECKING:
+    from dataflow.sql.bind import Binder
+
+_INFIX: dict[type[exp.Expr], str] = {
+    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.Pow: "^",
+    exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "#", exp.BitwiseLeftShift: "<<",
+    exp.BitwiseRightShift: ">>", exp.JSONExtract: "->", exp.JSONExtractScalar: "->>", exp.JSONBExtract: "#>",
+    exp.JSONBExtractScalar: "#>>",
+}  # fmt: skip
+#: Operators that PostgreSQL reads from left to right with ``||`` and all others, where the parser does not.
+_LOOSE: dict[type[exp.Expr], str] = {
+    exp.RegexpLike: "matches", exp.RegexpILike: "imatches", exp.JSONBContainsTopKey: "?",
+    exp.JSONBContainsAnyTopKeys: "?|", exp.JSONBContainsAllTopKeys: "?&", exp.ArrayContainsAll: "@>",
+    exp.ArrayContainedBy: "<@",
+}  # fmt: skip
+_SHOWN = {"matches": "~", "imatches": "~*"}
+_OTHER_OPERATORS = (exp.DPipe, *list(_INFIX)[6:], *_LOOSE)
+_TRIMS = {"BOTH": "btrim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+
+
+def has_others(node: exp.Expr, *arguments: str) -> bool:
+    """Whether a node has other arguments than these."""
+    return any(v for k, v in node.args.items() if k not in arguments)
+
+
+def _call(binder: "Binder", name: str, arguments: list[Scalar], written: str | None = None) -> Scalar:
+    found = resolve.call(name, arguments, binder.text, written)
+    return folded(found) if isinstance(found, Call) else found
+
+
+def _function(binder: "Binder", node: Any) -> Scalar:
+    """A function by its name."""
+    name = str(node.this.this if isinstance(node.this, exp.Identifier) else node.this)
+    name = name if isinstance(node.this, exp.Identifier) else name.lower()
+    arguments = binder.all(node.expressions)
+    match name:
+        case "concat" | "concat_ws":
+            return functions.concatenated(name, arguments, binder.text)
+        case "greatest" | "least":
+            return functions.extreme(name, arguments)
+        case "num_nulls" | "num_nonnulls":
+            return functions.count_nulls(name, arguments)
+        case "array_length" | "cardinality":
+            return functions.array_function(name, arguments)
+    if name not in SIGNATURES or not name.isidentifier() or name in _SHOWN:
+        raise UnsupportedQuery(f"{name.upper()} is not on the list of exact functions.")
+    return _call(binder, name, arguments)
+
+
+def _infix(binder: "Binder", node: Any) -> Scalar:
+    _check_only(node, "this", "expression", "typed", "safe")
+    name = _INFIX[type(node)]
+    if isinstance(node, exp.Pow) and binder.written_name(node) in ("pow", "power"):
+        name = "power"
+    return _call(binder, name, [binder.bind(node.this), binder.bind(node.expression)], name)
+
+
+def _loose(binder: "Binder", node: Any) -> Scalar:
+    _check_only(node, "this", "expression")
+    name = _LOOSE[type(node)]
+    if isinstance(node.expression, _OTHER_OPERATORS) or isinstance(node.this, tuple(_LOOSE)):
+        raise UnsupportedQuery("Operators that are read from left to right need parentheses here.")
+    return _call(binder, name, [binder.bind(node.this), binder.bind(node.expression)], _SHOWN.get(name, name))
+
+
+def _concatenation(binder: "Binder", node: Any) -> Scalar:
+    left, right = binder.bind(node.this), binder.bind(node.expression)
+    names = {left.type.name, right.type.name}
+    # An array, or two documents, would be put together as such.
+    if "array" in (left.type.kind, right.type.kind) or not names & {"text", "varchar", "name", "bpchar", "unknown"}:
+        raise UnsupportedQuery(f"{left.type.sql} || {right.type.sql} is not on the list of exact functions.")
+    if "unknown" in names and names & {"jsonb", "bytea"}:
+        raise UnsupportedQuery(f"{left.type.sql} || {right.type.sql} is not on the list of exact functions.")
+    return _call(binder, "||", [functions.as_text(left, binder.text), functions.as_text(right, binder.text)], "||")
+
+
+def _negation(binder: "Binder", node: Any) -> Scalar:
+    operand = binder.bind(node.this)
+    return functions.negation(operand) or _call(binder, "neg", [operand], "-")
+
+
+def _like(binder: "Binder", node: Any, escape: exp.Expr | None = None) -> Scalar:
+    _check_only(node, "this", "expression", "negate")
+    if isinstance(node.expression, exp.Any | exp.All | exp.Tuple | exp.Query):
+        raise UnsupportedQuery(f"{node.sql('postgres')} is not on the list of exact expressions.")
+    pattern = binder.bind(node.expression)
+    if escape is not None:
+        pattern = _call(binder, "like_escape", [pattern, binder.bind(escape)], "ESCAPE")
+    subject = binder.bind(node.this)
+    name = "ilike" if isinstance(node, exp.ILike) else "like"
+    if subject.type.name == "bpchar":
+        raise UnsupportedQuery("LIKE of char(n), with its trailing spaces, is not on the list of exact functions.")
+    found = _call(binder, name, [subject, pattern])
+    return functions.logical("not", [found]) if node.args.get("negate") else found
+
+
+def _escape(binder: "Binder", node: Any) -> Scalar:
+    if not isinstance(node.this, exp.Like | exp.ILike):
+        raise UnsupportedQuery(f"{node.sql('postgres')} is not on the list of exact expressions.")
+    return _like(binder, node.this, node.expression)
+
+
+def _extract(binder: "Binder", node: Any) -> Scalar:
+    _check_only(node, "this", "expression")
+    field = Literal(str(node.this.name).lower(), UNKNOWN)
+    return _call(binder, "extract", [field, binder.bind(node.expression)])
+
+
+def _substring(binder: "Binder", node: Any) -> Scalar:
+    _check_only(node, "this", "start", "length")
+    parts = [node.this, node.args.get("start"), node.args.get("length")]
+    return _call(binder, "substring", [binder.bind(p) for p in parts if p is not None])
+
+
+def _trim(binder: "Binder", node: Any) -> Scalar:
+    _check_only(node, "this", "position", "expression")
+    name = _TRIMS[str(node.args.get("position") or "BOTH").upper()]
+    characters = node.args.get("expression")
+    arguments = [binder.bind(node.this)] + ([] if characters is None else [binder.bind(characters)])
+    return _call(binder, name, arguments, "TRIM")
+
+
+def _position(binder: "Binder", node: Any) -> Scalar:
+    _check_only(node, "this", "substr")
+    return _call(binder, "position", [binder.bind(node.this), binder.bind(node.args["substr"])])
+
+
+def _overlay(binder: "Binder", node: Any) -> Scalar:
+    _check_only(node, "this", "expression", "from_", "for_")
+    parts = [node.this, node.expression, node.args.get("from_"), node.args.get("for_")]
+    return _call(binder, "overlay", [binder.bind(p) for p in parts if p is not None])
+
+
+def _at_time_zone(binder: "Binder", node: Any) -> Scalar:
+    subject = binder.bind(node.this)
+    if subject.type.name == "date":
+        subject = functions.cast(subject, type_of("timestamptz"))
+    return _call(binder, "timezone", [binder.bind(node.args["zone"]), subject], "AT TIME ZONE")
+
+
+def _interval(binder: "Binder", node: Any) -> Scalar:
+    """``INTERVAL '1' DAY``."""
+    unit = node.args.get("unit")
+    number = node.this
+    if not isinstance(unit, exp.Var) or not isinstance(number, exp.Literal) or not str(number.this).isdecimal():
+        raise UnsupportedQuery(f"{node.sql('postgres')} is not on the list of exact expressions.")
+    return functions.typed(Literal(f"{number.this} {str(unit.this).lower()}", UNKNOWN), type_of("interval"))
+
+
+def _collate(binder: "Binder", node: Any) -> Scalar:
+    return functions.collate(binder.bind(node.this), str(node.expression.name))
+
+
+def _array(binder: "Binder", node: Any) -> Scalar:
+    if any(isinstance(e, exp.Query | exp.Subquery | exp.Array) for e in node.expressions):
+        raise UnsupportedQuery("This array is not on the list of exact expressions.")
+    return functions.array(binder.all(node.expressions))
+
+
+def _bracket(binder: "Binder", node: Any) -> Scalar:
+    if len(node.expressions) != 1 or isinstance(node.expressions[0], exp.Slice):
+        raise UnsupportedQuery(f"{node.sql('postgres')} is not on the list of exact expressions.")
+    return functions.subscript(binder.bind(node.this), binder.bind(node.expressions[0]))
+
+
+def _check_only(node: exp.Expr, *arguments: str) -> None:
+    if has_others(node, *arguments):
+        raise UnsupportedQuery(f"{node.sql('postgres')} is not on the list of exact expressions.")
+
+
+BINDERS: dict[type[exp.Expr], Callable[["Binder", Any], Scalar]] = {
+    **dict.fromkeys(_INFIX, _infix),
+    **dict.fromkeys(_LOOSE, _loose),
+    exp.Anonymous: _function,
+    exp.DPipe: _concatenation,
+    exp.Neg: _negation,
+    exp.BitwiseNot: lambda binder, node: _call(binder, "~", [binder.bind(node.this)], "~"),
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.Escape: _escape,
+    exp.Extract: _extract,
+    exp.Substring: _substring,
+    exp.Trim: _trim,
+    exp.StrPosition: _position,
+    exp.Overlay: _overlay,
+    exp.AtTimeZone: _at_time_zone,
+    exp.Interval: _interval,
+    exp.Collate: _collate,
+    exp.Array: _array,
+    exp.Bracket: _bracket,
+}

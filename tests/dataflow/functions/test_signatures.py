@@ -1,0 +1,105 @@
+"""Every overload of every plain function against the server, over awkward values of its arguments' types."""
+
+from itertools import product
+from random import Random
+
+import psycopg
+import pytest
+
+from dataflow.errors import EvaluationError
+from dataflow.evaluate import SIGNATURES, compile_scalar
+from dataflow.functions.signature import Signature
+from dataflow.plan.render import render
+from dataflow.scalar import Call, ColumnRef, Literal, Scalar
+from dataflow.types import Row, Value
+from tests.dataflow.functions.awkward import VALUES, type_of
+from tests.dataflow.functions.server import PINNED, Connection, Failed, evaluate, printed
+from tests.fixtures.postgres import Database
+
+pytestmark = pytest.mark.postgres
+MAX_ROWS = 700
+FIELDS = (
+    "microseconds", "milliseconds", "second", "minute", "hour", "day", "week", "month", "quarter", "year", "decade",
+    "century", "millennium", "isoyear", "dow", "isodow", "doy", "epoch", "timezone", "timezone_hour", "Years", "mon",
+    "timezone_minute", "bogus",
+)  # fmt: skip
+PATTERNS = (
+    "", "a", "^a", "a$", "a|b", "(a|x)+", "[a-c]", "[^a]", "a.b", "x{2}", "a?b*", r"\d+", r"a\.b", "ä", "^$", "z+?y",
+    "(?:ab)+", r"[0-9]{2,}", "^[A-Z]", "[a-]", "(xyz){2}", "ß",
+)  # fmt: skip
+#: Arguments that plans have as constants only, by function and place.
+CONSTANTS: dict[tuple[str, int], tuple[Value, ...]] = {
+    ("extract", 0): FIELDS,
+    ("date_part", 0): FIELDS,
+    ("date_trunc", 0): FIELDS,
+    ("timezone", 0): ("UTC", "utc"),
+    ("to_char", 1): (
+        "YYYY-MM-DD", "HH24:MI:SS", "MS US", "Mon Month MON month", "Day DAY dy Dy", '"T"HH24', "YYYY-MM-DDTHH24:MI", "Q",
+        "YYYYMMDD",
+    ),
+    ("matches", 1): PATTERNS,
+    ("imatches", 1): tuple(p for p in PATTERNS if p.isascii()),
+}  # fmt: skip
+#: ASCII only: beyond it, what is a letter is the locale's.
+FOLDED_ASCII = ("initcap",)
+#: Fields of dates and intervals that the upstream has and we refuse.
+REFUSED_FIELDS = {("extract", "interval"): {"week", "quarter", "microseconds"}}
+
+
+@pytest.fixture
+def server(database: Database) -> Connection:
+    return psycopg.connect(database.url, options=PINNED, autocommit=True)
+
+
+def cases() -> list[tuple[str, Signature]]:
+    return [(n, s) for n, overloads in sorted(SIGNATURES.items()) for s in overloads if s.function is not None]
+
+
+def rows_of(server: Connection, name: str, signature: Signature) -> list[Row]:
+    """Combinations of awkward values, a random part of them where there are many."""
+    lists = []
+    for place, type_name in enumerate(signature.arguments):
+        values = CONSTANTS.get((name, place)) or printed(server, type_name, VALUES[type_name])
+        if name in FOLDED_ASCII:
+            values = [v for v in values if v is None or v.isascii()]
+        lists.append(values)
+    rows = list(product(*lists))
+    return rows if len(rows) <= MAX_ROWS else Random(len(rows)).sample(rows, MAX_ROWS)
+
+
+def differences(
+    server: Connection, expression: Scalar, types: tuple[str, ...], rows: list[Row]
+) -> list[tuple[Row, object, object]]:
+    """The rows for which the server and we do not say the same."""
+    expected = evaluate(server, render(expression, lambda i: f"c{i}"), types, rows)
+    function = compile_scalar(expression)
+    found = []
+    for row, wanted in zip(rows, expected, strict=True):
+        try:
+            actual: object = function(row)
+        except EvaluationError as error:
+            if isinstance(wanted, Failed):
+                continue
+            actual = error
+        if isinstance(wanted, Failed) or actual != wanted:
+            found.append((row, actual, wanted))
+    return found
+
+
+@pytest.mark.parametrize(("name", "signature"), cases(), ids=lambda c: c if isinstance(c, str) else " ".join(c.arguments))
+def test_an_overload_is_the_server_s(server: Connection, name: str, signature: Signature) -> None:
+    rows = rows_of(server, name, signature)
+    fixed = [place for place in range(len(signature.arguments)) if (name, place) in CONSTANTS]
+    result = type_of(signature.result)
+    if not fixed:
+        arguments = tuple(ColumnRef(i, type_of(t)) for i, t in enumerate(signature.arguments))
+        assert differences(server, Call(name, arguments, result), signature.arguments, rows) == []
+        return
+    (place,) = fixed
+    for constant in CONSTANTS[name, place]:
+        arguments_: tuple[Scalar, ...] = tuple(
+            Literal(constant, type_of(t)) if i == place else ColumnRef(i, type_of(t))
+            for i, t in enumerate(signature.arguments)
+        )
+        some = [row for row in rows if row[place] == constant]
+        assert differences(server, Call(name, arguments_, result), signature.arguments, some) == [], constant
