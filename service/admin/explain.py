@@ -27,17 +27,18 @@ Node = SourceNode | Stored
 
 def explain(plan: planned.Plan, catalog: Catalog, running: Graph | None, leaf: Leaf | None = None) -> Plan:
     """How a view is, or would be, kept. `running` is the engine's graph, `leaf` the view's there if it is installed."""
-    if plan.refresh is not None:
-        return _refreshed(plan.refresh, catalog)
-    explanation = Explanation(plan.view, catalog, running, plan.whole)
+    view = plan.view
+    if isinstance(view, RefreshView):
+        return _refreshed(view, catalog)
+    explanation = Explanation(view, catalog, running, plan.whole)
     nodes = {} if leaf is None else {n.id: n for n in _above(leaf)}
     if leaf is None:
         graph = Graph(catalog, Counter())
-        nodes = {n.id: n for n in _above(graph.install(ViewId(0), plan.view, plan.whole))}
+        nodes = {n.id: n for n in _above(graph.install(ViewId(0), view, plan.whole))}
     found = explanation.json()
     return Plan(
-        name=plan.view.name,
-        sql=plan.view.sql,
+        name=view.name,
+        sql=view.sql,
         tier="incremental",
         materialization=explanation.materialization,
         reason=explanation.reason,
