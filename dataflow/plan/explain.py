@@ -76,6 +76,10 @@ class Explanation:
             order = ", ".join(order_text(term, names) for term in leaf.ordered.order)
             of = " of a key" if self.view.parameters else ""
             return f"Only what is read{of} is filled, in parts of the order {order}."
+        if not leaf.full and self._usual.get((), ()):
+            return (
+                "Each key is filled when it is first asked for; what no route leads to from the key is kept whole then."
+            )
         if not leaf.full:
             return "Each key is filled when it is first asked for, by the lookups below."
         if self._whole:
