@@ -16,6 +16,7 @@ from dataflow.sql.correlation import Around
 from dataflow.sql.from_clause import FromClause
 from dataflow.sql.joined import Joined, refuse_pending
 from dataflow.sql.lowered import Above, Rows
+from dataflow.sql.scope import Scope
 from dataflow.sql.subqueries import Subqueries
 
 FIRST_SUBQUERY = 2_500_000
@@ -45,9 +46,9 @@ class Beside:
         """Whether there are none."""
         return not self._attached
 
-    def around(self) -> Around:
+    def around(self, scope: Scope) -> Around:
         """The joined rows: what is named of them must be grouped."""
-        return Around(self._from.joined, self._from.scope, self._from.environment.catalog, by_key=False)
+        return replace(self._from.around(scope), by_key=False)
 
     def attach(
         self, relation: Relation, on: Sequence[Scalar], parameters: Sequence[BoundParameter], *, every: bool

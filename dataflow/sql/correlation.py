@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dataflow.errors import UnsupportedQuery
-from dataflow.plan.expressions import shift, substitute, used_columns
+from dataflow.plan.expressions import rejects_nulls, shift, substitute, used_columns
 from dataflow.plan.nodes import Aggregate, Block, BlockInput, Relation, column_types
 from dataflow.plan.nullability import never_null
 from dataflow.plan.rules.join_conditions import join_conditions
@@ -41,6 +41,8 @@ class Domain:
     relation: Relation
     columns: dict[int, int]
     keys: tuple[int, ...]
+    #: Own columns of which not all may be NULL around: such a row is not found by its key.
+    present: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +62,12 @@ class Around:
         starts = offsets(self.joined.inputs)
         position = input_of(starts, column)
         item, start = self.joined.inputs[position], starts[position]
-        key = self._key(item.relation) if self.by_key and not item.left else None
-        width = (starts[position + 1] if position + 1 < len(starts) else self.joined.width) - start
-        if key is not None:
-            return Domain(item.relation, {start + c: c for c in range(width)}, tuple(start + c for c in sorted(key)))
-        return self._values(item, start, column)
+        key = self._key(item.relation) if self.by_key else None
+        if key is None:
+            return self._values(item, start, column)
+        columns = range(len(column_types(item.relation)))
+        keys = tuple(start + c for c in sorted(key))
+        return Domain(item.relation, {start + c: c for c in columns}, keys, frozenset(columns if item.left else ()))
 
     def _key(self, relation: Relation) -> frozenset[int] | None:
         keys = unique_keys(proper(relation, self.catalog), self.catalog)
@@ -72,17 +75,13 @@ class Around:
         return min(known, key=lambda k: (len(k), sorted(k)), default=None)
 
     def _values(self, item: BlockInput, start: int, column: int) -> Domain:
-        """The different values of the column; a NULL would find itself no more."""
+        """The different values of the column."""
         own = column - start
-        if item.left or not never_null(item.relation, own, self.catalog):
-            raise UnsupportedQuery(
-                "A subquery names a column of the query around it other than by an equality, and its rows have no key"
-                " to find them by."
-            )
         block = Block((BlockInput(item.relation),), None, (_column(item.relation, own),))
         if not comparable(block.columns[0].type):
             raise UnsupportedQuery(f"When {block.columns[0].type.sql} values are equal is not known exactly.")
-        return Domain(Aggregate(block, (0,), ()), {column: 0}, (column,))
+        known = not item.left and never_null(item.relation, own, self.catalog)
+        return Domain(Aggregate(block, (0,), ()), {column: 0}, (column,), frozenset(() if known else (0,)))
 
 
 def _column(relation: Relation, index: int) -> ColumnRef:
@@ -104,6 +103,8 @@ class Correlations:
         self._domains: dict[int, int] = {}
         #: Columns of domains: fixed by what the subquery is joined by.
         self.columns: set[int] = set()
+        #: Sets of them that must not be all NULL in any row.
+        self._present: list[set[int]] = []
 
     def forget(self) -> None:
         """Domains so far may be on the padded side of an outer join."""
@@ -167,6 +168,12 @@ class Correlations:
             else:
                 self._joined.conjuncts.append(functions.comparison("=", p.expression, value))
         self._joined.parameters[:] = kept
+        for columns in self._present:
+            if not any(rejects_nulls(part, columns) for part in self._joined.conjuncts):
+                raise UnsupportedQuery(
+                    "A subquery names a column of the query around it other than by an equality; the column may be"
+                    " NULL, and its rows have no key to find them by."
+                )
 
     def _here(self, ref: ColumnRef) -> Scalar:
         if ref.index < OUTER:
@@ -183,6 +190,8 @@ class Correlations:
         found = {column: offset + own for column, own in domain.columns.items()}
         self._domains |= {column: own for column, own in found.items() if column not in self._domains}
         self.columns |= set(found.values())
+        if domain.present:
+            self._present.append({offset + c for c in domain.present})
         for key in domain.keys:
             here = _column(domain.relation, domain.columns[key])
             self._joined.parameters.append(correlation(shift(here, offset), ColumnRef(key, here.type)))

@@ -77,7 +77,13 @@ class FromClause:
         on_aggregate: OnAggregate = refuse_aggregate,
         on_subquery: OnSubquery | None = None,
     ) -> Binder:
-        return Binder(self.environment.sql, scope, on_aggregate, on_subquery or self.subqueries.bind, self.environment.catalog.text)
+        return Binder(
+            self.environment.sql,
+            scope,
+            on_aggregate,
+            on_subquery or self.subqueries.bind,
+            self.environment.catalog.text,
+        )
 
     # Clauses
 
@@ -129,9 +135,9 @@ class FromClause:
 
     # Subqueries
 
-    def around(self) -> Around:
-        """What a subquery in an expression may name."""
-        return Around(self.joined, self.scope, self.environment.catalog)
+    def around(self, scope: Scope) -> Around:
+        """What a subquery in an expression with these names may name."""
+        return Around(self.joined, replace(scope, outer=self.correlations.inside), self.environment.catalog)
 
     def attach(
         self, relation: Relation, on: Sequence[Scalar], parameters: Sequence[BoundParameter], *, every: bool

@@ -7,6 +7,7 @@ from sqlglot import exp
 
 from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
 from dataflow.plan.nodes import (
+    Block,
     OutputColumn,
     Parameter,
     RangeParameter,

@@ -36,6 +36,7 @@ from dataflow.sql import functions
 from dataflow.sql.bind import Binder
 from dataflow.sql.conditions import BoundParameter
 from dataflow.sql.correlation import Around, proper
+from dataflow.sql.scope import Scope
 from dataflow.sql.sources import Derived, Environment
 from dataflow.sql.spans import span_of
 from dataflow.sql.subquery_forms import ExistsForm, QuantifiedForm, only_truth_matters, subquery_form
@@ -58,8 +59,8 @@ class Target(Protocol):
     def width(self) -> int:
         """Where the columns of the next relation begin."""
 
-    def around(self) -> Around:
-        """What the subquery may name."""
+    def around(self, scope: Scope) -> Around:
+        """What a subquery in an expression with these names may name."""
 
     def attach(
         self, relation: Relation, on: Sequence[Scalar], parameters: Sequence[BoundParameter], *, every: bool
@@ -102,21 +103,21 @@ class Subqueries:
         """The value of a subquery in an expression, over the block's row."""
         form = subquery_form(node)
         if isinstance(form, ExistsForm):
-            return self._exists(form.query)
+            return self._exists(form.query, binder.scope)
         if isinstance(form, QuantifiedForm):
             return self._quantified(form, node, binder)
         assert form is not None
-        return self._value(form.query)
+        return self._value(form.query, binder.scope)
 
-    def _lower(self, query: exp.Expr) -> _Subquery:
-        around = self._target.around()
+    def _lower(self, query: exp.Expr, scope: Scope) -> _Subquery:
+        around = self._target.around(scope)
         derived = self._environment.lower(query, self._environment.within(around, query))
         return _Subquery(derived, tuple(around.conditions))
 
     # EXISTS
 
-    def _exists(self, query: exp.Expr) -> Scalar:
-        subquery = self._lower(_existing(query))
+    def _exists(self, query: exp.Expr, scope: Scope) -> Scalar:
+        subquery = self._lower(_existing(query), scope)
         if subquery.derived.one_row:
             return TRUE
         return self._found(subquery, [], [])
@@ -190,7 +191,7 @@ class Subqueries:
     def _quantified(self, form: QuantifiedForm, node: exp.Expr, binder: Binder) -> Scalar:
         nodes = list(form.subject.expressions) if isinstance(form.subject, exp.Tuple) else [form.subject]
         subjects = [binder.bind(n) for n in nodes]
-        subquery = self._lower(form.query)
+        subquery = self._lower(form.query, binder.scope)
         columns = subquery.derived.columns
         if len(columns) != len(subjects):
             raise InvalidQuery(
@@ -259,8 +260,8 @@ class Subqueries:
 
     # Values
 
-    def _value(self, query: exp.Expr) -> Scalar:
-        subquery = self._lower(query)
+    def _value(self, query: exp.Expr, scope: Scope) -> Scalar:
+        subquery = self._lower(query, scope)
         derived = subquery.derived
         if len(derived.columns) != 1:
             raise InvalidQuery("A subquery as a value shows one column.", span_of(query))
