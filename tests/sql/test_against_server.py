@@ -1,4 +1,4 @@
-"""Plans mean what the SQL means: random small data, every query of ``queries.sql`` on the server and by the oracle.
+"""Plans mean what the SQL means: random small data, every query of these files on the server and by the oracle.
 
 And lookups bring what the plan needs: their rows, or the state rows put together, are the relation's rows.
 """
@@ -46,14 +46,19 @@ CREATE TABLE comments (
 CREATE TABLE tags (story_id bigint NOT NULL, tag text NOT NULL);
 CREATE INDEX ON stories (author_id);
 CREATE INDEX ON comments (story_id);
+CREATE VIEW voted AS SELECT story_id, count(*) AS votes, max(value) AS best FROM votes GROUP BY story_id;
+CREATE VIEW popular (id, title, author, name) AS
+    SELECT s.id, s.title, s.author_id, u.name FROM stories s LEFT JOIN users u ON u.id = s.author_id
+    WHERE EXISTS (SELECT FROM voted v WHERE v.story_id = s.id AND v.votes > 1);
 """
+FILES = ("queries.sql", "joins_and_subqueries.sql")
 #: How many random databases.
 SEEDS = 6
 NUMBERS = ("0", "1", "1.0", "1.00", "2.50", "-3", "0.125", None)
 
 
 def queries() -> list[str]:
-    text = (Path(__file__).parent / "queries.sql").read_text(encoding="utf-8")
+    text = ";\n".join((Path(__file__).parent / name).read_text(encoding="utf-8") for name in FILES)
     text = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
     return [query.strip() for query in text.split(";") if query.strip()]
 
