@@ -44,16 +44,22 @@ RULES: tuple[Rule, ...] = (
 
 
 def optimize(view: View, catalog: Catalog) -> View:
-    """The view with its plan rewritten by `RULES`, then pruned. UnsupportedQuery if a join cannot be maintained."""
+    """The view with its plan rewritten by `RULES`, without what nobody needs. UnsupportedQuery if a join cannot be
+    maintained."""
+    view = _pruned(view)
     relation: Relation = view.relation
     for rule in RULES:
         relation = bottom_up(rule, relation, catalog)
-    view = with_total_order(replace(view, relation=as_source(relation)), catalog)
+    view = _pruned(with_total_order(replace(view, relation=as_source(relation)), catalog))
+    return replace(view, relation=by_parts(view.relation, view.key_columns))
+
+
+def _pruned(view: View) -> View:
     needed = {c.column for c in view.output} | set(view.key_columns) | {t.column for t in view.storage_order}
     relation, moved = prune(view.relation, needed | {r.column for r in view.ranges})
     return replace(
         view,
-        relation=by_parts(as_source(relation), tuple(moved[c] for c in view.key_columns)),
+        relation=as_source(relation),
         parameters=tuple(replace(p, column=moved[p.column]) for p in view.parameters),
         output=tuple(replace(c, column=moved[c.column]) for c in view.output),
         order=tuple(replace(t, column=moved[t.column]) for t in view.order),

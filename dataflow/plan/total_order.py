@@ -7,6 +7,7 @@ Not here: whether a key's rows are kept in parts (`dataflow.engine.graph`).
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dataflow.plan.expressions import substitute
 from dataflow.plan.nodes import Block, Chain, OrderTerm, View
 from dataflow.plan.rules.rewriting import input_of, offsets
 from dataflow.scalar import ColumnRef
@@ -25,9 +26,13 @@ def with_total_order(view: View, catalog: Catalog) -> View:
     terms = [c for t in view.storage_order if isinstance(c := relation.columns[t.column], ColumnRef)]
     if len(terms) != len(view.storage_order):
         return view
+    if isinstance(relation, Chain):
+        key = _table_key(relation.table, catalog)
+    else:
+        relation, key = _with_key(relation, terms, catalog)
     columns = list(relation.columns)
     order = list(view.order)
-    for ref in _key(relation, terms, catalog):
+    for ref in key:
         if ref not in columns:
             columns.append(ref)
         place = columns.index(ref)
@@ -36,21 +41,36 @@ def with_total_order(view: View, catalog: Catalog) -> View:
     return replace(view, relation=replace(relation, columns=tuple(columns)), order=tuple(order))
 
 
-def _key(relation: Chain | Block, terms: Sequence[ColumnRef], catalog: Catalog) -> list[ColumnRef]:
-    """A unique key of the one table that the terms are columns of, over the relation's input; () if there is none."""
-    if isinstance(relation, Chain):
-        return _table_key(relation.table, catalog)
-    starts = offsets(relation.inputs)
+def _with_key(block: Block, terms: Sequence[ColumnRef], catalog: Catalog) -> tuple[Block, list[ColumnRef]]:
+    """The block with a unique key of the one table that the terms are columns of in its joined row, and where it is."""
+    starts = offsets(block.inputs)
     (position, *others) = {input_of(starts, ref.index) for ref in terms}
-    item = relation.inputs[position]
+    item = block.inputs[position]
     if others or item.left or not isinstance(item.relation, Chain):
-        return []
-    own = list(item.relation.columns)
+        return block, []
+    own = item.relation.columns
     key = _table_key(item.relation.table, catalog)
-    return [ColumnRef(starts[position] + own.index(ref), ref.type) for ref in key] if set(key) <= set(own) else []
+    missing = tuple(ref for ref in key if ref not in own)
+    end = starts[position] + len(own)
+
+    def moved(ref: ColumnRef) -> ColumnRef:
+        return ColumnRef(ref.index + len(missing), ref.type) if ref.index >= end else ref
+
+    wider = replace(item, relation=replace(item.relation, columns=(*own, *missing)))
+    inputs = (*block.inputs[:position], wider, *block.inputs[position + 1 :])
+    places = [ColumnRef(starts[position] + (*own, *missing).index(ref), ref.type) for ref in key]
+    return (
+        Block(
+            tuple(i if i.on is None else replace(i, on=substitute(i.on, moved)) for i in inputs),
+            None if block.predicate is None else substitute(block.predicate, moved),
+            tuple(substitute(c, moved) for c in block.columns),
+        ),
+        places,
+    )
 
 
 def _table_key(table: str, catalog: Catalog) -> list[ColumnRef]:
+    """The first unique key of a table, if its order is known; else nothing."""
     columns, keys = catalog.tables[table].columns, catalog.tables[table].keys
     refs = [ColumnRef(c, columns[c].type) for c in keys[0]] if keys else []
     return refs if all(orderable(ref.type) for ref in refs) else []

@@ -76,7 +76,7 @@ def _aligned(node: exp.SetOperation, left: Lowered, right: Lowered) -> _Aligned:
     pairs: list[tuple[Scalar, Scalar]] = []
 
     def place(ours: Scalar, theirs: Scalar) -> int:
-        one, other = _common(name, ours, theirs)
+        one, other = _common(node, ours, theirs)
         if (one, other) not in pairs:
             pairs.append((one, other))
         return pairs.index((one, other))
@@ -102,9 +102,13 @@ def _column(lowered: Lowered, column: int) -> Scalar:
     return ColumnRef(column, column_types(relation)[column])
 
 
-def _common(name: str, ours: Scalar, theirs: Scalar) -> tuple[Scalar, Scalar]:
+def _common(node: exp.SetOperation, ours: Scalar, theirs: Scalar) -> tuple[Scalar, Scalar]:
     """Two columns in their common type."""
-    one, other = functions.same_type(name, [ours, theirs])
+    try:
+        one, other = functions.same_type(node.key.upper(), [ours, theirs])
+    except UnsupportedQuery as error:
+        error.span = error.span or span_of(node.expression)
+        raise
     if one.type != other.type:
         # Two collations: what is known of both.
         text = functions.text_type((one, other))

@@ -1,61 +1,16 @@
 -- Each statement, and the error of planning it over the news site. Read by test_refused.py.
 
-SELECT DISTINCT author FROM stories
---> unsupported: SELECT DISTINCT is not kept up to date yet.
-
-SELECT id FROM stories UNION SELECT id FROM comments
---> unsupported: UNION, INTERSECT and EXCEPT are not kept up to date yet.
-
-SELECT id, row_number() OVER (ORDER BY id) FROM stories
---> unsupported at [row_number() OVER (ORDER BY id)]: Window functions are not kept up to date yet.
-
-SELECT id FROM stories WHERE score > :s
---> unsupported at [score > :s]: Range parameters are not kept up to date yet: :s is not compared with `=`.
-
 SELECT id FROM stories WHERE id IN (:a, :b)
---> unsupported at [id IN (:a, :b)]: Lists of parameters are not kept up to date yet (:a).
+--> unsupported at [id IN (:a, :b)]: IN takes one parameter, which is a list, or constants.
 
 SELECT id FROM stories WHERE id = :a OR author = :b
---> unsupported at [id = :a OR author = :b]: The parameter :a may only stand in a condition `column = :a` that is ANDed with the others, yet.
+--> unsupported at [id = :a OR author = :b]: The parameter :a may only stand in a condition like `column = :a`, `column < :a` or `column IN (:a)` that is ANDed with the others.
 
 SELECT id, :x AS x FROM stories
 --> unsupported at [:x]: The parameter :x may only stand in a condition `column = :x` that is ANDed with the others, yet.
 
-SELECT id FROM stories WHERE id IN (SELECT story_id FROM votes)
---> unsupported at [id IN (SELECT story_id FROM votes)]: Subqueries inside expressions are not kept up to date yet.
-
-SELECT id, (SELECT count(*) FROM votes v WHERE v.story_id = s.id) FROM stories s
---> unsupported at [count(*) FROM votes v WHERE v.story_id = s.id]: Subqueries inside expressions are not kept up to date yet.
-
-SELECT id FROM stories WHERE EXISTS (SELECT 1 FROM votes)
---> unsupported at [1 FROM votes]: Subqueries inside expressions are not kept up to date yet.
-
-SELECT 1 FROM stories s RIGHT JOIN votes v ON v.story_id = s.id
---> unsupported at [votes v ON v.story_id = s.id]: RIGHT JOIN is not kept up to date yet.
-
-SELECT 1 FROM stories s FULL JOIN votes v ON v.story_id = s.id
---> unsupported at [votes v ON v.story_id = s.id]: FULL JOIN is not kept up to date yet.
-
-SELECT 1 FROM stories CROSS JOIN votes
---> unsupported at [stories CROSS JOIN votes]: Joined tables that no equality of their columns connects (a cross join, or a join by another comparison) are not kept up to date yet.
-
-SELECT 1 FROM stories, votes
---> unsupported at [stories, votes]: Joined tables that no equality of their columns connects (a cross join, or a join by another comparison) are not kept up to date yet.
-
-SELECT 1 FROM stories s JOIN votes v ON v.story_id > s.id
---> unsupported at [stories s JOIN votes v ON v.story_id > s.id]: Joined tables that no equality of their columns connects (a cross join, or a join by another comparison) are not kept up to date yet.
-
-SELECT 1 FROM stories NATURAL JOIN votes
---> unsupported at [votes]: NATURAL JOIN is not kept up to date yet.
-
-SELECT s.id FROM stories s LEFT JOIN votes v ON v.story_id = s.id AND s.score > 1
---> unsupported at [v.story_id = s.id AND s.score > 1]: The ON of a LEFT JOIN may only have equalities of columns of both sides, and conditions on the right side's own columns, yet.
-
 SELECT s.id FROM stories s LEFT JOIN votes v ON v.story_id = s.id AND v.user_id = :me
---> unsupported at [:me]: A parameter in the ON of a LEFT JOIN is not kept up to date yet.
-
-SELECT s.id FROM stories s LEFT JOIN votes v ON true
---> unsupported at [votes v]: A LEFT JOIN needs an equality of columns of both sides.
+--> unsupported at [:me]: The parameter :me does not decide which rows there are, only what is joined to them (inside a LEFT JOIN, NOT EXISTS, or a value): it is kept up to date only if :me is also compared with a column of the rows.
 
 SELECT now(), id FROM stories
 --> unsupported at [now]: The current time is not a function of the database's contents.
@@ -64,28 +19,10 @@ SELECT random() FROM stories
 --> unsupported at [random]: A random number is not a function of the database's contents.
 
 SELECT lower(title) FROM stories
---> unsupported at [lower(title)]: LOWER is not on the list of exact functions.
+--> unsupported at [lower(title)]: LOWER depends on the upper and lower case of the collation's locale, which is not known exactly.
 
 SELECT title ILIKE 'a' FROM stories
---> unsupported at [title ILIKE 'a']: title ILIKE 'a' is not on the list of exact expressions.
-
-SELECT title LIKE 'a\%' FROM stories
---> unsupported at [title LIKE 'a\%']: LIKE patterns with backslashes are not known.
-
-SELECT score / 2 FROM stories
---> unsupported at [score / 2]: score / 2 is not on the list of exact expressions.
-
-SELECT count(DISTINCT author) FROM stories
---> unsupported at [count(DISTINCT author)]: COUNT with DISTINCT, ORDER BY or several arguments is not kept up to date yet.
-
-SELECT string_agg(title, ',') FROM stories
---> unsupported at [title, ',']: GROUPCONCAT is not kept up to date yet.
-
-SELECT array_agg(id) FROM stories
---> unsupported at [array_agg(id)]: ARRAY_AGG is not kept up to date yet.
-
-SELECT id FROM stories LIMIT :n
---> unsupported at [:n]: LIMIT and OFFSET take constants, yet.
+--> unsupported at [title ILIKE 'a']: ILIKE depends on the upper and lower case of the collation's locale, which is not known exactly.
 
 SELECT id FROM storys
 --> invalid at [storys]: There is no table "storys". (Did you mean "stories"?)
@@ -115,19 +52,19 @@ SELECT id FROM stories; SELECT 2
 --> invalid at [SELECT 2]: A view is one statement; this SQL has several. (Register them one by one.)
 
 DELETE FROM stories
---> invalid: A view only reads: it must be a SELECT that changes nothing. (Remove the write.)
+--> invalid at [stories]: A view only reads: it must be a SELECT that changes nothing. (Remove the write.)
 
 WITH x AS (DELETE FROM stories RETURNING *) SELECT * FROM x
---> invalid: A view only reads: it must be a SELECT that changes nothing. (Remove the write.)
+--> invalid at [stories RETURNING *]: A view only reads: it must be a SELECT that changes nothing. (Remove the write.)
 
 SELECT * FROM stories FOR UPDATE
 --> invalid: A view takes no locks. (Remove FOR UPDATE or FOR SHARE.)
 
 SELECT * INTO y FROM stories
---> invalid: A view only reads: it must be a SELECT that changes nothing. (Remove the write.)
+--> invalid at [y]: A view only reads: it must be a SELECT that changes nothing. (Remove the write.)
 
 SELECT nextval('x') FROM stories
---> invalid: A view changes nothing, so it cannot call nextval.
+--> invalid at [nextval('x')]: A view changes nothing, so it cannot call nextval.
 
 SELEC id FROM stories
 --> invalid at [FROM]: The SQL has a syntax error near "FROM".
@@ -142,22 +79,22 @@ SELECT 1
 --> unsupported: The SELECT reads no table.
 
 VALUES (1)
---> unsupported: Only a plain SELECT is kept up to date yet.
+--> unsupported at [1]: VALUES reads no table.
 
 SELECT * FROM stories s TABLESAMPLE SYSTEM (10)
---> unsupported at [stories s TABLESAMPLE SYSTEM (10)]: stories AS s TABLESAMPLE SYSTEM (10) in FROM is not kept up to date yet.
+--> unsupported at [stories s TABLESAMPLE SYSTEM (10)]: stories AS s TABLESAMPLE SYSTEM (10) in FROM is not kept up to date.
 
 SELECT * FROM ONLY stories
---> unsupported at [stories]: ONLY stories in FROM is not kept up to date yet.
+--> unsupported at [stories]: ONLY stories in FROM is not kept up to date.
 
 SELECT * FROM generate_series(1, 2)
---> unsupported at [generate_series(1, 2)]: GENERATE_SERIES(1, 2) in FROM is not kept up to date yet.
+--> unsupported at [generate_series(1, 2)]: GENERATE_SERIES(1, 2) in FROM is not kept up to date.
 
 SELECT * FROM stories s, LATERAL (SELECT 1) x
---> unsupported at [1) x]: LATERAL (SELECT 1) AS x in FROM is not kept up to date yet.
+--> unsupported: The SELECT reads no table.
 
 WITH RECURSIVE x AS (SELECT 1 AS a) SELECT a FROM x
---> unsupported at [x AS (SELECT 1 AS a)]: WITH RECURSIVE is not kept up to date yet.
+--> unsupported at [x AS (SELECT 1 AS a)]: WITH RECURSIVE is not kept up to date.
 
 SELECT s FROM stories s
 --> unsupported at [s]: A whole row as one value is not kept up to date yet.
@@ -171,17 +108,11 @@ SELECT id FROM stories WHERE id = 'abc'
 SELECT id FROM stories WHERE created_at > 'yesterday'
 --> unsupported at [created_at > 'yesterday']: The constant 'yesterday' is not read as timestamptz: a timestamp like 2024-02-29 17:05:00+00 is expected.
 
-SELECT n FROM (SELECT count(*) AS n FROM stories) d
---> unsupported at [count(*) AS n FROM stories]: An aggregate without GROUP BY in a derived table is not kept up to date yet.
-
-SELECT * FROM (SELECT id FROM stories ORDER BY id LIMIT 3) d
---> unsupported at [id FROM stories ORDER BY id LIMIT 3]: LIMIT in a derived table is not kept up to date yet.
-
 SELECT id FROM stories FETCH FIRST 3 ROWS WITH TIES
---> unsupported: FETCH … WITH TIES is not kept up to date yet.
+--> invalid at [stories]: WITH TIES needs an ORDER BY.
 
 SELECT author, count(*) FROM stories GROUP BY ROLLUP (author)
---> unsupported at [author]: ROLLUP (author) is not on the list of exact expressions.
+--> unsupported at [author]: GROUPING SETS, CUBE and ROLLUP are not kept up to date.
 
 SELECT 1_000 FROM stories
 --> unsupported at [1_000]: A number runs into a word.
@@ -204,38 +135,17 @@ SELECT id FROM stories WHERE id = :id::text
 SELECT "ID" FROM stories
 --> invalid at ["ID"]: There is no column "ID".
 
-SELECT id FROM stories WHERE (id, score) = (1, 2)
---> unsupported at [id, score]: (id, score) is not on the list of exact expressions.
-
-SELECT id FROM stories WHERE title COLLATE "C" = 'x'
---> unsupported at [title COLLATE "C"]: COLLATE is not kept up to date yet.
-
 SELECT a.id FROM stories a, stories a
 --> invalid at [stories a]: The name "a" is given to two tables. (Give one of them an alias.)
-
-SELECT id FROM stories WHERE id = ANY(ARRAY[1,2])
---> unsupported at [1,2]: ANY(ARRAY[1, 2]) is not on the list of exact expressions.
-
-SELECT EXTRACT(year FROM created_at) FROM stories
---> unsupported at [created_at]: EXTRACT is not on the list of exact functions.
-
-SELECT created_at::date FROM stories
---> unsupported at [created_at]: A cast from timestamptz to date is not on the list of exact functions.
-
-SELECT created_at + interval '1 day' FROM stories
---> unsupported at [created_at]: INTERVAL '1 DAY' is not on the list of exact expressions.
 
 SELECT coalesce(title, 1) FROM stories
 --> unsupported at [coalesce(title, 1)]: COALESCE of text, int4 is not on the list of exact functions.
 
-SELECT E'a' FROM stories
---> unsupported at [E'a']: e'a' is not on the list of exact expressions.
-
 SELECT max(removed) FROM stories
---> unsupported at [max(removed)]: MAX of bool is not kept up to date yet.
+--> unsupported at [max(removed)]: MAX of bool is not kept up to date.
 
 EXPLAIN SELECT 1
---> invalid: A view only reads: it must be a SELECT that changes nothing. (Remove the write.)
+--> invalid at [1]: A view only reads: it must be a SELECT that changes nothing. (Remove the write.)
 
 SET x = 1
 --> invalid: A view is a SELECT.
@@ -244,16 +154,13 @@ BEGIN
 --> invalid: A view is a SELECT.
 
 CREATE TABLE x (a int)
---> invalid: A view only reads: it must be a SELECT that changes nothing. (Remove the write.)
-
-SELECT id FROM stories WINDOW w AS (PARTITION BY id)
---> unsupported: Window functions are not kept up to date yet.
+--> invalid at [x (a]: A view only reads: it must be a SELECT that changes nothing. (Remove the write.)
 
 SELECT id FROM otherschema.stories
 --> invalid at [otherschema.stories]: There is no table "stories".
 
 SELECT * FROM stories s JOIN votes v USING (nothing)
---> invalid at [nothing]: There is no column "nothing". (Did you mean "rating"?)
+--> invalid at [nothing]: There is no column "nothing" on the left side of the join.
 
 SELECT count(*) FROM stories GROUP BY ()
 --> unsupported: () is not on the list of exact expressions.
@@ -264,15 +171,6 @@ SELECT ifnull(title, 'x') FROM stories
 SELECT id AS x FROM stories WHERE x = 1
 --> invalid at [x]: There is no column "x".
 
-SELECT DISTINCT ON (author) id FROM stories
---> unsupported at [author]: SELECT DISTINCT is not kept up to date yet.
-
-SELECT rating, COUNT(*) FROM stories GROUP BY rating
---> unsupported at [rating]: GROUP BY a column whose equal values may print differently (1.0 and 1.00): which of them the upstream prints depends on the order of rows.
-
-SELECT MAX(rating) FROM stories
---> unsupported at [MAX(rating)]: MAX of numeric: equal values may print differently, and which of them the upstream prints depends on the order of rows.
-
 SELECT SUM(*) FROM stories
 --> invalid at [SUM(*)]: SUM takes an expression, not *.
 
@@ -280,7 +178,7 @@ SELECT id, FROM stories
 --> invalid at [,]: The SQL has a syntax error near ",".
 
 SELECT COUNT() FROM stories
---> invalid at [COUNT]: An argument is missing.
+--> unsupported at [COUNT]: COUNT of 0 arguments is not kept up to date.
 
 SELECT id FROM stories WHERE id = :id AND rating = :id
 --> unsupported at [:id]: The parameter :id is compared with columns of two types.
@@ -289,7 +187,7 @@ SELECT title FROM stories GROUP BY COUNT(*)
 --> invalid at [COUNT(*)]: Aggregate functions cannot stand in WHERE, ON or GROUP BY.
 
 SELECT data ? 'k' FROM stories
---> unsupported at [data ? 'k']: JSONBCONTAINSTOPKEY is not on the list of exact functions.
+--> invalid at [data]: There is no column "data".
 
 SELECT 1; DROP TABLE stories
 --> invalid at [DROP TABLE stories]: A view is one statement; this SQL has several. (Register them one by one.)
@@ -299,3 +197,168 @@ SELECT id FROM stories :a
 
 WITH x AS (SELECT id FROM stories WHERE id = :x) SELECT id FROM stories
 --> unsupported at [:x]: Nothing reads the parameter :x.
+
+SELECT DISTINCT author FROM stories ORDER BY title
+--> invalid at [title]: With SELECT DISTINCT, what ORDER BY names must be shown.
+
+SELECT DISTINCT ON (author) author FROM stories ORDER BY score
+--> invalid at [author]: What DISTINCT ON names must come first in ORDER BY.
+
+SELECT DISTINCT author FROM stories WHERE score IN (:scores)
+--> unsupported at [:scores]: The parameter :scores is a list or a range over a column that is not in the DISTINCT columns: rows of several keys would be taken together.
+
+SELECT count(*) FROM stories WHERE id IN (:ids)
+--> unsupported at [:ids]: Without GROUP BY, an aggregate takes no list or range: rows of several keys would be taken together.
+
+SELECT author, count(*) FROM stories WHERE score > :low GROUP BY author
+--> unsupported at [:low]: The parameter :low is a list or a range over a column that is not in GROUP BY: rows of several keys would be taken together.
+
+SELECT id FROM stories WHERE score > :low AND rating < :high
+--> unsupported at [:high]: The parameter :high is a range over a second column.
+
+SELECT id FROM stories WHERE score > :s AND author = :s
+--> unsupported at [:s]: The parameter :s is compared in two ways.
+
+SELECT id FROM stories WHERE id = :n LIMIT :n
+--> invalid at [:n]: The parameter :n is used for two things. (Give LIMIT a name of its own.)
+
+SELECT id FROM stories LIMIT :n OFFSET :n
+--> invalid at [:n]: The parameter :n is used for two things. (Give LIMIT a name of its own.)
+
+SELECT id FROM stories WHERE id IS NOT DISTINCT FROM :n
+--> unsupported at [id IS NOT DISTINCT FROM :n]: The parameter :n may only stand in a condition like `column = :n`, `column < :n` or `column IN (:n)` that is ANDed with the others.
+
+SELECT id FROM stories WHERE id NOT IN (:ids)
+--> unsupported at [id NOT IN (:ids)]: The parameter :ids may only stand in a condition like `column = :ids`, `column < :ids` or `column IN (:ids)` that is ANDed with the others.
+
+SELECT id FROM stories WHERE id <> :n
+--> unsupported at [id <> :n]: The parameter :n may only stand in a condition like `column = :n`, `column < :n` or `column IN (:n)` that is ANDed with the others.
+
+SELECT count(DISTINCT id, author) FROM stories
+--> unsupported at [count(DISTINCT id, author)]: COUNT of 2 arguments is not kept up to date.
+
+SELECT stddev(score) FROM stories
+--> unsupported at [stddev(score)]: STDDEV is not kept up to date.
+
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY score) FROM stories
+--> unsupported at [percentile_cont(0.5) WITHIN GROUP (ORDER BY score)]: WITHIN GROUP is not kept up to date.
+
+SELECT string_agg(DISTINCT title, author) FROM stories
+--> unsupported at [title, author]: STRING_AGG of DISTINCT pairs is not kept up to date.
+
+SELECT array_agg(DISTINCT title ORDER BY score) FROM stories
+--> unsupported at [score]: With DISTINCT, an aggregate's ORDER BY is about its arguments.
+
+SELECT avg(last_seen - joined) FROM users
+--> unsupported at [avg(last_seen - joined)]: AVG of interval is not kept up to date.
+
+SELECT sum(DISTINCT score) OVER () FROM stories
+--> invalid at [sum(DISTINCT score)]: DISTINCT and ORDER BY cannot stand inside a window function.
+
+SELECT id FROM stories WHERE row_number() OVER () = 1
+--> invalid at [row_number]: Window functions cannot stand in WHERE, ON or GROUP BY.
+
+SELECT sum(row_number() OVER ()) FROM stories
+--> invalid at [row_number]: Window functions cannot stand inside aggregate functions.
+
+SELECT row_number() OVER (ORDER BY rank() OVER ()) FROM stories
+--> invalid at [rank]: Window functions cannot be nested.
+
+SELECT sum(score) OVER (w ORDER BY id) FROM stories WINDOW w AS (ORDER BY author)
+--> invalid at [sum(score) OVER (w ORDER BY id)]: A window cannot change what it takes from another one.
+
+SELECT sum(score) OVER missing FROM stories
+--> invalid at [sum(score) OVER missing]: There is no window "missing".
+
+SELECT row_number() FROM stories
+--> unsupported at [row_number]: ROW_NUMBER is not on the list of exact functions.
+
+SELECT sum(score) OVER (ORDER BY score RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) FROM stories
+--> unsupported at [sum(score) OVER (ORDER BY score RANGE BETWEEN 1]: RANGE with a distance of values is not kept up to date.
+
+SELECT sum(score) OVER (ORDER BY score ROWS BETWEEN CURRENT ROW AND 1 PRECEDING) FROM stories
+--> invalid at [sum(score) OVER (ORDER BY score ROWS BETWEEN CURRENT ROW AND 1]: The frame ends before it starts.
+
+SELECT sum(score) OVER (ORDER BY score ROWS BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE TIES) FROM stories
+--> unsupported at [sum(score) OVER (ORDER BY score ROWS BETWEEN 1]: EXCLUDE in a window's frame is not kept up to date.
+
+SELECT lag(title) IGNORE NULLS OVER (ORDER BY id) FROM stories
+--> unsupported at [lag(title)]: IGNORE NULLS and RESPECT NULLS are not kept up to date.
+
+SELECT id, row_number() OVER (PARTITION BY author ORDER BY id) FROM stories WHERE score > :low
+--> unsupported at [:low]: The parameter :low is a list or a range over a column that is not in every PARTITION BY: rows of several keys would be taken together.
+
+SELECT ntile(:n) OVER (ORDER BY id) FROM stories
+--> unsupported at [:n]: The parameter :n may only stand in a condition `column = :n` that is ANDed with the others, yet.
+
+SELECT id FROM stories INTERSECT ALL SELECT story_id FROM votes
+--> unsupported at [id FROM stories INTERSECT ALL SELECT story_id FROM votes]: INTERSECT ALL is not kept up to date.
+
+SELECT id FROM stories WHERE id = :x UNION SELECT story_id FROM votes
+--> unsupported at [:x]: The parameter :x must be compared with a column in both sides of UNION, in the same way.
+
+SELECT id FROM stories WHERE author IN (:x) UNION SELECT story_id FROM votes WHERE user_id IN (:x)
+--> unsupported at [:x]: The parameter :x is a list or a range over a column that UNION does not show: rows of several keys would be taken together.
+
+SELECT id FROM stories UNION SELECT story_id, user_id FROM votes
+--> invalid at [story_id, user_id FROM votes]: Both sides of UNION must show the same number of columns, not 1 and 2.
+
+SELECT id FROM stories UNION SELECT user_id FROM votes
+--> unsupported at [user_id FROM votes]: UNION of int8, text is not on the list of exact functions.
+
+SELECT id FROM stories UNION SELECT story_id FROM votes ORDER BY id + 1
+--> invalid at [id + 1]: Behind UNION, INTERSECT or EXCEPT, ORDER BY names columns that are shown.
+
+SELECT count(*) FROM stories WHERE id = :x UNION ALL SELECT count(*) FROM votes WHERE story_id = :x
+--> unsupported at [:x]: An aggregate without GROUP BY takes no parameters below UNION.
+
+SELECT * FROM (SELECT id FROM stories WHERE id IN (:x) LIMIT 3) d
+--> unsupported at [:x]: The parameter :x is a list or a range over a column that is not in the LIMIT: rows of several keys would be taken together.
+
+SELECT * FROM (SELECT id FROM stories WHERE id = :x LIMIT :n) d
+--> unsupported at [:n]: The parameter :n limits rows that are no view's own, or WITH TIES.
+
+SELECT count(*) FROM stories HAVING count(*) > :n
+--> unsupported at [:n]: Without GROUP BY, HAVING takes no parameters.
+
+SELECT id FROM stories LIMIT -1
+--> invalid at [1]: LIMIT must not be negative.
+
+SELECT id FROM stories LIMIT 1 + 1
+--> unsupported at [1 + 1]: LIMIT takes a number or a parameter.
+
+(SELECT id FROM stories ORDER BY id LIMIT 3) ORDER BY id
+--> invalid at [id FROM stories ORDER BY id LIMIT 3) ORDER BY id]: A query in parentheses has its ORDER BY, LIMIT, OFFSET or WITH once.
+
+SELECT author FROM stories GROUP BY GROUPING SETS ((author), ())
+--> unsupported at [author]: GROUPING SETS, CUBE and ROLLUP are not kept up to date.
+
+SELECT pg_advisory_lock(id) FROM stories
+--> invalid at [pg_advisory_lock(id)]: A view changes nothing, so it cannot call pg_advisory_lock.
+
+SELECT set_config('search_path', 'x', false) FROM stories
+--> invalid at [set_config('search_path', 'x']: A view changes nothing, so it cannot call set_config.
+
+SELECT setseed(0.5) FROM stories
+--> invalid at [setseed(0.5)]: A view changes nothing, so it cannot call setseed.
+
+SELECT lo_unlink(1) FROM stories
+--> invalid at [lo_unlink(1)]: A view changes nothing, so it cannot call lo_unlink.
+
+SELECT pg_terminate_backend(1) FROM stories
+--> invalid at [pg_terminate_backend(1)]: A view changes nothing, so it cannot call pg_terminate_backend.
+
+SELECT * FROM dblink('x') AS t(a int)
+--> invalid at [dblink('x')]: A view changes nothing, so it cannot call dblink.
+
+SELECT query_to_xml('DELETE FROM stories', true, true, '') FROM stories
+--> invalid at [query_to_xml('DELETE FROM stories', true, true, '')]: A view changes nothing, so it cannot call query_to_xml.
+
+SELECT pg_logical_emit_message(false, 'a', 'b') FROM stories
+--> invalid at [pg_logical_emit_message(false, 'a', 'b')]: A view changes nothing, so it cannot call pg_logical_emit_message.
+
+WITH w AS (INSERT INTO votes VALUES (1, 'a', 1) RETURNING *) SELECT id FROM stories
+--> invalid at [votes VALUES (1, 'a', 1) RETURNING *]: A view only reads: it must be a SELECT that changes nothing. (Remove the write.)
+
+SELECT id FROM stories UNION (SELECT id FROM comments FOR SHARE)
+--> invalid: A view takes no locks. (Remove FOR UPDATE or FOR SHARE.)
