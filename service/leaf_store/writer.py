@@ -74,6 +74,7 @@ class LeafWriter:
         self._encoders.clear()
         self._views.clear()
         self._bytes.clear()
+        self.large_parts = {}
         self._epoch = epoch
         self._catalog_changed = True
 
@@ -129,7 +130,7 @@ class LeafWriter:
                 # The transaction is gone as a whole. Readers follow the new size by themselves.
                 self._environment.set_mapsize(2 * self._environment.info()["map_size"])
         self._catalog_version, self._catalog_changed = version, False
-        self.large_parts = commit.large
+        self.large_parts = {at: rows for at, rows in commit.large.items() if at[0] not in dropped}
         self._settle(grown, dropped)
 
     def _settle(self, grown: dict[ViewId, int], dropped: list[ViewId]) -> None:
