@@ -36,6 +36,7 @@ from dataflow.plan.routes import (
     coverable,
     lookup_completion,
     ordered_route,
+    paddings_read,
     parent_columns,
     relevant_columns,
     union_columns,
@@ -87,14 +88,16 @@ class Graph:
 
     # Changing
 
-    def install(self, view_id: ViewId, view: View) -> Leaf:
-        """Adds a view's nodes, those that are not there yet."""
+    def install(self, view_id: ViewId, view: View, whole: bool = False) -> Leaf:
+        """Adds a view's nodes, those that are not there yet. `whole`: no route to a part of it is looked for."""
         source = self._source(view.relation)
         leaf = Leaf(self._next_id(), source, view_id, view)
         self._adopt(leaf)
         self.leaves[view_id] = leaf
-        columns = self.resolve(leaf, view.key_columns)
-        leaf.cover_by(columns, self._ordered(leaf) if columns == view.key_columns else None)
+        # A key without rows to aggregate has its row only if it is covered itself.
+        whole = whole and not _has_default_rows(view.relation)
+        columns = self.resolve(leaf, () if whole else view.key_columns)
+        leaf.cover_by(columns, self._ordered(leaf) if columns == view.key_columns and not whole else None)
         return leaf
 
     def _ordered(self, leaf: Leaf) -> OrderedCover | None:
@@ -186,6 +189,7 @@ class Graph:
             # A row that moves within the order may come into a covered interval.
             order = {term.column for term in use.covers[0].order}
             use.relevant[route.driver] = tuple(sorted(order.union(use.relevant[route.driver])))
+        use.paddings = paddings_read(block)
         use.parents = self._parent_steps(use)
         for table in use.parent_tables():
             self.parent_uses.setdefault(table, []).append(use)
@@ -295,6 +299,12 @@ class Graph:
             input_.children.remove(source)
             if not input_.children:
                 self._remove(input_)
+
+
+def _has_default_rows(relation: Relation) -> bool:
+    """Whether keys have rows that are made of none: aggregates without GROUP BY, by parameters."""
+    own = isinstance(relation, Aggregate) and relation.scalar and bool(relation.group)
+    return own or any(map(_has_default_rows, inputs_of(relation)))
 
 
 def _columns_of_source(node: Stored, columns: Columns) -> Columns:

@@ -1,14 +1,15 @@
 """Added rows whose route goes on through a hole (incongruent joins, thesis §4.5.2; architecture §3).
 
 A row added to one input of a route makes new combinations: they may look up keys of later inputs that nobody has
-covered. The targets' keys that they belong to are evicted at the end of the step. A removed row needs nothing.
+covered. The targets' keys that they belong to are evicted at the end of the step. A removed row needs nothing, unless
+another left input's ON reads it (`x IS NULL`): padding in its place may let that one match.
 
 Also here: covering the children of a freshly inserted parent row as empty, so that this does not happen to every
 new row.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Set
 from contextlib import suppress
 
 from dataflow.engine.events import TableDelta
@@ -47,26 +48,35 @@ class Incongruence:
         found: list[Target] = []
         for i, node in enumerate(block.inputs):
             delta = deltas.get(node.id)
-            if delta is None or not delta[1]:
+            if delta is None:
                 continue
             for use in block.uses:
                 if not use.route.full and use.completions[i].after and use.target.coverage_of(use.columns).keys:
-                    rows = _newly_connected(delta, use.relevant[i])
-                    found.extend((use.target, use.columns, key) for key in self.holes(use, i, rows))
+                    keys = self.holes(use, i, delta)
+                    found.extend((use.target, use.columns, key) for key in keys)
         return found
 
-    def holes(self, use: Use, input_: int, rows: Iterable[Row]) -> list[Key]:
-        """The target's keys for which a row added to an input leads the route to a hole."""
+    def holes(self, use: Use, input_: int, delta: Delta) -> list[Key]:
+        """The target's keys for which a change of an input leads the route to a hole."""
         found: dict[Key, None] = {}
-        for row in rows:
-            combinations = self._complete_backwards(use, input_, row)
-            completion = use.completions[input_]
-            order = use.route.order()
-            for step in completion.after:
-                if not combinations:
-                    break
-                combinations = self._step_over_known(use, step, order.index(step.input), combinations, found)
+        for row in _newly_connected(delta, use.relevant[input_]):
+            self._go_on(use, input_, self._complete_backwards(use, input_, row), found)
+        if input_ in use.paddings:
+            step = next(step for step in use.route.steps if step.input == input_)
+            for row in _newly_connected((delta[1], delta[0]), use.relevant[input_]):
+                left = self._complete_backwards(use, input_, row)
+                for combination in left:
+                    combination[input_] = None
+                self._go_on(use, input_, use.block.join.bind(step, left), found)
         return list(found)
+
+    def _go_on(self, use: Use, input_: int, combinations: list[Combination], found: dict[Key, None]) -> None:
+        """Walks the route on behind an input, and notes what meets a hole."""
+        order = use.route.order()
+        for step in use.completions[input_].after:
+            if not combinations:
+                break
+            combinations = self._step_over_known(use, step, order.index(step.input), combinations, found)
 
     def _complete_backwards(self, use: Use, input_: int, row: Row) -> list[Combination]:
         join = use.block.join

@@ -108,6 +108,8 @@ class Use:
     lookers: list[tuple[int, Columns, tuple[int, ...], Completion]] = field(default_factory=list)
     #: Per input of the block: the columns by which the route finds its way; none for a full route.
     relevant: list[Columns] = field(default_factory=list)
+    #: Inputs of the block whose padding can lead the route on, to what it did not look up before; none if it is full.
+    paddings: frozenset[int] = frozenset()
     #: Steps that look up the children of rows of one earlier input by a validated foreign key: (position, that input).
     parents: list[tuple[int, int]] = field(default_factory=list)
 

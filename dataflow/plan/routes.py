@@ -314,6 +314,14 @@ def relevant_columns(block: Block, route: Route, input_: int) -> Columns:
     return tuple(sorted(relevant))
 
 
+def paddings_read(block: Block) -> frozenset[int]:
+    """Left inputs that the rest of another one's ON reads, which may become TRUE where they are padded, and those that
+    they hang off: padding there pads them too."""
+    read = {s.input for i, item in enumerate(block.inputs) for s in mentioned(block, item.on) if s.input != i}
+    above = read.union(*(_hangs_off(block, i) for i in read))
+    return frozenset(i for i in above if block.inputs[i].left)
+
+
 def mentioned(block: Block, expression: Scalar | None) -> list[Source]:
     """The columns that an expression over the concatenated row reads, ascending."""
     offsets = input_offsets(block)

@@ -19,6 +19,7 @@ from tests.simulation.plans import (
     chain,
     first,
     greater,
+    greatest,
     inner,
     is_null,
     left,
@@ -28,6 +29,8 @@ from tests.simulation.plans import (
     total,
 )
 from tests.simulation.schema import BOOL, INT4, NUMERIC
+
+LAST_VOTERS = aggregate(VOTES, (0,), greatest(ColumnRef(1, INT4)))
 
 
 def less(a: Scalar, b: Scalar) -> Call:
@@ -99,6 +102,12 @@ def more_in_on() -> list[Shape]:
         votes_below, COMMENTS, (1, 2, 0), rest=lambda j: either(is_null(j.col(2, 2)), less(j.col(2, 2), j.col(3, 0)))
     )
     nobody = is_null(votes_below.col(2, 0))
+    # Without votes or without their voter there is no name: then all comments of the story match.
+    nameless = left_on(
+        Joined(first(STORIES), left(LAST_VOTERS, (0, 0, 0)), left(USERS, (0, 1, 1))), COMMENTS, (1, 0, 0),
+        rest=lambda j: is_null(j.col(2, 0)),
+    )  # fmt: skip
+    nameless_authors = Joined(*nameless.inputs, left(VOTE_COUNTS, (0, 3, 3)), left(USERS, (0, 3, 2)))
     scores = over(aggregate(better.block((0, 1), (1, 0)), (0,), COUNT_ROWS))
     authors_scores = Joined(first(USERS), left(aggregate(better.block((0, 1), (1, 0)), (0,), COUNT_ROWS), (0, 0, 0)))
     return [
@@ -112,6 +121,7 @@ def more_in_on() -> list[Shape]:
         Shape("on_votes", votes_below.block((0, 0), (0, 1), (1, 0), (2, 1), (2, 2)), ((0,), (1,), (2,), (1, 2))),
         Shape("on_no_votes", votes_below.block((0, 0), (1, 0), where=nobody), ((0,), (1,))),
         Shape("on_hung", hung.block((0, 0), (1, 0), (2, 1), (2, 2), (3, 0)), ((0,), (1,), ())),
+        Shape("on_nameless", nameless_authors.block((0, 0), (0, 1), (3, 0), (4, 1), (5, 1)), ((0,), (1,))),
         Shape("on_scores", scores, ((0,), ())),
         Shape("on_authors_scores", authors_scores.block((0, 0), (0, 1), (1, 1)), ((0,), (1,))),
     ]

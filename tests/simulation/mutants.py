@@ -204,6 +204,11 @@ def rest_of_on_not_relevant() -> AbstractContextManager[Any]:
     return patch.object(graph, "relevant_columns", mutant)
 
 
+def padding_leads_nowhere() -> AbstractContextManager[Any]:
+    """A removed row needs nothing, also where its padding makes the rest of another ON TRUE."""
+    return patch.object(graph, "paddings_read", lambda _: frozenset())
+
+
 def no_eviction_of_what_is_joined_with_everything() -> AbstractContextManager[Any]:
     """An input of a cross join is evicted alone."""
     original = evict._target_keys
@@ -274,6 +279,7 @@ MUTANTS: dict[Mutant, Focus | None] = {
     padding_by_key: Focus(("on_",)),
     rest_of_on_forgotten_going_up: Focus(("on_",)),
     rest_of_on_not_relevant: Focus(("on_",)),
+    padding_leads_nowhere: Focus(("on_answered",), {"restart": 0, "crash": 0}),
     no_eviction_of_what_is_joined_with_everything: Focus(("users_tags", "between", "across")),
     branch_forgotten_in_the_cascade: Focus(("people", "active", "activity")),
     equal_branches_count_once: Focus(("twice",)),
