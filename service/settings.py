@@ -124,6 +124,12 @@ class ViewSettings(Section):
 
     name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,62}$")
     sql: str = Field(min_length=1)
+    #: Keep it so, or refuse it. Default: as the planner finds best.
+    tier: Literal["incremental", "refresh", "ttl"] | None = None
+    #: Seconds for which an answer is good, if it is of a view that only expires.
+    ttl: float | None = Field(default=None, gt=0)
+    #: Keep it whole.
+    materialization: Literal["full"] | None = None
 
 
 class Settings(BaseSettings):

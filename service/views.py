@@ -8,13 +8,15 @@ Not here: planning and installing (`runtime.installer`); what readers see of a v
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 import orjson
 
+from dataflow.plan.lookup import tables_read
 from dataflow.plan.nodes import View
+from dataflow.plan.refresh import RefreshView
 from dataflow.types import ViewId
 
 #: Of the file in the state directory. A later layout is another number, never a guess.
@@ -36,8 +38,29 @@ class Status(StrEnum):
     BROKEN = "broken"
 
 
+class Tier(StrEnum):
+    """How a view is kept (architecture §6)."""
+
+    INCREMENTAL = "incremental"
+    REFRESH = "refresh"
+    TTL = "ttl"
+
+
 class StateError(Exception):
     """The state directory cannot be used; the text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewOptions:
+    """How a user wants a view to be kept; None: as the planner finds best.
+
+    `tier` is kept to, or the view is refused. `ttl_s`: how long answers of a view that expires are good.
+    `materialization` ``full``: an incremental view is kept whole.
+    """
+
+    tier: str | None = None
+    ttl_s: float | None = None
+    materialization: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +70,34 @@ class Definition:
     name: str
     sql: str
     origin: Origin
+    options: ViewOptions = ViewOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a definition is kept. `sql` is what the upstream is asked: the definition's, with the registered views that
+    it names put in; of one that is not kept incrementally with parameters as $1, $2 … in the order of the key."""
+
+    view: View | RefreshView
+    sql: str
+    #: Kept whole because the user wants it so.
+    whole: bool = False
+    #: Registered views that its SQL names.
+    reads_views: frozenset[str] = frozenset()
+
+    @property
+    def tier(self) -> Tier:
+        """How it is kept."""
+        if isinstance(self.view, View):
+            return Tier.INCREMENTAL
+        return Tier.REFRESH if self.view.ttl_ms is None else Tier.TTL
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The tables whose changes it needs."""
+        if isinstance(self.view, View):
+            return tables_read(self.view)
+        return frozenset(read.table for read in self.view.reads)
 
 
 @dataclass(slots=True)
@@ -54,12 +105,22 @@ class Installation:
     """A definition's plan in the engine, under an id of its own."""
 
     id: ViewId
-    view: View
+    plan: Plan
     definition: Definition
     status: Status = Status.BUILDING
     reason: str | None = None
     #: Not in the engine any more: all that is left is a name that says why it does not answer.
     tombstone: bool = False
+
+    @property
+    def view(self) -> View | RefreshView:
+        """How it is kept."""
+        return self.plan.view
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The tables whose changes it needs."""
+        return frozenset() if self.tombstone else self.plan.tables
 
 
 @dataclass(slots=True)
@@ -113,7 +174,7 @@ class ViewRegistry:
     def save(self) -> None:
         """Writes the HTTP views, so that a crash leaves the old file or the new one. Raises `StateError`."""
         stored = [
-            {"name": v.definition.name, "sql": v.definition.sql}
+            {"name": v.definition.name, "sql": v.definition.sql, **_stored_options(v.definition.options)}
             for v in self.views.values()
             if v.definition.origin is Origin.HTTP
         ]
@@ -134,7 +195,7 @@ class ViewRegistry:
             body = orjson.loads(self.path.read_bytes())
             if body["format"] != FORMAT:
                 raise StateError(f"{self.path} was written by another version of upquery (format {body['format']}).")
-            stored = [Definition(v["name"], v["sql"], Origin.HTTP) for v in body["views"]]
+            stored = [Definition(v.pop("name"), v.pop("sql"), Origin.HTTP, ViewOptions(**v)) for v in body["views"]]
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -149,3 +210,7 @@ class ViewRegistry:
         for registered in self.views.values():
             registered.installed = None
             registered.replacement = None
+
+
+def _stored_options(options: ViewOptions) -> dict[str, object]:
+    return {name: value for name, value in asdict(options).items() if value is not None}

@@ -176,5 +176,6 @@ class ViewStatus:
 
 LeafEffect = LeafFill | LeafExtend | LeafFillAll | LeafChange | LeafClear | LeafEvict | LeafDrop
 Effect = (
-    Lookup | CancelLookup | Reach | LeafEffect | Answer | Forward | AnswerForward | Refresh | CancelRefresh | AnswerRefresh | FailRead | ViewStatus
+    Lookup | CancelLookup | Reach | LeafEffect | Answer | Forward | AnswerForward | Refresh | CancelRefresh
+    | AnswerRefresh | FailRead | ViewStatus
 )  # fmt: skip

@@ -487,7 +487,7 @@ class Engine:
     # Views
 
     def _install_view(self, event: InstallView) -> None:
-        leaf = self.graph.install(event.id, event.view)
+        leaf = self.graph.install(event.id, event.view, event.whole)
         self._emit(ViewStatus(event.id, "building" if leaf.full else "ready"))
         if leaf.full:
             self._attempt(Demand([Want(leaf, ())]))

@@ -75,10 +75,14 @@ class TableJoined:
 
 @dataclass(frozen=True, slots=True)
 class InstallView:
-    """A view to maintain, under an id that was never used before. A full one starts to load at once."""
+    """A view to maintain, under an id that was never used before. A full one starts to load at once.
+
+    `whole`: it is a full one, whatever routes there are.
+    """
 
     id: ViewId
     view: View
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +232,7 @@ class SchemaChanged:
 
 
 Event = (
-    StreamStarted | Apply | Advance | SnapshotTaken | TableJoined | InstallView | InstallRefresh | DropView | Read | CancelRead
-    | LookupDone | LookupFailed | ForwardDone | RefreshDone | RefreshFailed | Pin | Unpin | EvictKey | EvictInner | EvictBytes | SchemaChanged
+    StreamStarted | Apply | Advance | SnapshotTaken | TableJoined | InstallView | InstallRefresh | DropView | Read
+    | CancelRead | LookupDone | LookupFailed | ForwardDone | RefreshDone | RefreshFailed | Pin | Unpin | EvictKey
+    | EvictInner | EvictBytes | SchemaChanged
 )  # fmt: skip

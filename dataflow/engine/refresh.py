@@ -263,7 +263,7 @@ class Refreshes:
         if fetch is None:
             return
         fetch.result = event
-        if applied < event.bound:
+        if fetch.leaf.touches and applied < event.bound:
             self._emit(Reach(event.bound))
         else:
             self.reach(applied, now)
@@ -285,8 +285,12 @@ class Refreshes:
         """The stream is at `applied`: settles what waited for that."""
         self._applied, self._now = applied, now
         for fetch in list(self._fetches.values()):
-            if fetch.result is not None and fetch.result.bound <= applied and fetch.id in self._fetches:
-                self._settle(fetch, fetch.result)
+            result = fetch.result
+            if result is None or fetch.id not in self._fetches:
+                continue
+            # What nothing touches waits for nothing.
+            if result.bound <= applied or not fetch.leaf.touches:
+                self._settle(fetch, result)
 
     def _settle(self, fetch: Fetch, result: RefreshDone) -> None:
         exact = self._exact(fetch, result.snapshot)

@@ -11,21 +11,19 @@ from dataflow.errors import EvaluationError
 from dataflow.evaluate import compile_predicate
 from dataflow.plan.refresh import RefreshView, TableRead
 from dataflow.state.coverage import Coverage
-from dataflow.types import Key, Row, Value, columns_of
-from dataflow.values import normal_form
+from dataflow.types import Key, Row, columns_of
 
 
 class Touch:
     """One `TableRead` of a view."""
 
-    __slots__ = ("_columns", "_forms", "_passes", "_positions")
+    __slots__ = ("_columns", "_key_columns", "_passes", "_positions")
 
-    def __init__(self, read: TableRead, view: RefreshView) -> None:
+    def __init__(self, read: TableRead) -> None:
         self._columns = tuple(sorted(read.columns))
         self._passes = None if read.predicate is None else compile_predicate(read.predicate)
         self._positions = tuple(position for _, position in read.keys)
-        #: How a row's value becomes one of the key: the column, and its normal form.
-        self._forms = [(column, normal_form(view.parameters[position].type)) for column, position in read.keys]
+        self._key_columns = tuple(column for column, _ in read.keys)
 
     def keys(self, delta: TableDelta, among: Coverage) -> Iterable[Key]:
         """The keys of `among` that a change of the table may concern."""
@@ -35,7 +33,7 @@ class Touch:
         if not rows or not self._positions:
             return list(among) if rows else ()
         found: dict[Key, None] = {}
-        for part in dict.fromkeys(map(self._part, rows)):
+        for part in dict.fromkeys(columns_of(row, self._key_columns) for row in rows):
             if None not in part:
                 found.update(dict.fromkeys(among.agreeing(self._positions, part)))
         return found
@@ -57,15 +55,10 @@ class Touch:
         except EvaluationError:
             return True
 
-    def _part(self, row: Row) -> tuple[Value, ...]:
-        return tuple(
-            text if (text := row[column]) is None or form is None else form(text) for column, form in self._forms
-        )
-
 
 def touches_of(view: RefreshView) -> dict[str, list[Touch]]:
     """What a view reads, by table."""
     touches: dict[str, list[Touch]] = {}
     for read in view.reads:
-        touches.setdefault(read.table, []).append(Touch(read, view))
+        touches.setdefault(read.table, []).append(Touch(read))
     return touches

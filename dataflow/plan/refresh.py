@@ -15,7 +15,8 @@ class TableRead:
 
     A change counts if a row before or after it may pass `predicate` (over the table's full row; None: all pass), unless
     it is an update that changes none of `columns`. `keys`, pairs of a column and a position of the view's key, say that
-    only rows equal to the key there are read: a change concerns only the cached keys that agree with one of its rows.
+    only rows equal to the key there are read, text by text: a change concerns only the cached keys that agree with one
+    of its rows.
     """
 
     table: str
@@ -43,7 +44,7 @@ class RefreshView:
 
     name: str
     sql: str
-    #: Sorted by name. The view's key is their values in this order.
+    #: Sorted by name. The view's key is their values in this order, as the upstream prints them (a list: an array).
     parameters: tuple[RefreshParameter, ...]
     #: Name and type of what readers see.
     output: tuple[tuple[str, SqlType], ...]

@@ -31,7 +31,7 @@ from dataflow.sql.parse import parameter_name, tokens_of, tree_of
 from dataflow.sql.scope import Named, Scope, Source, find_table, name_of
 from dataflow.sql.types import cast_type
 from dataflow.types import Row
-from dataflow.values import comparable, family
+from dataflow.values import comparable, family, normal_form
 
 #: A column of a mention, by the name it is called by.
 _Place = tuple[str, str]
@@ -361,11 +361,13 @@ class _Walk:
         return position if cast == family(self.parameters[position].type) else None
 
     def _same(self, table: Table, column: int, position: int) -> bool:
-        """Whether the column equals the parameter exactly if their normal forms are the same text."""
+        """Whether the column equals the parameter exactly if they are the same text."""
         own, parameter = table.columns[column].type, self.parameters[position]
-        if parameter.many or not comparable(own) or not comparable(parameter.type) or own.kind == "array":
+        if parameter.many or own.kind == "array" or not (comparable(own) and comparable(parameter.type)):
             return False
-        return family(own) == family(parameter.type)
+        # A key has values as they print, which only of these types is their normal form.
+        one_form = normal_form(own) is None and normal_form(parameter.type) is None
+        return one_form and family(own) == family(parameter.type)
 
 
 def _conjuncts(node: exp.Expr | None) -> list[exp.Expr]:

@@ -161,7 +161,9 @@ def _catalog(app: FastAPI, engine: ControlClient) -> None:
     )
     async def put_view(name: Name, body: PutView, if_none_match: Annotated[str | None, Header()] = None) -> Response:
         """Registers a view: 201 if it is new, 200 if it was there, 202 while it is being built."""
-        result = await engine.call("put", name=name, sql=body.sql, create_only=if_none_match == "*")
+        result = await engine.call(
+            "put", name=name, sql=body.sql, options=body.options(), create_only=if_none_match == "*"
+        )
         state = await engine.call("view", name=name)
         status = 202 if result["building"] else 201 if result["created"] else 200
         return JSONResponse(state, status)
@@ -182,7 +184,9 @@ def _plans(app: FastAPI, engine: ControlClient) -> None:
     @app.post("/v1/catalog/plan", tags=["plans"], operation_id="explain_sql", response_model=Plan)
     async def explain_sql(body: PlanView, request: Request) -> Response:
         """How a view would be kept; nothing is installed."""
-        return _plan_response(Plan(**await engine.call("plan_sql", name=body.name, sql=body.sql)), request)
+        return _plan_response(
+            Plan(**await engine.call("plan_sql", name=body.name, sql=body.sql, options=body.options())), request
+        )
 
     @app.get("/v1/graph", tags=["plans"], operation_id="graph", response_model=list[PlanNode])
     async def graph(request: Request) -> Response:

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 ViewName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,62}$")]
 
 
+TierName = Literal["incremental", "refresh", "ttl"]
 NodeKind = Literal["chain", "block", "union", "rows", "groups", "partitions", "view"]
 
 
@@ -20,6 +21,16 @@ class PutView(Body):
     """A view to register."""
 
     sql: str = Field(min_length=1, max_length=100_000, examples=["SELECT id, title FROM stories WHERE id = :id"])
+    #: Keep it so, or refuse it; absent: as the planner finds best.
+    tier: TierName | None = None
+    #: Seconds for which an answer is good, if it is of a view that only expires.
+    ttl: float | None = Field(default=None, gt=0, le=86_400)
+    #: Keep it whole.
+    materialization: Literal["full"] | None = None
+
+    def options(self) -> dict[str, Any]:
+        """The options as `service.views.ViewOptions` takes them."""
+        return {"tier": self.tier, "ttl_s": self.ttl, "materialization": self.materialization}
 
 
 class PlanView(PutView):
@@ -59,10 +70,15 @@ class ViewState(BaseModel):
     name: str
     sql: str
     origin: Literal["config", "http"]
-    tier: Literal["incremental", "refresh", "ttl"] = "incremental"
+    #: None of a view that has no plan.
+    tier: TierName | None
+    #: None of a view that is not kept incrementally.
     materialization: Literal["partial", "full"] | None
     status: Literal["building", "ready", "broken"]
+    #: Why it is not ready; of one that is, why it is not kept incrementally.
     reason: str | None = None
+    #: Seconds for which an answer is good, of a view that only expires.
+    ttl: float | None = None
     #: A replacement is being built beside it.
     replacing: bool = False
     parameters: list[Named]

@@ -5,12 +5,15 @@ Results are the JSON forms of `admin.models`. Everything here runs on the engine
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from dataflow.engine.events import EvictBytes, EvictKey
+from dataflow.literals import takes_parameters
 from dataflow.plan.nodes import View, column_types
+from dataflow.plan.refresh import RefreshView
+from dataflow.schema import SqlType
 from dataflow.types import Key
 from dataflow.values import normal_form, parse_parameter
 from service.admin.control import Operation
@@ -53,9 +56,10 @@ class Operations:
         """One view."""
         return self._state(self._registered(name))
 
-    async def put(self, name: str, sql: str, create_only: bool) -> dict[str, Any]:
+    async def put(self, name: str, sql: str, options: dict[str, Any], create_only: bool) -> dict[str, Any]:
         """Registers a view; whether it was new, and whether it is still being built."""
-        return asdict(await self._runtime.changes.put(name, sql, create_only=create_only))
+        put = self._runtime.changes.put(name, sql, ViewOptions(**options), create_only=create_only)
+        return asdict(await put)
 
     async def drop(self, name: str) -> None:
         """Forgets a view."""
@@ -70,9 +74,9 @@ class Operations:
         graph = engine.graph
         return explain(installed.plan, graph.catalog, graph, graph.leaves.get(installed.id)).model_dump()
 
-    async def plan_sql(self, name: str, sql: str) -> dict[str, Any]:
+    async def plan_sql(self, name: str, sql: str, options: dict[str, Any]) -> dict[str, Any]:
         """How a view would be kept."""
-        plan, catalog = await self._runtime.changes.plan(name, sql, ViewOptions())
+        plan, catalog = await self._runtime.changes.plan(name, sql, ViewOptions(**options))
         engine = self._runtime.dispatcher.engine
         return explain(plan, catalog, None if engine is None else engine.graph).model_dump()
 
@@ -153,20 +157,31 @@ class Operations:
     def _keys(self, installed: Installation, keys: list[dict[str, str]] | None) -> list[Key]:
         if keys is not None:
             return [key_of(installed.view, arguments) for arguments in keys]
+        return list(self._covered(installed))
+
+    def _covered(self, installed: Installation) -> Collection[Key]:
+        """The keys of an installed view that are in memory."""
         engine = self._runtime.dispatcher.engine
-        leaf = engine.graph.leaves.get(installed.id) if engine is not None else None
-        return list(leaf.coverage.keys) if leaf is not None else []
+        if engine is None:
+            return ()
+        leaf = engine.graph.leaves.get(installed.id) or engine.refreshes.leaves.get(installed.id)
+        return () if leaf is None else leaf.coverage.keys
 
     def _state(self, registered: RegisteredView) -> dict[str, Any]:
         installed = registered.installed
-        view = None if installed is None or not installed.view.output else installed.view
+        plan = None if installed is None or not installed.plan.view.output else installed.plan
+        view = None if plan is None else plan.view
+        refreshed = view if isinstance(view, RefreshView) else None
+        ttl_ms = None if refreshed is None else refreshed.ttl_ms
         return ViewState(
             name=registered.definition.name,
             sql=registered.definition.sql,
             origin=registered.definition.origin.value,
+            tier=None if plan is None else plan.tier.value,
             materialization=self._materialization(installed),
             status=registered.status.value,
-            reason=registered.status_reason,
+            reason=registered.status_reason or (None if refreshed is None else refreshed.reason),
+            ttl=None if ttl_ms is None else ttl_ms / 1000,
             replacing=registered.replacement is not None,
             parameters=[] if view is None else _parameters(view),
             columns=[] if view is None else _columns(view),
@@ -186,40 +201,50 @@ class Operations:
             counters.hits += seen.get("hits", 0)
             counters.misses += seen.get("misses", 0)
         installed = registered.installed
-        engine = self._runtime.dispatcher.engine
         if installed is not None:
             counters.leaf_bytes = self._runtime.leaf.bytes_by_view().get(installed.id, 0)
-            leaf = engine.graph.leaves.get(installed.id) if engine is not None else None
-            counters.covered_keys = len(leaf.coverage.keys) if leaf is not None else 0
+            counters.covered_keys = len(self._covered(installed))
         return counters
 
 
-def _parameters(view: View) -> list[Named]:
+def _parameters(view: View | RefreshView) -> list[Named]:
+    return [Named(name=name, type=f"{kind.sql}[]" if many else kind.sql) for name, kind, many in parameters_of(view)]
+
+
+def _columns(view: View | RefreshView) -> list[Named]:
+    if isinstance(view, RefreshView):
+        columns = list(view.output)
+    else:
+        types = column_types(view.relation)
+        columns = [(output.name, types[output.column]) for output in view.output]
+    names = unique_names([name for name, _ in columns])
+    return [Named(name=name, type=kind.sql) for name, (_, kind) in zip(names, columns, strict=True)]
+
+
+def parameters_of(view: View | RefreshView) -> list[tuple[str, SqlType, bool]]:
+    """Names and types of what makes a view's key, in its order, and whether each takes a list."""
+    if isinstance(view, RefreshView):
+        return [(p.name, p.type, p.many) for p in view.parameters]
     types = column_types(view.relation)
-    return [Named(name=p.name, type=types[p.column].sql) for p in view.parameters]
+    return [(p.name, types[p.column], p.many) for p in view.parameters]
 
 
-def _columns(view: View) -> list[Named]:
-    types = column_types(view.relation)
-    names = unique_names([output.name for output in view.output])
-    return [Named(name=n, type=types[o.column].sql) for n, o in zip(names, view.output, strict=True)]
-
-
-def key_of(view: View, arguments: dict[str, str]) -> Key:
+def key_of(view: View | RefreshView, arguments: dict[str, str]) -> Key:
     """The key of parameters given by name. Raises `ApiError`."""
-    unknown = arguments.keys() - {p.name for p in view.parameters}
+    parameters = parameters_of(view)
+    unknown = arguments.keys() - {name for name, _, _ in parameters}
     if unknown:
         raise ApiError("parameter_unknown", f"View {view.name!r} has no parameter {min(unknown)!r}.")
-    types = column_types(view.relation)
     key: list[str | None] = []
-    for parameter in view.parameters:
-        if parameter.name not in arguments:
-            raise ApiError("parameter_missing", f"Parameter {parameter.name!r} is missing.")
-        type_ = types[parameter.column]
+    for name, kind, _ in parameters:
+        if name not in arguments:
+            raise ApiError("parameter_missing", f"Parameter {name!r} is missing.")
+        text = arguments[name]
         try:
-            text = parse_parameter(type_, arguments[parameter.name])
+            if takes_parameters(kind):
+                text = parse_parameter(kind, text)
         except ValueError as error:
-            raise ApiError("parameter_type", f"Parameter {parameter.name!r}: {error}") from None
-        form = normal_form(type_)
+            raise ApiError("parameter_type", f"Parameter {name!r}: {error}") from None
+        form = None if isinstance(view, RefreshView) else normal_form(kind)
         key.append(text if form is None else form(text))
     return tuple(key)

@@ -9,18 +9,15 @@ from dataclasses import dataclass
 import structlog
 from psycopg import AsyncConnection
 
-from dataflow.plan.lookup import tables_read
-from dataflow.plan.nodes import View
 from dataflow.schema import Catalog
 from service.errors import ApiError
 from service.runtime.following import TableRefusedError
 from service.runtime.installer import Installer
-from service.runtime.planning import planned
 from service.runtime.reads import no_stream, upstream_problem
 from service.runtime.repair import Repair
 from service.upstream.catalog import load_catalog
 from service.upstream.connect import UpstreamError, UpstreamPool
-from service.views import Definition, Origin, RegisteredView, StateError, Status
+from service.views import Definition, Origin, Plan, RegisteredView, StateError, Status, ViewOptions
 
 log = structlog.get_logger()
 
@@ -43,18 +40,19 @@ class Changes:
     pool: UpstreamPool
     lock: asyncio.Lock
 
-    async def put(self, name: str, sql: str, *, create_only: bool) -> PutResult:
-        """Registers a view, or replaces its SQL. Raises `ApiError`."""
+    async def put(self, name: str, sql: str, options: ViewOptions, *, create_only: bool) -> PutResult:
+        """Registers a view, or replaces it. Raises `ApiError`."""
+        definition = Definition(name, sql, Origin.HTTP, options)
         async with self.lock:
             registered = self.installer.registry.views.get(name)
             if registered is not None:
                 if create_only:
                     raise ApiError("view_exists", f"There is a view {name!r} already.")
                 _refuse_configured(registered)
-                if registered.definition.sql == sql and registered.status is not Status.BROKEN:
+                if registered.definition == definition and registered.status is not Status.BROKEN:
                     return PutResult(name, created=False, building=_building(registered))
             self._require_stream()
-            await self._install(Definition(name, sql, Origin.HTTP))
+            await self._install(definition)
             self._save()
             return PutResult(name, created=registered is None, building=_building(self.installer.registry.views[name]))
 
@@ -65,20 +63,34 @@ class Changes:
             if registered is None:
                 raise ApiError("view_not_found", f"There is no view {name!r}.")
             _refuse_configured(registered)
+            self._refuse_read(name)
             del self.installer.registry.views[name]
             self.installer.uninstall(registered.replacement)
             self.installer.uninstall(registered.installed)
             self.installer.unfollow_unread()
             self._save()
 
-    async def plan(self, name: str, sql: str) -> tuple[View, Catalog]:
+    async def plan(self, name: str, sql: str, options: ViewOptions) -> tuple[Plan, Catalog]:
         """The plan that a PUT would install, and the catalog it was made with. Raises `ApiError`."""
+        definition = Definition(name, sql, Origin.HTTP, options)
         try:
             async with self.pool.connection() as connection:
                 fresh = await load_catalog(connection)
+                return await self.installer.planning(fresh, definition).plan(connection, definition), fresh
         except UpstreamError as error:
             raise upstream_problem(error) from None
-        return planned(name, sql, fresh), fresh
+        except TableRefusedError as refused:
+            raise ApiError("view_unsupported", refused.reason, refused.hint) from None
+
+    def _refuse_read(self, name: str) -> None:
+        """A view that others read stays."""
+        readers = [
+            other
+            for other, registered in self.installer.registry.views.items()
+            if any(i is not None and name in i.plan.reads_views for i in (registered.installed, registered.replacement))
+        ]
+        if readers:
+            raise ApiError("view_in_use", f"View {name!r} is read by {', '.join(map(repr, sorted(readers)))}.")
 
     def _require_stream(self) -> None:
         if not self.installer.dispatcher.running:
@@ -87,30 +99,32 @@ class Changes:
     async def _install(self, definition: Definition) -> None:
         try:
             async with self.pool.connection() as connection:
-                view = await self._prepared(connection, definition)
+                plan = await self._prepared(connection, definition)
         except UpstreamError as error:
             raise upstream_problem(error) from None
         except TableRefusedError as refused:
             raise ApiError("view_unsupported", refused.reason, refused.hint) from None
         self._require_stream()
-        self.installer.install(definition, view)
+        self.installer.install(definition, plan)
         if self.installer.dispatcher.failure is not None:
             raise ApiError(
                 "internal_error", f"View {definition.name!r} cannot be installed; the engine's log says more."
             )
 
-    async def _prepared(self, connection: AsyncConnection, definition: Definition) -> View:
+    async def _prepared(self, connection: AsyncConnection, definition: Definition) -> Plan:
         """The plan, all of whose tables are followed."""
         fresh = await load_catalog(connection)
-        view = planned(definition.name, definition.sql, fresh)
-        outdated = self.repair.outdated(view, fresh)
+        outdated = self.repair.outdated(fresh)
         if outdated:
             # The stream decodes these as they were: what reads them is made anew together with this view.
-            self.repair.break_views(outdated, "The table has other columns now; the view is being planned anew.")
-            await self.repair.mend(connection, fresh)
-        view = planned(definition.name, definition.sql, self.installer.following.planning_catalog(fresh))
-        await self.installer.join(connection, tables_read(view), fresh)
-        return view
+            plan = await self.installer.planning(fresh, definition, as_followed=False).plan(connection, definition)
+            if not outdated.isdisjoint(plan.tables):
+                reason = "The table has other columns now; the view is being planned anew."
+                self.repair.break_views(outdated & plan.tables, reason)
+                await self.repair.mend(connection, fresh)
+        plan = await self.installer.planning(fresh, definition).plan(connection, definition)
+        await self.installer.join(connection, plan.tables, fresh)
+        return plan
 
     def _save(self) -> None:
         try:

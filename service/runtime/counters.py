@@ -19,6 +19,9 @@ class Counters:
     lookup_keys: int = 0
     lookup_rows: int = 0
     lookup_failures: int = 0
+    refreshes: int = 0
+    refresh_rows: int = 0
+    refresh_failures: int = 0
     heartbeats: int = 0
     pushes: int = 0
     streams: int = 0

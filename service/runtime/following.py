@@ -8,7 +8,7 @@ Not here: what the checks look at (`upstream.checks`).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 from psycopg import AsyncConnection
@@ -24,12 +24,16 @@ log = structlog.get_logger()
 
 
 class TableRefusedError(Exception):
-    """A table that a view reads cannot be followed; `hint` is the statement that repairs it."""
+    """A table that a view reads cannot be followed; `hint` is the statement that repairs it.
 
-    def __init__(self, reason: str, hint: str | None) -> None:
+    `streamed`: its changes could be had, once that is repaired.
+    """
+
+    def __init__(self, reason: str, hint: str | None, *, streamed: bool = True) -> None:
         super().__init__(reason if hint is None else f"{reason} {hint}")
         self.reason = reason
         self.hint = hint
+        self.streamed = streamed
 
 
 @dataclass(slots=True)
@@ -47,7 +51,7 @@ class Following:
     def planning_catalog(self, fresh: Catalog) -> Catalog:
         """`fresh`, with followed tables as the engine takes them."""
         tables = {**fresh.tables, **{t: self.catalog.tables[t] for t in self.layouts if t in self.catalog.tables}}
-        return Catalog(tables, fresh.search_path)
+        return replace(fresh, tables=tables)
 
     async def refusals(self, connection: AsyncConnection, tables: Iterable[str]) -> dict[str, TableRefusedError]:
         """Which of `tables` cannot be followed. Repairs their replica identity first, if the settings say so.
@@ -101,4 +105,4 @@ class Following:
 
 
 def _refusal(finding: Finding) -> TableRefusedError:
-    return TableRefusedError(finding.reason, finding.fix)
+    return TableRefusedError(finding.reason, finding.fix, streamed=finding.code != "not_streamed")

@@ -8,14 +8,17 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from dataflow.plan.nodes import View, column_types
+from dataflow.plan.refresh import RefreshView
 from dataflow.types import Row, ViewId
 from service.errors import ApiError
 from service.leaf_store.answer import Answer, Window
 from service.leaf_store.catalog import Role, ViewInfo
 from service.leaf_store.layout import content_hash
 from service.leaf_store.render import compile_row
-from service.leaf_store.request import Values, array_literal
+from service.leaf_store.request import Values, array_literal, request_of
 from service.leaf_store.writer import LeafWriter
+from service.runtime.stand_in import placed
+from service.views import Plan
 
 #: What may look like a parameter and is none, then the parameters: ``:name``, ``$1``, ``?`` (PostgreSQL manual, 4.1).
 _TOKEN = re.compile(
@@ -26,13 +29,15 @@ _TOKEN = re.compile(
 )
 
 
-def forward_query(info: ViewInfo, values: Values) -> tuple[str, list[str | None]]:
+def forward_query(plan: Plan, info: ViewInfo, values: Values) -> tuple[str, list[str | None]]:
     """The statement to run, and its parameters' texts; a list is an array's."""
+    if isinstance(plan.view, RefreshView):
+        return plan.sql, list(request_of(info, values).keys[0])
     # A parameter that is used twice has one value.
     given = {p.name: (value, p) for p, value in zip(info.parameters, values, strict=True)}
     lists = tuple((p.name, p.type.sql) for _, p in given.values() if p.role is Role.LIST)
     texts = [array_literal(value) if isinstance(value, tuple) else value for value, _ in given.values()]
-    return forward_sql(info.sql, tuple(given), lists), texts
+    return forward_sql(plan.sql, tuple(given), lists), texts
 
 
 @lru_cache(maxsize=1024)
@@ -64,12 +69,15 @@ def forward_sql(sql: str, parameters: tuple[str, ...], lists: tuple[tuple[str, s
 
 
 def forwarded_answer(
-    leaf: LeafWriter, id_: ViewId, view: View, rows: Sequence[Row], values: Values, window: Window | None
+    leaf: LeafWriter, id_: ViewId, plan: Plan, rows: Sequence[Row], values: Values, window: Window | None
 ) -> Answer:
     """The answer that the leaf store would give, from the upstream's rows (the view's output columns, in its order).
 
     Raises ApiError for a part of what only the upstream can order.
     """
+    view = plan.view
+    if isinstance(view, RefreshView):
+        return leaf.render(id_, placed(rows, view), values, window)
     shown = {output.column for output in view.output}
     if all(term.column in shown for term in view.order):
         return leaf.render(id_, _relation_rows(view, rows), values, window)

@@ -12,14 +12,13 @@ import asyncio
 import itertools
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 from psycopg import AsyncConnection
 
 from dataflow.engine.effects import LeafDrop, ViewStatus
-from dataflow.engine.events import DropView, InstallView, TableJoined
-from dataflow.plan.lookup import tables_read
+from dataflow.engine.events import DropView, InstallRefresh, InstallView, TableJoined
 from dataflow.plan.nodes import Chain, View
 from dataflow.schema import Catalog
 from dataflow.types import ViewId
@@ -27,8 +26,10 @@ from service import bridge
 from service.leaf_store.writer import LeafWriter
 from service.runtime.dispatcher import Dispatcher
 from service.runtime.following import Following
+from service.runtime.planning import Planning
+from service.runtime.stand_in import stand_in
 from service.upstream.lookups import Lookups
-from service.views import Definition, Installation, RegisteredView, Status, ViewRegistry
+from service.views import Definition, Installation, Plan, RegisteredView, Status, ViewRegistry
 
 log = structlog.get_logger()
 
@@ -49,29 +50,38 @@ class Installer:
         self._ids = itertools.count(int(time.time()))
         self.dispatcher.on(ViewStatus, self._view_status)
 
+    def planning(self, fresh: Catalog, definition: Definition, *, as_followed: bool = True) -> Planning:
+        """What plans a definition over `fresh` and the other registered views. Followed tables are as they are
+        followed, unless it is only to be seen what the definition reads."""
+        others = {
+            name: registered.definition.sql
+            for name, registered in self.registry.views.items()
+            if name != definition.name
+        }
+        catalog = replace(self.following.planning_catalog(fresh) if as_followed else fresh, registered=others)
+        return Planning(catalog, self.following.layouts.keys(), self.following.refusals)
+
     async def join(self, connection: AsyncConnection, tables: frozenset[str], fresh: Catalog) -> None:
-        """Makes sure that `tables` are followed; announces those that were not. Raises `TableRefusedError`."""
+        """Makes sure that `tables`, none of which is refused, are followed; announces those that were not."""
         new = sorted(tables - self.following.layouts.keys())
         if not new:
             return
-        for refused in (await self.following.refusals(connection, new)).values():
-            raise refused
         await self.following.publish(connection, new)
         await self.following.follow(connection, new, fresh)
         taken = await self.lookups.snapshot()
         for table in new:
             self.dispatcher.step(TableJoined(table, bridge.snapshot(taken.snapshot)))
 
-    def install(self, definition: Definition, view: View) -> Installation:
+    def install(self, definition: Definition, plan: Plan) -> Installation:
         """Hands a plan to the engine, beside what the name means now, if that answers."""
         registered = self.registry.views.setdefault(definition.name, RegisteredView(definition))
         registered.definition = definition
         self.uninstall(registered.replacement)
         registered.replacement = None
-        installation = Installation(self._new_id(), view, definition)
+        installation = Installation(self._new_id(), plan, definition)
         old = registered.installed
         beside = old is not None and not old.tombstone
-        self.leaf.register(installation.id, view, listed=old is None)
+        self._register(installation.id, plan, listed=old is None)
         if beside:
             registered.replacement = installation
         else:
@@ -80,10 +90,17 @@ class Installer:
             registered.installed = installation
             registered.reason = None
         self.registry.installations[installation.id] = installation
-        self.dispatcher.step(InstallView(installation.id, view))
+        if isinstance(plan.view, View):
+            self.dispatcher.step(InstallView(installation.id, plan.view, plan.whole))
+        else:
+            self.dispatcher.step(InstallRefresh(installation.id, plan.view))
         if not beside:
             self.uninstall(old)
         return installation
+
+    def _register(self, id_: ViewId, plan: Plan, *, status: str = Status.BUILDING, listed: bool) -> None:
+        view, refreshed = (plan.view, False) if isinstance(plan.view, View) else (stand_in(plan.view), True)
+        self.leaf.register(id_, view, status=status, listed=listed, refreshed=refreshed)
 
     def _new_id(self) -> ViewId:
         return ViewId(next(self._ids))
@@ -105,7 +122,7 @@ class Installer:
 
     def unfollow_unread(self) -> None:
         """Tables that no installed view reads need not be decoded."""
-        read = frozenset[str]().union(*(tables_read(i.view) for i in self.registry.installations.values()))
+        read = frozenset[str]().union(*(i.tables for i in self.registry.installations.values()))
         self.following.unfollow(self.following.layouts.keys() - read)
 
     def bury(self, registered: RegisteredView, reason: str) -> None:
@@ -114,19 +131,19 @@ class Installer:
         if old is None or old.tombstone:
             self._say(registered, reason)
             return
-        self._entomb(registered, old.view, reason)
+        self._entomb(registered, old.plan, reason)
         self.uninstall(old)
 
     def entomb(self, registered: RegisteredView, reason: str) -> None:
         """A view that never had a plan: its name exists, and says why it does not answer."""
         definition = registered.definition
         nothing = View(definition.name, definition.sql, Chain("", None, ()), (), ())
-        self._entomb(registered, nothing, reason)
+        self._entomb(registered, Plan(nothing, definition.sql), reason)
 
-    def _entomb(self, registered: RegisteredView, view: View, reason: str) -> None:
-        tombstone = Installation(self._new_id(), view, registered.definition, Status.BROKEN, reason, tombstone=True)
+    def _entomb(self, registered: RegisteredView, plan: Plan, reason: str) -> None:
+        tombstone = Installation(self._new_id(), plan, registered.definition, Status.BROKEN, reason, tombstone=True)
         registered.installed = tombstone
-        self.leaf.register(tombstone.id, view, status=Status.BROKEN, listed=False)
+        self._register(tombstone.id, plan, status=Status.BROKEN, listed=False)
         self.leaf.set_status(tombstone.id, Status.BROKEN, reason)
         self.leaf.publish(tombstone.id)
 

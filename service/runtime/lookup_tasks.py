@@ -31,10 +31,10 @@ class LookupTasks:
     Maintains: `_tasks` holds those that have not reported. After `restart` none of before reports any more.
     """
 
-    def __init__(self, dispatcher: Dispatcher, lookups: Lookups, slots: int, counters: Counters) -> None:
+    def __init__(self, dispatcher: Dispatcher, lookups: Lookups, slots: asyncio.Semaphore, counters: Counters) -> None:
         self._dispatcher = dispatcher
         self._lookups = lookups
-        self._slots = asyncio.Semaphore(slots)
+        self._slots = slots
         self._counters = counters
         self._catalog = Catalog()
         #: Of lookups by keys; a part's cuts make too many.

@@ -1,23 +1,151 @@
-"""From a view's SQL to its plan, or to the problem that says why not and where."""
+"""From what a user says a view is to how it is kept, or to the problem that says why not and where.
+
+Whatever the upstream runs can be kept: incrementally if there is a plan, else run again when a table that it reads
+changes, else, if it depends on more than tables, for a while.
+
+Not here: plans (`dataflow.sql`), what the server says of a statement (`upstream.describe`).
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+
+from psycopg import AsyncConnection
 
 from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
-from dataflow.plan.nodes import View
+from dataflow.plan.refresh import RefreshView, TableRead
 from dataflow.schema import Catalog
 from dataflow.sql import plan_view
+from dataflow.sql.effects import check_effects
+from dataflow.sql.reads import table_reads
+from dataflow.sql.registered import Expanded, expanded
+from dataflow.sql.statement import statement_of
 from service.errors import ApiError
+from service.runtime.following import TableRefusedError
+from service.upstream.describe import Described, describe
+from service.views import Definition, Plan, Tier
 
 #: Characters of SQL that a problem shows.
 EXCERPT = 80
+#: How long an answer is good that only expires, if the view does not say.
+TTL_S = 10.0
+#: Asks which tables cannot be followed, and why.
+Refusals = Callable[[AsyncConnection, Iterable[str]], Awaitable[dict[str, TableRefusedError]]]
 
 
-def planned(name: str, sql: str, catalog: Catalog) -> View:
-    """The plan. Raises `ApiError` ``view_unsupported`` or ``view_invalid``."""
-    try:
-        return plan_view(name, sql, catalog)
-    except UnsupportedQuery as error:
-        raise ApiError("view_unsupported", error.reason, members=place(sql, error.span)) from None
-    except InvalidQuery as error:
-        raise ApiError("view_invalid", error.reason, error.hint, members=place(sql, error.span)) from None
+@dataclass(slots=True)
+class Planning:
+    """Plans made with one catalog. *Maintains* `_refused`: what is known of tables that were asked about."""
+
+    catalog: Catalog
+    #: Tables that are followed already.
+    followed: Iterable[str]
+    refusals: Refusals
+    _refused: dict[str, TableRefusedError | None] = field(default_factory=dict)
+
+    async def plan(self, connection: AsyncConnection, definition: Definition) -> Plan:
+        """How a definition is kept. Raises `ApiError` ``view_unsupported`` or ``view_invalid``, `TableRefusedError`,
+        psycopg.Error."""
+        try:
+            return await self._plan(connection, definition)
+        except UnsupportedQuery as error:
+            raise ApiError("view_unsupported", error.reason, members=place(definition.sql, error.span)) from None
+        except InvalidQuery as error:
+            raise ApiError(
+                "view_invalid", error.reason, error.hint, members=place(definition.sql, error.span)
+            ) from None
+
+    async def _plan(self, connection: AsyncConnection, definition: Definition) -> Plan:
+        check_effects(definition.sql)
+        found = expanded(definition.sql, self.catalog)
+        wanted = definition.options.tier
+        if wanted in (Tier.REFRESH, Tier.TTL):
+            return await self._refreshed(connection, definition, found, f"The view asks for the tier {wanted}.")
+        try:
+            view = plan_view(definition.name, definition.sql, self.catalog)
+        except UnsupportedQuery as error:
+            if wanted == Tier.INCREMENTAL:
+                raise
+            return await self._refreshed(connection, definition, found, error.reason)
+        except InvalidQuery as error:
+            return await self._doubted(connection, definition, found, error)
+        whole = definition.options.materialization == "full"
+        plan = Plan(view, found.sql, whole=whole, reads_views=found.views)
+        refused = await self._refusal(connection, plan.tables)
+        if refused is None:
+            return plan
+        if refused.streamed or wanted == Tier.INCREMENTAL:
+            raise refused
+        return await self._refreshed(connection, definition, found, refused.reason, expires=refused.reason)
+
+    async def _doubted(
+        self, connection: AsyncConnection, definition: Definition, found: Expanded, error: InvalidQuery
+    ) -> Plan:
+        """SQL that we take for wrong: the server has the last word."""
+        try:
+            return await self._refreshed(connection, definition, found, f"It cannot be analysed: {error.reason}")
+        except InvalidQuery as confirmed:
+            raise (confirmed if "syntax error" in error.reason or error.span is None else error) from None
+
+    # Views that are not kept incrementally
+
+    async def _refreshed(
+        self,
+        connection: AsyncConnection,
+        definition: Definition,
+        found: Expanded,
+        reason: str,
+        expires: str | None = None,
+    ) -> Plan:
+        """`expires`: why no change of a table says when an answer is stale."""
+        options = definition.options
+        if options.materialization == "full":
+            raise UnsupportedQuery(f"Only what is kept incrementally can be kept whole: {reason}")
+        statement = statement_of(found.sql)
+        try:
+            described = await describe(connection, statement)
+        except InvalidQuery as error:
+            raise found.placed(error) from None
+        expires = expires or described.volatile or await self._not_streamed(connection, described)
+        if options.tier == Tier.REFRESH and expires is not None:
+            raise UnsupportedQuery(f"No change of a table says when an answer is stale: {expires}")
+        ttl_ms = None
+        if expires is not None or options.tier == Tier.TTL:
+            ttl_ms = round((options.ttl_s or TTL_S) * 1000)
+        refresh = RefreshView(
+            definition.name,
+            definition.sql,
+            described.parameters,
+            described.output,
+            () if ttl_ms is not None else self._reads(found, described),
+            reason if expires in (None, reason) else f"{expires} {reason}",
+            ttl_ms,
+        )
+        return Plan(refresh, described.text, reads_views=found.views)
+
+    def _reads(self, found: Expanded, described: Described) -> tuple[TableRead, ...]:
+        return table_reads([found.sql, *described.views], described.tables, self.catalog, described.parameters)
+
+    async def _not_streamed(self, connection: AsyncConnection, described: Described) -> str | None:
+        """Why the change stream does not say all about what is read."""
+        unknown = sorted(described.tables - self.catalog.tables.keys())
+        if unknown:
+            return f"{unknown[0]} is not in the catalog."
+        # What a view of the upstream reads, its owner may read.
+        refused = await self._refusal(connection, described.tables)
+        if refused is None:
+            return None
+        if refused.streamed:
+            raise refused
+        return refused.reason
+
+    async def _refusal(self, connection: AsyncConnection, tables: Iterable[str]) -> TableRefusedError | None:
+        """Why one of these cannot be followed; one whose changes cannot be had at all comes first."""
+        new = sorted(set(tables) - set(self.followed) - self._refused.keys())
+        if new:
+            self._refused.update(dict.fromkeys(new))
+            self._refused.update(await self.refusals(connection, new))
+        found = [refused for table in sorted(tables) if (refused := self._refused.get(table)) is not None]
+        return min(found, key=lambda refused: refused.streamed, default=None)
 
 
 def place(sql: str, span: Span | None) -> dict[str, object]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from dataflow.engine.effects import Answer, AnswerForward, FailRead, Forward
+from dataflow.engine.effects import Answer, AnswerForward, AnswerRefresh, FailRead, Forward
 from dataflow.engine.events import CancelRead, Extent, ForwardDone, Read
 from dataflow.errors import InvariantViolation
 from dataflow.types import Key, ReadId, Row, ViewId
@@ -76,6 +76,7 @@ class Reads:
         dispatcher.on(Answer, self._answer)
         dispatcher.on(Forward, self._forward)
         dispatcher.on(AnswerForward, self._answer_forward)
+        dispatcher.on(AnswerRefresh, self._answer_refresh)
         dispatcher.on(FailRead, self._fail_read)
 
     @property
@@ -189,7 +190,7 @@ class Reads:
             return
         try:
             items = zip(pending.views, pending.items, strict=True)
-            queries = [forward_query(self._leaf.info(view.id), item.values) for view, item in items]
+            queries = [forward_query(view.plan, self._leaf.info(view.id), item.values) for view, item in items]
             found = await self._lookups.forward(queries)
         except UpstreamError as error:
             log.warning("forwarded read failed", reason=error.detail, code=error.code)
@@ -210,7 +211,7 @@ class Reads:
             return
         try:
             answers = [
-                forwarded_answer(self._leaf, view.id, view.view, rows, item.values, item.window)
+                forwarded_answer(self._leaf, view.id, view.plan, rows, item.values, item.window)
                 for view, item, rows in zip(pending.views, pending.items, pending.forwarded, strict=True)
             ]
         except ApiError as error:
@@ -220,11 +221,25 @@ class Reads:
         self._counters.reads_forwarded += 1
         pending.reply.set_result(ReadReply(answers, effect.position, state.at_ms if state else 0))
 
+    def _answer_refresh(self, effect: AnswerRefresh) -> None:
+        pending = self._pending.get(effect.read)
+        if pending is None or pending.reply.done():
+            return
+        (view,), (item,) = pending.views, pending.items
+        try:
+            answer = self._leaf.render(view.id, effect.rows, item.values, item.window)
+        except ValueError:
+            self._fail(pending, _bad_token())
+            return
+        state = self._leaf.reader.state()
+        self._counters.reads_forwarded += 1
+        pending.reply.set_result(ReadReply([answer], effect.position, state.at_ms if state else 0))
+
     def _fail_read(self, effect: FailRead) -> None:
         pending = self._pending.get(effect.read)
         if pending is None:
             return
-        code = "upstream_unavailable" if effect.retryable else "view_broken"
+        code = "upstream_unavailable" if effect.retryable else "upstream_refused" if effect.refused else "view_broken"
         self._fail(pending, ApiError(code, effect.reason, retryable=effect.retryable))
 
 

@@ -14,18 +14,18 @@ from psycopg import AsyncConnection
 
 from cdc.change import SchemaNotice
 from dataflow.engine.events import SchemaChanged
-from dataflow.plan.lookup import tables_read
-from dataflow.plan.nodes import Chain, View
+from dataflow.plan.nodes import Chain
+from dataflow.plan.refresh import RefreshView
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog
 from service.errors import ApiError
 from service.runtime.following import TableRefusedError
 from service.runtime.installer import Installer
-from service.runtime.planning import planned, reason_of
+from service.runtime.planning import reason_of
 from service.upstream.catalog import load_catalog
 from service.upstream.checks import check_schema
 from service.upstream.connect import UpstreamError, UpstreamPool
-from service.views import RegisteredView, Status
+from service.views import Plan, RegisteredView, Status
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Repair:
 
     def schema_changed(self, notice: SchemaNotice) -> None:
         """A followed table is not what it was planned for. Views that this concerns break now."""
-        used = any(self._uses(i.view, notice) for i in self.installer.registry.installations.values())
+        used = any(self._uses(i.plan, notice) for i in self.installer.registry.installations.values())
         if used:
             log.warning("table changed", table=notice.table, reason=notice.reason)
             self.break_views({notice.table}, notice.reason)
@@ -62,19 +62,19 @@ class Repair:
         for table in tables:
             installer.dispatcher.step(SchemaChanged(table, reason))
         for registered in installer.registry.views.values():
-            if registered.replacement is not None and tables & tables_read(registered.replacement.view):
+            if registered.replacement is not None and tables & registered.replacement.tables:
                 installer.uninstall(registered.replacement)
                 registered.replacement = None
-            if registered.installed is not None and tables & tables_read(registered.installed.view):
+            if registered.installed is not None and tables & registered.installed.tables:
                 installer.bury(registered, reason)
         installer.following.unfollow(tables)
 
-    def _uses(self, view: View, notice: SchemaNotice) -> bool:
-        if notice.table not in tables_read(view):
+    def _uses(self, plan: Plan, notice: SchemaNotice) -> bool:
+        if notice.table not in plan.tables:
             return False
         table = self.installer.following.catalog.tables[notice.table]
         return not notice.columns or not set(notice.columns).isdisjoint(
-            table.columns[i].name for i in columns_used(view, notice.table)
+            table.columns[i].name for i in columns_used(plan, notice.table)
         )
 
     async def check(self) -> None:
@@ -99,30 +99,32 @@ class Repair:
         for registered in list(self._broken()):
             definition = registered.definition
             try:
-                view = planned(definition.name, definition.sql, self.installer.following.planning_catalog(fresh))
-                await self.installer.join(connection, tables_read(view), fresh)
+                plan = await self.installer.planning(fresh, definition).plan(connection, definition)
+                await self.installer.join(connection, plan.tables, fresh)
             except ApiError as error:
                 self.installer.bury(registered, reason_of(error))
             except TableRefusedError as refused:
                 self.installer.bury(registered, str(refused))
             else:
                 log.info("view is mended", view=definition.name)
-                self.installer.install(definition, view)
+                self.installer.install(definition, plan)
 
-    def outdated(self, view: View, fresh: Catalog) -> set[str]:
-        """Followed tables that `view` reads and that have other columns by now."""
+    def outdated(self, fresh: Catalog) -> set[str]:
+        """Followed tables that have other columns by now."""
         following = self.installer.following
         return {
             table
-            for table in tables_read(view) & following.layouts.keys()
+            for table in following.layouts.keys() & fresh.tables.keys()
             if following.catalog.tables[table].columns != fresh.tables[table].columns
         }
 
 
-def columns_used(view: View, table: str) -> set[int]:
-    """Columns of `table` that a view's plan reads."""
+def columns_used(plan: Plan, table: str) -> set[int]:
+    """Columns of `table` that a plan reads."""
     used: set[int] = set()
-    for chain in _find(view.relation, Chain):
+    if isinstance(plan.view, RefreshView):
+        return used.union(*(read.columns for read in plan.view.reads if read.table == table))
+    for chain in _find(plan.view.relation, Chain):
         if chain.table == table:
             for scalar in (chain.predicate, *chain.columns):
                 used.update(ref.index for ref in _find(scalar, ColumnRef))

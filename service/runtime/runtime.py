@@ -27,13 +27,14 @@ from service.runtime.installer import Installer
 from service.runtime.lookup_tasks import LookupTasks
 from service.runtime.positions import Positions
 from service.runtime.reads import Reads, no_stream, upstream_problem
+from service.runtime.refreshing import Refreshing
 from service.runtime.repair import Repair
 from service.runtime.session import Parts, Session
-from service.settings import Settings, connection_url
+from service.settings import Settings, ViewSettings, connection_url
 from service.upstream.checks import Finding, check_server
 from service.upstream.connect import UpstreamError, UpstreamPool
 from service.upstream.lookups import Lookups
-from service.views import Definition, Origin, StateError, ViewRegistry
+from service.views import Definition, Origin, StateError, ViewOptions, ViewRegistry
 from service.wire import ReadItem, ReadReply
 
 log = structlog.get_logger()
@@ -62,7 +63,9 @@ class Runtime:
         self.dispatcher = Dispatcher(self.leaf, self.ages, self.counters)
         self.following = Following(settings.cdc)
         self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, self.counters)
-        self.lookup_tasks = LookupTasks(self.dispatcher, self.lookups, upstream.concurrent_lookups, self.counters)
+        slots = asyncio.Semaphore(upstream.concurrent_lookups)
+        self.lookup_tasks = LookupTasks(self.dispatcher, self.lookups, slots, self.counters)
+        self.refreshing = Refreshing(self.dispatcher, self.registry, self.lookups, slots, self.counters)
         installer = Installer(self.registry, self.dispatcher, self.leaf, self.following, self.lookups)
         lock = asyncio.Lock()
         repair = Repair(installer, self.pool, lock)
@@ -71,8 +74,8 @@ class Runtime:
         self._settings = settings
         self._lock = lock
         self._parts = Parts(
-            settings, replication, self.pool, self.lookups, self.lookup_tasks, installer, repair, self.ages,
-            self.positions, self.counters,
+            settings, replication, self.pool, self.lookups, self.lookup_tasks, self.refreshing, installer, repair,
+            self.ages, self.positions, self.counters,
         )  # fmt: skip
         self._poisoned: dict[str, str] = {}
         self._session: Session | None = None
@@ -88,7 +91,7 @@ class Runtime:
     async def start(self) -> None:
         """The first session. Raises `CannotStartError`."""
         try:
-            self.registry.load(Definition(v.name, v.sql, Origin.CONFIG) for v in self._settings.views)
+            self.registry.load(_configured(view) for view in self._settings.views)
             async with self.pool.connection() as connection:
                 self._heed(await check_server(connection, self._settings.cdc.publication))
             await self._begin()
@@ -153,6 +156,7 @@ class Runtime:
         if session is not None:
             await session.close()
         self.lookup_tasks.restart(self.following.catalog)
+        self.refreshing.restart()
         self.reads.fail_all(no_stream())
 
     async def close(self) -> None:
@@ -216,6 +220,10 @@ class Runtime:
         """Raises `ApiError` if there is no engine to ask."""
         if not self.dispatcher.running:
             raise ApiError("engine_unavailable", "The engine is waiting for the database's change stream.")
+
+
+def _configured(view: ViewSettings) -> Definition:
+    return Definition(view.name, view.sql, Origin.CONFIG, ViewOptions(view.tier, view.ttl, view.materialization))
 
 
 async def _steady(session: Session, backoff: Backoff) -> None:

@@ -17,10 +17,8 @@ from psycopg import AsyncConnection
 
 from cdc.postgres.source import PostgresSource, Started
 from dataflow.engine.engine import Engine
-from dataflow.engine.events import InstallView, StreamStarted
+from dataflow.engine.events import InstallRefresh, InstallView, StreamStarted
 from dataflow.engine.limits import Limits
-from dataflow.plan.lookup import tables_read
-from dataflow.plan.nodes import View
 from dataflow.schema import Catalog
 from service import bridge
 from service.errors import ApiError
@@ -28,18 +26,20 @@ from service.runtime import heartbeat
 from service.runtime.ages import Ages
 from service.runtime.budget import keep_within
 from service.runtime.counters import Counters
+from service.runtime.following import TableRefusedError
 from service.runtime.installer import Installer
 from service.runtime.lookup_tasks import LookupTasks
-from service.runtime.planning import planned, reason_of
+from service.runtime.planning import reason_of
 from service.runtime.positions import Positions
 from service.runtime.pushes import Pushes
+from service.runtime.refreshing import Refreshing
 from service.runtime.repair import Repair, keep_checking
 from service.runtime.stream import follow
 from service.settings import Settings
 from service.upstream.catalog import load_catalog
 from service.upstream.connect import UpstreamPool
 from service.upstream.lookups import Lookups
-from service.views import RegisteredView
+from service.views import Plan, RegisteredView
 
 log = structlog.get_logger()
 
@@ -53,6 +53,7 @@ class Parts:
     pool: UpstreamPool
     lookups: Lookups
     lookup_tasks: LookupTasks
+    refreshing: Refreshing
     installer: Installer
     repair: Repair
     ages: Ages
@@ -85,7 +86,7 @@ class Session:
             fresh = await load_catalog(connection)
             parts.installer.following.restart(fresh)
             plans = await self._plans(connection, fresh)
-            tables = frozenset[str]().union(*map(tables_read, plans.values()))
+            tables = frozenset[str]().union(*(plan.tables for plan in plans.values()))
             await parts.installer.following.publish(connection, tables)
             await parts.installer.following.follow(connection, tables, fresh)
         self._source = source = PostgresSource(
@@ -97,31 +98,29 @@ class Session:
         started = await source.start()
         self._start_engine(started, plans)
 
-    async def _plans(self, connection: AsyncConnection, fresh: Catalog) -> dict[str, View]:
+    async def _plans(self, connection: AsyncConnection, fresh: Catalog) -> dict[str, Plan]:
         """The views that can be installed, by name. The others say why not."""
-        registry = self.parts.installer.registry
-        plans: dict[str, View] = {}
-        for name, registered in registry.views.items():
+        installer = self.parts.installer
+        plans: dict[str, Plan] = {}
+        for name, registered in installer.registry.views.items():
+            definition = registered.definition
             try:
                 if name in self.poisoned:
                     raise ApiError("view_broken", self.poisoned[name])
-                plans[name] = planned(name, registered.definition.sql, fresh)
+                plans[name] = await installer.planning(fresh, definition).plan(connection, definition)
             except ApiError as error:
                 _broken(registered, reason_of(error))
-        tables = frozenset[str]().union(*map(tables_read, plans.values()))
-        refused = await self.parts.installer.following.refusals(connection, tables)
-        for name, view in list(plans.items()):
-            for table in tables_read(view) & refused.keys():
-                _broken(registry.views[name], str(refused[table]))
-                plans.pop(name, None)
+            except TableRefusedError as refused:
+                _broken(registered, str(refused))
         return plans
 
-    def _start_engine(self, started: Started, plans: dict[str, View]) -> None:
+    def _start_engine(self, started: Started, plans: dict[str, Plan]) -> None:
         """Without giving up the loop: nobody sees half of it."""
         parts = self.parts
         installer = parts.installer
         installer.registry.forget_installations()
         parts.lookup_tasks.restart(installer.following.catalog)
+        parts.refreshing.restart()
         parts.ages.restarted()
         parts.repair.restart()
         self._pushes = Pushes(self._request_position, parts.lookups.push)
@@ -129,9 +128,9 @@ class Session:
         installer.leaf.reset(uuid.uuid4().hex)
         installer.dispatcher.step(StreamStarted(started.position, bridge.snapshot(started.snapshot)))
         for registered in list(installer.registry.views.values()):
-            view = plans.get(registered.definition.name)
-            if view is not None:
-                installer.install(registered.definition, view)
+            plan = plans.get(registered.definition.name)
+            if plan is not None:
+                installer.install(registered.definition, plan)
             else:
                 installer.entomb(registered, registered.reason or "It cannot be planned.")
         parts.counters.streams += 1
@@ -164,7 +163,7 @@ class Session:
 
     def engine_failed(self, event: object) -> None:
         """The engine failed at `event`. A view that it cannot even install is not given to the next one."""
-        if isinstance(event, InstallView):
+        if isinstance(event, InstallView | InstallRefresh):
             self.poisoned[event.view.name] = "The engine failed at installing this view; its log says more."
         self._failed.set()
 

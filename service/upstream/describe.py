@@ -35,7 +35,7 @@ SELECT array_agg(DISTINCT relation::int8) FROM pg_catalog.pg_lock_status()
 WHERE locktype = 'relation' AND pid = pg_catalog.pg_backend_pid()
 """
 _RELATIONS = """
-SELECT c.oid::int8, n.nspname, c.relname, c.relkind::text,
+SELECT c.relrowsecurity, n.nspname, c.relname, c.relkind::text,
        CASE WHEN c.relkind = 'v' AND n.nspname NOT IN ('pg_catalog', 'information_schema')
             THEN pg_catalog.pg_get_viewdef(c.oid) END
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -211,11 +211,15 @@ def _field(result: PGresult, field: DiagnosticField) -> str:
 
 def _foreign_relation(relations: Iterable[tuple]) -> str | None:  # type: ignore[type-arg]
     """Why a relation that is read is not one whose changes the stream could carry, as far as its kind says."""
-    for _, schema, name, kind, _ in relations:
+    views = any(kind == "v" for _, _, _, kind, _ in relations)
+    for secured, schema, name, kind, _ in relations:
         if schema in ("pg_catalog", "information_schema", "pg_toast"):
             return f"{schema}.{name} is a system catalog: the change stream does not carry it."
         if kind == "m":
             return f"{qualified_name(schema, name)} is a materialized view: the change stream does not carry it."
+        if secured and views:
+            # Whose rows the view's owner sees is up to policies, which may depend on anything.
+            return f"{qualified_name(schema, name)} has row-level security, and is read through a view."
         if kind == "S":
             return f"{qualified_name(schema, name)} is a sequence: the change stream does not carry it."
     return None

@@ -135,7 +135,8 @@ class Lookups:
         """Run whole queries at one snapshot. Parameters $1, $2 … are texts whose types the server infers (or a cast in
         the SQL says); None is NULL. Raises UpstreamError."""
         once = self._statements.run_once
-        async with self._pool.connection() as connection, connection.transaction():
+        # Rolled back, so that whatever a function did to the session is gone, too.
+        async with self._pool.connection() as connection, connection.transaction(force_rollback=True):
             await connection.execute(_FORWARD_SETTINGS)
             # The transaction's first query takes its snapshot; the insert LSN is read after that.
             version = await once(connection, f"SELECT {_VERSION}")

@@ -17,6 +17,7 @@ from service.runtime.planning import place
 from service.runtime.positions import Positions
 from service.runtime.pushes import Pushes
 from service.runtime.repair import columns_used
+from service.views import Plan
 
 INT = SqlType("int4", "int4")
 
@@ -145,9 +146,9 @@ def test_a_forwarded_query_has_the_key() -> None:
         (OutputColumn("a", 0),),
     )  # fmt: skip
     info = describe(ViewId(1), view, "[]", "ready", True)
-    assert forward_query(info, ("5",)) == ("SELECT a FROM t WHERE a = $1", ["5"])
-    assert columns_used(view, "public.t") == {1}
-    assert columns_used(view, "public.other") == set()
+    assert forward_query(Plan(view, view.sql), info, ("5",)) == ("SELECT a FROM t WHERE a = $1", ["5"])
+    assert columns_used(Plan(view, view.sql), "public.t") == {1}
+    assert columns_used(Plan(view, view.sql), "public.other") == set()
 
 
 def test_a_place_in_sql_is_a_line_and_a_column() -> None:

@@ -1,0 +1,75 @@
+"""Registered views that a SQL text names, put in as the SELECTs that they stand for: the upstream does not know them.
+
+Not here: plans over registered views (`sources`), which share their nodes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+
+from dataflow.errors import InvalidQuery, UnsupportedQuery
+from dataflow.schema import Catalog
+from dataflow.sql.parse import tree_of
+from dataflow.sql.scope import find_table, name_of
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """A text that the upstream understands, and the registered views that are in it."""
+
+    sql: str
+    views: frozenset[str] = frozenset()
+
+    def placed(self, error: InvalidQuery) -> InvalidQuery:
+        """An error in the text, as one in the user's: without a place if that is another text."""
+        return InvalidQuery(error.reason, None, error.hint) if self.views else error
+
+
+def expanded(sql: str, catalog: Catalog) -> Expanded:
+    """The text with the registered views that it names, also indirectly. UnsupportedQuery if they name each other."""
+    if not catalog.registered:
+        return Expanded(sql)
+    return _expanded(sql, catalog, ())
+
+
+def _expanded(sql: str, catalog: Catalog, inside: tuple[str, ...]) -> Expanded:
+    try:
+        tree = tree_of(sql)
+    except (ParseError, TokenError, InvalidQuery, UnsupportedQuery, RecursionError):
+        return Expanded(sql)
+    parts: list[str] = []
+    views: set[str] = set()
+    at = 0
+    for name, start, end, aliased in sorted(_mentions(tree, catalog), key=lambda found: found[1]):
+        if name in inside:
+            raise UnsupportedQuery(f"The registered view {name} reads itself.")
+        found = _expanded(catalog.registered[name], catalog, (*inside, name))
+        views |= {name, *found.views}
+        text = found.sql.rstrip().rstrip(";")
+        parts += [sql[at:start], f"({text}\n)", "" if aliased else f' AS "{name}"']
+        at = end
+    return Expanded("".join([*parts, sql[at:]]), frozenset(views))
+
+
+def _mentions(tree: exp.Expr, catalog: Catalog) -> Iterator[tuple[str, int, int, bool]]:
+    """Name, place, and whether it has another name there."""
+    ctes = {name_of(cte.args["alias"].this) for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        if not isinstance(table.this, exp.Identifier) or table.args.get("db"):
+            continue
+        name = name_of(table.this)
+        if name in catalog.registered and name not in ctes and not _upstream_has(catalog, table, name):
+            meta = table.this.meta
+            yield name, meta["start"], meta["end"] + 1, table.args.get("alias") is not None
+
+
+def _upstream_has(catalog: Catalog, table: exp.Table, name: str) -> bool:
+    if any(f"{schema}.{name}" in catalog.views for schema in catalog.search_path):
+        return True
+    try:
+        find_table(catalog, table)
+    except InvalidQuery:
+        return False
+    return True

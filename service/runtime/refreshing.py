@@ -1,0 +1,111 @@
+"""Runs refreshed views' SQL upstream, one task for each key, and lets the keys of views that expire expire.
+
+Invariants: every `Refresh` ends in one `RefreshDone` or `RefreshFailed`, unless it was cancelled or belongs to an
+engine that is gone; a covered key of a view that expires has one timer.
+
+Not here: when a key is stale, who waits for it (`dataflow.engine.refresh`).
+"""
+
+import asyncio
+
+import structlog
+
+from dataflow.engine.effects import CancelRefresh, Refresh
+from dataflow.engine.events import EvictKey, RefreshDone, RefreshFailed
+from dataflow.plan.refresh import RefreshView
+from dataflow.types import Key, RefreshId, ViewId
+from service import bridge
+from service.runtime.counters import Counters
+from service.runtime.dispatcher import Dispatcher
+from service.runtime.stand_in import placed
+from service.upstream.connect import UpstreamError
+from service.upstream.lookups import Lookups
+from service.views import ViewRegistry
+
+log = structlog.get_logger()
+
+#: Failures that every key of the view will meet.
+_BREAKING = frozenset({"missing", "denied"})
+
+
+class Refreshing:
+    """*State*: `_tasks`, refreshes that have not reported; `_timers`, by view and key, what lets a key expire."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        registry: ViewRegistry,
+        lookups: Lookups,
+        slots: asyncio.Semaphore,
+        counters: Counters,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._registry = registry
+        self._lookups = lookups
+        self._slots = slots
+        self._counters = counters
+        self._tasks: dict[RefreshId, asyncio.Task[None]] = {}
+        self._timers: dict[tuple[ViewId, Key], asyncio.TimerHandle] = {}
+        dispatcher.on(Refresh, self._start)
+        dispatcher.on(CancelRefresh, self._cancel)
+
+    def restart(self) -> None:
+        """A new engine: the old one's keys are gone."""
+        for task in self._tasks.values():
+            task.cancel()
+        self._tasks.clear()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _start(self, refresh: Refresh) -> None:
+        self._tasks[refresh.id] = asyncio.get_running_loop().create_task(self._run(refresh))
+
+    def _cancel(self, cancel: CancelRefresh) -> None:
+        task = self._tasks.pop(cancel.id, None)
+        if task is not None:
+            task.cancel()
+
+    async def _run(self, refresh: Refresh) -> None:
+        event: RefreshDone | RefreshFailed
+        installation = self._registry.installations.get(refresh.view)
+        plan = installation.plan if installation is not None else None
+        view = plan.view if plan is not None and isinstance(plan.view, RefreshView) else None
+        asked_at = asyncio.get_running_loop().time()
+        try:
+            if view is None or plan is None:
+                event = RefreshFailed(refresh.id, "the view was dropped", retryable=False)
+            else:
+                event = await self._refresh(refresh, view, plan.sql)
+        except UpstreamError as error:
+            self._counters.refresh_failures += 1
+            log.warning("refresh failed", view=view.name if view else None, reason=str(error), code=error.code)
+            event = RefreshFailed(refresh.id, str(error), error.retryable, error.code in _BREAKING)
+        except Exception:
+            # A bug of ours. Whoever waits is told, instead of waiting for ever.
+            self._counters.refresh_failures += 1
+            log.exception("refresh failed", view=view.name if view else None)
+            event = RefreshFailed(refresh.id, "A refresh failed inside the service; its log says more.", False)
+        del self._tasks[refresh.id]
+        self._dispatcher.step(event)
+        if view is not None and view.ttl_ms is not None:
+            self._expire_at(refresh, asked_at + view.ttl_ms / 1000)
+
+    async def _refresh(self, refresh: Refresh, view: RefreshView, sql: str) -> RefreshDone:
+        async with self._slots:
+            found = await self._lookups.forward([(sql, list(refresh.key))])
+        self._counters.refreshes += 1
+        self._counters.refresh_rows += len(found.rows[0])
+        return RefreshDone(refresh.id, placed(found.rows[0], view), bridge.snapshot(found.snapshot), found.bound)
+
+    def _expire_at(self, refresh: Refresh, time: float) -> None:
+        """A key that was just stored expires; nothing happens if it was not, or was filled again by then."""
+        at = (refresh.view, refresh.key)
+        old = self._timers.pop(at, None)
+        if old is not None:
+            old.cancel()
+        self._timers[at] = asyncio.get_running_loop().call_at(time, self._expire, at)
+
+    def _expire(self, at: tuple[ViewId, Key]) -> None:
+        self._timers.pop(at, None)
+        self._dispatcher.step(EvictKey(*at))
