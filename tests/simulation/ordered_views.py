@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
-from dataflow.plan.nodes import Chain, OrderTerm, Source, View
+from dataflow.plan.nodes import Chain, OrderTerm, Source, TopK, View
 from dataflow.types import Columns
 from tests.simulation.plans import (
+    COMMENTS,
+    SCORE,
     STORIES,
     STORY_USER,
     STORY_VOTES,
@@ -12,10 +14,14 @@ from tests.simulation.plans import (
     USERS,
     VOTES,
     Joined,
+    aggregate,
+    average,
     chain,
     first,
+    greater,
     inner,
     left,
+    left_on,
     view_of,
 )
 
@@ -46,7 +52,14 @@ def ordered_views() -> list[View]:
     counted = STORY_VOTES.block((0, 0), (0, 1), (0, 2), (1, 1))
     user_stories = Joined(first(USERS), left(STORIES, (1, 0, 0))).block((0, 0), (0, 1), (0, 2), (1, 0), (1, 2))
     voted = Joined(first(VOTES), inner(USERS, (0, 0, 1))).block((0, 0), (0, 2), (1, 0), (1, 1))
+    averaged = Joined(first(STORIES), inner(aggregate(STORIES, (), average(SCORE), scalar=True)))
+    better = left_on(Joined(first(STORIES)), STORIES, (1, 0, 1), rest=lambda j: greater(j.col(1, 3), j.col(0, 3)))
+    better_authors = Joined(*better.inputs, left(USERS, (0, 1, 1))).block((0, 0), (0, 1), (0, 3), (1, 0), (2, 1))
+    latest = Joined(first(STORIES), left(TopK(COMMENTS, (1,), (OrderTerm(0),), 1), (1, 0, 0)))
     return [
+        *ordered("averaged", averaged.block((0, 0), (0, 1), (0, 2), (1, 0)), up(2), up(0), keys=((1,), ())),
+        *ordered("better", better_authors, down(2), keys=((1,), ())),
+        *ordered("latest", latest.block((0, 0), (0, 1), (1, 0), (1, 4)), down(0), keys=((1,), ())),
         *ordered("stories", STORIES, down(3), up(0), keys=((1,), (2,), (0, 1), ())),
         *ordered("story_titles", chain("stories", "title", "author", "id"), up(0), keys=((1,), ())),
         *ordered("votes", VOTES, OrderTerm(2, nulls_first=True), keys=((0,), (1,), ())),

@@ -263,10 +263,18 @@ def without_provenance() -> list[Shape]:
     by_count = Joined(first(USERS), inner(AUTHORS, (1, 0, 0)))
     maybe_by_count = Joined(first(USERS), left(VOTE_COUNTS, (1, 0, 0)), left(STORIES, (0, 1, 0)))
     rivals = Joined(first(AUTHORS), inner(AUTHORS, (1, 0, 1)))
+    quoting_author = Joined(first(COMMENTS), inner(titled, (1, 0, 2), (2, 0, 4)))
+    maybe_counted = Joined(first(COMMENTS), left(COMMENT_COUNTS, (0, 0, 1), (1, 0, 0)), left(VOTE_COUNTS, (0, 1, 0)))
     titles = aggregate(titled, (2,), COUNT_ROWS, greatest(ColumnRef(0, INT4)))
     titles_authors = aggregate(titled, (1, 2), COUNT_ROWS)
     return [
         Shape("quoting", quoting.block((0, 0), (0, 1), (1, 0), (1, 1), (1, 2)), ((0,), (1,), (2,), (3,), (4,), (1, 3))),
+        Shape(
+            "quoting_author",
+            quoting_author.block((0, 0), (0, 1), (1, 0), (1, 1), (1, 2)),
+            ((0,), (2,), (3,), (4,), (3, 4)),
+        ),
+        Shape("maybe_counted", maybe_counted.block((0, 0), (0, 1), (1, 0), (1, 1), (2, 1)), ((0,), (1,))),
         Shape("maybe_quoting", maybe_quoting.block((0, 0), (0, 1), (1, 0), (1, 2), (2, 1)), ((0,), (1,), ())),
         Shape("by_count", by_count.block((0, 0), (0, 1), (1, 0), (1, 1)), ((0,), (1,), (2,), (3,))),
         Shape("maybe_by_count", maybe_by_count.block((0, 0), (0, 1), (1, 0), (2, 2)), ((0,), (1,))),
