@@ -13,7 +13,7 @@ _BOUND = re.compile(r"\[(-?\d+):(-?\d+)\]")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _BARE = re.compile(r"[^,{}\"]+")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_MUST_QUOTE = re.compile(r'[{}",\\\s]')
+_MUST_QUOTE = re.compile(r'[{}",\\\s]', re.ASCII)
 
 #: Elements, nested as deep as the array has dimensions.
 Elements = list["Value | Elements"]

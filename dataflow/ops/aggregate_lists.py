@@ -5,15 +5,16 @@ A list's columns are its argument, further arguments and ORDER BY expressions, e
 (all of it, if there is none) the columns' texts decide, so that a list depends on its rows alone. DISTINCT without
 ORDER BY sorts by the arguments, as the upstream happens to do.
 
-Not here: how values are written in arrays and JSON (`array_text`, `json_text`).
+Not here: how values are written in arrays and JSON (`functions.arrays`, `json_values`).
 """
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 
-from dataflow.array_text import array_text, check_element
 from dataflow.errors import EvaluationError
-from dataflow.json_text import json_key, json_string, json_text, jsonb_order, jsonb_text
+from dataflow.functions import arrays
+from dataflow.functions.json import quoted
+from dataflow.ops.json_values import json_key, json_text, jsonb_order, jsonb_text, plain
 from dataflow.plan.calls import list_columns
 from dataflow.plan.nodes import AggregateCall, AggregateFunction, OrderTerm
 from dataflow.schema import SqlType
@@ -137,12 +138,13 @@ def _printer(call: AggregateCall, others: list[int]) -> Printer:
         case AggregateFunction.STRING_AGG:
             return _joined_bytes(others) if argument.name == "bytea" else _joined_text(others)
         case AggregateFunction.ARRAY_AGG:
-            check_element(argument)
-            return lambda rows: array_text([row[0] for row in rows])
+            _check_element(argument)
+            return lambda rows: arrays.render([row[0] for row in rows])
         case AggregateFunction.JSON_AGG:
-            return _json_array(json_text(argument))
+            # The server begins a line for each array behind the first element.
+            return _json_array(json_text(argument), "\n " if argument.kind == "array" else "")
         case AggregateFunction.JSONB_AGG:
-            return _json_array(jsonb_text(argument))
+            return _json_array(jsonb_text(argument), "")
         case AggregateFunction.JSON_OBJECT_AGG:
             return _json_object(argument, call.others[0].type, others[0])
         case AggregateFunction.JSONB_OBJECT_AGG:
@@ -173,8 +175,20 @@ def _joined_bytes(others: list[int]) -> Printer:
     return printed
 
 
-def _json_array(text: Callable[[str], str]) -> Printer:
-    return lambda rows: "[" + ", ".join(["null" if row[0] is None else text(row[0]) for row in rows]) + "]"
+def _json_array(text: Callable[[str], str], before: str) -> Printer:
+    def printed(rows: Sequence[Row]) -> Value:
+        elements = ["null" if row[0] is None else before + text(row[0]) for row in rows]
+        return "[" + ", ".join(elements).removeprefix(before) + "]"
+
+    return printed
+
+
+def _check_element(sql_type: SqlType) -> None:
+    """ValueError if arrays of that type are not made here."""
+    if sql_type.kind == "array" or not plain(sql_type):
+        # Arrays become dimensions; of other types the separator may not be a comma (box), or a cast to text may say
+        # something else than what is printed.
+        raise ValueError(f"arrays of {sql_type.sql} are not made here")
 
 
 def _json_pairs(key_type: SqlType, value: Callable[[str], str], at: int) -> Callable[[Row], tuple[str, str]]:
@@ -191,7 +205,7 @@ def _json_pairs(key_type: SqlType, value: Callable[[str], str], at: int) -> Call
 
 def _json_object(key_type: SqlType, value_type: SqlType, at: int) -> Printer:
     pair = _json_pairs(key_type, json_text(value_type), at)
-    return lambda rows: "{ " + ", ".join([f"{json_string(k)} : {value}" for k, value in map(pair, rows)]) + " }"
+    return lambda rows: "{ " + ", ".join([f"{quoted(k)} : {value}" for k, value in map(pair, rows)]) + " }"
 
 
 def _jsonb_object(key_type: SqlType, value_type: SqlType, at: int) -> Printer:
@@ -201,6 +215,6 @@ def _jsonb_object(key_type: SqlType, value_type: SqlType, at: int) -> Printer:
     def printed(rows: Sequence[Row]) -> Value:
         values = dict(map(pair, rows))
         keys = sorted(values, key=jsonb_order)
-        return "{" + ", ".join([f"{json_string(key)}: {values[key]}" for key in keys]) + "}"
+        return "{" + ", ".join([f"{quoted(key)}: {values[key]}" for key in keys]) + "}"
 
     return printed

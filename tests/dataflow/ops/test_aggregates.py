@@ -171,9 +171,7 @@ JSON = SqlType("json", "json")
     [
         (AggregateFunction.ARRAY_AGG, ARRAY, False),
         (AggregateFunction.ARRAY_AGG, POINT, False),
-        (AggregateFunction.JSON_AGG, ARRAY, False),
         (AggregateFunction.JSON_AGG, POINT, False),
-        (AggregateFunction.JSONB_AGG, JSON, False),
         (AggregateFunction.JSON_AGG, JSON, True),
         (AggregateFunction.COUNT, JSON, True),
         (AggregateFunction.AVG, INTERVAL, False),

@@ -47,6 +47,9 @@ COLUMNS: dict[str, tuple[SqlType, str, list[Value]]] = {
     "y": (base("bytea"), "bytea", ["\\x", "\\x00ff", "\\x5c22", None]),
     "j": (base("json"), "json", ['{"b":1,  "a":[2]}', "[1, 2]", "3.50", "null", None]),
     "k": (base("jsonb"), "jsonb", ['{"a": [2], "b": 1.50}', "[1.5]", '"x"', None]),
+    "a": (SqlType("int4", "int4[]", "array", INT), "int[]", ["{1,2}", "{{1,NULL},{3,4}}", "{}", None]),
+    "z": (SqlType("text", "text[]", "array", TEXT), "text[]", ['{a,"b c",NULL}', '{"\\"",""}', None]),
+    "q": (base("json"), "json", ['{"b":1, "a":-0, "b":1E5}', '"\\u00e9"', "1.50", "[1e-3]", None]),
     "o": (INT, "int", ["1", "2", "3"]),
 }  # fmt: skip
 NAMES = list(COLUMNS)
@@ -134,11 +137,11 @@ CASES = [
     *(listed(F.ARRAY_AGG, name) for name in "ilnmfhrvbtcespduyjk"),
     listed(F.ARRAY_AGG, "t", order="n -s id", keeps=True),
     listed(F.ARRAY_AGG, "s", order="-s", distinct=True),
-    *(listed(function, name) for function in (F.JSON_AGG, F.JSONB_AGG) for name in "ilnmfhrvbtcespduyk"),
+    *(listed(function, name) for function in (F.JSON_AGG, F.JSONB_AGG) for name in "ilnmfhrvbtcespduykazq"),
     listed(F.JSON_AGG, "j", order="-o id", keeps=True),
     listed(F.JSON_AGG, "t", order="t", distinct=True),
-    *(listed(F.JSON_OBJECT_AGG, "id", name) for name in "infrbtcespdjk"),
-    *(listed(F.JSONB_OBJECT_AGG, "id", name) for name in "infrbtcespdk"),
+    *(listed(F.JSON_OBJECT_AGG, "id", name) for name in "infrbtcespdjkaz"),
+    *(listed(F.JSONB_OBJECT_AGG, "id", name) for name in "infrbtcespdkazq"),
     listed(F.JSONB_OBJECT_AGG, "o", "t", order="t id", keeps=True),
 ]
 
