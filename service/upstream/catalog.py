@@ -6,7 +6,6 @@ for every row there is.
 Not here: whether a table can be followed (`checks`); what its types mean (`dataflow.values`).
 """
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -16,15 +15,13 @@ from cdc.change import TableLayout
 from cdc.position import parse_lsn
 from cdc.postgres.names import qualified_name, quote_identifier
 from dataflow.schema import Catalog, Column, ForeignKey, SqlType, Table, UpstreamView
+from service.upstream.collations import DEFAULT_COLLATION, Collation, load_collations
 
 #: Types whose equality, order and text we know. Others are carried as text.
 BASE_TYPES = frozenset({
     "bool", "int2", "int4", "int8", "numeric", "float4", "float8", "text", "varchar", "bpchar", "bytea", "date", "time",
     "timestamp", "timestamptz", "interval", "uuid", "json", "jsonb",
 })  # fmt: skip
-#: Collation providers and locales whose order is that of the bytes. (Builtin ones all are, in UTF-8.)
-_BYTE_LOCALES = frozenset({"C", "POSIX", "C.UTF-8", "C.UTF8", "C.utf8"})
-_DEFAULT_COLLATION = 100
 #: What ``atttypmod`` is counted from.
 _MODIFIER_BASE = 4
 
@@ -58,10 +55,6 @@ SELECT t.oid, n.nspname, t.typname, t.typtype::text, t.typbasetype, t.typcategor
         FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid)
 FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
 WHERE t.typtype <> 'p'
-"""
-
-_COLLATIONS = """
-SELECT oid, collprovider::text, collisdeterministic, collcollate FROM pg_catalog.pg_collation
 """
 
 _INDEXES = f"""
@@ -111,9 +104,9 @@ async def load_catalog(connection: AsyncConnection) -> Catalog:
     """All tables and views outside system schemas (foreign tables, too: `checks` says why they cannot be followed)."""
     async with connection.transaction():
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        types = await _load_types(connection)
         tables = await _all(connection, _TABLES)
         columns = await _all(connection, _COLUMNS)
+        types = await _load_types(connection, {collation for _, _, _, _, collation, _, _ in columns})
         indexes = await _all(connection, _INDEXES)
         foreign_keys = await _all(connection, _FOREIGN_KEYS)
         path = await _all(connection, "SELECT pg_catalog.current_schemas(false)::text[]")
@@ -135,18 +128,19 @@ async def load_catalog(connection: AsyncConnection) -> Catalog:
         if definition is not None
     }
     found = {table.name: table for table in finished.values() if table.name not in views}
-    return Catalog(found, tuple(path[0][0]), views)
+    return Catalog(found, tuple(path[0][0]), views, text=types.text)
 
 
 async def load_types(connection: AsyncConnection, oids: Iterable[int]) -> dict[int, SqlType]:
     """The types with these OIDs, as columns without a collation have them."""
-    types = await _load_types(connection)
+    types = await _load_types(connection, ())
     return {oid: types.of(oid, 0) for oid in oids}
 
 
-async def _load_types(connection: AsyncConnection) -> "_Types":
+async def _load_types(connection: AsyncConnection, collations: Iterable[int]) -> "_Types":
+    """`collations`: those of which upper and lower case matter."""
     rows = {row[0]: _TypeRow(*row) for row in await _all(connection, _TYPES)}
-    return _Types(rows, await _load_collations(connection))
+    return _Types(rows, await load_collations(connection, collations))
 
 
 async def load_layouts(connection: AsyncConnection, tables: Iterable[str]) -> dict[str, TableLayout]:
@@ -215,10 +209,16 @@ class _Shape:
 class _Types:
     """`SqlType`s by OID and collation."""
 
-    def __init__(self, rows: dict[int, _TypeRow], collations: dict[int, str]) -> None:
+    def __init__(self, rows: dict[int, _TypeRow], collations: dict[int, Collation]) -> None:
         self._rows = rows
         self._collations = collations
         self._made: dict[tuple[int, int, int], SqlType] = {}
+
+    @property
+    def text(self) -> SqlType:
+        """Text of the database's own collation."""
+        found = self._collations[DEFAULT_COLLATION]
+        return SqlType("text", "text", collation=found.order, folding=found.folding)
 
     def of(self, oid: int, collation: int, modifier: int = -1) -> SqlType:
         """The type of a column."""
@@ -242,8 +242,9 @@ class _Types:
         if row.kind == "e":
             return SqlType(row.name, written, "enum", labels=tuple(row.labels or ()))
         known = row.schema == "pg_catalog" and row.name in BASE_TYPES
+        found = self._collations.get(collation, Collation())
         return SqlType(
-            row.name, written, "base" if known else "other", collation=self._collations.get(collation, "bytes")
+            row.name, written, "base" if known else "other", collation=found.order, folding=found.folding
         )
 
     def _written(self, row: _TypeRow) -> str:
@@ -267,26 +268,3 @@ def _limited(sql_type: SqlType, modifier: int) -> SqlType:
         scale = ((number & 0x7FF) ^ 0x400) - 0x400
         return replace(sql_type, sql=f"numeric({number >> 16 & 0xFFFF},{scale})")
     return sql_type
-
-
-async def _load_collations(connection: AsyncConnection) -> dict[int, str]:
-    """Every collation's class (`SqlType.collation`) by OID, the database's default among them."""
-    utf8 = (await _all(connection, "SELECT pg_catalog.current_setting('server_encoding')"))[0][0] == "UTF8"
-    provider = "datlocprovider::text" if connection.info.server_version >= 150000 else "'c'"
-    default = (
-        await _all(
-            connection,
-            f"SELECT {provider}, datcollate FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()",
-        )
-    )[0]
-    classes: dict[int, str] = defaultdict()
-    for oid, kind, deterministic, locale in await _all(connection, _COLLATIONS):
-        classes[oid] = "nondeterministic" if not deterministic else _collation_class(kind, locale, utf8)
-    classes[_DEFAULT_COLLATION] = _collation_class(default[0], default[1], utf8)
-    return classes
-
-
-def _collation_class(provider: str, locale: str | None, utf8: bool) -> str:
-    """Only in UTF-8 is the order of the server's bytes that of ours."""
-    byte_order = provider == "b" or (provider == "c" and locale in _BYTE_LOCALES)
-    return "bytes" if byte_order and utf8 else "deterministic"

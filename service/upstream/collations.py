@@ -1,0 +1,148 @@
+"""What is known of the upstream's collations: whether their order is that of the bytes, and what upper and lower case are.
+
+*Invariants*: what is reported was seen on the server: the mappings of case are those that it printed.
+
+Not here: what follows from it (`dataflow.values`, `dataflow.functions.folding`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from hashlib import md5
+
+from psycopg import AsyncConnection, Error
+
+from cdc.postgres.names import qualified_name
+from dataflow.functions.folding import ASCII, class_of, simple_lower, simple_upper
+
+DEFAULT_COLLATION = 100
+#: Providers and locales whose order is that of the bytes. (Builtin ones all are, in UTF-8.)
+_BYTE_LOCALES = frozenset({"C", "POSIX", "C.UTF-8", "C.UTF8", "C.utf8"})
+_ASCII_LOCALES = frozenset({"C", "POSIX"})
+#: Builtin locales whose upper and lower case are one to one.
+_SIMPLE_BUILTIN = frozenset({"C.UTF-8", "C.UTF8"})
+#: Where letters are; left out are ideographs, syllables and private characters, which have no case.
+_LETTERS = ((0x1, 0x3400), (0xA000, 0xAC00), (0xF900, 0x17000), (0x1D000, 0x1F000))
+_MAX_EXCEPTIONS = 200
+
+_COLLATIONS = """
+SELECT c.oid, n.nspname, c.collname, c.collprovider::text, c.collisdeterministic, c.collcollate, c.collctype, {locale}
+FROM pg_catalog.pg_collation c JOIN pg_catalog.pg_namespace n ON n.oid = c.collnamespace
+"""
+_DATABASE = """
+SELECT {provider}, d.datcollate, d.datctype, {locale} FROM pg_catalog.pg_database d
+WHERE d.datname = pg_catalog.current_database()
+"""
+_DIGESTS = "SELECT pg_catalog.md5(pg_catalog.lower(s)), pg_catalog.md5(pg_catalog.upper(s)) FROM "
+_FOLDED = "SELECT pg_catalog.lower(s), pg_catalog.upper(s) FROM "
+_CHARACTERS = "(SELECT %s::pg_catalog.text COLLATE {collation} AS s) AS characters"
+
+
+@dataclass(frozen=True, slots=True)
+class Collation:
+    """What `SqlType` says of a collation: `SqlType.collation` and `SqlType.folding`."""
+
+    order: str = "bytes"
+    folding: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Provided:
+    """A collation as the server's catalog has it. `locale` is that of the builtin and ICU providers."""
+
+    written: str
+    provider: str
+    deterministic: bool
+    collate: str | None
+    ctype: str | None
+    locale: str | None
+
+
+async def load_collations(connection: AsyncConnection, used: Iterable[int]) -> dict[int, Collation]:
+    """Every collation by OID, the database's default among them; upper and lower case of those in `used`."""
+    utf8 = (await _all(connection, "SELECT pg_catalog.current_setting('server_encoding')"))[0][0] == "UTF8"
+    version = connection.info.server_version
+    locale = "colllocale" if version >= 170000 else "colliculocale" if version >= 150000 else "NULL"
+    provided = {
+        oid: _Provided(qualified_name(schema, name), *rest)
+        for oid, schema, name, *rest in await _all(connection, _COLLATIONS.format(locale=locale))
+    }
+    provided[DEFAULT_COLLATION] = await _default(connection, version)
+    wanted = {*used, DEFAULT_COLLATION}
+    found: dict[int, Collation] = {}
+    for oid, item in provided.items():
+        folding = await _folding(connection, item) if utf8 and oid in wanted else ""
+        found[oid] = Collation(_order(item, utf8), folding)
+    return found
+
+
+async def _default(connection: AsyncConnection, version: int) -> _Provided:
+    locale = "d.datlocale" if version >= 170000 else "d.daticulocale" if version >= 150000 else "NULL"
+    provider = "d.datlocprovider::text" if version >= 150000 else "'c'"
+    (row,) = await _all(connection, _DATABASE.format(locale=locale, provider=provider))
+    return _Provided('pg_catalog."default"', row[0], True, *row[1:])
+
+
+def _order(item: _Provided, utf8: bool) -> str:
+    """Only in UTF-8 is the order of the server's bytes that of ours."""
+    if not item.deterministic:
+        return "nondeterministic"
+    byte_order = item.provider == "b" or (item.provider == "c" and item.collate in _BYTE_LOCALES)
+    return "bytes" if byte_order and utf8 else "deterministic"
+
+
+async def _folding(connection: AsyncConnection, item: _Provided) -> str:
+    """The class of a collation's upper and lower case; empty if it is not one to one, character by character."""
+    if item.provider == "c":
+        return ASCII if item.ctype in _ASCII_LOCALES else await _compared(connection, item.written)
+    if item.provider == "b":
+        if item.locale == "C":
+            return ASCII
+        return await _compared(connection, item.written) if item.locale in _SIMPLE_BUILTIN else ""
+    return ""
+
+
+async def _compared(connection: AsyncConnection, collation: str) -> str:
+    """The server's mappings of all letters, beside Unicode's as we have them."""
+    ours = _unicode()
+    source = _CHARACTERS.format(collation=collation)
+    try:
+        async with connection.transaction():
+            (digests,) = await _all(connection, _DIGESTS + source, [ours.characters])
+            if digests == ours.digests:
+                return class_of({}, {})
+            ((lower, upper),) = await _all(connection, _FOLDED + source, [ours.characters])
+    except Error:
+        return ""
+    if not len(lower) == len(upper) == len(ours.characters):
+        return ""
+    exceptions = [
+        {c: to for c, to, expected in zip(ours.characters, found, mapped, strict=True) if to != expected}
+        for found, mapped in ((lower, ours.lower), (upper, ours.upper))
+    ]
+    return class_of(*exceptions) if sum(map(len, exceptions)) <= _MAX_EXCEPTIONS else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unicode:
+    """All letters, and what becomes of them."""
+
+    characters: str
+    lower: str
+    upper: str
+
+    @property
+    def digests(self) -> tuple[str, str]:
+        """Of the lower and the upper ones."""
+        lower, upper = (md5(s.encode(), usedforsecurity=False).hexdigest() for s in (self.lower, self.upper))
+        return lower, upper
+
+
+@cache
+def _unicode() -> _Unicode:
+    characters = "".join(chr(i) for start, end in _LETTERS for i in range(start, end))
+    return _Unicode(characters, "".join(map(simple_lower, characters)), "".join(map(simple_upper, characters)))
+
+
+async def _all(connection: AsyncConnection, query: str, parameters: list[str] | None = None) -> list[tuple]:  # type: ignore[type-arg]
+    return await (await connection.execute(query.encode(), parameters)).fetchall()
