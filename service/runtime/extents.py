@@ -10,6 +10,9 @@ from service.leaf_store.layout import HASH_BYTES
 from service.leaf_store.paging import Place, page_bounds, read_token
 from service.leaf_store.request import Request, Values, check_of
 
+#: Who wants more rows than this is taken to want all of them.
+_MAX_ROWS_AHEAD = 100_000
+
 
 def extent_of(info: ViewInfo, values: Values, request: Request, factor: int = 1) -> Extent:
     """What of each key is needed. `factor` times as many rows as the answer has, where it has a number.
@@ -22,7 +25,7 @@ def extent_of(info: ViewInfo, values: Values, request: Request, factor: int = 1)
         return _interval(request.part)
     begin = request.part.start if start is None else info.ordering.cut_of_place(start.suffix[:-HASH_BYTES])
     rows = rows_needed(request, start) if info.ordered else None
-    if rows is None:
+    if rows is None or rows * factor > _MAX_ROWS_AHEAD:
         return _interval(Interval(begin, request.part.end))
     return Ahead(rows * factor, begin)
 

@@ -56,6 +56,26 @@ def test_references_resolve_and_operations_are_unique(run: Run) -> None:
     run(test)
 
 
+def test_parameters_say_what_they_take(run: Run) -> None:
+    async def test(service: Service) -> None:
+        document = (await service.http.get("/openapi.json")).json()
+
+        def schemas(view: str) -> dict[str, Any]:
+            parameters = document["paths"][f"/v1/views/{view}"]["get"]["parameters"]
+            return {p["name"]: p for p in parameters if p["in"] == "query"}
+
+        between, of_authors, first = schemas("between"), schemas("of_authors"), schemas("first")
+        assert list(between) == ["author", "least", "below", "limit", "after"]
+        assert (between["least"]["schema"]["type"], between["least"]["description"]) == ("integer", "Rows from it on.")
+        assert between["below"]["required"]
+        assert of_authors["authors"]["schema"]["type"] == "array"
+        assert of_authors["authors"]["schema"]["items"]["type"] == "string"
+        assert of_authors["authors"]["explode"]
+        assert (first["n"]["schema"]["minimum"], first["m"]["required"]) == (0, True)
+
+    run(test)
+
+
 def references(part: Any) -> list[str]:
     if isinstance(part, dict):
         found = [part["$ref"]] if "$ref" in part else []
