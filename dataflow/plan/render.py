@@ -106,6 +106,9 @@ def _call(call: Call, name: ColumnName, typed: bool) -> str:
             return f"ARRAY[{', '.join(arguments)}]"
         case "subscript":
             return f"({arguments[0]})[{arguments[1]}]"
+        case "average" if typed:
+            # Not a function of the upstream's: what its AVG makes of a sum and a count.
+            return f"(({arguments[0]})::numeric / nullif({arguments[1]}, 0)::numeric)"
     quantifier, _, operator = function.partition(" ")
     if operator:
         return f"{nested[0]} {operator} {quantifier.upper()} ({arguments[1]})"
