@@ -8,6 +8,9 @@ from shlex import quote
 from tests.fuzz.changes import transaction
 from tests.fuzz.queries import Query, QueryGenerator, values_of
 
+#: How often a view is installed again, kept in another way: all ways must agree.
+AGAIN = 0.2
+
 
 def file_of(seed: int, views: int, steps: int) -> str:
     """The text of a corpus file."""
@@ -15,20 +18,26 @@ def file_of(seed: int, views: int, steps: int) -> str:
     generator = QueryGenerator(rng)
     parts = [f"feature fuzz, seed {seed}\ntier incremental", "include shared/data.test"]
     for number in range(views):
-        parts += _view(f"fuzz_{number}", generator.view(), rng)
+        query = generator.view()
+        keys = _keys(query, rng)
+        parts += _view(f"fuzz_{number}", query, keys, "")
+        for keep in ("full", "refresh"):
+            if rng.random() < AGAIN:
+                parts += _view(f"fuzz_{number}_{keep}", query, keys, f" keep={keep}")
     parts += [f"statement ok\n{transaction(rng)}" for _ in range(steps)]
     return "\n\n".join(parts) + "\n"
 
 
-def _view(name: str, query: Query, rng: Random) -> list[str]:
+def _view(name: str, query: Query, keys: list[list[str]], keep: str) -> list[str]:
     columns = ",".join(f"c{i}" for i in range(1, query.columns + 1))
-    parts = [f"view {name} any={columns}\n{query.sql}"]
+    queries = [f"query {name} {' '.join(map(quote, key))}" for key in keys]
+    return [f"view {name} any={columns}{keep}\n{query.sql}", *queries]
+
+
+def _keys(query: Query, rng: Random) -> list[list[str]]:
     if not query.parameters:
-        return parts
-    for _ in range(3):
-        given = [f"{parameter}={_given(query, parameter, kind, rng)}" for parameter, kind in query.parameters.items()]
-        parts.append(f"query {name} {' '.join(map(quote, given))}")
-    return parts
+        return []
+    return [[f"{name}={_given(query, name, kind, rng)}" for name, kind in query.parameters.items()] for _ in range(3)]
 
 
 def _given(query: Query, parameter: str, kind: str, rng: Random) -> str:

@@ -32,7 +32,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     TEXT: ("", "go", "sql", "web", "ada", "bob", "first", "Alpha", "a_b", "50%"),
     NUM: ("0", "1", "1.0", "1.00", "2.5", "2.50", "-3", "10.25", "NaN"),
     BOOL: ("true", "false"),
-    DATE: ("2020-01-01", "2024-01-01", "2024-02-29", "2021-03-15", "infinity"),
+    DATE: ("2020-01-01", "2024-01-01", "2024-02-29", "2021-03-15", "1999-12-31"),
 }
 _CASTS = {INT: "", TEXT: "::text", NUM: "::numeric", BOOL: "::boolean", DATE: "::date"}
 

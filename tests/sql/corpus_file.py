@@ -42,6 +42,8 @@ class Options:
     shape: bool = False
     #: Also walk all pages of so many rows.
     page: int | None = None
+    #: ``full``: kept whole; ``refresh``: not kept incrementally although it could be.
+    keep: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,18 +252,20 @@ class _Reader:
 
     def _options(self, record: _Record, words: list[str]) -> Options:
         lists: dict[str, tuple[str, ...]] = {}
-        page, shape = None, False
+        page, shape, keep = None, False, None
         for word in words:
             name, _, value = word.partition("=")
             if name == "shape":
                 shape = True
             elif name == "page":
                 page = int(value)
+            elif name == "keep" and value in ("full", "refresh"):
+                keep = value
             elif name in ("ties", "any", "bag"):
                 lists[name] = tuple(value.split(","))
             else:
                 raise self._error(record, f"{word!r} is no option of a view")
-        return Options(**lists, shape=shape, page=page)
+        return Options(**lists, shape=shape, page=page, keep=keep)
 
     def _upstream_sql(self, draft: CorpusView) -> str:
         words = set(re.findall(r"\w+", draft.sql))

@@ -22,6 +22,18 @@ BATCH = 100
 #: How likely a view is read after a step (after the last one all are), and how likely its keys are evicted before.
 READ_SHARE, EVICT_SHARE = 0.7, 0.12
 LIMIT_S = 30.0
+#: What is put beside the SQL, by a view's ``keep``.
+_PUT: dict[str | None, dict[str, str]] = {
+    None: {},
+    "full": {"materialization": "full"},
+    "refresh": {"tier": "refresh"},
+}
+#: A file is given up when the service could not answer so often.
+MOST_OUTAGES = 5
+
+
+class Abandoned(Exception):
+    """The service fails again and again: the rest of the file would only take time."""
 
 
 @dataclass
@@ -75,20 +87,26 @@ class CorpusRun:
         self._ttl = file.tier == "ttl"
         #: What the upstream answered before, by view and statement, of answers that may be old.
         self._earlier: dict[tuple[str, str], list[list[Row]]] = {}
+        self._outages = 0
 
     def run(self) -> Report:
         """The whole file. Its views are dropped afterwards."""
         with self._data, self._admin:
             try:
-                for step in self._file.setup:
-                    self._execute(step)
-                self._install()
-                self._compare([_Read(view, key) for view in self._installed for key in view.keys], "before")
-                self._change()
-                self._walk_pages()
+                self._run()
+            except Abandoned:
+                self._fail(0, "given up: the service failed again and again")
             finally:
                 self._drop()
         return self.report
+
+    def _run(self) -> None:
+        for step in self._file.setup:
+            self._execute(step)
+        self._install()
+        self._compare([_Read(view, key) for view in self._installed for key in view.keys], "before")
+        self._change()
+        self._walk_pages()
 
     def _execute(self, step: Step) -> None:
         message = self._oracle.execute(step.sql)
@@ -99,7 +117,9 @@ class CorpusRun:
 
     def _install(self) -> None:
         for view in self._file.views:
-            response = self._admin.put(f"/v1/catalog/views/{view.name}", json={"sql": view.sql})
+            response = self._admin.put(
+                f"/v1/catalog/views/{view.name}", json={"sql": view.sql} | _PUT[view.options.keep]
+            )
             if view.error is not None:
                 self._check_refusal(view, response)
                 continue
@@ -135,7 +155,7 @@ class CorpusRun:
             return
         self.report.count(state["tier"])
         self.report.full += state["tier"] == "incremental" and state["materialization"] == "full"
-        if state["tier"] != self._file.tier:
+        if state["tier"] != self._file.tier and view.options.keep is None:
             self.report.other_tier.append(
                 f"{self._at(view.line)} {view.name} is {state['tier']}, not {self._file.tier}: {state['reason']}"
             )
@@ -172,6 +192,8 @@ class CorpusRun:
         body = {"reads": [{"view": read.view.name, "params": read.arguments} for read in reads]}
         response = self._data.post("/v1/read", json=body, headers=headers)
         if response.status_code != 200:
+            if response.status_code == 503:
+                until(lambda: self._admin.get("/readyz").status_code == 200)
             if len(reads) > 1:
                 middle = len(reads) // 2
                 self._compare_batch(reads[:middle], headers, when)
@@ -188,7 +210,12 @@ class CorpusRun:
         self.report.reads += 1
         expected = self._oracle.rows(with_values(read.view.upstream_sql, read.arguments))
         if not isinstance(expected, str):
-            self._fail(read.view.line, f"{read.view.name} {read.arguments} {when}: {_problem(response)}")
+            self._fail(
+                read.view.line, f"{read.view.name} {read.arguments} {when}: {_problem(response)}\n    {read.view.sql}"
+            )
+            self._outages += response.status_code in (503, 504)
+            if self._outages > MOST_OUTAGES:
+                raise Abandoned
 
     def _compare_rows(self, read: _Read, found: list[Row], when: str) -> None:
         self.report.reads += 1
