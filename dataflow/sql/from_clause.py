@@ -285,7 +285,7 @@ class FromClause:
         _check_names(left, item.scope, node.this)
         scope = left.joined(item.scope)
         if side in ("RIGHT", "FULL") and (item.on or item.joined):
-            raise InvalidQuery(f"LATERAL cannot stand on the right of a {side} JOIN.", span_of(node))
+            raise UnsupportedQuery(f"LATERAL on the right of a {side} JOIN is not kept up to date.", span_of(node))
         if not side:
             conjuncts, parameters = self._on(node, scope, left, item.scope, side)
             self.conjuncts.extend([*item.on, *conjuncts])

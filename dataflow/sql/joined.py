@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from dataflow.errors import Span, UnsupportedQuery
 from dataflow.plan.expressions import (
-    TRUE,
+    BOOL,
     column_equality,
     conjunction,
     equality,
@@ -145,12 +145,15 @@ class Joined:
         first.join_left(1, local)
         columns = input_columns(Block(tuple(first.inputs), None, ()))
         both = Block(tuple(first.inputs), None, tuple(columns))
-        marked = Block((BlockInput(left),), None, (*input_columns(Block((BlockInput(left),), None, ())), TRUE))
-        second = Joined([BlockInput(right), BlockInput(marked)])
+        second = Joined([BlockInput(right), BlockInput(left)])
         width, other = len(column_types(left)), len(column_types(right))
         moved = {c: c + other if c < width else c - width for c in range(width + other)}
         second.join_left(1, [substitute(p, lambda r: ColumnRef(moved[r.index], r.type)) for p in local])
-        alone = Call("is null", (ColumnRef(other + width, TRUE.type),), TRUE.type)
+        if not second.inputs[1].conditions:
+            raise UnsupportedQuery("A FULL JOIN without an equality of columns of both sides is not kept up to date.")
+        # A row that is there is not NULL in what it is joined by.
+        own = second.inputs[1].conditions[0].own
+        alone = Call("is null", (ColumnRef(other + own, column_types(left)[own]),), BOOL)
         rest = Block(tuple(second.inputs), alone, tuple(ColumnRef(moved[c.index], c.type) for c in columns))
         self.inputs[position : position + 2] = [BlockInput(Union((both, rest)))]
 

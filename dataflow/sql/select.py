@@ -77,7 +77,7 @@ class SelectLowering:
         conditions = bind_conditions(having.this, self._binder()) if having is not None else ([], [])
         self._from.finish(self._calls.calls)
         if all(item.left for item in self._from.inputs):
-            raise UnsupportedQuery("The SELECT reads no table.")
+            raise UnsupportedQuery("The SELECT reads no table.", span_of(self._select))
         grouped = self._grouped_rows or bool(self._calls.calls)
         rows, above = self._grouped(above, *conditions) if grouped else self._plain(above)
         return self._shown(rows, above, scalar=grouped and self._select.args.get("group") is None)

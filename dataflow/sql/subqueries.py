@@ -79,15 +79,6 @@ class _Subquery:
     conditions: tuple[Scalar, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    """How many rows a subquery has for the row around, and how many of their values are not NULL."""
-
-    rows: Scalar
-    values: Scalar
-    extremes: dict[AggregateFunction, Scalar]
-
-
 class Subqueries:
     """Binds the subqueries of one SELECT's expressions."""
 
@@ -224,14 +215,19 @@ class Subqueries:
                 "Whether a row of several columns is in a subquery that has NULLs is kept up to date only where its"
                 " truth alone matters."
             )
-        count = AggregateCall(AggregateFunction.COUNT, members[0], INT8)
-        rows, present = self._counted(subquery, [_ROWS, *([] if values else [count])]), []
-        present, rows = rows[1:], rows[:1]
-        branches = [(found, TRUE), (functions.comparison("=", rows[0], _ZERO), _FALSE)]
-        unknown: list[Scalar] = [] if certain else [Call("is null", (subjects[0],), BOOL)]
-        unknown += [functions.comparison("<", p, rows[0]) for p in present]
-        branches.append((functions.logical("or", unknown), Literal(None, BOOL)))
-        return functions.case(branches, _FALSE)
+        rows, present = self._counted(subquery, [_ROWS, _values(members[0])])
+        empty = functions.comparison("=", rows, _ZERO)
+        unknown = self._unknown(subquery, members[0], subjects[0], present, rows)
+        return functions.case([(found, TRUE), (empty, _FALSE), *unknown], _FALSE)
+
+    def _unknown(
+        self, subquery: _Subquery, member: ColumnRef, subject: Scalar, present: Scalar, rows: Scalar
+    ) -> list[tuple[Scalar, Scalar]]:
+        """NULL, if a value on either side is: the branch of a CASE."""
+        parts: list[Scalar] = [] if self._target.never_null(subject) else [Call("is null", (subject,), BOOL)]
+        if not self._never_null(subquery, member):
+            parts.append(functions.comparison("<", present, rows))
+        return [(functions.logical("or", parts), Literal(None, BOOL))] if parts else []
 
     def _compared(self, form: QuantifiedForm, subquery: _Subquery, member: ColumnRef, subject: Scalar) -> Scalar:
         """``subject < ANY (subquery)`` and the like, by the subquery's least and greatest value."""
@@ -240,20 +236,16 @@ class Subqueries:
         of_any = _EXTREME_OF_ANY.get(form.operator)
         other = {_MIN: _MAX, _MAX: _MIN}
         extremes = [_MIN, _MAX] if of_any is None else [other[of_any] if form.every else of_any]
-        calls = [
-            _ROWS,
-            AggregateCall(AggregateFunction.COUNT, member, INT8),
-            *(AggregateCall(extreme, member, member.type) for extreme in extremes),
-        ]
+        calls = [_ROWS, _values(member), *(AggregateCall(extreme, member, member.type) for extreme in extremes)]
         rows, values, *found = self._counted(subquery, calls)
         compared = [functions.comparison(form.operator, subject, f) for f in found]
-        unknown = functions.logical("or", [Call("is null", (subject,), BOOL), functions.comparison("<", values, rows)])
+        unknown = self._unknown(subquery, member, subject, values, rows)
         empty = functions.comparison("=", rows, _ZERO)
         if form.every:
             fails = functions.logical("not", [functions.logical("and", compared)])
-            return functions.case([(fails, _FALSE), (empty, TRUE), (unknown, Literal(None, BOOL))], TRUE)
+            return functions.case([(fails, _FALSE), (empty, TRUE), *unknown], TRUE)
         holds = functions.logical("or", compared)
-        return functions.case([(holds, TRUE), (empty, _FALSE), (unknown, Literal(None, BOOL))], _FALSE)
+        return functions.case([(holds, TRUE), (empty, _FALSE), *unknown], _FALSE)
 
     def _never_null(self, subquery: _Subquery, member: ColumnRef) -> bool:
         return never_null(subquery.derived.relation, member.index, self._catalog)
@@ -264,7 +256,7 @@ class Subqueries:
         subquery = self._lower(query, scope)
         derived = subquery.derived
         if len(derived.columns) != 1:
-            raise InvalidQuery("A subquery as a value shows one column.", span_of(query))
+            raise UnsupportedQuery("A subquery as a row of several values is not kept up to date.", span_of(query))
         for p in derived.parameters:
             if not p.single:
                 raise _several(p)
@@ -339,6 +331,10 @@ def _check_families(subject: Scalar, member: ColumnRef) -> None:
     if subject.type != UNKNOWN and len(families) > 1 and not families <= _EXACT:
         functions.comparison("=", subject, member)
         raise UnsupportedQuery(f"{subject.type.sql} IN a subquery of {member.type.sql} is not kept up to date.")
+
+
+def _values(member: ColumnRef) -> AggregateCall:
+    return AggregateCall(AggregateFunction.COUNT, member, INT8)
 
 
 def _positive(count: Scalar) -> Scalar:

@@ -22,6 +22,7 @@ from dataflow.plan.nodes import (
 )
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog
+from dataflow.values import family
 
 Rule = Callable[[Relation, Catalog], Relation]
 
@@ -134,7 +135,8 @@ def _fixed(predicate: Scalar | None) -> set[int]:
     for part in conjuncts(predicate):
         if isinstance(part, Call) and part.function == "=":
             refs = [a.index for a in part.arguments if isinstance(a, ColumnRef)]
-            if len(refs) == 1 and any(isinstance(a, Literal) for a in part.arguments):
+            one_family = len({family(a.type) for a in part.arguments}) == 1
+            if len(refs) == 1 and one_family and any(isinstance(a, Literal) for a in part.arguments):
                 fixed.add(refs[0])
     return fixed
 
