@@ -58,10 +58,8 @@ class Installation:
             else:
                 self._install_rows(node, sent, result.rows, redo)
 
-    def _install_part(
-        self, node: Store | Leaf, sent: Sent, part: Part, rows: list[Row], redo: list[Delta]
-    ) -> None:
-        """Covers what a lookup of a part has seen: up to its last row *before redo*, if it gave as many as asked for."""
+    def _install_part(self, node: Store | Leaf, sent: Sent, part: Part, rows: list[Row], redo: list[Delta]) -> None:
+        """Covers what a lookup of a part saw: up to its last row *before redo*, if it gave as many as asked for."""
         (key,) = sent.keys
         ordering = Ordering(part.order, node.types)
         end = part.end
@@ -126,7 +124,6 @@ class Installation:
         for key, found in by_key.items():
             if not node.covered(sent.columns, key) and not self._too_large(sent, key, len(found)):
                 grouping.fill(sent.columns, key, found)
-
 
     def _install_partitions(self, node: PartitionNode, sent: Sent, rows: list[Row], redo: list[Delta]) -> None:
         partitioned = node.partitioned

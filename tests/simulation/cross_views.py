@@ -102,6 +102,8 @@ def more_in_on() -> list[Shape]:
         votes_below, COMMENTS, (1, 2, 0), rest=lambda j: either(is_null(j.col(2, 2)), less(j.col(2, 2), j.col(3, 0)))
     )
     nobody = is_null(votes_below.col(2, 0))
+    same_title = left_on(Joined(first(STORIES)), COMMENTS, (1, 0, 0), rest=lambda j: equal(j.col(0, 2), j.col(1, 4)))
+    titled = Joined(*same_title.inputs, left(USERS, (0, 1, 2)))
     # Without votes or without their voter there is no name: then all comments of the story match.
     nameless = left_on(
         Joined(first(STORIES), left(LAST_VOTERS, (0, 0, 0)), left(USERS, (0, 1, 1))), COMMENTS, (1, 0, 0),
@@ -121,6 +123,7 @@ def more_in_on() -> list[Shape]:
         Shape("on_votes", votes_below.block((0, 0), (0, 1), (1, 0), (2, 1), (2, 2)), ((0,), (1,), (2,), (1, 2))),
         Shape("on_no_votes", votes_below.block((0, 0), (1, 0), where=nobody), ((0,), (1,))),
         Shape("on_hung", hung.block((0, 0), (1, 0), (2, 1), (2, 2), (3, 0)), ((0,), (1,), ())),
+        Shape("on_title", titled.block((0, 0), (0, 1), (1, 0), (2, 1)), ((0,), (1,))),
         Shape("on_nameless", nameless_authors.block((0, 0), (0, 1), (3, 0), (4, 1), (5, 1)), ((0,), (1,))),
         Shape("on_scores", scores, ((0,), ())),
         Shape("on_authors_scores", authors_scores.block((0, 0), (0, 1), (1, 1)), ((0,), (1,))),

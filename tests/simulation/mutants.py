@@ -278,7 +278,7 @@ MUTANTS: dict[Mutant, Focus | None] = {
     a_group_keeps_its_first_text: Focus(("users_by_karma",)),
     padding_by_key: Focus(("on_",)),
     rest_of_on_forgotten_going_up: Focus(("on_",)),
-    rest_of_on_not_relevant: Focus(("on_",)),
+    rest_of_on_not_relevant: Focus(("on_title",)),
     padding_leads_nowhere: Focus(("on_answered",), {"restart": 0, "crash": 0}),
     no_eviction_of_what_is_joined_with_everything: Focus(("users_tags", "between", "across")),
     branch_forgotten_in_the_cascade: Focus(("people", "active", "activity")),
