@@ -30,8 +30,6 @@ from dataflow.sql.scope import Scope
 from dataflow.values import comparable, family
 
 OUTER = 3_000_000
-#: Families whose values equal each other as exact numbers.
-_EXACT = frozenset({"integer", "numeric"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +201,4 @@ def correlation(inner: Scalar, outer: Scalar) -> BoundParameter:
 
 
 def _joinable(inner: Scalar, outer: Scalar) -> bool:
-    if not (comparable(inner.type) and comparable(outer.type)):
-        return False
-    return family(inner.type) == family(outer.type) or {family(inner.type), family(outer.type)} <= _EXACT
+    return comparable(inner.type) and comparable(outer.type) and family(inner.type) == family(outer.type)

@@ -325,7 +325,7 @@ class FromClause:
                 raise UnsupportedQuery(
                     "A parameter inside a FULL JOIN is not kept up to date.", (inside + parameters)[0].span
                 )
-            self.joined.join_full(since.inputs, conjuncts)
+            self.joined.join_full(since.inputs, conjuncts, span_of(node))
             return
         position = middle.inputs if side == "LEFT" else since.inputs
         self.joined.join_left(position, [*item.on, *conjuncts], inside + parameters)

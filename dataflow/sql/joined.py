@@ -136,7 +136,7 @@ class Joined:
         self.parameters[since.parameters : end.parameters] = []
         return taken
 
-    def join_full(self, position: int, on: Sequence[Scalar]) -> None:
+    def join_full(self, position: int, on: Sequence[Scalar], span: Span | None) -> None:
         """FULL JOIN of the last two inputs: what a LEFT JOIN gives, and the right side's rows without a partner."""
         left, right = (item.relation for item in self.inputs[position : position + 2])
         start = offsets(self.inputs)[position]
@@ -150,7 +150,9 @@ class Joined:
         moved = {c: c + other if c < width else c - width for c in range(width + other)}
         second.join_left(1, [substitute(p, lambda r: ColumnRef(moved[r.index], r.type)) for p in local])
         if not second.inputs[1].conditions:
-            raise UnsupportedQuery("A FULL JOIN without an equality of columns of both sides is not kept up to date.")
+            raise UnsupportedQuery(
+                "A FULL JOIN without an equality of columns of both sides is not kept up to date.", span
+            )
         # A row that is there is not NULL in what it is joined by.
         own = second.inputs[1].conditions[0].own
         alone = Call("is null", (ColumnRef(other + own, column_types(left)[own]),), BOOL)

@@ -72,7 +72,10 @@ class Scope:
 
     def source(self, node: exp.Expr) -> Source:
         """The source that a qualifier names."""
-        found = self._source(name_of(node), None)
+        return self._require(node, None)
+
+    def _require(self, node: exp.Expr, schema: exp.Expr | None) -> Source:
+        found = self._source(name_of(node), None if schema is None else name_of(schema))
         if found is None:
             hint = _suggestion(name_of(node), (s.alias for s in self.sources))
             raise InvalidQuery(f'There is no table "{name_of(node)}" in FROM.', span_of(node), hint)
@@ -122,7 +125,7 @@ class Scope:
     def _unknown(self, node: exp.Column) -> Exception:
         qualifier, name = node.args.get("table"), name_of(node.this)
         if qualifier is not None:
-            self.source(qualifier)
+            self._require(qualifier, node.args.get("db"))
         if name in _SYSTEM_COLUMNS:
             return UnsupportedQuery(f"The change stream does not carry {name}.", span_of(node))
         if qualifier is None and any(s.alias == name for s in self.sources):
@@ -176,5 +179,5 @@ def _parts(name: str) -> tuple[str, str]:
 
 
 def _suggestion(name: str, known: Iterable[str]) -> str | None:
-    close = get_close_matches(name, sorted(set(known)), n=1)
+    close = get_close_matches(name, sorted(set(known) - {name}), n=1)
     return f'Did you mean "{close[0]}"?' if close else None

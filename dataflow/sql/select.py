@@ -165,7 +165,7 @@ class SelectLowering:
         parameters, equalities = unify(self._from.parameters)
         self._check_grouped(parameters, named, scalar=group is None)
         named = [replace(p, expression=self._group_column(p.expression)) for p in parameters] + named
-        self._beside.place(lambda part: self._place(part, None))
+        self._beside.place(lambda part: self._place(part, self._select))
         aggregate = self._aggregate(Rows(tuple(self._from.inputs), (*self._from.conjuncts, *equalities)))
         settle = self._grouping.settle
         unified, more = unify([replace(p, expression=settle(p.expression)) for p in named])

@@ -49,7 +49,6 @@ _ROWS = AggregateCall(AggregateFunction.COUNT_ROWS, None, INT8)
 _MIN, _MAX = AggregateFunction.MIN, AggregateFunction.MAX
 #: ANY of the rows compares so if the extreme one does; for ALL it is the other one. Neither: both are looked at.
 _EXTREME_OF_ANY = {"<": _MAX, "<=": _MAX, ">": _MIN, ">=": _MIN}
-_EXACT = frozenset({"integer", "numeric"})
 
 
 class Target(Protocol):
@@ -103,6 +102,9 @@ class Subqueries:
     def _lower(self, query: exp.Expr, scope: Scope) -> _Subquery:
         around = self._target.around(scope)
         derived = self._environment.lower(query, self._environment.within(around, query))
+        for p in derived.parameters:
+            if not p.single:
+                raise _several(p)
         return _Subquery(derived, tuple(around.conditions))
 
     # EXISTS
@@ -159,9 +161,6 @@ class Subqueries:
         derived = subquery.derived
         group = sorted({_index(p.expression) for p in derived.parameters})
         self._check_group(derived.relation, group)
-        for p in derived.parameters:
-            if not p.single:
-                raise _several(p)
         relation = Aggregate(as_input(derived.relation), tuple(group), tuple(calls), scalar=not group)
         start = self._target.width
         own = {c: ColumnRef(start + i, _type(derived.relation, c)) for i, c in enumerate(group)}
@@ -257,9 +256,6 @@ class Subqueries:
         derived = subquery.derived
         if len(derived.columns) != 1:
             raise UnsupportedQuery("A subquery as a row of several values is not kept up to date.", span_of(query))
-        for p in derived.parameters:
-            if not p.single:
-                raise _several(p)
         if not derived.one_row and not self._single(derived):
             raise UnsupportedQuery(
                 "A subquery as a value that may have several rows, which would be an error, is not kept up to date:"
@@ -327,8 +323,7 @@ def _at_least_one(limit: Any) -> bool:
 
 def _check_families(subject: Scalar, member: ColumnRef) -> None:
     """Several values of one type may equal one of another, which would find several rows."""
-    families = {family(subject.type), family(member.type)}
-    if subject.type != UNKNOWN and len(families) > 1 and not families <= _EXACT:
+    if subject.type != UNKNOWN and family(subject.type) != family(member.type):
         functions.comparison("=", subject, member)
         raise UnsupportedQuery(f"{subject.type.sql} IN a subquery of {member.type.sql} is not kept up to date.")
 

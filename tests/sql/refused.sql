@@ -76,7 +76,7 @@ SELECT id FROM stories WHERE title = 'abc
 --> invalid: The SQL has a string, identifier or comment that does not end.
 
 SELECT 1
---> unsupported: The SELECT reads no table.
+--> unsupported at [1]: The SELECT reads no table.
 
 VALUES (1)
 --> unsupported at [1]: VALUES reads no table.
@@ -91,7 +91,7 @@ SELECT * FROM generate_series(1, 2)
 --> unsupported at [generate_series(1, 2)]: GENERATE_SERIES(1, 2) in FROM is not kept up to date.
 
 SELECT * FROM stories s, LATERAL (SELECT 1) x
---> unsupported: The SELECT reads no table.
+--> unsupported at [1]: The SELECT reads no table.
 
 WITH RECURSIVE x AS (SELECT 1 AS a) SELECT a FROM x
 --> unsupported at [x AS (SELECT 1 AS a)]: WITH RECURSIVE is not kept up to date.
@@ -362,3 +362,60 @@ WITH w AS (INSERT INTO votes VALUES (1, 'a', 1) RETURNING *) SELECT id FROM stor
 
 SELECT id FROM stories UNION (SELECT id FROM comments FOR SHARE)
 --> invalid: A view takes no locks. (Remove FOR UPDATE or FOR SHARE.)
+
+SELECT s.id FROM stories s WHERE EXISTS (SELECT 1 FROM votes v WHERE v.story_id = s.id AND v.user_id = :me) OR s.score > 1
+--> unsupported at [:me]: The parameter :me does not decide which rows there are, only what is joined to them (inside a LEFT JOIN, NOT EXISTS, or a value): it is kept up to date only if :me is also compared with a column of the rows.
+
+SELECT s.id, (SELECT body FROM comments c WHERE c.story_id = s.id) FROM stories s
+--> unsupported at [body FROM comments c WHERE c.story_id = s.id]: A subquery as a value that may have several rows, which would be an error, is not kept up to date: give it an aggregate, LIMIT 1, or equalities with a unique key.
+
+SELECT s.id FROM stories s WHERE s.id NOT IN (SELECT story_id FROM votes WHERE user_id = :me)
+--> unsupported at [:me]: The parameter :me does not decide which rows there are, only what is joined to them (inside a LEFT JOIN, NOT EXISTS, or a value): it is kept up to date only if :me is also compared with a column of the rows.
+
+SELECT s.id FROM stories s WHERE s.id IN (SELECT story_id FROM votes WHERE value > :least)
+--> unsupported at [:least]: The parameter :least is a list or a range inside a subquery whose rows are taken together.
+
+SELECT s.id FROM stories s WHERE s.id IN (SELECT story_id, user_id FROM votes)
+--> invalid at [s.id IN (SELECT story_id, user_id FROM votes)]: The subquery shows 2 columns, and is compared with 1.
+
+SELECT s.id FROM stories s WHERE (s.id, s.rating) NOT IN (SELECT story_id, value FROM votes)
+--> unsupported at [s.id, s.rating) NOT IN (SELECT story_id, value FROM votes]: Whether a row of several columns is in a subquery that has NULLs is kept up to date only where its truth alone matters.
+
+SELECT s.id FROM stories s WHERE EXISTS (SELECT 1 FROM votes v WHERE v.story = s.id)
+--> invalid at [v.story]: There is no column "story". (Did you mean "story_id"?)
+
+SELECT s.id FROM stories s WHERE EXISTS (SELECT 1 FROM votes v WHERE v.story_id = x.id)
+--> invalid at [x]: There is no table "x" in FROM.
+
+SELECT (SELECT max(s.score) FROM tags) FROM stories s
+--> unsupported at [max(s.score) FROM tags]: An aggregate in a subquery whose columns are all of the query around it belongs to that one.
+
+SELECT s.author, (SELECT title FROM stories o WHERE o.id = s.id) FROM stories s GROUP BY s.author
+--> invalid at [s.author, (SELECT title FROM stories o WHERE o.id = s.id) FROM stories s GROUP BY s.author]: A column that is shown, ordered by or in HAVING must stand in GROUP BY or in an aggregate.
+
+SELECT s.id FROM stories s LEFT JOIN votes v ON v.story_id IN (SELECT story_id FROM comments)
+--> unsupported at [v.story_id IN (SELECT story_id FROM comments)]: A subquery here is not kept up to date.
+
+SELECT s.id FROM stories s LEFT JOIN LATERAL (SELECT count(*) AS n FROM votes v WHERE v.story_id = s.id) l ON l.n > 1
+--> unsupported at [l.n > 1]: A condition in the ON of a LEFT JOIN LATERAL of an aggregate without GROUP BY is not kept up to date.
+
+SELECT s.id FROM stories s FULL JOIN votes v ON v.story_id = s.id AND v.user_id = :me
+--> unsupported at [:me]: A parameter inside a FULL JOIN is not kept up to date.
+
+SELECT s.id FROM stories s FULL JOIN votes v ON v.story_id > s.id
+--> unsupported at [votes v ON v.story_id > s.id]: A FULL JOIN without an equality of columns of both sides is not kept up to date.
+
+SELECT count(*), (SELECT count(*) FROM votes) FROM stories WHERE author = :a
+--> unsupported at [:a]: Subqueries beside an aggregate without GROUP BY that has parameters are not kept up to date.
+
+SELECT s.id FROM stories s, votes v JOIN comments c ON c.story_id = s.id
+--> invalid at [s]: There is no table "s" in FROM.
+
+SELECT * FROM (VALUES (1, 'a'), (2, 'b')) v(a, b)
+--> unsupported at [1, 'a'), (2, 'b')) v(a, b]: VALUES is not kept up to date: it reads no table.
+
+SELECT s.id FROM stories s JOIN comments c USING (id, title)
+--> invalid at [title]: There is no column "title" on the right side of the join.
+
+SELECT other.stories.id FROM stories
+--> invalid at [stories]: There is no table "stories" in FROM.
