@@ -1,5 +1,9 @@
-"""Runs files of the corpus and says all that is wrong: ``python -m tests.sql [-v] [FILE-OR-PART-OF-ITS-NAME …]``."""
+"""Runs files of the corpus and says all that is wrong: ``python -m tests.sql [FILE-OR-PART-OF-ITS-NAME …]``.
 
+``UPQUERY_CORPUS_DIRECTORY`` names a directory in which the service leaves its log.
+"""
+
+import os
 import sys
 import tempfile
 import time
@@ -21,9 +25,10 @@ def main(arguments: list[str]) -> int:
     """0 if nothing is wrong."""
     reports: list[Report] = []
     server = start_server()
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = Path(os.environ.get("UPQUERY_CORPUS_DIRECTORY", temporary))
         try:
-            with corpus_upstream(server, Path(directory) / "service") as (service, oracle):
+            with corpus_upstream(server, directory) as (service, oracle):
                 for path in chosen(arguments):
                     started = time.monotonic()
                     report = CorpusRun(read_corpus_file(path), service, oracle).run()

@@ -8,9 +8,11 @@ is ``Number("1.0")``.
 
 import json
 import math
+import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
@@ -21,7 +23,19 @@ FLOAT_ULPS = 4
 _ADDS_FLOATS = re.compile(r"\b(sum|avg)\s*\(", re.IGNORECASE)
 _LIMIT = re.compile(r"\s+(limit|offset|fetch\s+first)\s+[^()]*$", re.IGNORECASE)
 
+#: An ulp of single precision in ulps of double precision.
+_SINGLE_ULP = 1 << 29
+
 Row = tuple[tuple[str, Any], ...]
+Close = Callable[[Row, Row], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Rows, and which of their columns are of single precision."""
+
+    rows: list[Row]
+    singles: frozenset[str]
 
 
 class Number(NamedTuple):
@@ -58,65 +72,71 @@ def _outermost(sql: str) -> str:
 
 
 def difference(
-    view: CorpusView, found: Sequence[Row], expected: Sequence[Row], all_rows: Sequence[Row] | None = None
+    view: CorpusView, found: Sequence[Row], expected: Answer, everything: Answer | None = None
 ) -> str | None:
     """What is wrong with `found`; None if nothing is.
 
-    `all_rows`: what the statement answers without LIMIT, of which ties may bring others than `expected`.
+    `everything`: what the statement answers without LIMIT, of which ties may bring others than `expected`.
     """
+    rows = expected.rows
     if view.options.shape:
-        return None if len({_names(row) for row in (*found, *expected)}) < 2 else "other columns"
-    if len(found) != len(expected):
-        return f"{len(found)} rows instead of {len(expected)}"
+        return None if len({_names(row) for row in (*found, *rows)}) < 2 else "other columns"
+    if len(found) != len(rows):
+        return f"{len(found)} rows instead of {len(rows)}"
     free = _free_values(view.options)
-    ours, theirs = [free(row) for row in found], [free(row) for row in expected]
-    close = _close if _ADDS_FLOATS.search(view.sql) else None
+    ours, theirs = [free(row) for row in found], [free(row) for row in rows]
     if view.options.ties:
-        return _difference_with_ties(
-            view.options.ties, ours, theirs, None if all_rows is None else [*map(free, all_rows)]
-        )
+        possible = theirs if everything is None else [free(row) for row in everything.rows]
+        return _difference_with_ties(view.options.ties, ours, theirs, possible)
+    close = _close_rows(expected.singles) if _ADDS_FLOATS.search(view.sql) else operator.eq
     if is_ordered(view.sql):
         return _first_difference(ours, theirs, close)
     return _difference_of_bags(ours, theirs, close)
 
 
-Close = Callable[[Any, Any], bool] | None
-
-
 def _first_difference(ours: list[Row], theirs: list[Row], close: Close) -> str | None:
     for number, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-        if a != b and (close is None or not close(a, b)):
+        if a != b and not close(a, b):
             return f"row {number} is {show(a)} instead of {show(b)}"
     return None
 
 
 def _difference_of_bags(ours: list[Row], theirs: list[Row], close: Close) -> str | None:
-    extra = list((Counter(map(_hashable, ours)) - Counter(map(_hashable, theirs))).elements())
-    missing = list((Counter(map(_hashable, theirs)) - Counter(map(_hashable, ours))).elements())
-    if close is not None:
-        for row in list(extra):
-            partner = next((other for other in missing if close(row, other)), None)
-            if partner is not None:
-                missing.remove(partner)
-                extra.remove(row)
+    extra, missing = _without(ours, theirs), _without(theirs, ours)
+    for row in list(extra):
+        partner = next((other for other in missing if close(row, other)), None)
+        if partner is not None:
+            missing.remove(partner)
+            extra.remove(row)
     if not extra and not missing:
         return None
     return f"has {[show(row) for row in extra[:3]]} instead of {[show(row) for row in missing[:3]]}"
 
 
 def _difference_with_ties(
-    columns: tuple[str, ...], ours: list[Row], theirs: list[Row], all_rows: list[Row] | None
+    columns: tuple[str, ...], ours: list[Row], theirs: list[Row], possible: list[Row]
 ) -> str | None:
-    def place(row: Row) -> Any:
+    def place(row: Row) -> list[Any]:
         return [value for name, value in row if name in columns]
 
     for number, (a, b) in enumerate(zip(ours, theirs, strict=True)):
         if place(a) != place(b):
             return f"row {number} is {show(a)}, where one like {show(b)} stands"
-    if all_rows is None:
-        return _difference_of_bags(ours, theirs, None)
-    wrong = list((Counter(map(_hashable, ours)) - Counter(map(_hashable, all_rows))).elements())
+    wrong = _without(ours, possible)
     return f"there is no row {show(wrong[0])}" if wrong else None
+
+
+def _without(rows: list[Row], others: list[Row]) -> list[Row]:
+    """The rows that are not among the others, counted."""
+    left = Counter(map(_hashable, others))
+    result = []
+    for row in rows:
+        key = _hashable(row)
+        if left[key]:
+            left[key] -= 1
+        else:
+            result.append(row)
+    return result
 
 
 def _names(row: Row) -> tuple[str, ...]:
@@ -170,17 +190,26 @@ def _bag(value: Any) -> Any:
     return sorted(value, key=repr) if isinstance(value, list | tuple) else value
 
 
-def _close(a: Any, b: Any) -> bool:
-    """Whether two values are equal but for the last digits of floats."""
+def _close_rows(singles: frozenset[str]) -> Close:
+    """Whether two rows are equal but for the last digits of floats."""
+
+    def close(a: Row, b: Row) -> bool:
+        return all(name == other and _close(x, y, name in singles) for (name, x), (other, y) in zip(a, b, strict=True))
+
+    return close
+
+
+def _close(a: Any, b: Any, single: bool) -> bool:
     if isinstance(a, Number) and isinstance(b, Number):
-        return a == b or _close_floats(a.text, b.text)
+        return a == b or _close_floats(a.text, b.text, single)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(_close(x, y) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(_close(x, y, single) for x, y in zip(a, b, strict=True))
     return bool(a == b)
 
 
-def _close_floats(a: str, b: str) -> bool:
+def _close_floats(a: str, b: str, single: bool) -> bool:
     if not any(c in ".eE" for c in a + b):
         return False
     x, y = float(a), float(b)
-    return abs(x - y) <= FLOAT_ULPS * math.ulp(max(abs(x), abs(y)))
+    ulp = math.ulp(max(abs(x), abs(y)))
+    return abs(x - y) <= FLOAT_ULPS * ulp * (_SINGLE_ULP if single else 1)

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from tests.fixtures.service import RunningService, until
-from tests.sql.comparison import Row, difference, is_ordered, parse, without_limit
+from tests.sql.comparison import Answer, Row, difference, is_ordered, parse, without_limit
 from tests.sql.corpus_file import Arguments, CorpusFile, CorpusView, Step, with_values
 from tests.sql.upstream_oracle import UpstreamOracle
 
@@ -86,7 +86,7 @@ class CorpusRun:
         self._states: dict[str, dict[str, Any]] = {}
         self._ttl = file.tier == "ttl"
         #: What the upstream answered before, by view and statement, of answers that may be old.
-        self._earlier: dict[tuple[str, str], list[list[Row]]] = {}
+        self._earlier: dict[tuple[str, str], list[Answer]] = {}
         self._outages = 0
 
     def run(self) -> Report:
@@ -208,7 +208,7 @@ class CorpusRun:
     def _compare_failure(self, read: _Read, response: httpx.Response, when: str) -> None:
         """A read that fails is right where the upstream's fails, too."""
         self.report.reads += 1
-        expected = self._oracle.rows(with_values(read.view.upstream_sql, read.arguments))
+        expected = self._oracle.answer(with_values(read.view.upstream_sql, read.arguments))
         if not isinstance(expected, str):
             self._fail(
                 read.view.line, f"{read.view.name} {read.arguments} {when}: {_problem(response)}\n    {read.view.sql}"
@@ -220,17 +220,17 @@ class CorpusRun:
     def _compare_rows(self, read: _Read, found: list[Row], when: str) -> None:
         self.report.reads += 1
         view, sql = read.view, with_values(read.view.upstream_sql, read.arguments)
-        expected = self._oracle.rows(sql)
+        expected = self._oracle.answer(sql)
         if isinstance(expected, str):
             self._wrong(read, f"{len(found)} rows, where the upstream fails: {expected.strip()}", when)
             return
         unlimited = without_limit(sql) if view.options.ties else None
-        all_rows = None if unlimited is None else self._oracle.rows(unlimited)
-        assert not isinstance(all_rows, str), all_rows
-        wrong = difference(view, found, expected, all_rows)
+        everything = None if unlimited is None else self._oracle.answer(unlimited)
+        assert not isinstance(everything, str), everything
+        wrong = difference(view, found, expected, everything)
         if self._ttl:
             earlier = self._earlier.setdefault((view.name, sql), [])
-            if wrong is not None and any(difference(view, found, rows) is None for rows in earlier):
+            if wrong is not None and any(difference(view, found, answer) is None for answer in earlier):
                 wrong = None
             earlier.append(expected)
         if wrong is not None:

@@ -9,8 +9,9 @@ from psycopg.pq import ExecStatus
 from cdc.postgres.session import session_sql
 from dataflow.schema import SqlType
 from service.leaf_store.render import compile_row
-from tests.sql.comparison import Row, parse
+from tests.sql.comparison import Answer, parse
 
+FLOAT4 = 700
 _TYPES = "SELECT oid, typname, typtype, typcategory = 'A' AND typlen = -1, typelem FROM pg_catalog.pg_type"
 
 
@@ -41,8 +42,8 @@ class UpstreamOracle:
         assert row is not None
         return str(row[0])
 
-    def rows(self, sql: str) -> list[Row] | str:
-        """The rows of a statement, or the message of its failure."""
+    def answer(self, sql: str) -> Answer | str:
+        """What a statement brings, or the message of its failure."""
         result = self.connection.pgconn.exec_params(sql.encode(), None)
         if result.status != ExecStatus.TUPLES_OK:
             return result.get_error_message("utf-8")
@@ -55,7 +56,8 @@ class UpstreamOracle:
             tuple(None if (v := result.get_value(i, j)) is None else v.decode() for j in range(len(columns)))
             for i in range(result.ntuples)
         ]
-        return [parse(encode(row)) for row in texts]
+        singles = frozenset(name for name, oid in columns if oid == FLOAT4)
+        return Answer([parse(encode(row)) for row in texts], singles)
 
     def _type(self, oid: int) -> SqlType:
         if oid not in self._types:
