@@ -1,4 +1,4 @@
-"""Views that are not kept incrementally, through the whole service: fresh after a write, stale by as little as may be."""
+"""Views that are not kept incrementally, through the service: fresh after a write, stale by as little as may be."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -123,9 +123,9 @@ def test_null_lists_and_pages(service: RunningService) -> None:
     assert len(everything) == 15
     assert hits(service, "either", **{"story:null": ""})
     assert len(service.rows("either", story=0)) == 5
-    page = service.read("either", **{"story": 0, "limit": 2}).json()
+    page = service.read("either", story=0, limit=2).json()
     assert [row["id"] for row in page["rows"]] == [3, 6]
-    rest = service.read("either", **{"story": 0, "after": page["next"]}).json()
+    rest = service.read("either", story=0, after=page["next"]).json()
     assert [row["id"] for row in rest["rows"]] == [9, 12, 15]
     assert [row["id"] for row in service.rows("listed", ids=[3, 5, 99])] == [5, 3]
 

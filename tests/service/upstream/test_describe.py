@@ -118,7 +118,7 @@ def test_what_the_stream_does_not_say_all_about(database: Database, sql: str, re
         "SELECT to_char(at, 'YYYY'), date_trunc('day', at), extract(year FROM at), '%now%' || title FROM stories",
         "SELECT jsonb_agg(s.title ORDER BY id), string_agg(title, ','), count(*) FILTER (WHERE id > 1) FROM stories s",
         "SELECT row_number() OVER (ORDER BY id), lag(title) OVER (ORDER BY id) FROM stories",
-        "SELECT t.user FROM (SELECT 1 AS \"user\") t",
+        'SELECT t.user FROM (SELECT 1 AS "user") t',
     ],
 )
 def test_what_depends_on_tables_and_pinned_settings_only(database: Database, sql: str) -> None:
