@@ -13,6 +13,7 @@ _RANGES = {"int2": (2**15, "smallint"), "int4": (2**31, "integer"), "int8": (2**
 _SPECIAL = ("NaN", "Infinity", "-Infinity")
 _MAX_SCALE = 16_383
 _MAX_WHOLE_DIGITS = 131_072
+_MAX_ROUNDED_SCALE = 2000
 #: `NUMERIC_MAX_DISPLAY_SCALE`.
 _MAX_DISPLAY_SCALE = 1000
 
@@ -150,7 +151,9 @@ def _cut(a: str, digits: int, quotient: Callable[[int, int], int]) -> str:
     if a in _SPECIAL:
         return a
     value, scale = numeric.parse(a)
-    digits = min(max(digits, -_MAX_WHOLE_DIGITS), _MAX_SCALE)
+    if digits > _MAX_ROUNDED_SCALE:
+        raise EvaluationError("not computed: how many decimals there are at most depends on the server's version")
+    digits = max(digits, -_MAX_WHOLE_DIGITS)
     if digits >= scale:
         return numeric.render(value * 10 ** (digits - scale), digits)
     cut = quotient(value, 10 ** (scale - digits))

@@ -6,6 +6,7 @@ Everything else is a `ValueError` whose text says what is expected.
 
 import re
 from collections.abc import Callable
+from fractions import Fraction
 
 from dataflow.calendar import (
     civil_days,
@@ -17,6 +18,8 @@ from dataflow.calendar import (
     timestamp_text,
     zone_seconds,
 )
+from dataflow.errors import EvaluationError
+from dataflow.functions import json
 from dataflow.schema import SqlType
 
 _RANGES = {
@@ -56,6 +59,18 @@ _ISO_INTERVAL = re.compile(
     r"P(?:(-?[0-9]+)Y)?(?:(-?[0-9]+)M)?(?:(-?[0-9]+)W)?(?:(-?[0-9]+)D)?(?:T(?:(-?[0-9]+)H)?(?:(-?[0-9]+)M)?(?:(-?)([0-9]+)(?:\.([0-9]{1,6}))?S)?)?"
 )
 _INT4_MAX = 2**31 - 1
+#: Units of intervals: months, days or microseconds, and how many.
+_UNITS: dict[str, tuple[int, int]] = {
+    **dict.fromkeys(("year", "years", "yr", "yrs", "y"), (0, 12)),
+    **dict.fromkeys(("month", "months", "mon", "mons"), (0, 1)),
+    **dict.fromkeys(("week", "weeks", "w"), (1, 7)),
+    **dict.fromkeys(("day", "days", "d"), (1, 1)),
+    **dict.fromkeys(("hour", "hours", "hr", "hrs", "h"), (2, 3_600_000_000)),
+    **dict.fromkeys(("minute", "minutes", "min", "mins", "m"), (2, 60_000_000)),
+    **dict.fromkeys(("second", "seconds", "sec", "secs", "s"), (2, 1_000_000)),
+}
+_WORD = re.compile(rf"([+-]?[0-9]+(?:\.[0-9]+)?) ?({'|'.join(_UNITS)})\b", re.IGNORECASE)
+_WORDS = re.compile(rf" *(?:{_WORD.pattern} *)+", re.IGNORECASE)
 
 
 def parse_parameter(sql_type: SqlType, text: str) -> str:
@@ -253,6 +268,8 @@ def _parse_interval(_: SqlType, text: str) -> str:
             weeks * 7 + days,
             (hours * 3600 + minutes * 60) * 1_000_000 + (-clock if iso[7] else clock),
         )
+    elif (words := _words_interval(text)) is not None:
+        parts = words
     else:
         try:
             found = interval_parts(text)
@@ -264,6 +281,27 @@ def _parse_interval(_: SqlType, text: str) -> str:
     if not text or abs(parts[0]) > _INT4_MAX or abs(parts[1]) > _INT4_MAX or abs(parts[2]) >= 2**63:
         raise ValueError("an interval like '1 day 02:30:00' or P1DT2H30M is expected")
     return interval_text(*parts)
+
+
+def _parse_jsonb(_: SqlType, text: str) -> str:
+    try:
+        return json.normalised(text)
+    except EvaluationError as error:
+        raise ValueError("JSON is expected") from error
+
+
+def _words_interval(text: str) -> tuple[int, int, int] | None:
+    """``2 hours 30 minutes``: whole numbers with units, fractions of what is kept as time only."""
+    if not _WORDS.fullmatch(text):
+        return None
+    totals = [0, 0, 0]
+    for number, unit in _WORD.findall(text):
+        place, factor = _UNITS[unit.lower()]
+        amount = Fraction(number) * factor
+        if amount.denominator != 1 or (place < 2 and "." in number):
+            return None
+        totals[place] += int(amount)
+    return totals[0], totals[1], totals[2]
 
 
 _PARSERS: dict[str, Callable[[SqlType, str], str]] = {
@@ -281,4 +319,5 @@ _PARSERS: dict[str, Callable[[SqlType, str], str]] = {
     "timestamp": _parse_timestamp,
     "timestamptz": _parse_timestamp,
     "interval": _parse_interval,
+    "jsonb": _parse_jsonb,
 }

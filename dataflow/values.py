@@ -6,8 +6,7 @@ that the upstream prints (TimeZone UTC, DateStyle ISO, IntervalStyle postgres, b
 
 *Invariants*: types whose values can be compared with each other (`family`) share one normal form, so keys of joins
 between them match. No order form is a prefix of another of its type. What is not known here is neither comparable nor
-orderable, never guessed: ``json``, ``jsonb`` (equality looks into numbers), text of a nondeterministic collation,
-arrays whose elements need a normal form, geometric types and so on.
+orderable, never guessed: ``json``, the order of ``jsonb``, text of a nondeterministic collation, arrays whose elements need a normal form, geometric types and so on.
 
 Not here: user input (`parse_parameter` is re-exported from `literals`), evaluation (`evaluate`).
 """
@@ -18,6 +17,7 @@ from functools import lru_cache
 
 from dataflow.calendar import interval_parts, time_zone_parts, to_days, to_microseconds, zone_seconds
 from dataflow.errors import EvaluationError
+from dataflow.functions.json import normal_form as normal_jsonb
 from dataflow.literals import parse_parameter
 from dataflow.schema import SqlType
 
@@ -28,6 +28,7 @@ TEXTS = frozenset({"text", "varchar", "name"})
 _TEMPORAL = frozenset({"date", "time", "timetz", "timestamp", "timestamptz", "interval"})
 _PLAIN = frozenset({"bool", "uuid", "bytea", "oid"})
 _BASE = INTEGERS | FLOATS | _TEMPORAL | _PLAIN | {"numeric"}
+_UNORDERED = frozenset({"jsonb"})
 
 _MONTH_DAYS = 30
 _DAY_US = 86_400_000_000
@@ -45,7 +46,9 @@ def comparable(sql_type: SqlType) -> bool:
             element = sql_type.element
             return element is not None and comparable(element) and normal_form(element) is None
         case "base":
-            return sql_type.name in _BASE or (_is_text(sql_type) and sql_type.collation != "nondeterministic")
+            return sql_type.name in _BASE | _UNORDERED or (
+                _is_text(sql_type) and sql_type.collation != "nondeterministic"
+            )
     return False
 
 
@@ -67,11 +70,11 @@ def one_text(sql_type: SqlType) -> bool:
 
 
 def family(sql_type: SqlType) -> str:
-    """Types of one family are compared by their common normal form: ``int2``, ``int4`` and ``int8`` are one."""
+    """Types of one family are compared by their common normal form: integers and ``numeric`` are one."""
     if sql_type.kind != "base":
         return sql_type.sql
-    if sql_type.name in INTEGERS:
-        return "integer"
+    if sql_type.name in INTEGERS or sql_type.name == "numeric":
+        return "number"
     return "text" if sql_type.name in TEXTS else sql_type.name
 
 
@@ -154,6 +157,7 @@ _NORMAL_FORMS: dict[str, Callable[[str], str]] = {
     "float8": lru_cache(maxsize=10_000)(_normal_float8),
     "bpchar": _normal_bpchar,
     "interval": lru_cache(maxsize=10_000)(_normal_interval),
+    "jsonb": normal_jsonb,
 }
 
 

@@ -32,9 +32,7 @@ _TYPMOD = re.compile(r"\w+\((-?\d+)(?:,(-?\d+))?\)")
 _MAX_DIGITS = 4000
 _DATE_LIKE = frozenset({"date", "time", "timestamp", "timestamptz", "interval"})
 #: Printed as they are: the text of these is their cast to text.
-_SELF_PRINTED = (
-    INTEGERS | FLOATS | TEXTS | _DATE_LIKE | {"numeric", "uuid", "bytea", "json", "jsonb", "timetz", "oid"}
-)
+_SELF_PRINTED = INTEGERS | FLOATS | TEXTS | _DATE_LIKE | {"numeric", "uuid", "bytea", "json", "jsonb", "timetz", "oid"}
 
 
 def cast_function(source: SqlType, target: SqlType) -> Cast | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
-from dataflow.functions import arrays
+from dataflow.functions import arrays, moments
 from dataflow.functions.compiling import Compile, Compiler, Function, Predicate, PredicateCompiler
 from dataflow.scalar import Call, Literal
 from dataflow.schema import SqlType
@@ -18,6 +18,8 @@ from dataflow.values import FLOATS, INTEGERS, comparable, family, float4, normal
 Form = Callable[[str], Any]
 
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {"=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+#: Types of moments that are compared with each other.
+MOMENTS = frozenset({"date", "timestamp", "timestamptz"})
 _EQUALITIES = ("=", "<>")
 
 
@@ -26,6 +28,8 @@ def comparison_forms(operator: str, left: SqlType, right: SqlType) -> tuple[Form
     names = {left.name, right.name}
     if "base" == left.kind == right.kind and names <= INTEGERS | FLOATS | {"numeric"} and len(names) > 1:
         return _number_forms(left, right)
+    if "base" == left.kind == right.kind and names <= MOMENTS and len(names) > 1:
+        return _moment(left), _moment(right)
     if family(left) != family(right):
         raise ValueError(f"{left.sql} and {right.sql} are not compared")
     if operator in _EQUALITIES:
@@ -55,6 +59,18 @@ def _number_forms(left: SqlType, right: SqlType) -> tuple[Form, Form]:
         return (lambda text: as_double(repr(float4(text)))) if sql_type.name == "float4" else as_double
 
     return form(left), form(right)
+
+
+def _moment(sql_type: SqlType) -> Form:
+    """A date as its midnight, also where timestamps do not reach; zones are UTC."""
+    read = moments.days if sql_type.name == "date" else moments.microseconds
+    unit = moments.DAY_US if sql_type.name == "date" else 1
+
+    def form(text: str) -> float:
+        # Infinities compare with integers of any size.
+        return float(text) if text in moments.INFINITIES else read(text) * unit
+
+    return form
 
 
 def _same(text: str) -> str:
@@ -119,11 +135,11 @@ def _in(call: Call, compile_: Compile) -> Function:
     """``x IN (constants)``; the constants are of x's family."""
     subject = compile_.scalar(call.arguments[0])
     form = normal_form(call.arguments[0].type) or _same
-    constants = [a.value for a in call.arguments[1:] if isinstance(a, Literal)]
+    constants = [a for a in call.arguments[1:] if isinstance(a, Literal)]
     if len(constants) != len(call.arguments) - 1:
         raise ValueError("IN takes constants")
-    wanted = frozenset(form(c) for c in constants if c is not None)
-    otherwise = None if None in constants else "f"
+    wanted = frozenset((normal_form(c.type) or _same)(c.value) for c in constants if c.value is not None)
+    otherwise = None if any(c.value is None for c in constants) else "f"
 
     def function(row: Row) -> Value:
         value = subject(row)

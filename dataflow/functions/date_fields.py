@@ -1,9 +1,9 @@
-"""Fields of dates, times and intervals: EXTRACT and DATE_PART, DATE_TRUNC, and TO_CHAR with the patterns that are exact.
-"""
+"""Fields of dates, times and intervals: EXTRACT and DATE_PART, DATE_TRUNC, and TO_CHAR with the patterns that are exact."""
 
 import re
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
 
 from dataflow.calendar import civil_days
 from dataflow.errors import EvaluationError
@@ -195,7 +195,7 @@ def _of_interval(field: str, text: str) -> Scaled | str | None:
 def _of_infinity(field: str, text: str) -> str | None:
     if field in _UNBOUNDED:
         return "-Infinity" if text[0] == "-" else "Infinity"
-    if field in _CYCLIC:
+    if field in _CYCLIC or field in _ZONE:
         return None
     raise _unknown(field)
 
@@ -317,7 +317,7 @@ _MONTHS = (
 )  # fmt: skip
 _DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _TOKEN = re.compile(
-    r'YYYY|MM|DD|HH24|MI|SS|MS|US|Month|MONTH|month|Mon|MON|mon|Day|DAY|day|Dy|DY|dy|Q|"[^"\\]*"|[-/:., _]|T(?=HH24)'
+    r'YYYY|MM|DD|HH24|MI|SS|MS|US|Month|MONTH|month|Mon|MON|mon|Day|DAY|day|Dy|DY|dy|Q|"[^"\\]*"|[-/:., _]'
 )
 _CASES: dict[bool, Callable[[str], str]] = {True: str.upper, False: str.lower}
 
@@ -326,7 +326,9 @@ _CASES: dict[bool, Callable[[str], str]] = {True: str.upper, False: str.lower}
 def to_char_tokens(pattern: str) -> tuple[str, ...]:
     """The pieces of a pattern. ValueError if it has others than those that are exact."""
     tokens = tuple(_TOKEN.findall(pattern))
-    if "".join(tokens) != pattern:
+    # Where a token ends as the next one begins, there may be a longer one: DDD, SSSS.
+    joined = any(a[-1].lower() == b[0].lower() and a[-1].isalpha() for a, b in pairwise(tokens))
+    if joined or "".join(tokens) != pattern:
         raise ValueError(f"the pattern {pattern!r} is not among those that are exact")
     return tokens
 

@@ -96,6 +96,8 @@ def _between(a: str, b: str) -> str:
             raise EvaluationError("interval out of range")
         return a if a in INFINITIES else _opposite(b)
     total = moments.microseconds(a) - moments.microseconds(b)
+    if abs(total) >= 2**63:
+        raise EvaluationError("interval out of range")
     days = abs(total) // DAY_US
     return moments.interval_of(0, -days if total < 0 else days, total + (days if total < 0 else -days) * DAY_US)
 

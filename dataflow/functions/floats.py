@@ -6,7 +6,7 @@ Single precision is computed in double precision and rounded, which is exact for
 import struct
 from collections.abc import Callable
 from fractions import Fraction
-from math import ceil, copysign, floor, inf, isinf, isnan, sqrt, trunc
+from math import ceil, copysign, floor, inf, isinf, isnan, nextafter, sqrt, trunc
 
 from dataflow import arithmetic
 from dataflow.errors import EvaluationError
@@ -14,6 +14,8 @@ from dataflow.values import float4
 
 #: Significant digits that always survive (DBL_DIG, FLT_DIG): from so many on, integers get an exponent.
 _DIGITS = {"float8": 15, "float4": 6}
+#: Below this, what is between two doubles has more digits than either.
+_EXACT = 2.0**53
 _INTEGER_LIMITS = {"int2": 2.0**15, "int4": 2.0**31, "int8": 2.0**63}
 _INTEGER_NAMES = {"int2": "smallint", "int4": "integer", "int8": "bigint"}
 
@@ -44,7 +46,7 @@ def printed(value: float, type_name: str) -> str:
 
 def _shortest(value: float, type_name: str) -> tuple[str, str, int]:
     """Sign, digits without trailing zeros, and the first one's power of ten."""
-    text = f"{value!r}" if type_name == "float8" else _shortest_single(value)
+    text = _shortest_double(value) if type_name == "float8" else _shortest_single(value)
     mantissa, _, power = text.lower().lstrip("-").partition("e")
     whole, _, fraction = mantissa.partition(".")
     digits = (whole + fraction).lstrip("0")
@@ -52,14 +54,42 @@ def _shortest(value: float, type_name: str) -> tuple[str, str, int]:
     return "-" if value < 0 else "", digits.rstrip("0"), leading + int(power or 0)
 
 
+def _shortest_double(value: float) -> str:
+    text = repr(value)
+    if abs(value) < _EXACT or not _is_between(Fraction(text), Fraction(value), _double_neighbours(value)):
+        return text
+    # Python takes a text just between two doubles that is read as the even one; the upstream does not.
+    return next(t for p in range(18) if float(t := f"{value:.{p}e}") == value and Fraction(t) != Fraction(text))
+
+
+def _double_neighbours(value: float) -> list[Fraction]:
+    neighbours = (nextafter(value, inf), nextafter(value, -inf))
+    return [Fraction(n) for n in neighbours if not isinf(n)]
+
+
+def _single_neighbours(value: float) -> list[Fraction]:
+    (bits,) = struct.unpack(">i", struct.pack(">f", abs(value)))
+    neighbours = [struct.unpack(">f", struct.pack(">i", b))[0] for b in (bits - 1, bits + 1)]
+    return [Fraction(copysign(n, value)) for n in neighbours if not isinf(n)]
+
+
+def _is_between(number: Fraction, value: Fraction, neighbours: list[Fraction]) -> bool:
+    return any(2 * number == value + n for n in neighbours)
+
+
+def _reads_back(text: str, value: float) -> bool:
+    number = Fraction(text)
+    return single(number) == value and not _is_between(number, Fraction(value), _single_neighbours(value))
+
+
 def _shortest_single(value: float) -> str:
     for precision in range(8):
         text = f"{value:.{precision}e}"
-        if single(Fraction(text)) == value:
+        if _reads_back(text, value):
             return text
         # At a power of two the next number below is nearer: the shortest text may lie on the other side.
         above = _next_decimal(value, precision)
-        if single(Fraction(above)) == value:
+        if _reads_back(above, value):
             return above
     return f"{value:.8e}"
 

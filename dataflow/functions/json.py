@@ -59,10 +59,16 @@ def _string(token: str) -> str:
 
 def _field(text: str, name: str) -> str | None:
     """The text of an object's field: of the last one of that name."""
+    found = _fields(text, name)
+    return found[-1] if found else None
+
+
+def _fields(text: str, name: str) -> list[str]:
+    """The texts of an object's fields of that name: to json there may be several."""
     position = _skip(text, 0)
+    found: list[str] = []
     if text[position] != "{":
-        return None
-    found: str | None = None
+        return found
     position = _skip(text, position + 1)
     while text[position] != "}":
         end = _value_end(text, position)
@@ -70,7 +76,7 @@ def _field(text: str, name: str) -> str | None:
         start = _skip(text, _skip(text, end) + 1)
         end = _value_end(text, start)
         if key == name:
-            found = text[start:end]
+            found.append(text[start:end])
         position = _skip(text, end)
         if text[position] == ",":
             position = _skip(text, position + 1)
@@ -111,17 +117,23 @@ def _scalar_element(text: str, index: str) -> str | None:
 
 def _path(text: str, path: str) -> str | None:
     """What a path of keys and subscripts leads to."""
-    found: str | None = text.strip(" \t\n\r")
-    for step in arrays.flat(path):
-        if found is None or step is None:
-            return None
-        if found[0] == "{":
-            found = _field(found, step)
-        elif found[0] == "[" and _INDEX.fullmatch(step) and -_INT4 <= int(step) < _INT4:
-            found = _element(found, step)
-        else:
-            return None
-    return found
+    steps = [step for step in arrays.flat(path) if step is not None]
+    if len(steps) != len(arrays.flat(path)):
+        return None
+    return _at(text.strip(" \t\n\r"), steps)
+
+
+def _at(text: str, steps: list[str]) -> str | None:
+    if not steps:
+        return text
+    first, *rest = steps
+    if text[0] == "{":
+        # The last of several fields that leads to the end of the path.
+        return next((end for f in reversed(_fields(text, first)) if (end := _at(f, rest)) is not None), None)
+    if text[0] == "[" and _INDEX.fullmatch(first) and -_INT4 <= int(first) < _INT4:
+        element = _element(text, first)
+        return None if element is None else _at(element, rest)
+    return None
 
 
 def as_text(value: str | None) -> str | None:
@@ -137,6 +149,13 @@ def _checked(function: Callable[[str, str], str | None]) -> Callable[[str, str],
         return function(text, argument)
 
     return checked
+
+
+def _json_path(text: str, path: str) -> str | None:
+    if None in arrays.flat(path):
+        return None
+    _check_strings(text)
+    return _path(text, path)
 
 
 def _textual(function: Callable[[str, str], str | None]) -> Callable[[str, str], str | None]:
@@ -310,7 +329,7 @@ def _for_both(key: Callable[[str, str], str | None], index: dict[str, Any], *, t
 
 
 _INDEXES = {"json": _element, "jsonb": _scalar_element}
-_PATHS = {"json": _checked(_path), "jsonb": _path}
+_PATHS = {"json": _json_path, "jsonb": _path}
 
 JSON: Table = {
     "->": _for_both(_field, _INDEXES, text=False),

@@ -11,6 +11,7 @@ from dataflow.functions.signature import Table, refused, signature
 
 #: The upstream has no text of a gigabyte or more.
 _MAX_BYTES = 2**30 - 1
+_INT4 = 2**31
 _ASCII_WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 
 
@@ -30,6 +31,8 @@ def _left(text: str, count: str) -> str:
 
 def _right(text: str, count: str) -> str:
     n = int(count)
+    if n == -_INT4:  # Has no opposite: the upstream then drops nothing.
+        return text
     return text[-n:] if n else ""
 
 
@@ -45,10 +48,10 @@ def _repeat(text: str, count: str) -> str:
 
 
 def _pad(text: str, length: str, fill: str, left: bool) -> str:
-    n = max(int(length), 0)
+    n = max(int(length), 0) if fill else min(max(int(length), 0), len(text))
     if n * 4 > _MAX_BYTES:
         raise EvaluationError("requested length too large")
-    if n <= len(text) or not fill:
+    if n <= len(text):
         return text[:n]
     missing = n - len(text)
     padding = (fill * (missing // len(fill) + 1))[:missing]
@@ -85,6 +88,8 @@ def _overlay(text: str, new: str, start: str, count: str | None = None) -> str:
     first, n = int(start), len(new) if count is None else int(count)
     if first <= 0:
         raise EvaluationError("negative substring length not allowed")
+    if not -_INT4 <= first + n < _INT4:
+        raise EvaluationError("integer out of range")
     return text[: first - 1] + new + text[max(first - 1 + n, 0) :]
 
 

@@ -23,8 +23,8 @@ from dataflow.types import Columns, Value
 from dataflow.values import INTEGERS, comparable, normal_form
 
 Name = Callable[[int], str]
-#: Of a statement: an array of texts, or one text.
-Argument = Sequence[Value] | str
+#: Of a statement: an array of texts, or one value.
+Argument = Sequence[Value] | str | None
 #: Types by which the upstream cannot group.
 _WITHOUT_EQUALITY = frozenset({"json", "xml"})
 
@@ -62,11 +62,22 @@ def lookup_sql(relation: Chain | Aggregate, columns: Columns, catalog: Catalog, 
 
 def lookup_arguments(lookup: Lookup) -> list[Argument]:
     """The parameters of a lookup's statement, $1, $2 …: of keys one array each, of a part's key and cuts one text."""
+    types = column_types(lookup.relation)
+    keys = [
+        tuple(_as_key(types[c], value) for c, value in zip(lookup.columns, key, strict=True)) for key in lookup.keys
+    ]
     if lookup.part is None:
-        return [list(column) for column in zip(*lookup.keys, strict=True)] if lookup.columns else []
-    (key,) = lookup.keys
-    # A NULL key matches nothing, and is never looked up.
-    return [*(value for value in key if value is not None), *part_values(lookup.part)]
+        return [list(column) for column in zip(*keys, strict=True)] if lookup.columns else []
+    (key,) = keys
+    return [*key, *part_values(lookup.part)]
+
+
+def _as_key(sql_type: SqlType, value: Value) -> Value:
+    """The value as the key of a column. A number that no integer is, is NULL: it matches nothing, either."""
+    if value is None or sql_type.kind != "base" or sql_type.name not in INTEGERS:
+        return value
+    whole = value.removeprefix("-").isdecimal()
+    return value if whole and -(2**63) <= int(value) < 2**63 else None
 
 
 def _chain_columns(relation: Chain | Aggregate, columns: Columns) -> Columns:

@@ -92,8 +92,11 @@ def _concatenation(binder: "Binder", node: Any) -> Scalar:
 
 
 def _negation(binder: "Binder", node: Any) -> Scalar:
+    if isinstance(node.this, exp.Literal) and not node.this.is_string:
+        # The sign belongs to the constant: -2147483648 is an integer.
+        return functions.constant_of(f"-{node.this.this}")
     operand = binder.bind(node.this)
-    return functions.negation(operand) or _call(binder, "neg", [operand], "-")
+    return _call(binder, "neg", [operand], "-")
 
 
 def _like(binder: "Binder", node: Any, escape: exp.Expr | None = None) -> Scalar:

@@ -16,14 +16,13 @@ from dataflow.values import parse_parameter
 #: Text to functions. (char(n) is not: its trailing spaces count for nothing.)
 TEXTS = frozenset({"text", "varchar", "name"})
 _COLLATED = TEXTS | {"bpchar"}
-_JSON = {"json": json.checked, "jsonb": json.normalised}
 
 
 def constant_of(text: str) -> Literal:
     """A number as it is written in SQL, with the type PostgreSQL gives it."""
-    if text.isdecimal():
+    if text.removeprefix("-").isdecimal():
         for sql_type, limit in ((INT4, 2**31), (INT8, 2**63)):
-            if int(text) < limit:
+            if -limit <= int(text) < limit:
                 return Literal(str(int(text)), sql_type)
     return Literal(_parsed(NUMERIC, text), NUMERIC)
 
@@ -35,8 +34,8 @@ def _parsed(sql_type: SqlType, text: str) -> str:
             return arrays.render(
                 [None if e is None else parse_parameter(element, e) for e in arrays.flat_constant(text)]
             )
-        if sql_type.kind == "base" and sql_type.name in _JSON:
-            return _JSON[sql_type.name](text)
+        if sql_type.kind == "base" and sql_type.name == "json":
+            return json.checked(text)
         return parse_parameter(sql_type, text)
     except (ValueError, EvaluationError) as error:
         raise UnsupportedQuery(f"The constant {text!r} is not read as {sql_type.sql}: {error}.") from error

@@ -31,7 +31,6 @@ from dataflow.sql.casting import (
 from dataflow.sql.types import TEXT, UNKNOWN, array_of, type_of
 from dataflow.values import INTEGERS, comparable, family, orderable, parse_parameter
 
-_TIMES = ("date", "timestamp", "timestamptz")
 _BYTE_ORDER = ("C", "POSIX")
 _CONCATENATED = frozenset({"base", "enum", "array"})
 
@@ -76,13 +75,10 @@ def _retyped(expression: Scalar, other: SqlType) -> Scalar:
 
 
 def _in_one_type(left: Scalar, right: Scalar) -> tuple[Scalar, Scalar]:
-    """Dates and timestamps in the wider type; char(n) with text as text."""
+    """char(n) with text as text."""
     names = (left.type.name, right.type.name)
     if left.type.kind != "base" or right.type.kind != "base" or names[0] == names[1]:
         return left, right
-    if set(names) <= set(_TIMES):
-        target = type_of(max(names, key=_TIMES.index))
-        return cast(left, target), cast(right, target)
     if "bpchar" in names and set(names) <= TEXTS | {"bpchar"}:
         # With varchar, the operator is that of char(n); with text, it is that of text.
         target = type_of("bpchar" if "varchar" in names else "text")
@@ -267,18 +263,6 @@ def _common_type(what: str, types: Sequence[SqlType], parts: Sequence[Scalar]) -
 # --- the rest -------------------------------------------------------------------------------------------------------
 
 
-def negation(expression: Scalar) -> Scalar | None:
-    """Unary minus of an integer constant; None for anything else."""
-    if isinstance(expression, Literal) and expression.value is not None and expression.type.name in INTEGERS:
-        return constant_of(expression.value[1:]) if expression.value[0] == "-" else _negative(expression)
-    return None
-
-
-def _negative(literal: Literal) -> Literal:
-    assert literal.value is not None
-    return Literal(str(-int(literal.value)), literal.type)
-
-
 def concatenated(name: str, parts: Sequence[Scalar], text: SqlType) -> Scalar:
     """CONCAT, CONCAT_WS: the texts that values are printed as."""
     arguments = [settled(p) for p in parts]
@@ -354,6 +338,6 @@ def sortable(expression: Scalar) -> Scalar:
 __all__ = [
     "array", "array_function", "as_text", "between", "between_symmetric", "case", "cast", "cast_to", "coalesce", "collate",
     "comparison", "concatenated", "condition", "constant_of", "count_nulls", "extreme", "in_list", "logical",
-    "negation", "nullif", "plain_type", "quantified", "row_comparison", "same_type", "settled", "sortable", "subscript",
+    "nullif", "plain_type", "quantified", "row_comparison", "same_type", "settled", "sortable", "subscript",
     "test", "text_collation", "text_type", "typed",
 ]  # fmt: skip

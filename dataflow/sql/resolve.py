@@ -35,7 +35,9 @@ def call(name: str, arguments: Sequence[Scalar], text: SqlType, written: str | N
     taken = [_coerced(a, t) for a, t in zip(arguments, found.arguments, strict=True)]
     result = text_type(taken, text)
     if result.collation == "nondeterministic" and name != "||":
-        raise UnsupportedQuery(f"{shown} of text of a nondeterministic collation is not on the list of exact functions.")
+        raise UnsupportedQuery(
+            f"{shown} of text of a nondeterministic collation is not on the list of exact functions."
+        )
     taken = [_collated(a, result) for a in taken]
     if found.folding and not result.folding:
         raise UnsupportedQuery(

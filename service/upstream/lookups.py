@@ -93,7 +93,7 @@ class Lookups:
 
         Raises UpstreamError.
         """
-        parameters = [value if isinstance(value, str) else array_text(value) for value in arguments]
+        parameters = [value if value is None or isinstance(value, str) else array_text(value) for value in arguments]
         result = await self._run(_LOOKUP.format(version=_VERSION, sql=sql), parameters)
         first = self._rows(result, 0, 1)[0]
         rows: list[Row] = []
