@@ -187,6 +187,9 @@ class Subqueries:
             raise InvalidQuery(
                 f"The subquery shows {len(columns)} columns, and is compared with {len(subjects)}.", span_of(node)
             )
+        if subquery.derived.one_row:
+            values = self._row(subquery, form.query)
+            return _of_one_row(form, subjects, values, node)
         members = [ColumnRef(place, sql_type) for _, place, sql_type in columns]
         if (form.operator, form.every) == ("=", False):
             return self._in(subquery, members, subjects, truth_only=only_truth_matters(node))
@@ -262,17 +265,23 @@ class Subqueries:
                 " give it an aggregate, LIMIT 1, or equalities with a unique key.",
                 span_of(query),
             )
-        start = self._target.width
-        width = len(column_types(derived.relation))
-        own = {c: ColumnRef(start + c, _type(derived.relation, c)) for c in range(width)}
-        self._attach(derived.relation, subquery, own, every=derived.one_row and derived.default is None)
-        ((_, column, _),) = derived.columns
+        return self._row(subquery, query)[0]
+
+    def _row(self, subquery: _Subquery, query: exp.Expr) -> list[Scalar]:
+        """The columns of the one row that the subquery has; NULL if it has none."""
+        derived = subquery.derived
         if derived.one_row and subquery.conditions and derived.default is None:
             raise UnsupportedQuery(
                 "A condition on the query around alone, in an aggregate without GROUP BY, is not kept up to date.",
                 span_of(query),
             )
-        return own[column] if derived.default is None else defaulted(derived, column, start, self._catalog)
+        start = self._target.width
+        own = {c: ColumnRef(start + c, t) for c, t in enumerate(column_types(derived.relation))}
+        self._attach(derived.relation, subquery, own, every=derived.one_row and derived.default is None)
+        places = [place for _, place, _ in derived.columns]
+        if derived.default is None:
+            return [own[place] for place in places]
+        return [defaulted(derived, place, start, self._catalog) for place in places]
 
     def _single(self, derived: Derived) -> bool:
         """Whether the subquery has at most one row for each row around."""
@@ -326,6 +335,16 @@ def _check_families(subject: Scalar, member: ColumnRef) -> None:
     if subject.type != UNKNOWN and family(subject.type) != family(member.type):
         functions.comparison("=", subject, member)
         raise UnsupportedQuery(f"{subject.type.sql} IN a subquery of {member.type.sql} is not kept up to date.")
+
+
+def _of_one_row(form: QuantifiedForm, subjects: list[Scalar], values: list[Scalar], node: exp.Expr) -> Scalar:
+    """A comparison with the one row that the subquery has: ANY and ALL of it are the same."""
+    if len(subjects) == 1:
+        return functions.comparison(form.operator, subjects[0], values[0])
+    equal = functions.logical("and", [functions.comparison("=", s, v) for s, v in zip(subjects, values, strict=True)])
+    if form.operator not in ("=", "<>"):
+        raise UnsupportedQuery("Rows are compared with a subquery by IN and NOT IN only.", span_of(node))
+    return equal if form.operator == "=" else functions.logical("not", [equal])
 
 
 def _values(member: ColumnRef) -> AggregateCall:

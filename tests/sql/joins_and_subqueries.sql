@@ -199,6 +199,21 @@ SELECT s.id FROM stories s WHERE s.score BETWEEN (SELECT min(value) FROM votes) 
 SELECT c.id FROM comments c WHERE c.user_id = :u AND c.id NOT IN (SELECT p.parent_id FROM comments p WHERE p.story_id = c.story_id);
 SELECT a.id FROM stories a, users u WHERE u.id = a.author_id AND EXISTS (SELECT 1 FROM votes v WHERE v.user_id = u.id AND v.story_id = a.id AND EXISTS (SELECT 1 FROM tags t WHERE t.story_id = a.id AND t.tag > u.name));
 
+-- one row for certain
+SELECT s.id FROM stories s WHERE s.score IN (SELECT count(*) FROM votes v WHERE v.story_id = s.id);
+SELECT s.id FROM stories s WHERE s.score NOT IN (SELECT count(*) FROM votes v WHERE v.story_id = s.id);
+SELECT s.id, s.score > ALL (SELECT count(*) FROM votes v WHERE v.story_id = s.id) AS a, s.score = ANY (SELECT count(*) FROM tags) AS b FROM stories s;
+SELECT s.id FROM stories s WHERE s.id IN (SELECT max(story_id) FROM votes v WHERE v.user_id = :u);
+SELECT s.id FROM stories s WHERE (s.id, s.score) IN (SELECT max(story_id), count(*) FROM votes v WHERE v.user_id = s.author_id);
+SELECT s.id, EXISTS (SELECT sum(v.value) FROM votes v WHERE v.story_id = s.id) AS x FROM stories s;
+SELECT s.id, s.score IN (SELECT count(*) FROM votes v WHERE v.story_id = s.id AND v.value > s.score) AS x FROM stories s;
+SELECT s.id FROM stories s WHERE s.score IN (SELECT n FROM (SELECT count(*) AS n FROM votes v WHERE v.story_id = s.id) d);
+SELECT s.id, (SELECT count(*) FROM (SELECT count(*) AS n FROM votes v WHERE v.story_id = s.id) d) AS one FROM stories s;
+SELECT s.id, (SELECT max(d.n) FROM (SELECT count(*) AS n FROM votes v WHERE v.story_id = s.id) d, tags t WHERE t.story_id = s.id) AS one FROM stories s;
+SELECT s.id FROM stories s WHERE NOT EXISTS (SELECT 1 FROM (SELECT count(*) AS n FROM votes v WHERE v.story_id = s.id) d WHERE d.n > 0);
+SELECT d.n, u.name FROM users u, (SELECT count(*) AS n FROM votes WHERE user_id = :u) d WHERE u.id = :u;
+SELECT s.id, l.n, m.k FROM stories s LEFT JOIN LATERAL (SELECT count(*) AS n FROM votes v WHERE v.story_id = s.id) l ON true JOIN LATERAL (SELECT count(*) AS k FROM votes v WHERE v.value = l.n) m ON m.k < 5;
+
 -- views of the upstream
 SELECT * FROM voted WHERE story_id = :s;
 SELECT s.title, v.votes FROM stories s LEFT JOIN voted v ON v.story_id = s.id WHERE s.author_id = :a;
