@@ -3,25 +3,10 @@
 from dataclasses import replace
 
 from dataflow.errors import UnsupportedQuery
-from dataflow.evaluate import compile_predicate, compile_scalar
-from dataflow.plan.nodes import Aggregate, AggregateFunction, Block, BlockInput, Source
+from dataflow.plan.nodes import Aggregate, Block, BlockInput, Source
 from dataflow.sql.lowered import Lowered
-from dataflow.types import Row, Value
-
-
-def empty_rows(block: Block) -> tuple[Row, ...]:
-    """What remains of the one row of no rows behind HAVING and the projection."""
-    aggregate = block.inputs[0].relation
-    assert len(block.inputs) == 1
-    assert isinstance(aggregate, Aggregate)
-    row: Row = (*(None for _ in aggregate.group), *(_of_nothing(call.function) for call in aggregate.calls))
-    if block.predicate is not None and not compile_predicate(block.predicate)(row):
-        return ()
-    return (tuple(compile_scalar(column)(row) for column in block.columns),)
-
-
-def _of_nothing(function: AggregateFunction) -> Value:
-    return "0" if function in (AggregateFunction.COUNT, AggregateFunction.COUNT_ROWS) else None
+from dataflow.sql.nothing import rows_of_nothing
+from dataflow.types import Row
 
 
 def one_row(lowered: Lowered) -> bool:
@@ -43,7 +28,7 @@ def grouped_by_parameters(lowered: Lowered) -> tuple[Source, Row | None]:
             "An aggregate without GROUP BY in a subquery, with more computed above it, is not kept up to date.",
             lowered.parameters[0].span,
         )
-    rows = empty_rows(block)
+    rows = rows_of_nothing(block)
     if rows and block.predicate is not None:
         raise UnsupportedQuery(
             "HAVING that keeps the row of no rows, in a subquery, is not kept up to date.", lowered.parameters[0].span

@@ -7,20 +7,20 @@ from sqlglot import exp
 
 from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
 from dataflow.plan.nodes import (
-    Block,
     OutputColumn,
     Parameter,
     RangeParameter,
     View,
 )
 from dataflow.plan.optimize import optimize
+from dataflow.plan.routes import coverable
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog
 from dataflow.sql.computed import check_computed
 from dataflow.sql.conditions import BoundParameter
-from dataflow.sql.empty_groups import empty_rows
 from dataflow.sql.limits import Limit, number_of, parameter_of
 from dataflow.sql.lowered import Lowered
+from dataflow.sql.nothing import rows_of_nothing
 from dataflow.sql.parse import parameter_name, parameter_span, parse
 from dataflow.sql.queries import lower_derived, lower_query, unwrapped
 from dataflow.sql.select import Use
@@ -75,8 +75,10 @@ def _planned(name: str, sql: str, catalog: Catalog) -> View:
     _check_parameters(view, lowered, query)
     view = _optimized(view, catalog, query)
     check_computed(view.relation)
-    if lowered.scalar and view.parameters and isinstance(view.relation, Block):
-        view = replace(view, rows_for_null=empty_rows(view.relation))
+    if lowered.scalar and view.parameters:
+        if coverable(view.relation, view.key_columns) != view.key_columns:
+            raise UnsupportedQuery("No route leads to the one row that an aggregate without GROUP BY has for any key.")
+        view = replace(view, rows_for_null=tuple(rows_of_nothing(view.relation)))
     return view
 
 

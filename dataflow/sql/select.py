@@ -130,8 +130,6 @@ class SelectLowering:
     def _shown(self, rows: Rows, above: Above, *, scalar: bool) -> Lowered:
         """From the grouped (or joined) rows to what is shown."""
         if above.windows:
-            if scalar and above.parameters:
-                raise UnsupportedQuery("Window functions over an aggregate without GROUP BY take no parameters.")
             rows, above = windowed(rows, above)
         clause = self._select.args.get("distinct")
         if clause is not None and clause.args.get("on") is not None:
@@ -140,8 +138,6 @@ class SelectLowering:
             rows, above = distinct(rows, above)
         limit = Limit.of(self._select)
         if limit.given and (limit.ties or not self._use.top):
-            if scalar and above.parameters:
-                raise UnsupportedQuery("LIMIT of an aggregate without GROUP BY takes no parameters here.")
             rows, above = limited(rows, above, limit)
         return finished(rows, above, scalar=scalar, ordered=self._use.top)
 

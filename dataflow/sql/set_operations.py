@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
+from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.expressions import BOOL, INT4, INT8, equality
 from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Block, Chain, Source, Union, column_types
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
@@ -36,14 +36,17 @@ def combined(node: exp.SetOperation, left: Lowered, right: Lowered) -> Lowered:
     """The two sides as one relation. LIMIT and ORDER BY are the caller's."""
     _check(node, left, right)
     aligned = _aligned(node, left, right)
+    # Only what each side has for any key matters, which is a question of parameters.
+    scalar = left.scalar and right.scalar and bool(aligned.parameters)
+    _check_columns(aligned, scalar=scalar)
     if isinstance(node, exp.Union) and not node.args.get("distinct"):
-        return Lowered(Union(aligned.sides), aligned.outputs, aligned.parameters)
+        return Lowered(Union(aligned.sides), aligned.outputs, aligned.parameters, scalar=scalar)
     _check_distinct(node, aligned)
     if isinstance(node, exp.Union):
         relation = _distinct(Union(aligned.sides))
     else:
         relation = _counted(aligned.sides, except_=isinstance(node, exp.Except))
-    return Lowered(relation, aligned.outputs, aligned.parameters)
+    return Lowered(relation, aligned.outputs, aligned.parameters, scalar=scalar)
 
 
 def _check(node: exp.SetOperation, left: Lowered, right: Lowered) -> None:
@@ -58,14 +61,20 @@ def _check(node: exp.SetOperation, left: Lowered, right: Lowered) -> None:
             f" {len(right.outputs)}.",
             span_of(node.expression),
         )
-    if (left.scalar or right.scalar) and (left.parameters or right.parameters):
+    parameters = [*left.parameters, *right.parameters]
+    if parameters and left.scalar != right.scalar:
         raise UnsupportedQuery(
-            f"An aggregate without GROUP BY takes no parameters below {name}.", _first_span(left, right)
+            f"With parameters, an aggregate without GROUP BY is on both sides of {name} or on none.",
+            parameters[0].span,
         )
 
 
-def _first_span(left: Lowered, right: Lowered) -> Span | None:
-    return next((p.span for p in (*left.parameters, *right.parameters)), None)
+def _check_columns(aligned: _Aligned, *, scalar: bool) -> None:
+    """An aggregate without GROUP BY has a row for any key if each parameter is a column of its own."""
+    if scalar and len({p.expression for p in aligned.parameters}) < len(aligned.parameters):
+        raise UnsupportedQuery(
+            "Without GROUP BY, an aggregate takes each parameter for a column of its own.", aligned.parameters[0].span
+        )
 
 
 # --- columns --------------------------------------------------------------------------------------------------------

@@ -235,4 +235,7 @@ SELECT id FROM stories WHERE author_id = :a ORDER BY id LIMIT :n OFFSET :m;
 SELECT id FROM stories ORDER BY score DESC NULLS LAST, id LIMIT :n;
 SELECT story_id, COUNT(*) AS n FROM votes GROUP BY story_id HAVING COUNT(*) BETWEEN :a AND :b ORDER BY n, story_id LIMIT :k;
 SELECT id FROM stories ORDER BY id OFFSET :m;
-(SELECT id FROM stories WHERE score = :k) ORDER BY author_id NULLS FIRST, id LIMIT 2
+(SELECT id FROM stories WHERE score = :k) ORDER BY author_id NULLS FIRST, id LIMIT 2;
+
+-- the row of an aggregate without GROUP BY
+SELECT COUNT(*) FROM votes WHERE story_id = :s FETCH FIRST 1 ROW ONLY
