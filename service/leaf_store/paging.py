@@ -71,29 +71,30 @@ def page_bounds(request: Request, start: Place | None) -> PageBounds:
 def page_of(records: Iterable[Record], request: Request, start: Place | None, check: bytes) -> Answer:
     """The page of `records`, which are in order and, if there is a place to start at, from its row on."""
     bounds = page_bounds(request, start)
-    rank = 0 if start is None else start.rank
-    skip, page = bounds.skip, list[bytes]()
-    if bounds.rows == 0:
+    skip, wanted, full = bounds.skip, bounds.rows, bounds.rows if bounds.last else None
+    page: list[bytes] = []
+    if wanted == 0:
         return _page(page, None)
-    last = Place(0, 0, b"")
-    # Copies may come one by one, from several keys.
-    current, copy = b"", 0
+    # Copies of a row may come in several records, from several keys; an earlier page had `used` of them.
+    current, copy, used = b"", 0, 0
+    last_suffix, last_copy = b"", 0
     for suffix, json, copies in records:
         if suffix != current:
             current, copy = suffix, 0
-        used = start.copy if start is not None and start.suffix == suffix else 0
-        first = copy + 1
-        for copy in range(first, first + copies):
+            used = start.copy if start is not None and start.suffix == suffix else 0
+        for _ in range(copies):
+            copy += 1
             if copy <= used:
                 continue
             if skip:
                 skip -= 1
                 continue
-            if len(page) == bounds.rows:
-                return _page(page, write_token(last, check))
+            if len(page) == wanted:
+                rank = len(page) + (0 if start is None else start.rank)
+                return _page(page, write_token(Place(rank, last_copy, last_suffix), check))
             page.append(json)
-            last = Place(rank + len(page), copy, suffix)
-            if bounds.last and len(page) == bounds.rows:
+            last_suffix, last_copy = suffix, copy
+            if len(page) == full:
                 return _page(page, None)
     return _page(page, None)
 
