@@ -29,6 +29,8 @@ QUERIES = (
     "SELECT author, score FROM s WHERE id = :p",
     "SELECT s.id, v.vote FROM s LEFT JOIN v ON v.story = s.id AND v.vote = 1 WHERE s.id = :p AND s.score > 0",
     "SELECT s.id, v.vote FROM s LEFT JOIN v ON v.story = s.id WHERE v.vote IS NULL AND s.author = :p",
+    "SELECT s.id, v.vote FROM s LEFT JOIN v ON v.story = s.id AND s.score = 1 WHERE s.author = :p",
+    "SELECT id, (SELECT count(*) FROM s, (SELECT FROM v WHERE v.story = s.author) x WHERE s.author = :p) FROM s",
     "SELECT s.id, v.vote FROM s RIGHT JOIN v ON v.story = s.id AND s.score = 1 WHERE v.voter = :p",
     "SELECT s.id, s.score, v.vote FROM s FULL JOIN v ON v.story = s.id AND v.voter = s.author"
     " WHERE s.score = 1 AND v.vote < 2 OR s.author = :p",
@@ -46,7 +48,7 @@ QUERIES = (
     "SELECT votes FROM good WHERE id = :p",
     "SELECT count(*), sum(score) FROM s WHERE author = :p HAVING count(*) > 1",
     "SELECT s FROM s WHERE id = :p",
-    "SELECT DISTINCT author FROM s JOIN v USING (id) WHERE v.vote = :p".replace("USING (id)", "ON voter = author"),
+    "SELECT DISTINCT author FROM s JOIN v ON voter = author WHERE v.vote = :p",
     "SELECT s.id, w.voter FROM s LEFT JOIN (v JOIN v w ON w.voter = v.voter AND w.vote = 1) ON v.story = s.id"
     " WHERE s.id = :p",
     "SELECT id FROM s WHERE author = :p ORDER BY score DESC NULLS LAST, id LIMIT 1",
