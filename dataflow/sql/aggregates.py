@@ -49,6 +49,8 @@ _JSON = {
     AggregateFunction.JSONB_AGG: SqlType("jsonb", "jsonb"),
     AggregateFunction.JSONB_OBJECT_AGG: SqlType("jsonb", "jsonb"),
 }
+#: What becomes text by itself where text is wanted.
+_STRINGS = frozenset({"text", "varchar", "bpchar", "name"})
 #: Types without MIN and MAX in some supported version of the upstream.
 _NO_EXTREMES = frozenset({"bool", "uuid", "bytea", "name"})
 
@@ -144,6 +146,8 @@ def aggregate_call(written: WrittenCall, binder: Binder) -> AggregateCall:
     if len(written.arguments) != _ARGUMENTS.get(function, 1):
         raise UnsupportedQuery(f"{written.name.upper()} of {len(written.arguments)} arguments is not kept up to date.")
     arguments = [functions.settled(binder.bind(a)) for a in written.arguments]
+    if function is AggregateFunction.STRING_AGG:
+        arguments = _strings(arguments)
     arguments[0] = _argument(function, arguments[0])
     order = _order(written, binder, arguments)
     distinct = written.distinct and function in _COUNTING
@@ -185,11 +189,18 @@ def _argument(function: AggregateFunction, argument: Scalar) -> Scalar:
             return functions.sortable(argument)
         case AggregateFunction.BOOL_AND | AggregateFunction.BOOL_OR:
             return functions.condition(argument)
-        case AggregateFunction.STRING_AGG:
-            if sql_type.kind != "base" or sql_type.name not in ("text", "varchar"):
-                raise UnsupportedQuery(f"STRING_AGG of {sql_type.sql} is not kept up to date.")
-            return functions.cast(argument, TEXT)
     return argument
+
+
+def _strings(arguments: Sequence[Scalar]) -> list[Scalar]:
+    """What STRING_AGG puts together: texts, or byte strings."""
+    names = {argument.type.name for argument in arguments if argument.type.kind == "base"}
+    if names == {"bytea"}:
+        return list(arguments)
+    for argument in arguments:
+        if argument.type.kind != "base" or argument.type.name not in _STRINGS:
+            raise UnsupportedQuery(f"STRING_AGG of {argument.type.sql} is not kept up to date.")
+    return [functions.cast(argument, TEXT) for argument in arguments]
 
 
 def _order(written: WrittenCall, binder: Binder, arguments: Sequence[Scalar]) -> tuple[CallOrder, ...]:
