@@ -1,4 +1,4 @@
-"""From an order form back to a text of the value it was made of: places of rows become values that SQL can compare with.
+"""From an order form back to a text of the value it was made of: places of rows become values that SQL compares with.
 
 The text is one of those that have that order form, not always the one it was made of (numeric ``1.00`` gives ``1``).
 
