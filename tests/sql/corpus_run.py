@@ -66,6 +66,16 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """How a view is kept, and why not partially if it is not."""
+
+    view: str
+    tier: str
+    materialization: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Read:
     view: CorpusView
     arguments: Arguments
@@ -88,6 +98,8 @@ class CorpusRun:
         #: What the upstream answered before, by view and statement, of answers that may be old.
         self._earlier: dict[tuple[str, str], list[Answer]] = {}
         self._outages = 0
+        #: How each installed view is kept.
+        self.kept: list[Kept] = []
 
     def run(self) -> Report:
         """The whole file. Its views are dropped afterwards."""
@@ -154,11 +166,19 @@ class CorpusRun:
             self.report.other_tier.append(f"{self._at(view.line)} {view.name}: {state['status']}: {state['reason']}")
             return
         self.report.count(state["tier"])
+        self.kept.append(self._kept(view, state))
         self.report.full += state["tier"] == "incremental" and state["materialization"] == "full"
         if state["tier"] != self._file.tier and view.options.keep is None:
             self.report.other_tier.append(
                 f"{self._at(view.line)} {view.name} is {state['tier']}, not {self._file.tier}: {state['reason']}"
             )
+
+    def _kept(self, view: CorpusView, state: dict[str, Any]) -> Kept:
+        materialization = state["materialization"] or "-"
+        reason = state["reason"] or ""
+        if state["tier"] == "incremental" and materialization == "full":
+            reason = self._admin.get(f"/v1/catalog/views/{view.name}/plan").json()["reason"]
+        return Kept(view.name, state["tier"], materialization, reason)
 
     def _change(self) -> None:
         for step in self._file.steps:
@@ -320,3 +340,12 @@ def _total(reports: list[Report]) -> Report:
         total.evictions += report.evictions
         total.wrong_answers += report.wrong_answers
     return total
+
+
+def kept_table(views: list[Kept]) -> list[str]:
+    """How each view is kept."""
+    return [
+        f"{'view':<32}{'tier':<13}{'kept':<9}reason",
+        *(f"{kept.view:<32}{kept.tier:<13}{kept.materialization:<9}{kept.reason}" for kept in views),
+        f"{len(views)} views, {sum(kept.materialization == 'partial' for kept in views)} of them partial",
+    ]

@@ -15,4 +15,4 @@ pytestmark = pytest.mark.postgres
 def test_answers_are_the_upstreams(path: Path, corpus_service: CorpusService) -> None:
     report = CorpusRun(read_corpus_file(path), corpus_service.service, corpus_service.oracle).run()
     corpus_service.report(report)
-    assert report.problems == []
+    assert not report.problems, "\n".join(report.problems)
