@@ -168,7 +168,8 @@ def _times_reversed(a: str, b: str) -> str:
     return _times(b, a)
 
 
-def _over(a: str, b: str) -> str:
+def over(a: str, b: str) -> str:
+    """``interval / number``; AVG of intervals is their sum over their number."""
     divisor = float(b)
     if not divisor:
         raise EvaluationError("division by zero")
@@ -182,7 +183,7 @@ def _scaled(a: str, factor: float, scale: Callable[[float], float]) -> str:
     interval = moments.interval(a)
     if isnan(factor):
         raise EvaluationError("interval out of range")
-    if isinstance(interval, str) or isinf(factor) and isinf(scale(1.0)):
+    if isinstance(interval, str) or (isinf(factor) and isinf(scale(1.0))):
         return _scaled_infinity(interval, factor)
     months, days, microseconds = interval
     whole_months, whole_days = _truncated(scale(months)), _truncated(scale(days))
@@ -337,7 +338,7 @@ DATES: Table = {
         signature("interval float8", "interval", _times),
         signature("float8 interval", "interval", _times_reversed),
     ),
-    "/": (signature("interval float8", "interval", _over),),
+    "/": (signature("interval float8", "interval", over),),
     "age": (
         *(Signature((k, k), "interval", _age) for k in _TIMESTAMPS),
         *refused("timestamp -> interval", "timestamptz -> interval"),

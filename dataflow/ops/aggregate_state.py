@@ -15,7 +15,7 @@ call                           partial columns                      grouped by, 
 sum, avg of an integer         count of x, sum of x                 --
 sum, avg of numeric            class, count of x, sum of x          class (scale, or NaN and infinities)
 sum, avg of a float            x, count of x                        x, by its text
-sum of an interval             x, count of x                        x, by its text
+sum, avg of an interval        x, count of x                        x, by its text
 bool_and, bool_or              count of TRUE, count of FALSE        --
 min, max                       x, count of x                        x, by its text
 DISTINCT of one argument       x, count of x                        x, by its text
@@ -42,6 +42,7 @@ from dataflow.ops.aggregate_sums import (
     FloatSum,
     IntegerAverage,
     IntegerSum,
+    IntervalAverage,
     IntervalSum,
     NumericAverage,
     NumericSum,
@@ -58,11 +59,11 @@ from dataflow.values import INTEGERS, comparable, normal_form, order_form
 #: A function that makes an empty accumulator.
 Factory = Callable[[], Accumulator]
 #: Beside those of integers: by the argument's type, SUM and AVG.
-_SUMS: dict[str, tuple[Factory, Factory | None]] = {
+_SUMS: dict[str, tuple[Factory, Factory]] = {
     "numeric": (NumericSum, NumericAverage),
     "float8": (FloatSum, FloatAverage),
     "float4": (RealSum, RealAverage),
-    "interval": (IntervalSum, None),
+    "interval": (IntervalSum, IntervalAverage),
 }
 
 
@@ -107,7 +108,6 @@ def _sum(call: AggregateCall, argument: SqlType) -> Factory:
             return IntegerAverage
         return BigintSum if call.type.name == "int8" else IntegerSum
     factories = _SUMS.get(argument.name) if argument.kind == "base" else None
-    factory = factories[averages] if factories is not None else None
-    if factory is None:
+    if factories is None:
         raise ValueError(f"{call.function.value.upper()} of {argument.sql} is not computed here")
-    return factory
+    return factories[averages]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from dataflow.calendar import interval_parts, interval_text
 from dataflow.errors import EvaluationError
+from dataflow.functions.dates import over
 from dataflow.functions.floats import printed
 from dataflow.ops import numeric
 from dataflow.types import Value
@@ -323,6 +324,16 @@ class IntervalSum:
         if max(abs(self.months), abs(self.days)) > _INT4_MAX or abs(self.microseconds) > _INT8_MAX:
             raise EvaluationError("interval out of range")
         return interval_text(self.months, self.days, self.microseconds)
+
+
+class IntervalAverage(IntervalSum):
+    """AVG of intervals."""
+
+    __slots__ = ()
+
+    def result(self) -> Value:
+        total = IntervalSum.result(self)
+        return None if total is None else over(total, str(self.count + sum(self.special.values())))
 
 
 class Truths:

@@ -21,4 +21,6 @@ def sum_type(argument: SqlType) -> SqlType:
 
 def average_type(argument: SqlType) -> SqlType:
     """AVG's type."""
+    if argument.name == "interval":
+        return SqlType("interval", "interval")
     return SqlType("float8", "float8") if argument.name in FLOATS else NUMERIC

@@ -152,7 +152,7 @@ def aggregate_call(written: WrittenCall, binder: Binder) -> AggregateCall:
     order = _order(written, binder, arguments)
     distinct = written.distinct and function in _COUNTING
     if distinct:
-        _check_distinct(function, arguments)
+        _check_distinct(arguments)
     result = _result(function, arguments[0].type)
     if kept is not None and function not in _COUNTING_NULLS:
         arguments[0] = functions.case([(kept, arguments[0])], Literal(None, UNKNOWN))
@@ -179,8 +179,6 @@ def _argument(function: AggregateFunction, argument: Scalar) -> Scalar:
     """The first argument as the function takes it."""
     sql_type, name = argument.type, function.value.upper()
     match function:
-        case AggregateFunction.AVG if sql_type.name == "interval":
-            raise UnsupportedQuery("AVG of interval is not kept up to date.")
         case AggregateFunction.SUM | AggregateFunction.AVG if not summable(sql_type):
             raise UnsupportedQuery(f"{name} of {sql_type.sql} is not kept up to date.")
         case AggregateFunction.MIN | AggregateFunction.MAX:
@@ -218,11 +216,10 @@ def _order(written: WrittenCall, binder: Binder, arguments: Sequence[Scalar]) ->
     return tuple(terms)
 
 
-def _check_distinct(function: AggregateFunction, arguments: Sequence[Scalar]) -> None:
-    if not comparable(arguments[0].type):
-        raise UnsupportedQuery(f"When {arguments[0].type.sql} values are equal is not known exactly.")
-    if any(used_columns(other) for other in arguments[1:]):
-        raise UnsupportedQuery(f"{function.value.upper()} of DISTINCT pairs is not kept up to date.")
+def _check_distinct(arguments: Sequence[Scalar]) -> None:
+    for argument in arguments:
+        if not comparable(argument.type):
+            raise UnsupportedQuery(f"When {argument.type.sql} values are equal is not known exactly.")
 
 
 def _result(function: AggregateFunction, argument: SqlType) -> SqlType:

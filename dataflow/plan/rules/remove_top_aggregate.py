@@ -31,7 +31,8 @@ def remove_top_aggregate(relation: Relation, catalog: Catalog) -> Relation:
 
 def _simple(call: AggregateCall) -> bool:
     """Whether `_of_one_row` says what the call is."""
-    return call.function in _FUNCTIONS and not call.distinct and call.keeps is None and call.type.name not in FLOATS
+    plain = call.function in _FUNCTIONS and not call.distinct and call.keeps is None
+    return plain and call.type.name not in FLOATS and call.type.name != "interval"
 
 
 def _of_one_row(call: AggregateCall) -> Scalar:
