@@ -1,6 +1,7 @@
 """Exact arithmetic on the texts of integers and ``numeric``, as PostgreSQL computes and prints it.
 
-The scales are `numeric.c`'s: the larger one for + and -, the sum for *, `select_div_scale` for /. NaN and the infinities follow its tables.
+The scales are `numeric.c`'s: the larger one for + and -, the sum for *, `select_div_scale` for /. NaN and the
+infinities follow its tables.
 """
 
 from collections.abc import Callable

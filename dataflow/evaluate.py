@@ -1,8 +1,9 @@
-"""Scalar expressions, compiled to closures over a row. The functions of `dataflow.functions` are all that plans may use,
-and exactly the upstream's: three-valued logic, equality and order of each type, errors where the upstream has errors.
+"""Scalar expressions, compiled to closures over a row. The functions of `dataflow.functions` are all that plans may
+use, and exactly the upstream's: three-valued logic, equality and order of each type, errors where the upstream has
+errors.
 
-A `Call` is by canonical name; its arguments are of the types that the upstream would compute with, so casts are calls of
-their own. Constants are prepared once, not per row.
+A `Call` is by canonical name; its arguments are of the types that the upstream would compute with, so casts are calls
+of their own. Constants are prepared once, not per row.
 
 *Invariants*: booleans are ``t``, ``f`` or NULL. Nothing here depends on anything but the row.
 

@@ -1,5 +1,5 @@
 """Scalar expressions of plans: frozen trees over the columns of one row. Evaluated by `evaluate`, printed as SQL by
-`sql.render`.
+`plan.render`.
 """
 
 from dataclasses import dataclass

@@ -6,7 +6,8 @@ that the upstream prints (TimeZone UTC, DateStyle ISO, IntervalStyle postgres, b
 
 *Invariants*: types whose values can be compared with each other (`family`) share one normal form, so keys of joins
 between them match. No order form is a prefix of another of its type. What is not known here is neither comparable nor
-orderable, never guessed: ``json``, the order of ``jsonb``, text of a nondeterministic collation, arrays whose elements need a normal form, geometric types and so on.
+orderable, never guessed: ``json``, the order of ``jsonb``, text of a nondeterministic collation, arrays whose elements
+need a normal form, geometric types and so on.
 
 Not here: user input (`parse_parameter` is re-exported from `literals`), evaluation (`evaluate`).
 """

@@ -1,4 +1,4 @@
-"""Fields of dates, times and intervals: EXTRACT and DATE_PART, DATE_TRUNC, and TO_CHAR with the patterns that are exact."""
+"""Fields of dates, times and intervals: EXTRACT and DATE_PART, DATE_TRUNC, TO_CHAR with the patterns that are exact."""
 
 import re
 from collections.abc import Callable
@@ -55,18 +55,17 @@ Scaled = tuple[int, int]
 
 def _date_field(field: str, days: int) -> int:
     """A field that depends on the day only."""
+    year, month, day = moments.civil(days)
     match field:
         case "week" | "isoyear":
-            year, week = _iso_week(days)
-            return week if field == "week" else year if year > 0 else year - 1
+            iso_year, week = _iso_week(days)
+            return week if field == "week" else iso_year if iso_year > 0 else iso_year - 1
         case "dow":
             return (days - _MONDAY + 1) % 7
         case "isodow":
             return (days - _MONDAY) % 7 + 1
         case "julian":
             return days - _JULIAN
-    year, month, day = moments.civil(days)
-    match field:
         case "day":
             return day
         case "month":
@@ -75,6 +74,12 @@ def _date_field(field: str, days: int) -> int:
             return (month - 1) // 3 + 1
         case "doy":
             return days - civil_days(year, 1, 1) + 1
+    return _year_field(field, year)
+
+
+def _year_field(field: str, year: int) -> int:
+    """A field that depends on the year only; year 0 is 1 BC."""
+    match field:
         case "year":
             return year if year > 0 else year - 1
         case "decade":

@@ -2,7 +2,7 @@
 
 A class is ``ascii`` (C and POSIX: only A-Z), ``simple`` (Unicode's one-to-one mappings), or ``simple`` with the
 characters in which the upstream's tables differ from ours (another version of Unicode, or a language of its own), as
-``simple:lIıuiİ``: l or u, the character, and what it becomes. The empty class is not known.
+``simple:lÄauéE``: l or u, the character, and what it becomes. The empty class is not known.
 """
 
 from collections.abc import Callable

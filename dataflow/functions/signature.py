@@ -37,4 +37,5 @@ def signature(
 
 def refused(*overloads: str) -> tuple[Signature, ...]:
     """Overloads that exist upstream and are not computed here, each as ``argument types -> result``."""
-    return tuple(signature(*overload.split(" -> "), None) for overload in overloads)
+    pairs = (overload.split(" -> ") for overload in overloads)
+    return tuple(signature(arguments, result, None) for arguments, result in pairs)

@@ -15,7 +15,17 @@ from dataflow.engine.effects import Lookup, Part
 from dataflow.plan.calls import LISTS, TRUTHS, list_columns, remembers_values
 from dataflow.plan.expressions import inline
 from dataflow.plan.lookup_part import parameter_type, part_sql, part_values
-from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Chain, OrderTerm, Relation, View, inputs_of
+from dataflow.plan.nodes import (
+    Aggregate,
+    AggregateCall,
+    AggregateFunction,
+    Chain,
+    OrderTerm,
+    Relation,
+    View,
+    column_types,
+    inputs_of,
+)
 from dataflow.plan.render import quote, render
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType

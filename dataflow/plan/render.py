@@ -14,12 +14,43 @@ from dataflow.schema import SqlType
 ColumnName = Callable[[int], str]
 
 _INFIX = {
-    **{o: o for o in (
-        "=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&", "|", "#", "<<", ">>", "||", "->", "->>", "#>",
-        "#>>", "?", "?|", "?&", "@>", "<@",
-    )},
-    "is distinct from": "IS DISTINCT FROM", "is not distinct from": "IS NOT DISTINCT FROM", "like": "LIKE",
-    "ilike": "ILIKE", "matches": "~", "imatches": "~*",
+    **{
+        o: o
+        for o in (
+            "=",
+            "<>",
+            "<",
+            "<=",
+            ">",
+            ">=",
+            "+",
+            "-",
+            "*",
+            "/",
+            "%",
+            "&",
+            "|",
+            "#",
+            "<<",
+            ">>",
+            "||",
+            "->",
+            "->>",
+            "#>",
+            "#>>",
+            "?",
+            "?|",
+            "?&",
+            "@>",
+            "<@",
+        )
+    },
+    "is distinct from": "IS DISTINCT FROM",
+    "is not distinct from": "IS NOT DISTINCT FROM",
+    "like": "LIKE",
+    "ilike": "ILIKE",
+    "matches": "~",
+    "imatches": "~*",
 }
 _PREFIX = {"not": "NOT", "neg": "-", "~": "~"}
 _POSTFIX = {"is null", "is not null", "is true", "is not true", "is false", "is not false"}
@@ -91,6 +122,12 @@ def _call(call: Call, name: ColumnName, typed: bool) -> str:
         return f"{_PREFIX[function]} {nested[0]}"
     if function in _POSTFIX:
         return f"{nested[0]} {function.upper()}"
+    return _special(call, arguments, nested, typed)
+
+
+def _special(call: Call, arguments: list[str], nested: list[str], typed: bool) -> str:
+    """What has a syntax of its own, and plain calls."""
+    function = call.function
     match function:
         case "and" | "or":
             return f" {function.upper()} ".join(nested)

@@ -31,7 +31,7 @@ _LOOSE: dict[type[exp.Expr], str] = {
     exp.ArrayContainedBy: "<@",
 }  # fmt: skip
 _SHOWN = {"matches": "~", "imatches": "~*"}
-_OTHER_OPERATORS = (exp.DPipe, *list(_INFIX)[6:], *_LOOSE)
+_OTHER_OPERATORS: tuple[type[exp.Expr], ...] = (exp.DPipe, *list(_INFIX)[6:], *_LOOSE)
 _TRIMS = {"BOTH": "btrim", "LEADING": "ltrim", "TRAILING": "rtrim"}
 
 
@@ -158,7 +158,7 @@ def _at_time_zone(binder: "Binder", node: Any) -> Scalar:
     return _call(binder, "timezone", [binder.bind(node.args["zone"]), subject], "AT TIME ZONE")
 
 
-def _interval(binder: "Binder", node: Any) -> Scalar:
+def _interval(_: "Binder", node: Any) -> Scalar:
     """``INTERVAL '1' DAY``."""
     unit = node.args.get("unit")
     number = node.this

@@ -6,12 +6,12 @@ The parser knows hundreds of functions of many databases, maps synonyms onto one
 """
 
 import re
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.parsers.postgres import PostgresParser
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from dataflow.errors import UnsupportedQuery
 from dataflow.evaluate import SIGNATURES
@@ -46,16 +46,16 @@ def _escaped_text(written: str) -> str:
 
 
 class _Parser(PostgresParser):
-    FUNCTIONS = {k: v for k, v in PostgresParser.FUNCTIONS.items() if k not in _PLAIN}
-    FUNCTION_PARSERS = {
+    FUNCTIONS: ClassVar = {k: v for k, v in PostgresParser.FUNCTIONS.items() if k not in _PLAIN}
+    FUNCTION_PARSERS: ClassVar = {
         k: v for k, v in PostgresParser.FUNCTION_PARSERS.items() if k not in _PLAIN or k in _SPECIAL
     }  # fmt: skip
-    JSON_OPERATORS = {
+    JSON_OPERATORS: ClassVar = {
         **PostgresParser.JSON_OPERATORS,
         TokenType.ARROW: lambda self, this, path: self.expression(exp.JSONExtract(this=this, expression=path)),
         TokenType.DARROW: lambda self, this, path: self.expression(exp.JSONExtractScalar(this=this, expression=path)),
     }
-    PRIMARY_PARSERS = {
+    PRIMARY_PARSERS: ClassVar = {
         **PostgresParser.PRIMARY_PARSERS,
         TokenType.BYTE_STRING: lambda self, token: self.expression(
             exp.Literal.string(_escaped_text(self.sql[token.start : token.end + 1]))

@@ -336,8 +336,8 @@ def sortable(expression: Scalar) -> Scalar:
 
 
 __all__ = [
-    "array", "array_function", "as_text", "between", "between_symmetric", "case", "cast", "cast_to", "coalesce", "collate",
-    "comparison", "concatenated", "condition", "constant_of", "count_nulls", "extreme", "in_list", "logical",
+    "array", "array_function", "as_text", "between", "between_symmetric", "case", "cast", "cast_to", "coalesce",
+    "collate", "comparison", "concatenated", "condition", "constant_of", "count_nulls", "extreme", "in_list", "logical",
     "nullif", "plain_type", "quantified", "row_comparison", "same_type", "settled", "sortable", "subscript",
     "test", "text_collation", "text_type", "typed",
 ]  # fmt: skip

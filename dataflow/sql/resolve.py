@@ -138,7 +138,7 @@ def _by_known_type(candidates: list[Signature], types: Sequence[str]) -> list[Si
     return [c for c in candidates if _takes(c, assumed)] or candidates
 
 
-# --- constants that a function is exact for -----------------------------------------------------------------------------
+# --- constants that a function is exact for ------------------------------------------------------------------------
 
 #: A value of each type on which a field's name is tried.
 _SAMPLES = {

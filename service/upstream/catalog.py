@@ -133,7 +133,7 @@ async def load_catalog(connection: AsyncConnection) -> Catalog:
 
 async def load_types(connection: AsyncConnection, oids: Iterable[int]) -> dict[int, SqlType]:
     """The types with these OIDs, as columns without a collation have them."""
-    types = await _load_types(connection, ())
+    types = _Types({row[0]: _TypeRow(*row) for row in await _all(connection, _TYPES)}, {})
     return {oid: types.of(oid, 0) for oid in oids}
 
 
@@ -243,9 +243,7 @@ class _Types:
             return SqlType(row.name, written, "enum", labels=tuple(row.labels or ()))
         known = row.schema == "pg_catalog" and row.name in BASE_TYPES
         found = self._collations.get(collation, Collation())
-        return SqlType(
-            row.name, written, "base" if known else "other", collation=found.order, folding=found.folding
-        )
+        return SqlType(row.name, written, "base" if known else "other", collation=found.order, folding=found.folding)
 
     def _written(self, row: _TypeRow) -> str:
         """How a cast to it is written. Some words are other types in SQL's grammar: "char", "bit"."""

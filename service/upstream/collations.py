@@ -1,4 +1,4 @@
-"""What is known of the upstream's collations: whether their order is that of the bytes, and what upper and lower case are.
+"""What is known of the upstream's collations: whether their order is that of the bytes, what upper and lower case are.
 
 *Invariants*: what is reported was seen on the server: the mappings of case are those that it printed.
 

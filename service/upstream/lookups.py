@@ -145,7 +145,7 @@ class Lookups:
         rows = [self._rows(result, 0, result.ntuples) for result in results]
         return ForwardRows(rows, [_column_names(r) for r in results], *_version(self._rows(version, 0, 1)[0]))
 
-    async def _run(self, statement: str, parameters: Sequence[str] = ()) -> PGresult:
+    async def _run(self, statement: str, parameters: Sequence[str | None] = ()) -> PGresult:
         self.statements += 1
         async with self._pool.connection() as connection:
             return await self._statements.run(connection, statement, parameters)

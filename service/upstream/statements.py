@@ -32,12 +32,12 @@ class Statements:
     def __init__(self) -> None:
         self._prepared: WeakKeyDictionary[AsyncConnection, _Prepared] = WeakKeyDictionary()
 
-    async def run(self, connection: AsyncConnection, statement: str, parameters: Sequence[str] = ()) -> PGresult:
+    async def run(self, connection: AsyncConnection, statement: str, parameters: Sequence[str | None] = ()) -> PGresult:
         """Run a statement with texts as parameters; raises psycopg.Error. The caller has the connection to itself."""
         prepared = self._prepared.get(connection)
         if prepared is None:
             prepared = self._prepared[connection] = _Prepared(connection.pgconn)
-        return await prepared.run(statement, [text.encode() for text in parameters])
+        return await prepared.run(statement, [None if text is None else text.encode() for text in parameters])
 
     async def run_once(
         self, connection: AsyncConnection, statement: str, parameters: Sequence[str | None] = ()
@@ -56,14 +56,14 @@ class _Prepared:
         self._names: OrderedDict[str, bytes] = OrderedDict()
         self._count = 0
 
-    async def run(self, statement: str, parameters: list[bytes]) -> PGresult:
+    async def run(self, statement: str, parameters: Sequence[bytes | None]) -> PGresult:
         result = await self._execute(statement, parameters)
         if result.status == ExecStatus.FATAL_ERROR and _state(result) in _FORGOTTEN:
             await self._forget(statement)
             result = await self._execute(statement, parameters)
         return _checked(result)
 
-    async def _execute(self, statement: str, parameters: list[bytes]) -> PGresult:
+    async def _execute(self, statement: str, parameters: Sequence[bytes | None]) -> PGresult:
         name = self._names.get(statement) or await self._prepare(statement)
         self._names.move_to_end(statement)
         self._pgconn.send_query_prepared(name, parameters)

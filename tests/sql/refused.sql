@@ -180,9 +180,6 @@ SELECT id, FROM stories
 SELECT COUNT() FROM stories
 --> unsupported at [COUNT]: COUNT of 0 arguments is not kept up to date.
 
-SELECT id FROM stories WHERE id = :id AND rating = :id
---> unsupported at [:id]: The parameter :id is compared with columns of two types.
-
 SELECT title FROM stories GROUP BY COUNT(*)
 --> invalid at [COUNT(*)]: Aggregate functions cannot stand in WHERE, ON or GROUP BY.
 

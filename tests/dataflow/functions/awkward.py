@@ -22,7 +22,7 @@ VALUES: dict[str, tuple[Value, ...]] = {
     ),
     "text": (
         "", "a", "ab", "A", "aä", "%", "a\nb", "1", "\\", "a'b", "  x  ", "a,b,c", "ÀÉîß", "Straße ﬁ", "a_b%c",
-        "xyzxyz", "日本語テキスト", "-12", "İIıi", "!", "a\\%b", "the quick-brown fox2go", None,
+        "xyzxyz", "日本語テキスト", "-12", "\u0130I\u0131i", "!", "a\\%b", "the quick-brown fox2go", None,
     ),
     "bpchar": ("", "a", "a ", "b", "Ab  ", None),
     "uuid": ("6ba7b810-9dad-11d1-80b4-00c04fd430c8", "00000000-0000-0000-0000-000000000000", None),

@@ -87,8 +87,7 @@ def differences(rows: list[Row], expected: list[Value | Failed], expression: Sca
                 continue
             actual = error
         if isinstance(wanted, Failed) or actual != wanted:
-            used = {n: v for n, v in zip(COLUMNS, row, strict=True)}
-            found.append((actual, wanted, used))
+            found.append((actual, wanted, dict(zip(COLUMNS, row, strict=True))))
     return found
 
 

@@ -51,7 +51,7 @@ def test_types(database: Database) -> None:
     mood = SqlType("mood", "public.mood", "enum", labels=("b", "a"))
     assert {column.name: column.type for column in table.columns} == {
         "a": SqlType("int8", "int8"),
-        "b": SqlType("text", "text"),
+        "b": SqlType("text", "text", folding="simple"),
         "c": mood,
         "d": SqlType("int4", "int4[]", "array", SqlType("int4", "int4")),
         "e": SqlType("numeric", "numeric"),
@@ -59,11 +59,11 @@ def test_types(database: Database) -> None:
         "g": SqlType("bit", 'pg_catalog."bit"', "other"),
         "h": SqlType("char", 'pg_catalog."char"', "other"),
         "i": SqlType("T t", 'public."T t"'.replace("public", '"Odd"'), "other"),
-        "j": SqlType("text", "text"),
+        "j": SqlType("text", "text", folding="ascii"),
         "k": SqlType("money", 'pg_catalog."money"[]', "other", SqlType("money", 'pg_catalog."money"', "other")),
         "l": SqlType("inet", 'pg_catalog."inet"', "other"),
-        "m": SqlType("varchar", "varchar"),
-        "n": SqlType("bpchar", "bpchar(2)"),
+        "m": SqlType("varchar", "varchar", folding="simple"),
+        "n": SqlType("bpchar", "bpchar(2)", folding="simple"),
     }
     assert [column.not_null for column in table.columns] == [True] + [False] * 13
 
