@@ -63,6 +63,10 @@ class Explanation:
             self._usual.setdefault(cover, {})[node] = None
 
     @property
+    def _kept_whole(self) -> list[Stored]:
+        return list(self._usual.get((), {}))
+
+    @property
     def materialization(self) -> Literal["partial", "full"]:
         """``partial`` or ``full``."""
         return "full" if self._leaf.full else "partial"
@@ -76,7 +80,7 @@ class Explanation:
             order = ", ".join(order_text(term, names) for term in leaf.ordered.order)
             of = " of a key" if self.view.parameters else ""
             return f"Only what is read{of} is filled, in parts of the order {order}."
-        if not leaf.full and self._usual.get((), ()):
+        if not leaf.full and self._kept_whole:
             return (
                 "Each key is filled when it is first asked for; what no route leads to from the key is kept whole then."
             )
@@ -93,7 +97,7 @@ class Explanation:
     @property
     def estimated_bytes(self) -> int | None:
         """What all that is kept whole takes, the view and what it reads; None if nothing is, or it is not known."""
-        whole: list[Relation] = [node.relation for node in self._usual.get((), ())]
+        whole: list[Relation] = [node.relation for node in self._kept_whole]
         sizes = [estimated_bytes(relation, self._catalog) for relation in whole]
         known = [size for size in sizes if size is not None]
         return round(sum(known)) if whole and len(known) == len(sizes) else None
@@ -127,7 +131,7 @@ class Explanation:
                 yield f"kept {by}in parts of the order {order}"
             elif cover:
                 yield f"kept by {names_text(cover, names)}"
-            elif node in self._usual.get((), ()):
+            elif node in self._kept_whole:
                 yield f"kept whole: {size_text(node.relation, self._catalog)}"
             else:
                 yield f"kept whole once all of the view is read: {size_text(node.relation, self._catalog)}"
@@ -170,7 +174,9 @@ class Explanation:
         limit, offset = (view.limit_rows, view.limit_parameter), (view.offset_rows or None, view.offset_parameter)
         if text := limit_text(count_text(*limit), count_text(*offset)):
             yield text
-        for row in view.rows_for_null:
+        if view.rows_for_null is None:
+            yield "for NULL: what the upstream answers"
+        for row in view.rows_for_null or ():
             yield f"for NULL: {', '.join('NULL' if v is None else v for v in row)}"
         yield from self._routes(self._leaf)
         yield from self._shared(view.relation)
