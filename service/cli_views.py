@@ -105,8 +105,8 @@ def list_views(admin: AdminOption = ADMIN_URL, as_json: JsonOption = False) -> N
         table.add_row(
             view["name"],
             ", ".join(f"{p['name']} {p['type']}" for p in view["parameters"]),
-            view["materialization"] or "",
-            view["status"] if not view["reason"] else escape(f"{view['status']}: {view['reason']}"),
+            view["materialization"] or view["tier"] or "",
+            view["status"] if view["status"] == "ready" else escape(f"{view['status']}: {view['reason']}"),
             *(str(counters[c]) for c in ("hits", "misses", "covered_keys")),
         )
     output.print(table)
@@ -117,12 +117,16 @@ def put_view(
     name: NameArgument,
     file: Annotated[Path, typer.Argument(help="A file with one SELECT; - is standard input.")],
     create: Annotated[bool, typer.Option("--create", help="Fail if there is such a view already.")] = False,
+    tier: Annotated[str | None, typer.Option(help="incremental, refresh or ttl: keep it so, or refuse it.")] = None,
+    ttl: Annotated[float | None, typer.Option(help="Seconds for which an answer is good, if it only expires.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Keep it whole.")] = False,
     admin: AdminOption = ADMIN_URL,
     as_json: JsonOption = False,
 ) -> None:
-    """Register a view, or replace its SQL."""
+    """Register a view, or replace it."""
     headers = {"if-none-match": "*"} if create else {}
-    response = Remote(admin, as_json=as_json).put(_path(name), {"sql": _sql(file)}, headers)
+    options = {"tier": tier, "ttl": ttl, "materialization": "full" if full else None}
+    response = Remote(admin, as_json=as_json).put(_path(name), {"sql": _sql(file), **options}, headers)
     if as_json:
         print_json(response.json())
         return

@@ -84,6 +84,10 @@ class Plan:
     whole: bool = False
     #: Registered views that its SQL names.
     reads_views: frozenset[str] = frozenset()
+    #: Views of the upstream that it may read, with their definitions as they were.
+    upstream_views: frozenset[tuple[str, str]] = frozenset()
+    #: Names and types' OIDs of what the upstream answers; None if that is not known.
+    columns: tuple[tuple[str, int], ...] | None = None
 
     @property
     def tier(self) -> Tier:
@@ -98,6 +102,10 @@ class Plan:
         if isinstance(self.view, View):
             return tables_read(self.view)
         return frozenset(read.table for read in self.view.reads)
+
+    def answers(self, columns: tuple[tuple[str, int], ...]) -> bool:
+        """Whether an answer of the upstream with these columns is one of this plan: ``*`` may have become more."""
+        return len(columns) == len(self.view.output) and self.columns in (None, columns)
 
 
 @dataclass(slots=True)

@@ -10,9 +10,10 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
-from dataflow.schema import Catalog
+from dataflow.schema import Catalog, UpstreamView
 from dataflow.sql.parse import tree_of
-from dataflow.sql.scope import find_table, name_of
+from dataflow.sql.reads import words_of
+from dataflow.sql.scope import find_table, name_of, schema_and_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,23 @@ def expanded(sql: str, catalog: Catalog) -> Expanded:
     if not catalog.registered:
         return Expanded(sql)
     return _expanded(sql, catalog, ())
+
+
+def upstream_views(sql: str, catalog: Catalog) -> frozenset[tuple[str, str]]:
+    """Names and definitions of the upstream's views that a text may read: those whose name is one of its words, and
+    those whose name is one of theirs."""
+    by_word: dict[str, list[UpstreamView]] = {}
+    for view in catalog.views.values():
+        by_word.setdefault(schema_and_name(view.name)[1], []).append(view)
+    found: dict[str, str] = {}
+    texts = [sql] if by_word else []
+    while texts:
+        for word in words_of(texts.pop()).names & by_word.keys():
+            for view in by_word[word]:
+                if view.name not in found:
+                    found[view.name] = view.sql
+                    texts.append(view.sql)
+    return frozenset(found.items())
 
 
 def _expanded(sql: str, catalog: Catalog, inside: tuple[str, ...]) -> Expanded:

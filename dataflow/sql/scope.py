@@ -118,7 +118,10 @@ class Scope:
 
     def _source(self, alias: str, schema: str | None) -> Source | None:
         for source in self.sources:
-            if source.alias == alias and schema in (None, None if source.table is None else _parts(source.table)[0]):
+            if source.alias == alias and schema in (
+                None,
+                None if source.table is None else schema_and_name(source.table)[0],
+            ):
                 return source
         return None
 
@@ -141,8 +144,8 @@ def find_relation(catalog: Catalog, node: exp.Table) -> Table | UpstreamView | s
     table = name_of(node.this)
     db = node.args.get("db")
     schemas = [name_of(db)] if db is not None else list(catalog.search_path)
-    by_name: dict[tuple[str, str], Table | UpstreamView] = {_parts(n): t for n, t in catalog.tables.items()}
-    by_name |= {_parts(n): v for n, v in catalog.views.items()}
+    by_name: dict[tuple[str, str], Table | UpstreamView] = {schema_and_name(n): t for n, t in catalog.tables.items()}
+    by_name |= {schema_and_name(n): v for n, v in catalog.views.items()}
     for schema in schemas:
         found = by_name.get((schema, table))
         if found is not None:
@@ -161,7 +164,7 @@ def find_table(catalog: Catalog, node: exp.Table) -> Table:
     raise InvalidQuery(f'"{name_of(node.this)}" is a view.', span_of(node))
 
 
-def _parts(name: str) -> tuple[str, str]:
+def schema_and_name(name: str) -> tuple[str, str]:
     """Schema and table of a qualified name, unquoted."""
     parts: list[str] = []
     rest = name

@@ -84,13 +84,17 @@ class Changes:
 
     def _refuse_read(self, name: str) -> None:
         """A view that others read stays."""
-        readers = [
-            other
-            for other, registered in self.installer.registry.views.items()
+        readers = sorted(reader.name for reader in self._readers(name))
+        if readers:
+            raise ApiError("view_in_use", f"View {name!r} is read by {', '.join(map(repr, readers))}.")
+
+    def _readers(self, name: str) -> list[Definition]:
+        """The registered views that read another one."""
+        return [
+            registered.definition
+            for registered in self.installer.registry.views.values()
             if any(i is not None and name in i.plan.reads_views for i in (registered.installed, registered.replacement))
         ]
-        if readers:
-            raise ApiError("view_in_use", f"View {name!r} is read by {', '.join(map(repr, sorted(readers)))}.")
 
     def _require_stream(self) -> None:
         if not self.installer.dispatcher.running:
@@ -99,17 +103,32 @@ class Changes:
     async def _install(self, definition: Definition) -> None:
         try:
             async with self.pool.connection() as connection:
-                plan = await self._prepared(connection, definition)
+                plans = [(definition, await self._prepared(connection, definition))]
+                plans += [
+                    (reader, await self._prepared_reader(connection, reader, definition))
+                    for reader in self._readers(definition.name)
+                ]
         except UpstreamError as error:
             raise upstream_problem(error) from None
         except TableRefusedError as refused:
             raise ApiError("view_unsupported", refused.reason, refused.hint) from None
         self._require_stream()
-        self.installer.install(definition, plan)
+        for planned, plan in plans:
+            self.installer.install(planned, plan)
         if self.installer.dispatcher.failure is not None:
             raise ApiError(
                 "internal_error", f"View {definition.name!r} cannot be installed; the engine's log says more."
             )
+
+    async def _prepared_reader(self, connection: AsyncConnection, reader: Definition, put: Definition) -> Plan:
+        """The plan of a view that reads the one that is put."""
+        fresh = await load_catalog(connection)
+        try:
+            plan = await self.installer.planning(fresh, reader, put=put).plan(connection, reader)
+        except ApiError as error:
+            raise ApiError("view_in_use", f"View {reader.name!r} reads it: {error.detail}", error.hint) from None
+        await self.installer.join(connection, plan.tables, fresh)
+        return plan
 
     async def _prepared(self, connection: AsyncConnection, definition: Definition) -> Plan:
         """The plan, all of whose tables are followed."""

@@ -50,14 +50,15 @@ class Installer:
         self._ids = itertools.count(int(time.time()))
         self.dispatcher.on(ViewStatus, self._view_status)
 
-    def planning(self, fresh: Catalog, definition: Definition, *, as_followed: bool = True) -> Planning:
+    def planning(
+        self, fresh: Catalog, definition: Definition, *, as_followed: bool = True, put: Definition | None = None
+    ) -> Planning:
         """What plans a definition over `fresh` and the other registered views. Followed tables are as they are
-        followed, unless it is only to be seen what the definition reads."""
-        others = {
-            name: registered.definition.sql
-            for name, registered in self.registry.views.items()
-            if name != definition.name
-        }
+        followed, unless it is only to be seen what the definition reads. `put`: a definition that is to come."""
+        others = {name: registered.definition.sql for name, registered in self.registry.views.items()}
+        if put is not None:
+            others[put.name] = put.sql
+        others.pop(definition.name, None)
         catalog = replace(self.following.planning_catalog(fresh) if as_followed else fresh, registered=others)
         return Planning(catalog, self.following.layouts.keys(), self.following.refusals)
 

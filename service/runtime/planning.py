@@ -17,7 +17,7 @@ from dataflow.schema import Catalog
 from dataflow.sql import plan_view
 from dataflow.sql.effects import check_effects
 from dataflow.sql.reads import table_reads
-from dataflow.sql.registered import Expanded, expanded
+from dataflow.sql.registered import Expanded, expanded, upstream_views
 from dataflow.sql.statement import statement_of
 from service.errors import ApiError
 from service.runtime.following import TableRefusedError
@@ -69,7 +69,8 @@ class Planning:
         except InvalidQuery as error:
             return await self._doubted(connection, definition, found, error)
         whole = definition.options.materialization == "full"
-        plan = Plan(view, found.sql, whole=whole, reads_views=found.views)
+        views = upstream_views(found.sql, self.catalog)
+        plan = Plan(view, found.sql, whole=whole, reads_views=found.views, upstream_views=views)
         refused = await self._refusal(connection, plan.tables)
         if refused is None:
             return plan
@@ -120,7 +121,13 @@ class Planning:
             reason if expires in (None, reason) else f"{expires} {reason}",
             ttl_ms,
         )
-        return Plan(refresh, described.text, reads_views=found.views)
+        return Plan(
+            refresh,
+            described.text,
+            reads_views=found.views,
+            upstream_views=upstream_views(found.sql, self.catalog),
+            columns=described.columns,
+        )
 
     def _reads(self, found: Expanded, described: Described) -> tuple[TableRead, ...]:
         return table_reads([found.sql, *described.views], described.tables, self.catalog, described.parameters)

@@ -121,6 +121,8 @@ class Reads:
             if pending.rounds < _MAX_ROUNDS:
                 extent = extent_of(self._leaf.info(view), pending.items[i].values, request, 1 << pending.rounds)
             keys += [(view, key, extent) for key in request.keys]
+            if not request.keys and self._leaf.info(view).null_rows is None:
+                keys.append((view, (None,), None))
         return tuple(keys)
 
     def _readable(self, item: ReadItem) -> Installation:
@@ -202,6 +204,12 @@ class Reads:
             self._fail(pending, ApiError("internal_error", "The read could not be forwarded to the database."))
             self._dispatcher.step(CancelRead(read))
             return
+        for view, columns in zip(pending.views, found.columns, strict=True):
+            if not view.plan.answers(columns):
+                reason = f"The columns of view {view.definition.name!r} have changed; it is being planned anew."
+                self._fail(pending, ApiError("view_broken", reason, retryable=True))
+                self._dispatcher.step(CancelRead(read))
+                return
         pending.forwarded = found.rows
         self._dispatcher.step(ForwardDone(read, bridge.snapshot(found.snapshot), found.bound))
 

@@ -20,7 +20,7 @@ from service.runtime.dispatcher import Dispatcher
 from service.runtime.stand_in import placed
 from service.upstream.connect import UpstreamError
 from service.upstream.lookups import Lookups
-from service.views import ViewRegistry
+from service.views import Plan, ViewRegistry
 
 log = structlog.get_logger()
 
@@ -76,7 +76,7 @@ class Refreshing:
             if view is None or plan is None:
                 event = RefreshFailed(refresh.id, "the view was dropped", retryable=False)
             else:
-                event = await self._refresh(refresh, view, plan.sql)
+                event = await self._refresh(refresh, plan, view)
         except UpstreamError as error:
             self._counters.refresh_failures += 1
             log.warning("refresh failed", view=view.name if view else None, reason=str(error), code=error.code)
@@ -91,9 +91,11 @@ class Refreshing:
         if view is not None and view.ttl_ms is not None:
             self._expire_at(refresh, asked_at + view.ttl_ms / 1000)
 
-    async def _refresh(self, refresh: Refresh, view: RefreshView, sql: str) -> RefreshDone:
+    async def _refresh(self, refresh: Refresh, plan: Plan, view: RefreshView) -> RefreshDone | RefreshFailed:
         async with self._slots:
-            found = await self._lookups.forward([(sql, list(refresh.key))])
+            found = await self._lookups.forward([(plan.sql, list(refresh.key))])
+        if not plan.answers(found.columns[0]):
+            return RefreshFailed(refresh.id, "The columns of its answer have changed.", retryable=False, breaks=True)
         self._counters.refreshes += 1
         self._counters.refresh_rows += len(found.rows[0])
         return RefreshDone(refresh.id, placed(found.rows[0], view), bridge.snapshot(found.snapshot), found.bound)

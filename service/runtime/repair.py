@@ -82,12 +82,29 @@ class Repair:
         async with self.lock, self.pool.connection() as connection:
             following = self.installer.following
             layouts = dict(following.layouts)
+            fresh = await load_catalog(connection)
             for notice in await check_schema(
-                connection, layouts, following.settings.publication, tables=following.catalog.tables
+                connection, layouts, following.settings.publication, following.catalog.tables, fresh
             ):
                 self.schema_changed(notice)
+            self._views_changed(fresh)
             if any(self._broken()):
-                await self.mend(connection, await load_catalog(connection))
+                await self.mend(connection, fresh)
+
+    def _views_changed(self, fresh: Catalog) -> None:
+        """Views of the upstream that ours read may be other ones by now: the stream does not tell."""
+        now = {(view.name, view.sql) for view in fresh.views.values()}
+        for registered in list(self.installer.registry.views.values()):
+            for installation in (registered.replacement, registered.installed):
+                if installation is None or installation.tombstone or installation.plan.upstream_views <= now:
+                    continue
+                name = min(installation.plan.upstream_views - now)[0]
+                reason = f"The database's view {name} is another one now; the view is being planned anew."
+                if installation is registered.installed:
+                    self.installer.bury(registered, reason)
+                else:
+                    self.installer.uninstall(installation)
+                    registered.replacement = None
 
     def _broken(self) -> Iterator[RegisteredView]:
         for registered in self.installer.registry.views.values():

@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 from cdc.change import SchemaNotice, TableLayout
 from cdc.postgres.names import quote_identifier
 from cdc.postgres.pgoutput import identity_reason
-from dataflow.schema import Table
+from dataflow.schema import Catalog, Table
 from service.upstream.catalog import load_catalog, load_layouts
 from service.upstream.connect import UpstreamError
 from service.upstream.publication import create_statement
@@ -240,12 +240,13 @@ async def check_schema(
     layouts: Mapping[str, TableLayout],
     publication: str | None = None,
     tables: Mapping[str, Table] | None = None,
+    fresh: Catalog | None = None,
 ) -> list[SchemaNotice]:
     """Followed tables that are no longer what their layouts say, by the catalog: the stream does not tell of a DROP.
 
     With `publication` also those that were taken out of it, or lost what being followed takes: newer servers go on
     streaming without a word. With `tables`, what plans took them for, also those that lost something plans rely on: a
-    key, a foreign key, a NOT NULL, an enum's labels, a collation.
+    key, a foreign key, a NOT NULL, an enum's labels, a collation. `fresh`: the catalog, if it was just loaded.
     """
     found = await load_layouts(connection, layouts)
     notices = [notice for name, layout in layouts.items() for notice in _compare(name, layout, found.get(name))]
@@ -258,8 +259,8 @@ async def check_schema(
             if finding.table is not None and finding.code in ("publication", "not_streamed", "replica_identity")
         ]
     if tables is not None and found:
-        fresh = (await load_catalog(connection)).tables
-        notices += [n for name in found if name in tables and name in fresh for n in _lost(tables[name], fresh[name])]
+        now = (fresh or await load_catalog(connection)).tables
+        notices += [n for name in found if name in tables and name in now for n in _lost(tables[name], now[name])]
     return notices
 
 

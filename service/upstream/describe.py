@@ -23,6 +23,7 @@ from dataflow.schema import SqlType
 from dataflow.sql.reads import Words, words_of
 from dataflow.sql.statement import Rendered, Statement
 from service.upstream.catalog import load_types
+from service.upstream.lookups import columns_of
 from service.upstream.statements import fetch
 from service.upstream.volatility import Function, time_dependence, why_volatile
 
@@ -65,6 +66,8 @@ class Described:
     #: Sorted by name.
     parameters: tuple[RefreshParameter, ...]
     output: tuple[tuple[str, SqlType], ...]
+    #: The same, with types' OIDs: what its answers must have.
+    columns: tuple[tuple[str, int], ...]
     #: As it is run: parameters in their order, cast to their types.
     text: str
     #: Qualified names of the tables that it reads, through views.
@@ -84,18 +87,19 @@ async def describe(connection: AsyncConnection, statement: Statement) -> Describ
         # Before anything else is asked, whose locks would be among them.
         locked = (await _all(connection, _LOCKED))[0][0] or []
         relations = await _all(connection, _RELATIONS, locked)
-        columns = [result.ftype(i) for i in range(result.nfields)]
+        columns = columns_of(result)
         parameters = [result.param_type(i) for i in range(result.nparams)]
-        types = await load_types(connection, {*columns, *parameters})
+        types = await load_types(connection, {*parameters, *(oid for _, oid in columns)})
         texts = [statement.sql, *(definition for *_, definition in relations if definition is not None)]
         volatile = _foreign_relation(relations) or await _volatile(connection, texts)
-    output = tuple((_name(result, i), types[oid]) for i, oid in enumerate(columns))
+    output = tuple((name, types[oid]) for name, oid in columns)
     casts = {name: types[oid] for name, oid in zip(statement.names, parameters, strict=True)}
     if not output:
         raise InvalidQuery("A view is a SELECT: this statement gives no columns.")
     return Described(
         _parameters(statement, casts),
         output,
+        columns,
         statement.numbered({name: sql_type.sql for name, sql_type in casts.items()}).text,
         frozenset(qualified_name(schema, name) for _, schema, name, kind, _ in relations if kind in "rpf"),
         tuple(texts[1:]),
@@ -111,10 +115,6 @@ def _parameters(statement: Statement, types: Mapping[str, SqlType]) -> tuple[Ref
         element = sql_type.element if sql_type.kind == "array" else None
         parameters.append(RefreshParameter(name, element or sql_type, element is not None))
     return tuple(parameters)
-
-
-def _name(result: PGresult, column: int) -> str:
-    return (result.fname(column) or b"").decode()
 
 
 # --- types ----------------------------------------------------------------------------------------------------------

@@ -64,10 +64,10 @@ class LookupRows:
 
 @dataclass(slots=True)
 class ForwardRows:
-    """The rows of several queries at one snapshot, and for each query its column names."""
+    """The rows of several queries at one snapshot, and for each query its columns' names and types' OIDs."""
 
     rows: list[list[Row]]
-    columns: list[tuple[str, ...]]
+    columns: list[tuple[tuple[str, int], ...]]
     snapshot: PostgresSnapshot
     bound: int
     flush: int
@@ -143,7 +143,7 @@ class Lookups:
             results = [await once(connection, sql, parameters) for sql, parameters in queries]
             self.statements += 1 + len(results)
         rows = [self._rows(result, 0, result.ntuples) for result in results]
-        return ForwardRows(rows, [_column_names(r) for r in results], *_version(self._rows(version, 0, 1)[0]))
+        return ForwardRows(rows, [columns_of(r) for r in results], *_version(self._rows(version, 0, 1)[0]))
 
     async def _run(self, statement: str, parameters: Sequence[str | None] = ()) -> PGresult:
         self.statements += 1
@@ -157,8 +157,9 @@ class Lookups:
         return transformer.load_rows(start, min(end, result.ntuples), tuple)
 
 
-def _column_names(result: PGresult) -> tuple[str, ...]:
-    return tuple((result.fname(i) or b"").decode() for i in range(result.nfields))
+def columns_of(result: PGresult) -> tuple[tuple[str, int], ...]:
+    """Names and types' OIDs of a result's columns."""
+    return tuple(((result.fname(i) or b"").decode(), result.ftype(i)) for i in range(result.nfields))
 
 
 def _version(row: Sequence[Any]) -> tuple[PostgresSnapshot, int, int]:

@@ -234,3 +234,27 @@ def test_what_explain_says(service: RunningService) -> None:
     assert service.call("POST", "/v1/catalog/plan", json={"sql": "SELECT n FROM visits"}).json()["tier"] == "ttl"
     put(service, "spread", VARIANCE)
     assert service.call("GET", "/v1/catalog/views/spread/plan").json()["tier"] == "refresh"
+
+
+def test_another_definition_of_a_view_that_is_read(service: RunningService, database: Database) -> None:
+    database.execute("CREATE VIEW shown AS SELECT story, score FROM comments WHERE NOT deleted")
+    put(service, "spread", "SELECT var_pop(score) AS spread, count(*) AS n FROM shown WHERE story = :story")
+    assert service.rows("spread", story=1)[0]["n"] == 5
+    database.execute("CREATE OR REPLACE VIEW shown AS SELECT story, score FROM comments WHERE score > 100")
+    until(lambda: service.read("spread", story=1).json().get("rows", [{}])[0].get("n") == 0)
+    database.execute("UPDATE comments SET score = 200 WHERE id = 1")
+    assert service.read("spread", headers=fresh(database), story=1).json()["rows"][0]["n"] == 1
+    put(service, "base", "SELECT story, score FROM comments")
+    put(service, "reader", "SELECT var_pop(score) AS spread, count(*) AS n FROM base")
+    assert service.rows("reader")[0]["n"] == 15
+    assert service.put("base", "SELECT story, score FROM comments WHERE story = 0").status_code == 200
+    until(lambda: service.rows("reader")[0]["n"] == 5)
+    assert service.put("base", "SELECT story FROM comments").json()["code"] == "view_in_use"
+    assert service.rows("reader")[0]["n"] == 5
+
+
+def test_more_columns_than_there_were(service: RunningService, database: Database) -> None:
+    put(service, "visits", "SELECT * FROM visits", ttl=0.01)
+    assert service.rows("visits") == [{"n": 1}]
+    database.execute("ALTER TABLE visits ADD COLUMN m text DEFAULT 'x'")
+    until(lambda: service.read("visits").json().get("rows") == [{"n": 1, "m": "x"}])
