@@ -13,7 +13,7 @@ from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.schema import Catalog, UpstreamView
 from dataflow.sql.parse import tree_of
 from dataflow.sql.reads import words_of
-from dataflow.sql.scope import find_table, name_of, schema_and_name
+from dataflow.sql.scope import find_relation, name_of, schema_and_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +78,6 @@ def _mentions(tree: exp.Expr, catalog: Catalog) -> Iterator[tuple[str, int, int,
         if not isinstance(table.this, exp.Identifier) or table.args.get("db"):
             continue
         name = name_of(table.this)
-        if name in catalog.registered and name not in ctes and not _upstream_has(catalog, table, name):
+        if name in catalog.registered and name not in ctes and isinstance(find_relation(catalog, table), str):
             meta = table.this.meta
             yield name, meta["start"], meta["end"] + 1, table.args.get("alias") is not None
-
-
-def _upstream_has(catalog: Catalog, table: exp.Table, name: str) -> bool:
-    if any(f"{schema}.{name}" in catalog.views for schema in catalog.search_path):
-        return True
-    try:
-        find_table(catalog, table)
-    except InvalidQuery:
-        return False
-    return True
