@@ -41,7 +41,7 @@ def goal_of(leaf: Leaf, key: Key, extent: Extent) -> Goal | None:
     if leaf.ordered is None or extent is None:
         return None
     if isinstance(extent, Ahead):
-        return Beyond(extent.start, _coverage(leaf).reaching(key, extent.start), extent.rows)
+        return Beyond(extent.start, _coverage(leaf).reaching(key, extent.start), max(extent.rows, 1))
     return extent
 
 
@@ -80,7 +80,8 @@ class Extensions:
         grown = True
         while grown and not self._met(leaf, key, goal):
             gaps = self._gaps(_coverage(leaf), key, goal)
-            grown = any([self._extend(leaf, use, key, gap, rows) for gap, rows in gaps])
+            extended = [self._extend(leaf, use, key, gap, rows) for gap, rows in gaps]
+            grown = any(extended)
         return self._met(leaf, key, goal)
 
     def install(self, leaf: Leaf, key: Key, interval: Interval, rows: list[Row]) -> None:
