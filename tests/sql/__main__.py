@@ -1,4 +1,4 @@
-"""Runs files of the corpus and says all that is wrong: ``python -m tests.sql [FILE-OR-PART-OF-ITS-NAME …]``.
+"""Runs files of the corpus and says all that is wrong: ``python -m tests.sql [lobsters | FILE-OR-PART-OF-ITS-NAME …]``.
 
 ``UPQUERY_CORPUS_DIRECTORY`` names a directory in which the service leaves its log.
 """
@@ -9,35 +9,52 @@ import tempfile
 import time
 from pathlib import Path
 
+from service.demo.postgres_server import EmbeddedPostgres
 from tests.fixtures.corpus import corpus_upstream
 from tests.fixtures.postgres import discard_server, start_server
-from tests.sql.corpus_file import corpus_files, read_corpus_file
-from tests.sql.corpus_run import CorpusRun, Report, table
+from tests.sql.corpus_file import CorpusFile, corpus_files, read_corpus_file
+from tests.sql.corpus_run import CorpusRun, Report, kept_table, table
+from tests.sql.lobsters.writes import lobsters, schema
 
 
-def chosen(parts: list[str]) -> list[Path]:
+def chosen(parts: list[str]) -> list[CorpusFile]:
     """The files that are named, or all."""
     files = [Path(part) for part in parts if Path(part).is_file()]
-    return files or [file for file in corpus_files() if not parts or any(part in file.stem for part in parts)]
+    files = files or [file for file in corpus_files() if not parts or any(part in file.stem for part in parts)]
+    return [read_corpus_file(file) for file in files]
+
+
+def run(server: EmbeddedPostgres, directory: Path, arguments: list[str]) -> list[Report]:
+    """Runs what is named, one after another."""
+    site = arguments == ["lobsters"]
+    reports: list[Report] = []
+    with corpus_upstream(server, directory, "corpus", schema() if site else None) as (service, oracle):
+        for file in [lobsters(1, 24)] if site else chosen(arguments):
+            started = time.monotonic()
+            corpus_run = CorpusRun(file, service, oracle)
+            reports.append(corpus_run.run())
+            say(f"{file.path.stem}: {time.monotonic() - started:.1f} s", *reports[-1].problems)
+            if site:
+                say(*kept_table(corpus_run.kept))
+    return reports
+
+
+def say(*lines: str) -> None:
+    """Prints at once: a long run is watched."""
+    for line in lines:
+        print(line, flush=True)  # noqa: T201
 
 
 def main(arguments: list[str]) -> int:
     """0 if nothing is wrong."""
-    reports: list[Report] = []
     server = start_server()
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(os.environ.get("UPQUERY_CORPUS_DIRECTORY", temporary))
         try:
-            with corpus_upstream(server, directory) as (service, oracle):
-                for path in chosen(arguments):
-                    started = time.monotonic()
-                    report = CorpusRun(read_corpus_file(path), service, oracle).run()
-                    reports.append(report)
-                    print(f"{path.stem}: {time.monotonic() - started:.1f} s", flush=True)  # noqa: T201
-                    print("\n".join(report.problems), flush=True)  # noqa: T201
+            reports = run(server, directory, arguments)
         finally:
             discard_server(server)
-    print("\n".join(table(reports)))  # noqa: T201
+    say(*table(reports))
     return 1 if any(report.problems for report in reports) else 0
 
 

@@ -9,31 +9,24 @@ import pytest
 
 from service.demo.postgres_server import EmbeddedPostgres
 from tests.fixtures.corpus import LOBSTERS, corpus_upstream
-from tests.sql.corpus_file import Step, read_corpus_file
 from tests.sql.corpus_run import CorpusRun
-from tests.sql.lobsters.writes import FIRST_ROWS, WRITES, Site
+from tests.sql.lobsters.writes import WRITES, lobsters, schema
 
 pytestmark = pytest.mark.postgres
 
-FOLDER = Path(__file__).parent / "lobsters"
 TRANSACTIONS = 24
 
 
 def test_all_reads_and_writes_are_there() -> None:
-    file = read_corpus_file(FOLDER / "reads.test")
-    assert len(file.views) == 44
+    assert len(lobsters(1, 0).views) == 44
     assert len(WRITES) == 11
 
 
 def test_answers_are_the_upstreams(
     postgres_server: EmbeddedPostgres, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    file = read_corpus_file(FOLDER / "reads.test")
-    file.setup.append(Step(FIRST_ROWS, 0))
-    file.steps += [Step(sql, number) for number, sql in enumerate(Site(seed=1).transactions(TRANSACTIONS), 1)]
-    schema = (FOLDER / "schema.sql").read_bytes()
-    with corpus_upstream(postgres_server, tmp_path / "service", "lobsters", schema) as (service, oracle):
-        run = CorpusRun(file, service, oracle)
+    with corpus_upstream(postgres_server, tmp_path / "service", "lobsters", schema()) as (service, oracle):
+        run = CorpusRun(lobsters(1, TRANSACTIONS), service, oracle)
         report = run.run()
     record_property(LOBSTERS, json.dumps([asdict(kept) for kept in run.kept]))
     assert not report.problems, "\n".join(report.problems)

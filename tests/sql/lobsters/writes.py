@@ -5,7 +5,10 @@ makes: rows are deleted, updated and moved between keys too.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
+
+from tests.sql.corpus_file import CorpusFile, Step, read_corpus_file
 
 STORIES, COMMENTS, USERS, TAGS = 70, 60, 8, 6
 _DAY = "timestamp '2024-01-01' + ({}) * interval '1 minute'"
@@ -151,3 +154,16 @@ class Site:
             new_story=f"'s{STORIES + self._made}'",
             new_user=f"'new{self._made}'",
         )
+
+
+def lobsters(seed: int, transactions: int) -> CorpusFile:
+    """The reads, the first rows, and a history of so many transactions."""
+    file = read_corpus_file(Path(__file__).parent / "reads.test")
+    file.setup.append(Step(FIRST_ROWS, 0))
+    file.steps += [Step(sql, number) for number, sql in enumerate(Site(seed).transactions(transactions), 1)]
+    return file
+
+
+def schema() -> bytes:
+    """Tables and views."""
+    return (Path(__file__).parent / "schema.sql").read_bytes()
