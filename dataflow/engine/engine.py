@@ -334,12 +334,13 @@ class Engine:
         elif self._must_forward(demand) or self._upqueries.met_oversized:
             self._forward(demand)
 
-    def _forward(self, demand: Demand) -> None:
+    def _forward(self, demand: Demand, others: frozenset[str] = frozenset()) -> None:
+        """Has a read answered upstream; `others` are tables of refreshed views that it did not wait for yet."""
         read = demand.read
         assert read is not None
         self._upqueries.finish(demand)
         self._reads.pop(read, None)
-        tables = self.refreshes.leave(read).union(*[self.graph.tables_of(want.leaf) for want in demand.wants])
+        tables = self.refreshes.leave(read).union(others, *[self.graph.tables_of(want.leaf) for want in demand.wants])
         self._emit(self._forwards.forward(read, tables, self._now))
 
     def _give_up(self, demand: Demand, reason: str) -> None:
@@ -379,19 +380,25 @@ class Engine:
 
     def _read(self, event: Read) -> None:
         wants: list[Want] = []
+        forwards = False
         refreshed: list[tuple[RefreshLeaf, Key]] = []
         for view_id, key, extent in event.keys:
             leaf = self.graph.leaves.get(view_id)
             if leaf is not None:
                 if None not in key:
                     wants.append(Want(leaf, leaf.covering_key(key), goal_of(leaf, key, extent)))
+                elif leaf.view.rows_for_null is None:
+                    wants.append(Want(leaf, key))
+                    forwards = True
             elif view_id in self.refreshes.leaves:
                 refreshed.append((self.refreshes.leaves[view_id], key))
             else:
                 self._emit(FailRead(event.id, "the view was dropped", retryable=False))
                 return
         demand = Demand(wants, event.id)
-        if refreshed:
+        if forwards:
+            self._forward(demand, frozenset[str]().union(*(leaf.tables for leaf, _ in refreshed)))
+        elif refreshed:
             self.refreshes.open(RefreshRead(event.id, refreshed, demand, self.applied), self._now)
         else:
             self._demand(demand)

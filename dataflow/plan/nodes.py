@@ -254,8 +254,9 @@ class View:
     order: tuple[OrderTerm, ...] = ()
     limit_rows: int | None = None
     offset_rows: int = 0
-    #: What a read answers when a parameter is NULL (nothing, or the one row of an aggregate without GROUP BY).
-    rows_for_null: tuple[Row, ...] = ()
+    #: What a read answers when a parameter is NULL (nothing, or the one row of an aggregate without GROUP BY). None:
+    #: that depends on the tables, so the upstream is asked.
+    rows_for_null: tuple[Row, ...] | None = ()
     ranges: tuple[RangeParameter, ...] = ()
     #: Names of the parameters of LIMIT and OFFSET.
     limit_parameter: str | None = None

@@ -78,7 +78,7 @@ def _planned(name: str, sql: str, catalog: Catalog) -> View:
     if lowered.scalar and view.parameters:
         if coverable(view.relation, view.key_columns) != view.key_columns:
             raise UnsupportedQuery("No route leads to the one row that an aggregate without GROUP BY has for any key.")
-        view = replace(view, rows_for_null=tuple(rows_of_nothing(view.relation)))
+        view = replace(view, rows_for_null=None if lowered.keyless else tuple(rows_of_nothing(view.relation)))
     return view
 
 

@@ -201,6 +201,8 @@ class Lowered:
     order: tuple[OrderTerm, ...] = ()
     #: An aggregate without GROUP BY: a row for every key.
     scalar: bool = False
+    #: A branch of a UNION without the parameters: rows for every key, also for NULL.
+    keyless: bool = False
 
     def types(self) -> tuple[SqlType, ...]:
         """The types of what is shown."""
@@ -208,13 +210,13 @@ class Lowered:
         return tuple(types[column] for _, column in self.outputs)
 
 
-def finished(rows: Rows, above: Above, *, scalar: bool, ordered: bool) -> Lowered:
+def finished(rows: Rows, above: Above, *, scalar: bool, ordered: bool, keyless: bool = False) -> Lowered:
     """The relation that has all that is left to be computed."""
     columns = Columns()
     shown = tuple((o.name, columns.add(o.expression)) for o in above.outputs)
     order = tuple(t.term(columns.add(t.expression)) for t in above.order) if ordered else ()
     parameters = tuple(replace(p, expression=columns.ref(p.expression)) for p in above.parameters)
-    return Lowered(rows.block(columns.expressions), shown, parameters, order, scalar)
+    return Lowered(rows.block(columns.expressions), shown, parameters, order, scalar, keyless)
 
 
 def varying(terms: Sequence[Sorted]) -> tuple[Sorted, ...]:

@@ -75,7 +75,7 @@ def _lower_set_operation(node: Any, environment: Environment, use: Use) -> Lower
     limit = Limit.of(node)
     if limit.given and (limit.ties or not use.top):
         rows, above = limited(rows, above, limit)
-    return finished(rows, above, scalar=lowered.scalar, ordered=use.top)
+    return finished(rows, above, scalar=lowered.scalar, ordered=use.top, keyless=lowered.keyless)
 
 
 def _sorted(term: Any, outputs: tuple[Output, ...]) -> Sorted:

@@ -17,6 +17,7 @@ from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Blo
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.sql import functions
 from dataflow.sql.conditions import BoundParameter
+from dataflow.sql.keyless import with_same_parameters
 from dataflow.sql.lowered import Lowered, comparable_group, rows_of
 from dataflow.sql.spans import span_of
 
@@ -35,18 +36,22 @@ class _Aligned:
 def combined(node: exp.SetOperation, left: Lowered, right: Lowered) -> Lowered:
     """The two sides as one relation. LIMIT and ORDER BY are the caller's."""
     _check(node, left, right)
+    left, right = with_same_parameters(left, right, node.key.upper())
     aligned = _aligned(node, left, right)
-    # Only what each side has for any key matters, which is a question of parameters.
-    scalar = left.scalar and right.scalar and bool(aligned.parameters)
+    # Only what a side has for any key matters, which is a question of parameters.
+    scalar = (left.scalar or right.scalar) and bool(aligned.parameters)
     _check_columns(aligned, scalar=scalar)
+    relation = _combined(node, aligned)
+    return Lowered(relation, aligned.outputs, aligned.parameters, scalar=scalar, keyless=left.keyless or right.keyless)
+
+
+def _combined(node: exp.SetOperation, aligned: _Aligned) -> Source:
     if isinstance(node, exp.Union) and not node.args.get("distinct"):
-        return Lowered(Union(aligned.sides), aligned.outputs, aligned.parameters, scalar=scalar)
+        return Union(aligned.sides)
     _check_distinct(node, aligned)
     if isinstance(node, exp.Union):
-        relation = _distinct(Union(aligned.sides))
-    else:
-        relation = _counted(aligned.sides, except_=isinstance(node, exp.Except))
-    return Lowered(relation, aligned.outputs, aligned.parameters, scalar=scalar)
+        return _distinct(Union(aligned.sides))
+    return _counted(aligned.sides, except_=isinstance(node, exp.Except))
 
 
 def _check(node: exp.SetOperation, left: Lowered, right: Lowered) -> None:
@@ -60,12 +65,6 @@ def _check(node: exp.SetOperation, left: Lowered, right: Lowered) -> None:
             f"Both sides of {name} must show the same number of columns, not {len(left.outputs)} and"
             f" {len(right.outputs)}.",
             span_of(node.expression),
-        )
-    parameters = [*left.parameters, *right.parameters]
-    if parameters and left.scalar != right.scalar:
-        raise UnsupportedQuery(
-            f"With parameters, an aggregate without GROUP BY is on both sides of {name} or on none.",
-            parameters[0].span,
         )
 
 

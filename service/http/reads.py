@@ -152,8 +152,12 @@ class Reads:
                     members={"progress": progress},
                 )
         asked = [ReadItem(w.view.info.name, w.values, w.window) for w in wanted]
-        # What no row can be equal to does not depend on the engine's state.
-        depend = [item for w, item in zip(wanted, asked, strict=True) if request_of(w.view.info, w.values).keys]
+        # What no row can be equal to mostly does not depend on the engine's state.
+        depend = [
+            item
+            for w, item in zip(wanted, asked, strict=True)
+            if w.view.info.null_rows is None or request_of(w.view.info, w.values).keys
+        ]
         items = list(dict.fromkeys(depend))
         reply = await self._engine.read(items, self.limits.read_timeout_s)
         filled = dict(zip(items, reply.answers, strict=True))

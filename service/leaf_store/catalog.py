@@ -59,7 +59,8 @@ class OrderColumn:
 
 @dataclass(frozen=True, slots=True)
 class ViewInfo:
-    """A view, without its plan. `null_rows` is the answer (a JSON array) when a parameter is NULL.
+    """A view, without its plan. `null_rows` is the answer (a JSON array) when a parameter is NULL (None: the upstream's
+    own).
 
     `parameters` are in the order in which a read gives their values: those that make the key, as the plan has them,
     then bounds, LIMIT and OFFSET.
@@ -73,7 +74,7 @@ class ViewInfo:
     ordered: bool
     limit_rows: int | None
     offset_rows: int
-    null_rows: str
+    null_rows: str | None
     #: ``building``, ``ready`` or ``broken``, and why.
     status: str
     reason: str | None = None
@@ -121,7 +122,9 @@ def catalog_of(version: int, views: list[ViewInfo]) -> LeafCatalog:
     return LeafCatalog(version, {v.id: v for v in views}, {v.name: v for v in views if v.listed})
 
 
-def describe(view: ViewId, plan: View, null_rows: str, status: str, listed: bool, refreshed: bool = False) -> ViewInfo:
+def describe(
+    view: ViewId, plan: View, null_rows: str | None, status: str, listed: bool, refreshed: bool = False
+) -> ViewInfo:
     """A view's entry, from its plan."""
     types = column_types(plan.relation)
     names = unique_names([output.name for output in plan.output])

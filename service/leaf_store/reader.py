@@ -116,7 +116,7 @@ def answer_in(txn: Transaction, info: ViewInfo, values: Values, window: Window |
     """The answer to one read; None: something of it is not covered."""
     request = request_of(info, values, window)
     if not request.keys:
-        return null_answer(info)
+        return None if info.null_rows is None else null_answer(info)
     try:
         if window is None and (info.plain or info.refreshed):
             return _whole_answer(txn, info, request)
@@ -137,7 +137,7 @@ def _whole_answer(txn: Transaction, info: ViewInfo, request: Request) -> Answer 
         return Answer(b"[" + rows + b"]", tag.hex())
     if txn.get(head) is None:
         return None
-    if info.null_rows != "[]":
+    if info.null_rows not in ("[]", None):
         # An aggregate without GROUP BY has a row also for a key that no row of its input has.
         return null_answer(info)
     return page_of((), request, None, b"") if info.cut else Answer(b"[]", EMPTY_TAG)
@@ -145,6 +145,7 @@ def _whole_answer(txn: Transaction, info: ViewInfo, request: Request) -> Answer 
 
 def null_answer(info: ViewInfo) -> Answer:
     """The answer when nothing can be equal to the key: a parameter is NULL, or no row of a full view has it."""
+    assert info.null_rows is not None
     rows = info.null_rows.encode()
     # The tag that an entry with this one row would have.
     return Answer(rows, EMPTY_TAG if rows == b"[]" and not info.cut else content_hash(rows[1:-1]).hex())

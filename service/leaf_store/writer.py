@@ -91,8 +91,10 @@ class LeafWriter:
         like any other value, and a list is the text of an array.
         """
         encoder = self._encoders[view] = ViewEncoder(view, plan, refreshed)
-        null_rows = b",".join([encoder.encode(row)[1] for row in plan.rows_for_null]).decode()
-        self._views[view] = describe(view, plan, f"[{null_rows}]", status, listed, refreshed)
+        null_rows = None
+        if plan.rows_for_null is not None:
+            null_rows = f"[{b','.join([encoder.encode(row)[1] for row in plan.rows_for_null]).decode()}]"
+        self._views[view] = describe(view, plan, null_rows, status, listed, refreshed)
         self._catalog_changed = True
 
     def publish(self, view: ViewId) -> None:
