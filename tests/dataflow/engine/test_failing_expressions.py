@@ -54,9 +54,9 @@ def answer_lookups(engine: Engine, effects: list[Effect]) -> list[Effect]:
 
 def test_the_read_is_forwarded_and_others_are_answered() -> None:
     engine, _ = engine_with(f"{JOIN} WHERE l.id = :id")
-    fails = answer_lookups(engine, engine.step(Read(ReadId(1), ((ViewId(1), ("2",)),))))
+    fails = answer_lookups(engine, engine.step(Read(ReadId(1), ((ViewId(1), ("2",), None),))))
     assert [type(effect) for effect in fails] == [Forward]
-    works = answer_lookups(engine, engine.step(Read(ReadId(2), ((ViewId(1), ("1",)),))))
+    works = answer_lookups(engine, engine.step(Read(ReadId(2), ((ViewId(1), ("1",), None),))))
     assert works[-1] == Answer(ReadId(2))
 
 
