@@ -133,16 +133,16 @@ view stories_of_tag
   limit 25
   route: tags by name, then taggings by tag_id, then stories by id
   join
-    inner taggings.tag_id = tags.id
-    inner stories.id = taggings.story_id
-    columns tags.name, stories.id, stories.title, stories.author, stories.created_at, stories.score
-    table public.tags (id, name)
-      kept by name
-    table public.taggings (story_id, tag_id)
-      kept by tag_id
+    inner taggings.story_id = stories.id
+    inner tags.id = taggings.tag_id
+    columns stories.id, stories.title, stories.author, stories.created_at, stories.score, tags.name
     table public.stories (id, title, author, created_at, score)
       where NOT removed
       kept by id
+    table public.taggings (story_id, tag_id)
+      kept by tag_id
+    table public.tags (id, name)
+      kept by name
   lookup: SELECT t."id", t."name" FROM public.tags t WHERE t."name" = ANY($1::text[])
   lookup: SELECT t."story_id", t."tag_id" FROM public.taggings t WHERE t."tag_id" = ANY($1::int8[])
   lookup: SELECT t."id", t."title", t."author", t."created_at", t."score" FROM public.stories t WHERE t."id" = ANY($1::int8[]) AND (NOT t."removed")

@@ -196,21 +196,21 @@ view an_input_with_a_rest_of_on_is_not_counted_early
     columns stories.author, count(comments.id) times coalesce(votes.count(*), 1), count(*) times coalesce(votes.count(*), 0)
     aggregate by stories.author: count(comments.id) times coalesce(votes.count(*), 1), count(*) times coalesce(votes.count(*), 0)
       kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
-      route: stories whole, then comments whole, then votes whole
+      route: stories whole, then votes whole, then comments whole
       join
-        left comments.story_id = stories.id and stories.created_at < comments.created_at
         left votes.story_id = stories.id
-        columns stories.author, comments.id, votes.count(*)
+        left comments.story_id = stories.id and stories.created_at < comments.created_at
+        columns stories.author, votes.count(*), comments.id
         table public.stories (id, author, created_at)
-          kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
-        table public.comments (id, story_id, created_at)
           kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
         aggregate by story_id: count(*)
           kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
           table public.votes (story_id)
+        table public.comments (id, story_id, created_at)
+          kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
   lookup: SELECT t."id", t."author", t."created_at" FROM public.stories t
-  lookup: SELECT t."id", t."story_id", t."created_at" FROM public.comments t
   lookup: SELECT t."story_id", count(*), count(*) FROM public.votes t GROUP BY t."story_id"
+  lookup: SELECT t."id", t."story_id", t."created_at" FROM public.comments t
 */
 
 -- view: natural_join

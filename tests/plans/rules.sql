@@ -180,15 +180,15 @@ view comma_joins
   columns: title
   route: tags by name, then taggings by tag_id, then stories by id
   join
-    inner taggings.tag_id = tags.id
-    inner stories.id = taggings.story_id
-    columns tags.name, stories.title
-    table public.tags (id, name)
-      kept by name
-    table public.taggings (story_id, tag_id)
-      kept by tag_id
+    inner taggings.story_id = stories.id
+    inner tags.id = taggings.tag_id
+    columns stories.title, tags.name
     table public.stories (id, title)
       kept by id
+    table public.taggings (story_id, tag_id)
+      kept by tag_id
+    table public.tags (id, name)
+      kept by name
   lookup: SELECT t."id", t."name" FROM public.tags t WHERE t."name" = ANY($1::text[])
   lookup: SELECT t."story_id", t."tag_id" FROM public.taggings t WHERE t."tag_id" = ANY($1::int8[])
   lookup: SELECT t."id", t."title" FROM public.stories t WHERE t."id" = ANY($1::int8[])
@@ -222,27 +222,27 @@ SELECT s.author, COUNT(*), COUNT(v.user_id) AS votes, SUM(v.value), COUNT(c.id) 
 view two_counts_multiply
   incremental, partial: Each key is filled when it is first asked for, by the lookups below.
   parameters: :author = stories.author
-  columns: author, count(*) times coalesce(votes.count(*), 1) * coalesce(comments.count(*), 1) AS count, count(*) times coalesce(votes.count(*), 0) * coalesce(comments.count(*), 1) AS votes, sum(votes.sum(value)) of coalesce(votes.count(*), 0) values times coalesce(comments.count(*), 1) AS sum, count(*) times coalesce(votes.count(*), 1) * coalesce(comments.count(*), 0) AS comments
+  columns: author, count(*) times coalesce(comments.count(*), 1) * coalesce(votes.count(*), 1) AS count, count(*) times coalesce(comments.count(*), 1) * coalesce(votes.count(*), 0) AS votes, sum(votes.sum(value)) of coalesce(votes.count(*), 0) values times coalesce(comments.count(*), 1) AS sum, count(*) times coalesce(comments.count(*), 0) * coalesce(votes.count(*), 1) AS comments
   select
-    columns stories.author, count(*) times coalesce(votes.count(*), 0) * coalesce(comments.count(*), 1), count(*) times coalesce(votes.count(*), 1) * coalesce(comments.count(*), 0), count(*) times coalesce(votes.count(*), 1) * coalesce(comments.count(*), 1), sum(votes.sum(value)) of coalesce(votes.count(*), 0) values times coalesce(comments.count(*), 1)
-    aggregate by stories.author: count(*) times coalesce(votes.count(*), 0) * coalesce(comments.count(*), 1), count(*) times coalesce(votes.count(*), 1) * coalesce(comments.count(*), 0), count(*) times coalesce(votes.count(*), 1) * coalesce(comments.count(*), 1), sum(votes.sum(value)) of coalesce(votes.count(*), 0) values times coalesce(comments.count(*), 1)
+    columns stories.author, count(*) times coalesce(comments.count(*), 0) * coalesce(votes.count(*), 1), count(*) times coalesce(comments.count(*), 1) * coalesce(votes.count(*), 0), count(*) times coalesce(comments.count(*), 1) * coalesce(votes.count(*), 1), sum(votes.sum(value)) of coalesce(votes.count(*), 0) values times coalesce(comments.count(*), 1)
+    aggregate by stories.author: count(*) times coalesce(comments.count(*), 0) * coalesce(votes.count(*), 1), count(*) times coalesce(comments.count(*), 1) * coalesce(votes.count(*), 0), count(*) times coalesce(comments.count(*), 1) * coalesce(votes.count(*), 1), sum(votes.sum(value)) of coalesce(votes.count(*), 0) values times coalesce(comments.count(*), 1)
       kept by stories.author
-      route: stories by author, then votes by story_id, then comments by story_id
+      route: stories by author, then comments by story_id, then votes by story_id
       join
-        left votes.story_id = stories.id
         left comments.story_id = stories.id
-        columns stories.author, votes.count(*), votes.sum(value), comments.count(*)
+        left votes.story_id = stories.id
+        columns stories.author, comments.count(*), votes.count(*), votes.sum(value)
         table public.stories (id, author)
           kept by author
-        aggregate by story_id: count(*), sum(value)
-          kept by story_id
-          table public.votes (story_id, value)
         aggregate by story_id: count(*)
           kept by story_id
           table public.comments (story_id)
+        aggregate by story_id: count(*), sum(value)
+          kept by story_id
+          table public.votes (story_id, value)
   lookup: SELECT t."id", t."author" FROM public.stories t WHERE t."author" = ANY($1::text[])
-  lookup: SELECT t."story_id", count(*), count(t."value"), sum(t."value"), count(*) FROM public.votes t WHERE t."story_id" = ANY($1::int8[]) GROUP BY t."story_id"
   lookup: SELECT t."story_id", count(*), count(*) FROM public.comments t WHERE t."story_id" = ANY($1::int8[]) GROUP BY t."story_id"
+  lookup: SELECT t."story_id", count(*), count(t."value"), sum(t."value"), count(*) FROM public.votes t WHERE t."story_id" = ANY($1::int8[]) GROUP BY t."story_id"
 */
 
 -- view: two_counts_of_one_story
@@ -251,23 +251,23 @@ SELECT s.id, COUNT(*), COUNT(v.user_id) AS votes, AVG(v.value), COUNT(c.id) AS c
 view two_counts_of_one_story
   incremental, partial: Each key is filled when it is first asked for, by the lookups below.
   parameters: :id = stories.id
-  columns: id, coalesce(votes.count(*), 1) * coalesce(comments.count(*), 1) AS count, coalesce(votes.count(*), 0) * coalesce(comments.count(*), 1) AS votes, average(votes.sum(value) * coalesce(comments.count(*), 1), coalesce(votes.count(*), 0) * coalesce(comments.count(*), 1)) AS avg, coalesce(votes.count(*), 1) * coalesce(comments.count(*), 0) AS comments
-  route: stories by id, then votes by story_id, then comments by story_id
+  columns: id, coalesce(comments.count(*), 1) * coalesce(votes.count(*), 1) AS count, coalesce(comments.count(*), 1) * coalesce(votes.count(*), 0) AS votes, average(votes.sum(value) * coalesce(comments.count(*), 1), coalesce(comments.count(*), 1) * coalesce(votes.count(*), 0)) AS avg, coalesce(comments.count(*), 0) * coalesce(votes.count(*), 1) AS comments
+  route: stories by id, then comments by story_id, then votes by story_id
   join
-    left votes.story_id = stories.id
     left comments.story_id = stories.id
-    columns stories.id, coalesce(votes.count(*), 0) * coalesce(comments.count(*), 1), coalesce(votes.count(*), 1) * coalesce(comments.count(*), 0), coalesce(votes.count(*), 1) * coalesce(comments.count(*), 1), average(votes.sum(value) * coalesce(comments.count(*), 1), coalesce(votes.count(*), 0) * coalesce(comments.count(*), 1))
+    left votes.story_id = stories.id
+    columns stories.id, coalesce(comments.count(*), 0) * coalesce(votes.count(*), 1), coalesce(comments.count(*), 1) * coalesce(votes.count(*), 0), coalesce(comments.count(*), 1) * coalesce(votes.count(*), 1), average(votes.sum(value) * coalesce(comments.count(*), 1), coalesce(comments.count(*), 1) * coalesce(votes.count(*), 0))
     table public.stories (id)
       kept by id
-    aggregate by story_id: count(*), sum(value)
-      kept by story_id
-      table public.votes (story_id, value)
     aggregate by story_id: count(*)
       kept by story_id
       table public.comments (story_id)
+    aggregate by story_id: count(*), sum(value)
+      kept by story_id
+      table public.votes (story_id, value)
   lookup: SELECT t."id" FROM public.stories t WHERE t."id" = ANY($1::int8[])
-  lookup: SELECT t."story_id", count(*), count(t."value"), sum(t."value"), count(*) FROM public.votes t WHERE t."story_id" = ANY($1::int8[]) GROUP BY t."story_id"
   lookup: SELECT t."story_id", count(*), count(*) FROM public.comments t WHERE t."story_id" = ANY($1::int8[]) GROUP BY t."story_id"
+  lookup: SELECT t."story_id", count(*), count(t."value"), sum(t."value"), count(*) FROM public.votes t WHERE t."story_id" = ANY($1::int8[]) GROUP BY t."story_id"
 */
 
 -- view: padding_that_counts_is_not_aggregated_early
@@ -370,14 +370,14 @@ view a_join_over_an_aggregate
   columns: id, title, comments.count(*) AS n
   route: stories by id, then comments by story_id
   join
-    inner comments.story_id = stories.id
+    inner stories.id = comments.story_id
     where comments.count(*) > 2
-    columns stories.id, stories.title, comments.count(*)
-    table public.stories (id, title)
-      kept by id
+    columns comments.count(*), stories.id, stories.title
     aggregate by story_id: count(*)
       kept by story_id
       table public.comments (story_id)
+    table public.stories (id, title)
+      kept by id
   lookup: SELECT t."id", t."title" FROM public.stories t WHERE t."id" = ANY($1::int8[])
   lookup: SELECT t."story_id", count(*), count(*) FROM public.comments t WHERE t."story_id" = ANY($1::int8[]) GROUP BY t."story_id"
 */
@@ -433,12 +433,12 @@ view a_parameter_inside_a_derived_table
   columns: title, body
   route: stories by author, then comments by story_id
   join
-    inner comments.story_id = stories.id
-    columns stories.title, stories.author, comments.body
-    table public.stories (id, title, author)
-      kept by author
+    inner stories.id = comments.story_id
+    columns comments.body, stories.title, stories.author
     table public.comments (story_id, body)
       kept by story_id
+    table public.stories (id, title, author)
+      kept by author
   lookup: SELECT t."id", t."title", t."author" FROM public.stories t WHERE t."author" = ANY($1::text[])
   lookup: SELECT t."story_id", t."body" FROM public.comments t WHERE t."story_id" = ANY($1::int8[])
 */

@@ -210,13 +210,13 @@ view a_limit_below_is_for_each_key
   columns: id, display_name
   route: users by name, then stories by author
   join
-    inner users.name = stories.author
-    columns stories.id, stories.author, users.display_name
+    inner stories.author = users.name
+    columns users.display_name, stories.id, stories.author
+    table public.users (name, display_name)
+      kept by name
     first by author: order score DESC limit 3
       kept by author
       table public.stories (id, author, score)
-    table public.users (name, display_name)
-      kept by name
   lookup: SELECT t."name", t."display_name" FROM public.users t WHERE t."name" = ANY($1::text[])
   lookup: SELECT t."id", t."author", t."score" FROM public.stories t WHERE t."author" = ANY($1::text[])
 */

@@ -9,14 +9,14 @@ view exists_is_an_inner_join_with_the_different_keys
   columns: id
   route: stories by author, then comments by story_id
   join
-    inner comments.story_id = stories.id
+    inner stories.id = comments.story_id
     columns stories.id, stories.author
-    table public.stories (id, author)
-      kept by author
     aggregate by story_id
       kept by story_id
       table public.comments (story_id)
         where parent_id IS NULL
+    table public.stories (id, author)
+      kept by author
   lookup: SELECT t."id", t."author" FROM public.stories t WHERE t."author" = ANY($1::text[])
   lookup: SELECT t."story_id", count(*) FROM public.comments t WHERE t."story_id" = ANY($1::int8[]) AND (t."parent_id" IS NULL) GROUP BY t."story_id"
 */
@@ -68,20 +68,20 @@ SELECT s.id FROM stories s WHERE EXISTS (SELECT 1 FROM tags WHERE name = 'open')
 view exists_of_anything
   incremental, full: The view has no parameters, and its order is not that of one table: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: id
-  route: stories whole, then tags whole
+  route: tags whole, then stories whole
   join
     cross
     where tags.count(*) > 0
     columns stories.id
-    table public.stories (id)
-      kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
     aggregate by nothing: count(*)
       a row even for no rows
       kept whole: about 1 row, 243 bytes
       table public.tags ()
         where name = 'open'
-  lookup: SELECT t."id" FROM public.stories t
+    table public.stories (id)
+      kept whole: of unknown size: the upstream has no statistics (run ANALYZE there)
   lookup: SELECT count(*), count(*) FROM public.tags t WHERE t."name" = 'open'::text
+  lookup: SELECT t."id" FROM public.stories t
 */
 
 -- view: in_a_unique_column_is_a_join
@@ -112,13 +112,13 @@ view in_with_a_parameter
   columns: title
   route: comments by author, then stories by id
   join
-    inner comments.story_id = stories.id
-    columns stories.title, comments.author
-    table public.stories (id, title)
-      kept by id
+    inner stories.id = comments.story_id
+    columns comments.author, stories.title
     aggregate by story_id, author
       kept by author
       table public.comments (story_id, author)
+    table public.stories (id, title)
+      kept by id
   lookup: SELECT t."story_id", t."author", count(*) FROM public.comments t WHERE t."author" = ANY($1::text[]) GROUP BY t."story_id", t."author"
   lookup: SELECT t."id", t."title" FROM public.stories t WHERE t."id" = ANY($1::int8[])
 */
@@ -197,23 +197,23 @@ SELECT s.id, (SELECT count(*) FROM votes v WHERE v.story_id = s.id) AS votes, (S
 view a_value_of_an_aggregate_has_a_default
   incremental, partial: Each key is filled when it is first asked for, by the lookups below.
   parameters: :id = stories.id
-  columns: id, coalesce(votes.count(*), 0) AS votes, votes2.max(value) AS best
+  columns: id, coalesce(votes2.count(*), 0) AS votes, votes.max(value) AS best
   route: stories by id, then votes by story_id, then votes2 by story_id
   join
     left votes.story_id = stories.id
     left votes2.story_id = stories.id
-    columns stories.id, votes2.max(value), coalesce(votes.count(*), 0)
+    columns stories.id, votes.max(value), coalesce(votes2.count(*), 0)
     table public.stories (id)
       kept by id
-    aggregate by story_id: count(*)
-      kept by story_id
-      table public.votes (story_id)
     aggregate by story_id: max(value)
       kept by story_id
       table public.votes (story_id, value)
+    aggregate by story_id: count(*)
+      kept by story_id
+      table public.votes (story_id)
   lookup: SELECT t."id" FROM public.stories t WHERE t."id" = ANY($1::int8[])
-  lookup: SELECT t."story_id", count(*), count(*) FROM public.votes t WHERE t."story_id" = ANY($1::int8[]) GROUP BY t."story_id"
   lookup: SELECT t."story_id", t."value", count(t."value"), count(*) FROM public.votes t WHERE t."story_id" = ANY($1::int8[]) GROUP BY t."story_id", t."value"
+  lookup: SELECT t."story_id", count(*), count(*) FROM public.votes t WHERE t."story_id" = ANY($1::int8[]) GROUP BY t."story_id"
 */
 
 -- view: a_value_by_a_unique_key
@@ -240,18 +240,18 @@ SELECT s.id FROM stories s WHERE s.score = (SELECT max(score) FROM stories) AND 
 /*
 view a_value_of_everything_is_a_cross_join
   incremental, partial: Each key is filled when it is first asked for; what no route leads to from the key is kept whole then.
-  parameters: :author = stories.author
+  parameters: :author = stories2.author
   columns: id
-  route: stories by author, then stories2 whole
+  route: stories2 by author, then stories whole
   join
-    inner stories2.max(score) = stories.score
-    columns stories.id, stories.author
-    table public.stories (id, author, score)
-      kept by author
+    inner stories2.score = stories.max(score)
+    columns stories2.id, stories2.author
     aggregate by nothing: max(score)
       a row even for no rows
       kept whole: about 1 row, 239 bytes
       table public.stories (score)
+    table public.stories (id, author, score)
+      kept by author
   lookup: SELECT t."id", t."author", t."score" FROM public.stories t WHERE t."author" = ANY($1::text[])
   lookup: SELECT t."score", count(t."score"), count(*) FROM public.stories t GROUP BY t."score"
 */
@@ -327,14 +327,12 @@ SELECT c.id FROM comments c WHERE c.story_id = :story AND EXISTS (SELECT 1 FROM 
 /*
 view another_comparison_needs_the_outer_rows
   incremental, partial: Each key is filled when it is first asked for, by the lookups below.
-  parameters: :story = comments.story_id
+  parameters: :story = comments2.story_id
   columns: id
-  route: comments by story_id, then comments2 by comments2.id
+  route: comments2 by story_id, then comments by comments2.id
   join
-    inner comments2.comments2.id = comments.id
-    columns comments.id, comments.story_id
-    table public.comments (id, story_id)
-      kept by story_id
+    inner comments2.id = comments.comments2.id
+    columns comments2.id, comments2.story_id
     aggregate by comments2.id
       kept by comments2.id
       route: comments2 by id, then comments by story_id, author
@@ -348,6 +346,8 @@ view another_comparison_needs_the_outer_rows
         table public.comments (id, story_id, author)
           kept by id
           kept by story_id, author
+    table public.comments (id, story_id)
+      kept by story_id
   lookup: SELECT t."id", t."story_id" FROM public.comments t WHERE t."story_id" = ANY($1::int8[])
   lookup: SELECT t."id", t."story_id", t."author" FROM public.comments t WHERE t."id" = ANY($1::int8[])
   lookup: SELECT t."id", t."story_id", t."author" FROM public.comments t JOIN unnest($1::int8[], $2::text[]) AS k(k1, k2) ON t."story_id" = k.k1 AND t."author" = k.k2
@@ -422,10 +422,8 @@ view a_subquery_in_a_subquery
   columns: name
   route: stories by taggings.tag_id, then users by name
   join
-    inner stories.stories.author = users.name
-    columns users.name, stories.taggings.tag_id
-    table public.users (name)
-      kept by name
+    inner users.name = stories.stories.author
+    columns stories.taggings.tag_id, users.name
     aggregate by stories.author, taggings.tag_id
       kept by taggings.tag_id
       route: taggings by tag_id, then stories by id
@@ -436,6 +434,8 @@ view a_subquery_in_a_subquery
           kept by id
         table public.taggings (story_id, tag_id)
           kept by tag_id
+    table public.users (name)
+      kept by name
   lookup: SELECT t."story_id", t."tag_id" FROM public.taggings t WHERE t."tag_id" = ANY($1::int8[])
   lookup: SELECT t."id", t."author" FROM public.stories t WHERE t."id" = ANY($1::int8[])
   lookup: SELECT t."name" FROM public.users t WHERE t."name" = ANY($1::text[])

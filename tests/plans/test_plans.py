@@ -53,6 +53,26 @@ def test_plan(case: Case) -> None:
     assert case.actual() == case.plan
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            "SELECT u.name, s.title FROM users u JOIN stories s ON u.name = s.author AND s.score > 3 WHERE s.id = :id",
+            "SELECT a.name, b.title FROM stories b, users a WHERE 3 < b.score AND b.author = a.name AND b.id = :id",
+        ),
+        (
+            "SELECT s.id, count(*) FROM stories s JOIN votes v ON v.story_id = s.id LEFT JOIN comments c"
+            " ON c.story_id = s.id WHERE s.id = :id GROUP BY s.id",
+            "SELECT s.id, count(*) FROM votes v LEFT JOIN comments c ON c.story_id = v.story_id"
+            " JOIN stories s ON s.id = v.story_id WHERE s.id = :id GROUP BY s.id",
+        ),
+    ],
+)
+def test_a_join_is_one_plan_however_it_is_written(one: str, other: str) -> None:
+    """So that views share it."""
+    assert plan_view("one", one, CATALOG).relation == plan_view("one", other, CATALOG).relation
+
+
 @pytest.mark.parametrize("case", ALL)
 def test_other_forms_say_the_same(case: Case) -> None:
     view = plan_view(case.name, case.sql, CATALOG)

@@ -77,17 +77,21 @@ def _within_inputs(block: Block, classes: Classes) -> list[Scalar]:
 
 
 def _connected_order(block: Block, classes: Classes) -> list[int]:
-    """Inner inputs, each connected to an earlier one if any is, then the left ones behind what they hang off."""
+    """Inner inputs, each connected to an earlier one if any is, then the left ones behind what they hang off.
+
+    What this leaves open is by the inputs' own text, so that the same join is one plan however the SQL puts it.
+    """
     starts = offsets(block.inputs)
     members = [{input_of(starts, c) for c in equal} for equal in classes]
-    inner = [i for i, item in enumerate(block.inputs) if not item.left]
+    sorted_inputs = sorted(range(len(block.inputs)), key=lambda i: repr(block.inputs[i].relation))
+    inner = [i for i in sorted_inputs if not block.inputs[i].left]
     order = inner[:1]
     waiting = inner[1:]
     while waiting:
         ready = next((i for i in waiting if any(i in m and m & set(order) for m in members)), waiting[0])
         waiting.remove(ready)
         order.append(ready)
-    waiting = [i for i, item in enumerate(block.inputs) if item.left]
+    waiting = [i for i in sorted_inputs if block.inputs[i].left]
     while waiting:
         ready = next(i for i in waiting if hung_off(block, starts, i) <= set(order))
         waiting.remove(ready)
@@ -104,7 +108,6 @@ def hung_off(block: Block, starts: Sequence[int], position: int) -> set[int]:
 def _arranged(block: Block, order: list[int], classes: Classes) -> Block:
     """The block with its inputs in `order`, inner ones joined by `classes`."""
     starts, sizes = offsets(block.inputs), widths(block.inputs)
-    place = {old: new for new, old in enumerate(order)}
     moved: dict[int, int] = {}
     for old in order:
         for column in range(starts[old], starts[old] + sizes[old]):
@@ -118,14 +121,28 @@ def _arranged(block: Block, order: list[int], classes: Classes) -> Block:
     for old in order:
         item = block.inputs[old]
         if item.left:
-            conditions = [replace(c, input=place[c.input]) for c in item.conditions]
+            others = [moved[starts[c.input] + c.column] for c in item.conditions]
+            firsts = [_first_equal(other, equal) for other in others]
+            conditions = [
+                _condition(c.own, first, offsets(inputs)) for c, first in zip(item.conditions, firsts, strict=True)
+            ]
         else:
             conditions = _conditions(inputs, sizes[old], equal)
         on = None if item.on is None else conjunction(substitute(p, move) for p in conjuncts(item.on))
-        inputs.append(replace(item, conditions=tuple(sorted(conditions, key=condition_key)), on=on))
+        inputs.append(replace(item, conditions=tuple(sorted(set(conditions), key=condition_key)), on=on))
 
     parts = [substitute(p, move) for p in conjuncts(block.predicate)]
     return Block(tuple(inputs), conjunction(parts), tuple(substitute(c, move) for c in block.columns))
+
+
+def _first_equal(column: int, classes: Sequence[set[int]]) -> int:
+    """The first column that inner joins make equal to `column`, so that it does not matter which one the SQL names."""
+    return next((min(equal) for equal in classes if column in equal), column)
+
+
+def _condition(own: int, other: int, starts: Sequence[int]) -> JoinCondition:
+    at = input_of(starts, other)
+    return JoinCondition(own, at, other - starts[at])
 
 
 def _conditions(earlier: Sequence[BlockInput], width: int, classes: Sequence[set[int]]) -> list[JoinCondition]:
@@ -137,9 +154,7 @@ def _conditions(earlier: Sequence[BlockInput], width: int, classes: Sequence[set
         own = [c - begin for c in equal if begin <= c < begin + width]
         others = [c for c in equal if c < begin]
         if own and others:
-            other = min(others)
-            at = input_of(starts, other)
-            conditions.append(JoinCondition(min(own), at, other - starts[at]))
+            conditions.append(_condition(min(own), min(others), starts))
     return conditions
 
 
