@@ -29,7 +29,7 @@ def run(server: EmbeddedPostgres, directory: Path, arguments: list[str]) -> list
     site = arguments == ["lobsters"]
     reports: list[Report] = []
     with corpus_upstream(server, directory, "corpus", schema() if site else None) as (service, oracle):
-        for file in [lobsters(1, 24)] if site else chosen(arguments):
+        for file in [lobsters(1, 24), lobsters(2, 24, repaired=True)] if site else chosen(arguments):
             started = time.monotonic()
             corpus_run = CorpusRun(file, service, oracle)
             reports.append(corpus_run.run())

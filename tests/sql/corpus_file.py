@@ -21,7 +21,7 @@ Arguments = dict[str, Given]
 _PARAMETER = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|::|(?<!\w):([A-Za-z_]\w*)")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 #: Keys of one view that are read, where the values of its parameters have more combinations.
-MOST_KEYS = 5
+MOST_KEYS = 4
 
 
 class CorpusError(Exception):

@@ -92,19 +92,22 @@ OTHER_WRITES = (
 )
 
 FIRST_ROWS = f"""
+TRUNCATE users, tags, stories, comments, votes, taggings, hidden_stories, saved_stories, read_ribbons, tag_filters,
+    suggested_titles, suggested_taggings, hats, keystores RESTART IDENTITY;
 INSERT INTO users (username, karma) SELECT 'user' || i, i FROM generate_series(1, {USERS}) i;
 INSERT INTO tags (tag, hotness_mod) VALUES ('test', 1);
 INSERT INTO tags (tag, hotness_mod) SELECT 'tag' || i, i % 3 - 1 FROM generate_series(2, {TAGS}) i;
 INSERT INTO stories (created_at, user_id, title, short_id, is_expired, merged_story_id)
     SELECT {_DAY.format("i")}, 1 + i % {USERS}, 'story ' || i, 's' || i, (i % 9 = 0)::int,
-        CASE WHEN i % 11 = 0 THEN i - 1 END
+        CASE WHEN i % 11 = 0 THEN 1 + i % 7 END
     FROM generate_series(1, {STORIES}) i;
 INSERT INTO comments (created_at, short_id, story_id, user_id, parent_comment_id, comment, is_moderated)
-    SELECT {_DAY.format("100 + i")}, 'c' || i, 1 + i * 7 % 10, 1 + i % {USERS}, CASE WHEN i % 2 = 0 THEN i - 1 END,
-        'comment ' || i, (i % 13 = 0)::int
+    SELECT {_DAY.format("100 + i")}, 'c' || i, 1 + (i + 1) / 2 * 7 % 10, 1 + i % {USERS},
+        CASE WHEN i % 2 = 0 THEN i - 1 END, 'comment ' || i, (i % 13 = 0)::int
     FROM generate_series(1, {COMMENTS}) i;
 INSERT INTO votes (user_id, story_id, comment_id, vote)
-    SELECT 1 + i % {USERS}, 1 + i * i % {STORIES}, CASE WHEN i % 3 = 0 THEN 1 + i % {COMMENTS} END, (i % 4 > 0)::int
+    SELECT 1 + i % {USERS}, CASE WHEN i % 5 > 0 THEN 1 + i % 10 ELSE 1 + i * i % {STORIES} END,
+        CASE WHEN i % 3 = 0 THEN 1 + i % 14 END, (i % 4 > 0)::int
     FROM generate_series(1, 200) i;
 INSERT INTO taggings (story_id, tag_id) SELECT i, 1 + i * 5 % {TAGS} FROM generate_series(1, {STORIES}) i;
 INSERT INTO hidden_stories (user_id, story_id) SELECT 1 + i % {USERS}, i FROM generate_series(1, 20) i;
@@ -119,6 +122,9 @@ INSERT INTO suggested_taggings (story_id, tag_id, user_id) SELECT i, 1, 1 + i % 
 INSERT INTO hats (user_id, hat) VALUES (1, 'red'), (1, 'blue'), (2, 'green');
 INSERT INTO keystores VALUES ('traffic:date', 1), ('traffic:hits', 2);
 """
+
+
+_VOTES_ON_COMMENTS = "UPDATE votes SET story_id = NULL WHERE comment_id IS NOT NULL AND story_id IS NOT NULL"
 
 
 class Site:
@@ -145,7 +151,7 @@ class Site:
             story=story,
             story_or_null=self._rng.choice(["NULL", str(draw(1, 7))]),
             user=draw(1, USERS),
-            comment=draw(1, COMMENTS),
+            comment=draw(1, 14) if draw(0, 2) else draw(1, COMMENTS),
             tag=draw(1, TAGS),
             ribbon=draw(1, 30),
             number=draw(1, 200),
@@ -156,11 +162,17 @@ class Site:
         )
 
 
-def lobsters(seed: int, transactions: int) -> CorpusFile:
-    """The reads, the first rows, and a history of so many transactions."""
+def lobsters(seed: int, transactions: int, repaired: bool = False) -> CorpusFile:
+    """The reads, the first rows, and a history of so many transactions.
+
+    As published no comment has a score, and nobody a notification: both need a vote without a story, which the schema
+    does not allow. `repaired`: it does, and votes on comments have none.
+    """
+    then = f";\n{_VOTES_ON_COMMENTS}" if repaired else ""
+    first = f"ALTER TABLE votes ALTER story_id DROP NOT NULL; {FIRST_ROWS}" if repaired else FIRST_ROWS
     file = read_corpus_file(Path(__file__).parent / "reads.test")
-    file.setup.append(Step(FIRST_ROWS, 0))
-    file.steps += [Step(sql, number) for number, sql in enumerate(Site(seed).transactions(transactions), 1)]
+    file.setup.append(Step(first + then, 0))
+    file.steps += [Step(sql + then, number) for number, sql in enumerate(Site(seed).transactions(transactions), 1)]
     return file
 
 
