@@ -5,7 +5,7 @@ A list's columns are its argument, further arguments and ORDER BY expressions, e
 (all of it, if there is none) the columns' texts decide, so that a list depends on its rows alone. DISTINCT without
 ORDER BY sorts by the arguments, as the upstream happens to do.
 
-Not here: how values are written in arrays and JSON (`functions.arrays`, `json_values`).
+Not here: how values are written in arrays and JSON (`functions.arrays`, `functions.json_building`).
 """
 
 from bisect import bisect_left, insort
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataflow.errors import EvaluationError
 from dataflow.functions import arrays
 from dataflow.functions.json import quoted
-from dataflow.ops.json_values import json_key, json_text, jsonb_order, jsonb_text, plain
+from dataflow.functions.json_building import json_key, json_text, jsonb_object, jsonb_text, plain
 from dataflow.plan.calls import list_columns
 from dataflow.plan.nodes import AggregateCall, AggregateFunction, OrderTerm
 from dataflow.schema import SqlType
@@ -211,10 +211,4 @@ def _json_object(key_type: SqlType, value_type: SqlType, at: int) -> Printer:
 def _jsonb_object(key_type: SqlType, value_type: SqlType, at: int) -> Printer:
     """Of equal keys the last counts; the shortest key comes first."""
     pair = _json_pairs(key_type, jsonb_text(value_type), at)
-
-    def printed(rows: Sequence[Row]) -> Value:
-        values = dict(map(pair, rows))
-        keys = sorted(values, key=jsonb_order)
-        return "{" + ", ".join([f"{quoted(key)}: {values[key]}" for key in keys]) + "}"
-
-    return printed
+    return lambda rows: jsonb_object(dict(map(pair, rows)))

@@ -1,15 +1,19 @@
-"""Values as ``json`` and ``jsonb``, as PostgreSQL's to_json and to_jsonb make them of each type.
+"""Values of each type as ``json`` and ``jsonb``, and the functions that build documents of them: TO_JSON,
+JSON_BUILD_OBJECT, JSON_BUILD_ARRAY.
 
-Not here: JSON itself (`functions.json`), aggregates that make it (`aggregate_lists`).
+Not here: functions on documents (`json`), aggregates that make them (`ops.aggregate_lists`).
 """
 
 from collections.abc import Callable
 from decimal import Decimal
 
+from dataflow.errors import EvaluationError
 from dataflow.functions import arrays
+from dataflow.functions.compiling import Compile, Compiler, Function
 from dataflow.functions.json import normalised, quoted
+from dataflow.scalar import Call
 from dataflow.schema import SqlType
-from dataflow.types import Value
+from dataflow.types import Row, Value
 from dataflow.values import FLOATS, INTEGERS
 
 #: The text of a non-NULL value as JSON.
@@ -124,3 +128,69 @@ def _date(text: str) -> str:
     if clock[-3:-2] in ("+", "-"):
         clock += ":00"
     return " ".join([f"{date}T{clock}", *era])
+
+
+# --- functions ------------------------------------------------------------------------------------------------------
+
+
+def jsonb_object(values: dict[str, str]) -> str:
+    """A ``jsonb`` object of texts that are JSON."""
+    return "{" + ", ".join([f"{quoted(key)}: {values[key]}" for key in sorted(values, key=jsonb_order)]) + "}"
+
+
+def json_object(pairs: list[tuple[str, str]]) -> str:
+    """A ``json`` object as JSON_BUILD_OBJECT writes it, keys that repeat included."""
+    return "{" + ", ".join([f"{quoted(key)} : {value}" for key, value in pairs]) + "}"
+
+
+def _to_json(text_of: Callable[[SqlType], JsonText]) -> Compiler:
+    def compiler(call: Call, compile_: Compile) -> Function:
+        (argument,) = call.arguments
+        value, text = compile_.scalar(argument), text_of(argument.type)
+        return lambda row: None if (found := value(row)) is None else text(found)
+
+    return compiler
+
+
+def _build_array(text_of: Callable[[SqlType], JsonText]) -> Compiler:
+    def compiler(call: Call, compile_: Compile) -> Function:
+        parts = [_element(compile_.scalar(a), text_of(a.type)) for a in call.arguments]
+        return lambda row: "[" + ", ".join([part(row) for part in parts]) + "]"
+
+    return compiler
+
+
+def _build_object(text_of: Callable[[SqlType], JsonText], build: Callable[[list[tuple[str, str]]], str]) -> Compiler:
+    """Keys and values in turn."""
+
+    def compiler(call: Call, compile_: Compile) -> Function:
+        keys = [_key(compile_.scalar(a), json_key(a.type)) for a in call.arguments[::2]]
+        values = [_element(compile_.scalar(a), text_of(a.type)) for a in call.arguments[1::2]]
+        pairs = list(zip(keys, values, strict=True))
+        return lambda row: build([(key(row), value(row)) for key, value in pairs])
+
+    return compiler
+
+
+def _element(value: Function, text: JsonText) -> Callable[[Row], str]:
+    return lambda row: "null" if (found := value(row)) is None else text(found)
+
+
+def _key(value: Function, text: JsonText) -> Callable[[Row], str]:
+    def function(row: Row) -> str:
+        found = value(row)
+        if found is None:
+            raise EvaluationError("null value not allowed for object key")
+        return text(found)
+
+    return function
+
+
+COMPILERS: dict[str, Compiler] = {
+    "to_json": _to_json(json_text),
+    "to_jsonb": _to_json(jsonb_text),
+    "json_build_array": _build_array(json_text),
+    "jsonb_build_array": _build_array(jsonb_text),
+    "json_build_object": _build_object(json_text, json_object),
+    "jsonb_build_object": _build_object(jsonb_text, lambda pairs: jsonb_object(dict(pairs))),
+}
