@@ -229,10 +229,17 @@ def parameters_of(view: View | RefreshView) -> list[tuple[str, SqlType, bool]]:
     return [(p.name, types[p.column], p.many) for p in view.parameters]
 
 
+def _within_a_key(view: View | RefreshView) -> set[str | None]:
+    if isinstance(view, RefreshView):
+        return set()
+    return {view.limit_parameter, view.offset_parameter, *(r.name for r in view.ranges)}
+
+
 def key_of(view: View | RefreshView, arguments: dict[str, str]) -> Key:
-    """The key of parameters given by name. Raises `ApiError`."""
+    """The key of parameters given by name. Raises `ApiError`. Those that only say which of a key's rows are wanted may
+    be given, as a read gives them: the whole key is meant."""
     parameters = parameters_of(view)
-    unknown = arguments.keys() - {name for name, _, _ in parameters}
+    unknown = arguments.keys() - {name for name, _, _ in parameters} - _within_a_key(view)
     if unknown:
         raise ApiError("parameter_unknown", f"View {view.name!r} has no parameter {min(unknown)!r}.")
     key: list[str | None] = []
