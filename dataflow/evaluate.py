@@ -17,7 +17,7 @@ from typing import Any
 
 from dataflow import arithmetic
 from dataflow.errors import EvaluationError
-from dataflow.functions import arrays, comparison, logic, patterns
+from dataflow.functions import arrays, comparison, json_building, logic, patterns
 from dataflow.functions.casts import cast_function
 from dataflow.functions.compiling import Compile, Compiler, Function, Predicate, PredicateCompiler
 from dataflow.functions.dates import DATES
@@ -78,7 +78,10 @@ def _plain_function(call: Call) -> Callable[..., Value]:
         if found.function is not None and tuple(map(_as_text, wanted)) == tuple(map(_as_text, found.arguments)):
             if not found.folding:
                 return found.function
-            return partial(found.function, call.arguments[0].type.folding)
+            folding = call.arguments[0].type.folding
+            if not folding:
+                raise ValueError(f"upper and lower case are not known for {call.function}")
+            return partial(found.function, folding)
     raise ValueError(f"no function {call.function!r} of {', '.join(wanted)}")
 
 
@@ -189,6 +192,7 @@ def _array_function(function: Callable[..., Value]) -> Compiler:
 _COMPILERS: dict[str, Compiler] = {
     **comparison.COMPILERS,
     **logic.COMPILERS,
+    **json_building.COMPILERS,
     "like": _like,
     "cast": _cast,
     "collate": _collate,
@@ -197,6 +201,7 @@ _COMPILERS: dict[str, Compiler] = {
     "subscript": _array_function(arrays.subscript),
     "array_length": _array_function(arrays.length),
     "cardinality": _array_function(arrays.cardinality),
+    "array_to_string": _array_function(arrays.joined),
 }
 
 #: Direct tests for TRUE. Those that have no other compiler are never NULL.
@@ -206,7 +211,7 @@ _PREDICATES: dict[str, PredicateCompiler] = {**comparison.PREDICATES, **logic.PR
 FUNCTIONS = frozenset(_COMPILERS) | frozenset(_PREDICATES) | frozenset(SIGNATURES)
 #: Functions that are NULL if one argument is.
 STRICT_FUNCTIONS = frozenset(SIGNATURES) | frozenset(comparison.OPERATORS) | {
-    "not", "cast", "collate", "average", "subscript", "array_length", "cardinality",
+    "not", "cast", "collate", "average", "subscript", "array_length", "cardinality", "array_to_string",
 }  # fmt: skip
 
 

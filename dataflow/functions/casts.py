@@ -274,6 +274,8 @@ def _limited(target: SqlType, source: SqlType) -> Cast:
         case "bpchar":
             # From char(n), what is cut must be taken from the padded value.
             return lambda a: a[:first].ljust(first)
+        case "timestamp" | "timestamptz":
+            return lambda a: moments.rounded_timestamp(a, first, target.name)
     raise ValueError(f"a cast from {source.sql} to {target.sql} is not known")
 
 

@@ -15,6 +15,9 @@ from dataflow.functions.signature import Signature, Table, refused, signature
 
 _TIMESTAMPS = ("timestamp", "timestamptz")
 _SECONDS_PER_DAY = 86_400
+#: The upstream counts from 2000 on, and rounds so.
+_YEAR_2000 = civil_days(2000, 1, 1)
+_SECONDS_TO_2000 = 946_684_800
 
 
 # --- dates and days -------------------------------------------------------------------------------------------------
@@ -288,6 +291,16 @@ def _at_utc(kind: str) -> Callable[[str, str], str]:
     return function
 
 
+def _from_epoch(a: str) -> str:
+    """TO_TIMESTAMP of seconds since 1970."""
+    seconds = float(a)
+    if isinf(seconds):
+        return "infinity" if seconds > 0 else "-infinity"
+    if isnan(seconds):
+        raise EvaluationError("timestamp cannot be NaN")
+    return moments.timestamp(_YEAR_2000 * DAY_US + round((seconds - _SECONDS_TO_2000) * 1e6), "timestamptz")
+
+
 def _is_finite(a: str) -> str:
     return "f" if a in INFINITIES else "t"
 
@@ -367,6 +380,7 @@ DATES: Table = {
             "interval timestamp -> timestamptz",
         ),
     ),
+    "to_timestamp": (signature("float8", "timestamptz", _from_epoch), *refused("text text -> timestamptz")),
     "to_char": (
         *(Signature((k, "text"), "text", date_fields.to_char) for k in _TIMESTAMPS),
         *refused(

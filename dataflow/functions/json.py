@@ -328,6 +328,35 @@ def _for_both(key: Callable[[str, str], str | None], index: dict[str, Any], *, t
     return tuple(found)
 
 
+def _joined(left: str, right: str) -> str:
+    """``jsonb || jsonb``: two objects as one, else arrays, a value that is none as one of itself."""
+    a, b = _value(left), _value(right)
+    if isinstance(a, dict) and isinstance(b, dict):
+        return _rendered({**a, **b}, str)
+    return _rendered([*_as_list(a), *_as_list(b)], str)
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _without_key(text: str, key: str) -> str:
+    value = _value(text)
+    if isinstance(value, dict):
+        return _rendered({k: v for k, v in value.items() if k != key}, str)
+    if not isinstance(value, list):
+        raise EvaluationError("cannot delete from scalar")
+    return _rendered([v for v in value if type(v) is not str or v != key], str)
+
+
+def _without_element(text: str, index: str) -> str:
+    value = _value(text)
+    if not isinstance(value, list):
+        raise EvaluationError("cannot delete from an object or a scalar by a number")
+    place = int(index) + (len(value) if int(index) < 0 else 0)
+    return _rendered([v for i, v in enumerate(value) if i != place], str)
+
+
 _INDEXES = {"json": _element, "jsonb": _scalar_element}
 _PATHS = {"json": _json_path, "jsonb": _path}
 
@@ -345,8 +374,12 @@ JSON: Table = {
     "jsonb_array_length": (signature("jsonb", "int4", _array_length),),
     "json_typeof": (signature("json", "text", _type_of),),
     "jsonb_typeof": (signature("jsonb", "text", _type_of),),
-    "||": refused("jsonb jsonb -> jsonb"),
-    "-": refused("jsonb text -> jsonb", "jsonb int4 -> jsonb"),
+    "||": (signature("jsonb jsonb", "jsonb", _joined),),
+    "-": (
+        signature("jsonb text", "jsonb", _without_key),
+        signature("jsonb int4", "jsonb", _without_element),
+        *refused("jsonb text[] -> jsonb"),
+    ),
 }
 
 __all__ = ["JSON", "as_text", "checked", "normal_form", "normalised", "quoted"]

@@ -23,6 +23,7 @@ FIRST_DAY = civil_days(-4713, 11, 24)
 _DATE_END = civil_days(5_874_898, 1, 1)
 _TIMESTAMP_START = FIRST_DAY * DAY_US
 _TIMESTAMP_END = civil_days(294_277, 1, 1) * DAY_US
+_YEAR_2000 = civil_days(2000, 1, 1)
 _INT4 = 2**31
 _INT8 = 2**63
 _SUFFIXES = {"timestamp": "", "timestamptz": "+00"}
@@ -77,6 +78,16 @@ def retyped(text: str, kind: str) -> str:
         return text
     body, era, _ = text.partition(" BC")
     return body.removesuffix("+00") + _SUFFIXES[kind] + era
+
+
+def rounded_timestamp(text: str, digits: int, kind: str) -> str:
+    """A timestamp with so many decimals of its seconds: rounded away from the year 2000 where it is between two."""
+    if text in INFINITIES:
+        return text
+    unit = 10 ** (6 - digits)
+    since = to_microseconds(text) - _YEAR_2000 * DAY_US
+    whole = (abs(since) + unit // 2) // unit * unit
+    return timestamp(_YEAR_2000 * DAY_US + (whole if since >= 0 else -whole), kind)
 
 
 def timestamp_date(text: str) -> str:

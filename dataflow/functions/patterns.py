@@ -88,6 +88,8 @@ class _Translation:
         self._pattern = pattern
         self._ignore_case = ignore_case
         self._position = 0
+        self.quantifiers = 0
+        self.branches = False
 
     def parts(self) -> list[str]:
         """The pieces of Python's pattern."""
@@ -103,7 +105,9 @@ class _Translation:
     def _piece(self, c: str, quantifiable: bool) -> tuple[str, bool]:
         """What the next characters become, and whether a quantifier may follow."""
         self._position += 1
+        self.branches = self.branches or c in "(|"
         if c in "*+?{":
+            self.quantifiers += 1
             return self._quantifier(c, quantifiable), False
         match c:
             case "\\":
@@ -181,6 +185,27 @@ def _members(members: str) -> str:
     return "".join(parts)
 
 
+@lru_cache(maxsize=1000)
+def _replaced_expression(pattern: str, ignore_case: bool) -> re.Pattern[str]:
+    """A pattern of which there is only one way to match: at most one quantifier, no branches. ValueError otherwise."""
+    compiled = regular_expression(pattern, ignore_case)
+    translation = _Translation(pattern, ignore_case)
+    translation.parts()
+    if translation.branches or translation.quantifiers > 1 or compiled.match(""):
+        raise ValueError("what it matches, and not only whether it does, may differ")
+    return compiled
+
+
+def regexp_replace(text: str, pattern: str, replacement: str, flags: str = "") -> str:
+    """REGEXP_REPLACE. ValueError if the pattern, the replacement or a flag is not taken."""
+    if "\\" in replacement:
+        raise ValueError("references in the replacement are not taken")
+    if not set(flags) <= {"g"}:
+        raise ValueError(f"the flags {flags!r} are not taken")
+    count = 0 if "g" in flags else 1
+    return _replaced_expression(pattern, False).sub(lambda _: replacement, text, count=count)
+
+
 def _matches(text: str, pattern: str) -> str:
     return "t" if regular_expression(pattern, False).search(text) else "f"
 
@@ -196,5 +221,12 @@ PATTERNS: Table = {
     "ilike": (signature("text text", "bool", _ilike, folding=True),),
     "like_escape": (signature("text text", "text", _like_escape), *refused("bytea bytea -> bytea")),
     "matches": (signature("text text", "bool", _matches),),
+    "regexp_replace": (
+        signature("text text text", "text", regexp_replace),
+        signature("text text text text", "text", regexp_replace),
+        *refused(
+            "text text text int4 -> text", "text text text int4 int4 -> text", "text text text int4 int4 text -> text"
+        ),
+    ),
     "imatches": (signature("text text", "bool", _imatches, folding=True),),
 }

@@ -30,6 +30,8 @@ _LOOSE: dict[type[exp.Expr], str] = {
     exp.JSONBContainsAnyTopKeys: "?|", exp.JSONBContainsAllTopKeys: "?&", exp.ArrayContainsAll: "@>",
     exp.ArrayContainedBy: "<@",
 }  # fmt: skip
+#: Our names of operators, which are no functions upstream.
+_INTERNAL = frozenset({"matches", "imatches", "ilike", "neg"})
 _SHOWN = {"matches": "~", "imatches": "~*"}
 _OTHER_OPERATORS: tuple[type[exp.Expr], ...] = (exp.DPipe, *list(_INFIX)[6:], *_LOOSE)
 _TRIMS = {"BOTH": "btrim", "LEADING": "ltrim", "TRAILING": "rtrim"}
@@ -59,7 +61,13 @@ def _function(binder: "Binder", node: Any) -> Scalar:
             return functions.count_nulls(name, arguments)
         case "array_length" | "cardinality":
             return functions.array_function(name, arguments)
-    if name not in SIGNATURES or not name.isidentifier() or name in _SHOWN:
+        case "array_to_string":
+            return functions.joined(arguments, binder.text)
+        case "to_json" | "to_jsonb" | "json_build_object" | "jsonb_build_object":
+            return functions.built_json(name, arguments)
+        case "json_build_array" | "jsonb_build_array":
+            return functions.built_json(name, arguments)
+    if name not in SIGNATURES or not name.isidentifier() or name in _INTERNAL:
         raise UnsupportedQuery(f"{name.upper()} is not on the list of exact functions.")
     return _call(binder, name, arguments)
 
@@ -83,10 +91,12 @@ def _loose(binder: "Binder", node: Any) -> Scalar:
 def _concatenation(binder: "Binder", node: Any) -> Scalar:
     left, right = binder.bind(node.this), binder.bind(node.expression)
     names = {left.type.name, right.type.name}
+    if "jsonb" in names and names <= {"jsonb", "unknown"}:
+        return _call(binder, "||", [left, right], "||")
     # An array, or two documents, would be put together as such.
     if "array" in (left.type.kind, right.type.kind) or not names & {"text", "varchar", "name", "bpchar", "unknown"}:
         raise UnsupportedQuery(f"{left.type.sql} || {right.type.sql} is not on the list of exact functions.")
-    if "unknown" in names and names & {"jsonb", "bytea"}:
+    if "unknown" in names and "bytea" in names:
         raise UnsupportedQuery(f"{left.type.sql} || {right.type.sql} is not on the list of exact functions.")
     return _call(binder, "||", [functions.as_text(left, binder.text), functions.as_text(right, binder.text)], "||")
 
@@ -142,6 +152,8 @@ def _trim(binder: "Binder", node: Any) -> Scalar:
 
 def _position(binder: "Binder", node: Any) -> Scalar:
     _check_only(node, "this", "substr")
+    if binder.written_name(node) not in ("position", "strpos", node.key):
+        raise UnsupportedQuery(f"{binder.written_name(node).upper()} is not on the list of exact functions.")
     return _call(binder, "position", [binder.bind(node.this), binder.bind(node.args["substr"])])
 
 

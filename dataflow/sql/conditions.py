@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dataflow.errors import Span, UnsupportedQuery
+from dataflow.errors import EvaluationError, Span, UnsupportedQuery
 from dataflow.evaluate import compile_scalar
 from dataflow.plan.expressions import TRUE, used_columns
 from dataflow.scalar import Literal, Scalar
@@ -59,10 +59,13 @@ def bind_conditions(node: exp.Expr, binder: Binder) -> tuple[list[Scalar], list[
 
 
 def _folded(condition: Scalar) -> Scalar:
-    """A condition without columns as its value."""
+    """A condition without columns as its value, unless it fails: upstream it fails only if there are rows."""
     if used_columns(condition):
         return condition
-    return Literal(compile_scalar(condition)(()), condition.type)
+    try:
+        return Literal(compile_scalar(condition)(()), condition.type)
+    except EvaluationError:
+        return condition
 
 
 def _parts(node: exp.Expr) -> Iterator[exp.Expr]:

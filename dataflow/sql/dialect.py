@@ -18,7 +18,9 @@ from dataflow.evaluate import SIGNATURES
 
 #: Functions that are no plain ones and have no syntax of their own.
 _OTHERS = frozenset({
-    "concat", "concat_ws", "greatest", "least", "num_nulls", "num_nonnulls", "array_length", "cardinality", "pow",
+    "concat", "concat_ws", "greatest", "least", "num_nulls", "num_nonnulls", "array_length", "array_to_string",
+    "cardinality", "pow", "to_json", "to_jsonb", "json_build_object", "jsonb_build_object", "json_build_array",
+    "jsonb_build_array",
 })  # fmt: skip
 _PLAIN = frozenset(name.upper() for name in (*SIGNATURES, *_OTHERS) if name.isidentifier())
 #: Those with words between their arguments.

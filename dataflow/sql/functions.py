@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dataflow.errors import UnsupportedQuery
+from dataflow.evaluate import compile_scalar
 from dataflow.functions import arrays
 from dataflow.functions.comparison import comparison_forms
 from dataflow.functions.conversions import common_type
@@ -321,6 +322,32 @@ def array_function(name: str, parts: Sequence[Scalar]) -> Scalar:
     return Call(name, (parts[0], *(_integer(p) for p in parts[1:])), INT4)
 
 
+def joined(parts: Sequence[Scalar], text: SqlType) -> Scalar:
+    """ARRAY_TO_STRING of two arguments."""
+    element = parts[0].type.element if parts else None
+    if len(parts) != 2 or element is None or element.kind != "base" or element.name == "bool":
+        raise UnsupportedQuery("ARRAY_TO_STRING of these arguments is not on the list of exact functions.")
+    delimiter = settled(parts[1])
+    if delimiter.type.name not in TEXTS:
+        raise UnsupportedQuery("ARRAY_TO_STRING takes a text as delimiter.")
+    return Call("array_to_string", (parts[0], delimiter), plain_type(text))
+
+
+def built_json(name: str, parts: Sequence[Scalar]) -> Scalar:
+    """TO_JSON, JSON_BUILD_OBJECT, JSON_BUILD_ARRAY and those of jsonb."""
+    arguments = tuple(settled(p) for p in parts)
+    odd = len(arguments) % 2 == 1 if name.endswith("object") else name.startswith("to_") and len(arguments) != 1
+    if odd or (name.startswith("to_") and parts[0].type == UNKNOWN):
+        raise UnsupportedQuery(f"{name.upper()} of these arguments is not on the list of exact functions.")
+    result = "jsonb" if "jsonb" in name else "json"
+    call = Call(name, arguments, SqlType(result, result))
+    try:
+        compile_scalar(call)
+    except ValueError as error:
+        raise UnsupportedQuery(f"{name.upper()}: {error}.") from error
+    return call
+
+
 def _integer(expression: Scalar) -> Scalar:
     expression = typed(expression, INT4)
     if expression.type.name not in ("int2", "int4"):
@@ -336,8 +363,8 @@ def sortable(expression: Scalar) -> Scalar:
 
 
 __all__ = [
-    "array", "array_function", "as_text", "between", "between_symmetric", "case", "cast", "cast_to", "coalesce",
-    "collate", "comparison", "concatenated", "condition", "constant_of", "count_nulls", "extreme", "in_list", "logical",
-    "nullif", "plain_type", "quantified", "row_comparison", "same_type", "settled", "sortable", "subscript",
-    "test", "text_collation", "text_type", "typed",
+    "array", "array_function", "as_text", "between", "between_symmetric", "built_json", "case", "cast", "cast_to",
+    "coalesce", "collate", "comparison", "concatenated", "condition", "constant_of", "count_nulls", "extreme",
+    "in_list", "joined", "logical", "nullif", "plain_type", "quantified", "row_comparison", "same_type", "settled",
+    "sortable", "subscript", "test", "text_collation", "text_type", "typed",
 ]  # fmt: skip

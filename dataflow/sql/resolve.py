@@ -197,6 +197,18 @@ def _check_regular_expression(shown: str, found: Signature, arguments: Sequence[
         raise UnsupportedQuery(f"{shown}: of the regular expression {pattern!r}, {error}.") from error
 
 
+def _check_replacement(shown: str, found: Signature, arguments: Sequence[Scalar]) -> None:
+    constants = [_constant(shown, a, "a pattern, replacement or flags") for a in arguments[1:]]
+    if not arguments[0].type.folding:
+        raise UnsupportedQuery(f"{shown}: the classes of characters of the collation's locale are not known exactly.")
+    if None in constants or found.function is None:
+        return
+    try:
+        found.function("", *constants)
+    except ValueError as error:
+        raise UnsupportedQuery(f"{shown} with {constants[0]!r}: {error}.") from error
+
+
 def _check_initcap(shown: str, _: Signature, arguments: Sequence[Scalar]) -> None:
     if arguments[0].type.folding != ASCII:
         raise UnsupportedQuery(f"{shown}: which characters are letters, only the collation's locale knows.")
@@ -207,5 +219,6 @@ _CHECKS: dict[str, Check] = {
     "to_char": _check_to_char,
     **dict.fromkeys(("like", "ilike"), _check_like),
     **dict.fromkeys(("matches", "imatches"), _check_regular_expression),
+    "regexp_replace": _check_replacement,
     "initcap": _check_initcap,
 }

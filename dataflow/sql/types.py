@@ -38,7 +38,8 @@ _BY_NAME = {
 }
 _TYPES = {t.name: t for t in _BY_NAME.values()}
 #: The most that a length, precision or scale can be.
-_LIMITS = {"numeric": 1000, "varchar": 10_485_760, "bpchar": 10_485_760}
+_LIMITS = {"numeric": 1000, "varchar": 10_485_760, "bpchar": 10_485_760, "timestamp": 6, "timestamptz": 6}
+_SMALLEST = {"timestamp": 0, "timestamptz": 0}
 
 
 def type_of(name: str) -> SqlType:
@@ -88,7 +89,11 @@ def _number(node: exp.Expr) -> int | None:
 def _limited(found: SqlType, numbers: list[int]) -> SqlType | None:
     """``numeric(10,2)``, ``varchar(20)``, ``char(4)``. None if the type takes no such numbers here."""
     limit = _LIMITS.get(found.name)
-    if limit is None or len(numbers) > (2 if found.name == "numeric" else 1) or not 1 <= numbers[0] <= limit:
+    if (
+        limit is None
+        or len(numbers) > (2 if found.name == "numeric" else 1)
+        or not _SMALLEST.get(found.name, 1) <= numbers[0] <= limit
+    ):
         return None
     if found.name == "numeric":
         numbers = [*numbers, 0][:2]

@@ -126,7 +126,8 @@ def casts() -> Iterator[Scalar]:
 
 #: Tested from SQL on (`functions/expressions.sql`). The others are in `functions/test_signatures.py`.
 AS_SQL = {
-    "array", "array_length", "cardinality", "collate", "concat", "concat_ws", "greatest", "least", "num_nonnulls",
+    "array", "array_length", "array_to_string", "cardinality", "collate", "concat", "concat_ws", "greatest", "least",
+    "num_nonnulls",
     "num_nulls", "subscript", *(f"{q} {o}" for q in ("any", "all") for o in ("=", "<>", "<", "<=", ">", ">=")),
 }  # fmt: skip
 

@@ -191,6 +191,15 @@ case when b then t else vc end
 t is distinct from vc
 t is not distinct from 'a'
 quote_ident(t) is null
+regexp_replace(t, '[^a-z]+', '-', 'g')
+regexp_replace(t, 'b', 'X')
+regexp_replace(t, '^\s', 'X')
+regexp_replace(t, '(a|b)', 'X')
+regexp_replace(t, 'a*', 'X')
+regexp_replace(t, 'a', '\1')
+array_to_string(ta, ',')
+array_to_string(ia, '')
+neg(i4)
 
 -- logic
 b is true
@@ -283,6 +292,12 @@ date_part('month', d)
 date_part('second', ts)
 make_date(2024, i2, 3)
 age(ts, '2000-02-29')
+to_timestamp(i4)
+to_timestamp(f8)
+to_timestamp(1700000000.5)
+ts::timestamp(0)
+tz::timestamptz(3)
+ts::timestamptz(2)
 age(tz, tz)
 age(d, '1999-12-31')
 justify_days(iv)
@@ -350,6 +365,12 @@ jb @> '{"a": 1}'
 jb @> '{"a": {"b": [2]}}'
 jb = '{"a": 1.0}'
 jb = jb
+jb || '{"z": 1}'
+jb || jb
+'[1]' || jb
+jb - 'a'
+jb - 0
+jb - i2::int
 jb ->> 'a' = 'x'
 jb ->> 'a' || 'x'
 (jb ->> 'a')::int + 1
