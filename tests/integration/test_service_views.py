@@ -103,7 +103,6 @@ def test_a_table_without_replica_identity_is_refused_with_the_statement(
         ("SELECT id FROM nowhere WHERE id = :id", {"view_invalid"}),
         ("SELECT nothing FROM stories WHERE id = :id", {"view_invalid"}),
         ("SELECT FROM WHERE", {"view_invalid"}),
-        ("SELECT id, row_number() OVER () FROM stories", {"view_unsupported"}),
     ],
 )
 def test_sql_that_cannot_be_a_view(service: RunningService, sql: str, codes: set[str]) -> None:
