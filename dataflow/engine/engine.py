@@ -377,6 +377,14 @@ class Engine:
         elif retryable:
             demand.paused = True
             self._upqueries.demands[demand] = None
+            self._say_why(demand, reason)
+
+    def _say_why(self, demand: Demand, reason: str) -> None:
+        """A full view that cannot be loaded for now says why, once."""
+        if demand.reason != reason:
+            demand.reason = reason
+            for leaf in [want.leaf for want in demand.wants if want.leaf.full]:
+                self._emit(ViewStatus(leaf.view_id, "building", reason))
 
     def _read(self, event: Read) -> None:
         wants: list[Want] = []

@@ -62,6 +62,8 @@ class Demand:
     rounds: int = 0
     #: Pins and loads whose lookup failed wait for the next heartbeat.
     paused: bool = False
+    #: Why it failed last.
+    reason: str | None = None
 
 
 class Upqueries:
