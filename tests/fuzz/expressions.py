@@ -57,8 +57,7 @@ class Expressions:
             a, b = self.scalar(INT, scope, depth), self.scalar(INT, scope, depth)
             return rng.choice(
                 (f"({a} + {b})", f"({a} - {b})", f"({a} * 2)", f"abs({a})", f"({a} / 3)", f"({a} % 4)", f"(- {a})",
-                 f"length({self.scalar(TEXT, scope, depth)})",
-                 f"({self.scalar(DATE, scope, 0)} - '2024-01-01'::date)")
+                 f"length({self.scalar(TEXT, scope, depth)})", f"position('a' IN {self.scalar(TEXT, scope, 0)})")
             )  # fmt: skip
         if kind == NUM:
             a, b = self.scalar(NUM, scope, depth), self.scalar(NUM, scope, depth)
