@@ -119,7 +119,7 @@ def test_an_answer_that_expires(service: RunningService, database: Database) -> 
 def test_null_lists_and_pages(service: RunningService) -> None:
     put(service, "either", "SELECT id FROM comments WHERE :story IS NULL OR story = :story ORDER BY id", tier="refresh")
     put(service, "listed", "SELECT id FROM comments WHERE id IN (:ids) ORDER BY id DESC", tier="refresh")
-    everything = service.read("either", **{"story:null": ""}).json()["rows"]
+    everything = service.read("either", None, **{"story:null": ""}).json()["rows"]
     assert len(everything) == 15
     assert hits(service, "either", **{"story:null": ""})
     assert len(service.rows("either", story=0)) == 5

@@ -10,6 +10,7 @@ from dataflow.engine.touching import touches_of
 from dataflow.schema import Catalog
 from dataflow.state.coverage import Coverage
 from dataflow.types import Key, Row
+from service.runtime.following import TableRefusedError
 from service.runtime.planning import Planning
 from service.upstream.catalog import load_catalog
 from service.upstream.connect import UpstreamPool
@@ -101,7 +102,7 @@ def planned(database: Database) -> tuple[list[Plan], Catalog]:
     return run(plan())
 
 
-async def _nothing_refused(*_: object) -> dict[str, Exception]:
+async def _nothing_refused(*_: object) -> dict[str, TableRefusedError]:
     raise AssertionError("all tables are followed")
 
 
