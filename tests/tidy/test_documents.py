@@ -24,7 +24,7 @@ def test_documented_targets_exist() -> None:
     listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     known = set(re.findall(r"^ +make ([a-z-]+)", listed, re.MULTILINE))
     named = {target for name in MARKDOWN for target in TARGET.findall((ROOT / name).read_text(encoding="utf-8"))}
-    assert known >= {"demo", "test", "lint", "format", "sim", "bench", "clean", "openapi"}
+    assert known >= {"demo", "test", "lint", "format", "sim", "fuzz", "bench", "clean", "openapi"}
     assert named <= known
 
 
