@@ -15,27 +15,13 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
 from dataflow.sql.dialect import DIALECT
+from dataflow.sql.side_effects import has_side_effects
 
 #: Behind these, ``?`` is an operator of jsonb and no parameter.
 _OPERAND_ENDS = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.STRING}
-_NOTHING_BEFORE = {TokenType.COMMA, TokenType.SELECT, TokenType.L_PAREN, TokenType.GROUP_BY, TokenType.ORDER_BY}
+_NOTHING_BEFORE = {TokenType.COMMA, TokenType.SELECT, TokenType.L_PAREN, TokenType.GROUP_BY, TokenType.ORDER_BY, TokenType.PARTITION_BY}
 _NOTHING_BEHIND = {TokenType.COMMA, TokenType.FROM, TokenType.R_PAREN, TokenType.SEMICOLON, TokenType.WHERE}
 _WRITES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.DDL, exp.Command, exp.Into, exp.Drop, exp.Alter)
-#: Functions that change something, or take locks: no view may call them.
-_SIDE_EFFECTS = frozenset({
-    "nextval", "setval", "set_config", "setseed", "pg_sleep", "pg_sleep_for", "pg_sleep_until",
-    "pg_notify", "txid_current", "pg_current_xact_id", "pg_terminate_backend", "pg_cancel_backend", "pg_reload_conf",
-    "pg_rotate_logfile", "pg_promote", "pg_switch_wal", "pg_create_restore_point", "pg_export_snapshot",
-    "pg_logical_emit_message", "pg_backup_start", "pg_backup_stop", "pg_start_backup", "pg_stop_backup",
-    "pg_import_system_collations", "pg_log_backend_memory_contexts", "pg_file_write", "pg_file_unlink",
-    "pg_file_rename", "pg_stat_statements_reset", "cursor_to_xml", "cursor_to_xmlschema", "gin_clean_pending_list",
-})  # fmt: skip
-#: The same, by how their names begin. Those that run SQL given as a text could run any.
-_SIDE_EFFECT_FAMILIES = (
-    "pg_advisory_", "pg_try_advisory_", "lo_", "dblink", "pg_stat_reset", "pg_replication_", "pg_create_", "pg_drop_",
-    "pg_copy_", "pg_wal_replay_", "pg_logical_slot_", "query_to_xml", "table_to_xml", "schema_to_xml",
-    "database_to_xml", "brin_summarize", "brin_desummarize", "pg_restore_", "pg_clear_",
-)  # fmt: skip
 
 
 def parse(sql: str) -> exp.Query:
@@ -70,7 +56,7 @@ def _query(statement: exp.Expr) -> exp.Query:
         if isinstance(node, exp.Lock):
             raise InvalidQuery("A view takes no locks.", _place(node), "Remove FOR UPDATE or FOR SHARE.")
         name = str(node.this if isinstance(node, exp.Anonymous) else node.key).lower()
-        if name in _SIDE_EFFECTS or name.startswith(_SIDE_EFFECT_FAMILIES):
+        if has_side_effects(name):
             raise InvalidQuery(f"A view changes nothing, so it cannot call {name}.", _place(node))
     if isinstance(statement, exp.Query):
         return statement
@@ -129,7 +115,7 @@ def _check_commas(tokens: Sequence[Token]) -> None:
     for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
         if token.token_type is not TokenType.COMMA:
             continue
-        opens = before is None or before.token_type in _NOTHING_BEFORE or before.text.upper() in ("BY", "ON", "AS")
+        opens = before is None or before.token_type in _NOTHING_BEFORE or before.text.upper() in ("ON", "AS")
         if opens or after is None or after.token_type in _NOTHING_BEHIND:
             raise InvalidQuery('The SQL has a syntax error near ",".', Span(token.start, token.end + 1))
 
