@@ -90,7 +90,7 @@ class Engine:
         self._reads: dict[ReadId, Demand] = {}
         self.refreshes = Refreshes(
             self.ring, self.limits, self.counters, self._joining, self._sees_enough, self._emit,
-            self._demand, self._forward,
+            self._demand, self._forward, self._end_demand,
         )  # fmt: skip
         #: Pinned keys and full views that something evicted in this step.
         self._to_refill: dict[tuple[Leaf, Key], None] = {}
@@ -341,7 +341,7 @@ class Engine:
         self._upqueries.finish(demand)
         self._reads.pop(read, None)
         tables = self.refreshes.leave(read).union(others, *[self.graph.tables_of(want.leaf) for want in demand.wants])
-        self._emit(self._forwards.forward(read, tables, self._now))
+        self._emit(self._forwards.forward(read, tables, demand.since, self._now))
 
     def _give_up(self, demand: Demand, reason: str) -> None:
         """The data makes an expression fail. The upstream answers a read, with its own error if it fails there too;
@@ -403,11 +403,11 @@ class Engine:
             else:
                 self._emit(FailRead(event.id, "the view was dropped", retryable=False))
                 return
-        demand = Demand(wants, event.id)
+        demand = Demand(wants, event.id, self.applied)
         if forwards:
             self._forward(demand, frozenset[str]().union(*(leaf.tables for leaf, _ in refreshed)))
         elif refreshed:
-            self.refreshes.open(RefreshRead(event.id, refreshed, demand, self.applied), self._now)
+            self.refreshes.open(RefreshRead(event.id, refreshed, demand), self._now)
         else:
             self._demand(demand)
 
@@ -416,10 +416,13 @@ class Engine:
         self._reads[demand.read] = demand
         self._attempt(demand)
 
-    def _cancel_read(self, event: CancelRead) -> None:
-        demand = self._reads.pop(event.id, None)
+    def _end_demand(self, read: ReadId) -> None:
+        demand = self._reads.pop(read, None)
         if demand is not None:
             self._upqueries.finish(demand)
+
+    def _cancel_read(self, event: CancelRead) -> None:
+        self._end_demand(event.id)
         self.refreshes.leave(event.id)
         self._forwards.reads.pop(event.id, None)
 
@@ -572,4 +575,4 @@ class Engine:
         """Asserts every invariant that can be seen from inside (I2, I3 and structure); for tests."""
         checking.check_graph(self.graph)
         checking.check_demands(self._upqueries, self._flights)
-        self.refreshes.check()
+        self.refreshes.check(self._reads)

@@ -2,7 +2,8 @@
 
 Once the stream has passed the snapshot's bound, the answer is exact from the last transaction it sees that touches
 the views' tables up to just before the first touching one that it does not see. If these cross, or the snapshot misses
-what was committed before the stream began, the read is forwarded again.
+what was committed before the stream began, or the answer is older than what was applied when the read was asked, the
+read is forwarded again.
 
 *Maintains*: a forward counts as a lookup in flight until it is answered, so the ring keeps what it may not see.
 """
@@ -23,6 +24,8 @@ class Forwarded:
 
     read: ReadId
     tables: frozenset[str]
+    #: Where the engine was when the read was asked.
+    since: Position
     issued: int
     rounds: int = 1
     result: ForwardDone | None = None
@@ -37,9 +40,9 @@ class Forwards:
         self._limits = limits
         self.reads: dict[ReadId, Forwarded] = {}
 
-    def forward(self, read: ReadId, tables: frozenset[str], now: int) -> Effect:
-        """Sends a read upstream."""
-        self.reads[read] = Forwarded(read, tables, now)
+    def forward(self, read: ReadId, tables: frozenset[str], since: Position, now: int) -> Effect:
+        """Sends a read upstream that was asked when the engine was at `since`."""
+        self.reads[read] = Forwarded(read, tables, since, now)
         return Forward(read)
 
     def oldest_issue(self) -> int | None:
@@ -62,7 +65,7 @@ class Forwards:
         exact: Position | None = None
         if self._sees_enough(result.snapshot, forwarded.tables):
             exact = self._ring.exact_position(forwarded.tables, result.snapshot, applied)
-        if exact is not None:
+        if exact is not None and exact >= min(forwarded.since, applied):
             del self.reads[forwarded.read]
             return AnswerForward(forwarded.read, exact)
         if forwarded.rounds >= self._limits.forward_rounds:

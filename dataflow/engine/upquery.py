@@ -36,7 +36,7 @@ from dataflow.state.index import key_function
 from dataflow.state.intervals import Cover, OrderedCover
 from dataflow.state.materialization import as_bag
 from dataflow.state.ordering import Interval
-from dataflow.types import Columns, Key, NodeId, ReadId, Row
+from dataflow.types import Columns, Key, NodeId, Position, ReadId, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,8 @@ class Demand:
     wants: list[Want]
     #: None for a pin or a load.
     read: ReadId | None = None
+    #: Where the engine was when the read was asked: an answer from before would go back in time.
+    since: Position = 0
     #: Flights that it waits for.
     waits: dict[FlightKey, None] = field(default_factory=dict)
     #: Inner keys that it had fetched; the policy leaves them alone until it is done.

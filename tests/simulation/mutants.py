@@ -14,6 +14,8 @@ from dataflow.engine import engine, evict, graph, incongruence, install, nodes, 
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.engine.nodes import UnionNode
 from dataflow.engine.propagation import Propagation
+from dataflow.engine.refresh import Refreshes, RefreshLeaf
+from dataflow.engine.touching import Touch
 from dataflow.ops.aggregate import Group
 from dataflow.ops.block import BlockJoin
 from dataflow.ops.partitioned import Partition, Partitioned
@@ -257,6 +259,106 @@ def partition_of_what_is_known() -> AbstractContextManager[Any]:
     return patch.object(Partitioned, "_known_partition", mutant)
 
 
+def stale_answer_kept() -> AbstractContextManager[Any]:
+    """A change leaves the refreshed keys that it touches."""
+    return patch.object(Refreshes, "apply", lambda *_: None)
+
+
+def touching(keys: Callable[[Touch, TableDelta, Any], Any]) -> AbstractContextManager[Any]:
+    """Another judgement of which keys a change of rows concerns."""
+    return patch.object(Touch, "keys", lambda self, delta, among: keys(self, delta, among))
+
+
+def only_the_new_row_is_filtered() -> AbstractContextManager[Any]:
+    """An update counts only if the row passes the view's filter after it."""
+    original = Touch.keys
+
+    def keys(touch: Touch, delta: TableDelta, among: Any) -> Any:
+        passes = not delta.added or any(map(touch._may_pass, delta.added))
+        return original(touch, delta, among) if passes else ()
+
+    return touching(keys)
+
+
+def only_the_new_row_has_a_key() -> AbstractContextManager[Any]:
+    """An update concerns the keys that the row has after it."""
+    original = Touch.keys
+
+    def keys(touch: Touch, delta: TableDelta, among: Any) -> Any:
+        found = original(touch, delta, among)
+        if not delta.added or not touch._key_columns:
+            return found
+        return [key for key in found if key in set(original(touch, replace(delta, removed=[]), among))]
+
+    return touching(keys)
+
+
+def an_unread_column_too_many() -> AbstractContextManager[Any]:
+    """A column that the view reads counts as one that it does not."""
+    original = Touch._changed
+
+    def changed(self: Touch, delta: TableDelta) -> Any:
+        columns, self._columns = self._columns, self._columns[:-1]
+        try:
+            return original(self, delta)
+        finally:
+            self._columns = columns
+
+    return patch.object(Touch, "_changed", changed)
+
+
+def one_read_of_a_table() -> AbstractContextManager[Any]:
+    """A view that reads a table twice is touched as it reads it the first time."""
+    original = RefreshLeaf.touched
+
+    def touched(self: RefreshLeaf, table: str, *arguments: Any) -> Any:
+        self.touches = {name: reads[:1] for name, reads in self.touches.items()}
+        return original(self, table, *arguments)
+
+    return patch.object(RefreshLeaf, "touched", touched)
+
+
+def unseen_transaction_of_a_refresh() -> AbstractContextManager[Any]:
+    """Rows are stored although a transaction was applied that they do not see."""
+    return patch.object(Refreshes, "_exact", lambda self, *_: self._applied)
+
+
+def refresh_before_the_bound() -> AbstractContextManager[Any]:
+    """Rows are stored although the stream has not brought all that they see."""
+    done = Refreshes.done
+    return patch.object(Refreshes, "done", lambda self, event, *at: done(self, replace(event, bound=0), *at))
+
+
+def refresh_the_ring_forgets() -> AbstractContextManager[Any]:
+    """The ring lets go what a refresh under way may not see."""
+    return patch.object(Refreshes, "oldest_issue", lambda _: None)
+
+
+def refresh_of_a_joining_table_stored() -> AbstractContextManager[Any]:
+    """A refreshed view of a table that is joining the publication is stored, as if the stream had all its changes."""
+    return patch.object(Refreshes, "_may_store", lambda *_: True)
+
+
+def truncate_touches_nothing() -> AbstractContextManager[Any]:
+    """TRUNCATE touches refreshed keys only by the rows that came afterwards."""
+    original = Touch.keys
+    return touching(lambda touch, delta, among: original(touch, replace_truncated(delta), among))
+
+
+def overflow_touches_nothing() -> AbstractContextManager[Any]:
+    """A transaction that is too large to be carried touches no refreshed key."""
+    original = Touch.keys
+    return touching(lambda touch, delta, among: original(touch, replace(delta, overflow=False), among))
+
+
+def answers_from_before_the_question() -> AbstractContextManager[Any]:
+    """A read gets rows that are exact only before what was applied when it was asked."""
+    demand = engine.Demand
+    return patch.object(engine, "Demand", lambda wants, read=None, _=0: demand(wants, read, 0))
+
+
+#: A table joins soon, and what is open then commits late.
+JOINING = {"join_table": 20, "install": 10, "commit": 0.5, "restart": 0, "crash": 0, "change_schema": 0, "break": 0}
 #: Where a mutant shows only in rare shapes, the runs are narrowed to them.
 MUTANTS: dict[Mutant, Focus | None] = {
     no_redo: None,
@@ -287,4 +389,16 @@ MUTANTS: dict[Mutant, Focus | None] = {
     partition_of_what_is_known: Focus(("window", "top")),
     nth_row_taken_after_redo: Focus(("ordered",)),
     rows_behind_an_interval_kept: Focus(("ordered",)),
+    stale_answer_kept: Focus(("refreshed",)),
+    only_the_new_row_is_filtered: Focus(("refreshed_titles", "refreshed_good", "refreshed_sums")),
+    only_the_new_row_has_a_key: Focus(("refreshed_story", "refreshed_good", "refreshed_sums")),
+    an_unread_column_too_many: Focus(("refreshed",)),
+    one_read_of_a_table: Focus(("refreshed_replies", "refreshed_disputed")),
+    unseen_transaction_of_a_refresh: Focus(("refreshed",)),
+    refresh_before_the_bound: Focus(("refreshed",)),
+    refresh_the_ring_forgets: Focus(("refreshed",)),
+    refresh_of_a_joining_table_stored: Focus(("refreshed_follow",), JOINING),
+    truncate_touches_nothing: Focus(("refreshed",), {"truncate": 5}),
+    overflow_touches_nothing: Focus(("refreshed",), {"overflow": 3}),
+    answers_from_before_the_question: Focus(("refreshed",)),
 }

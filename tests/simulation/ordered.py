@@ -1,6 +1,7 @@
 """Orders and parts of keys, by definition: what the engine's places and intervals are compared with."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from functools import cmp_to_key
 from random import Random
@@ -101,7 +102,7 @@ class RowOrder:
         return Interval(self.any_cut(rows, rng), self.any_cut(rows, rng))
 
 
-def holds(covered: Iterable[Interval], order: RowOrder) -> Callable[[Row], bool]:
-    """Whether a row lies in one of some intervals."""
+def within(bag: "Counter[Row]", covered: Iterable[Interval], order: RowOrder) -> "Counter[Row]":
+    """The rows that lie in one of some intervals."""
     intervals = list(covered)
-    return lambda row: any(order.within(row, interval) for interval in intervals)
+    return Counter({row: n for row, n in bag.items() if any(order.within(row, interval) for interval in intervals)})

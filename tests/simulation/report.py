@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from dataflow.engine.effects import Lookup
-from dataflow.engine.events import Apply, InstallView
+from dataflow.engine.events import Apply, InstallRefresh, InstallView
 from dataflow.plan.nodes import Aggregate, Chain, Relation, TopK, Union, Window
 
 
@@ -20,8 +20,8 @@ def require(condition: object, *message: object) -> None:
 
 def brief(value: object) -> str:
     """An event or effect, with plans by their names."""
-    if isinstance(value, InstallView):
-        return f"InstallView({value.id}, {value.view.name})"
+    if isinstance(value, InstallView | InstallRefresh):
+        return f"{type(value).__name__}({value.id}, {value.view.name})"
     if isinstance(value, Lookup):
         return f"Lookup({value.id}, {brief_relation(value.relation)} by {value.columns}: {value.keys})"
     if isinstance(value, Apply):

@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.simulation.configuration import Configuration
 from tests.simulation.ordered_views import ORDERED_VIEWS
+from tests.simulation.refreshed_views import EARLY_REFRESHED, LATE_REFRESHED, REFRESHED
 from tests.simulation.simulation import Simulation
 from tests.simulation.views import LATE_VIEWS, SHAPES, VIEWS
 
@@ -36,7 +37,8 @@ ACTIONS = 1200
 #: What must have happened in any 10,000 steps, by the engine's own count.
 PROOFS = (
     "redo", "forward_hole", "padding", "refill", "ring_trimmed", "parent_covered", "subsumed", "repeated", "overflow",
-    "cascade", "abandoned", "pinned_refilled", "answered", "answered_forward",
+    "cascade", "abandoned", "pinned_refilled", "answered", "answered_forward", "answered_mixed", "answered_once",
+    "refresh_stored", "stale", "refreshed_evicted_narrowly", "refreshed_kept",
 )  # fmt: skip
 REGRESSIONS = Path(__file__).parent / "regressions"
 
@@ -65,8 +67,8 @@ class Focus:
 
     def narrow(self, configuration: Configuration) -> None:
         """Applies it."""
-        every = (*VIEWS, *ORDERED_VIEWS)
-        configuration.views = tuple(view.name for view in every if view.name.startswith(self.views))
+        every = (*(view.name for view in (*VIEWS, *ORDERED_VIEWS)), *REFRESHED)
+        configuration.views = tuple(name for name in every if name.startswith(self.views))
         configuration.weights |= self.weights
 
 
@@ -100,6 +102,9 @@ def configure(seed: int) -> Configuration:
     if rng.random() < 0.3:
         limits["read_rounds"] = rng.choice((1, 2, 3))
     foreign_keys = rng.choice((0, 0b1111111111, rng.getrandbits(10)))
+    if rng.random() < 0.35:
+        views += rng.sample(EARLY_REFRESHED, rng.randint(1, 5))
+        views += LATE_REFRESHED if weights["join_table"] else ()
     return Configuration(seed, foreign_keys, rng.random() < 0.25, tuple(dict.fromkeys(views)), limits, weights)
 
 

@@ -19,7 +19,9 @@ from typing import Any
 from dataflow.engine.effects import (
     Answer,
     AnswerForward,
+    AnswerRefresh,
     CancelLookup,
+    CancelRefresh,
     Effect,
     FailRead,
     Forward,
@@ -33,6 +35,7 @@ from dataflow.engine.effects import (
     LeafFillAll,
     Lookup,
     Reach,
+    Refresh,
     ViewStatus,
 )
 from dataflow.engine.engine import Engine
@@ -47,11 +50,11 @@ from dataflow.engine.events import (
     EvictInner,
     EvictKey,
     ForwardDone,
-    InstallView,
     LookupDone,
     LookupFailed,
     Pin,
     Read,
+    RefreshFailed,
     SchemaChanged,
     SnapshotTaken,
     StreamStarted,
@@ -65,17 +68,21 @@ from dataflow.state.ordering import END, Interval
 from dataflow.types import Key, LookupId, ReadId, Row, ViewId
 from tests.simulation.configuration import Asked, Configuration, Flight, ForwardedRead
 from tests.simulation.expectation import BaseTables, Expectations
+from tests.simulation.forwarding import compare_forward, run_forward
 from tests.simulation.leaf_model import LeafModel
 from tests.simulation.oracle_values import ERROR
-from tests.simulation.ordered import RowOrder, holds
+from tests.simulation.ordered import RowOrder, within
 from tests.simulation.ordered_views import ORDERED_VIEWS
 from tests.simulation.plans import FAILING, tables_of
+from tests.simulation.questions import any_key, inner_keys
+from tests.simulation.refreshed_views import REFRESHED, expires, installation
+from tests.simulation.refreshing import Fetch, Refreshing
 from tests.simulation.report import DivergenceError, brief, brief_relation, describe, require
 from tests.simulation.schema import LATE_TABLE, SchemaVariant
 from tests.simulation.views import VIEWS
 from tests.simulation.world import SimulatedSnapshot, World
 
-VIEW_BY_NAME = {view.name: view for view in (*VIEWS, *ORDERED_VIEWS)}
+VIEW_BY_NAME = {view.name: view for view in (*VIEWS, *ORDERED_VIEWS, *(r.view for r in REFRESHED.values()))}
 LEAF_EFFECTS = (LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafDrop)
 #: Rounds of delivering everything that is left, at the end of a run.
 DRAIN_ROUNDS = 300
@@ -107,7 +114,10 @@ class Simulation:
         self.leaf = LeafModel()
         self.flights: list[Flight] = []
         self.lookup_ids: set[LookupId] = set()
+        self.refreshing = Refreshing(self.world, self.views, self.counters)
         self.reads: dict[ReadId, tuple[Asked, ...]] = {}
+        #: Where the engine was when a read was asked: an answer from before would go back in time.
+        self.asked_at: dict[ReadId, int] = {}
         self.pins: list[tuple[ViewId, Key]] = []
         #: Pinned keys that are holes because correctness evicted them.
         self.refilling: set[tuple[ViewId, Key]] = set()
@@ -135,9 +145,10 @@ class Simulation:
         self.steps += 1
         if self.trace is not None:
             self.trace.extend(f"     {brief(effect)}" for effect in effects)
-        answers = [e for e in effects if isinstance(e, Answer | AnswerForward | FailRead)]
-        for effect in effects:
-            self.perform_effect(effect, event)
+        answers = [e for e in effects if isinstance(e, Answer | AnswerForward | AnswerRefresh | FailRead)]
+        with self.refreshing.counting(event, self.leaf):
+            for effect in effects:
+                self.perform_effect(effect, event)
         for answer in answers:
             self.finish_read(answer, event)
         for view in self.broken & self.leaf.views.keys():
@@ -154,6 +165,8 @@ class Simulation:
             self.count_refills(effect)
         elif isinstance(effect, Lookup):
             self.begin_lookup(effect)
+        elif isinstance(effect, Refresh | CancelRefresh):
+            self.refreshing.perform(effect)
         elif isinstance(effect, CancelLookup):
             for flight in self.flights:
                 if flight.lookup.id == effect.id:
@@ -190,24 +203,39 @@ class Simulation:
         limit = self.engine.limits.lookups_in_flight
         require(sum(not f.cancelled for f in self.flights) <= limit, f"more than {limit} lookups in flight")
 
-    def finish_read(self, answer: Answer | AnswerForward | FailRead, event: Event) -> None:
+    def finish_read(self, answer: Answer | AnswerForward | AnswerRefresh | FailRead, event: Event) -> None:
         """A read is over."""
         keys = self.reads.pop(answer.read, None)
         require(keys is not None, answer, "of a read that is over already")
         assert keys is not None
         if isinstance(answer, Answer):
             self.counters["answered"] += 1
+            self.counters["answered_mixed"] += len({self.refreshing.is_refreshed(asked.view) for asked in keys}) > 1
             for asked in keys:
                 require(self.is_covered(asked), answer, "with", asked, "not covered")
-        elif isinstance(answer, AnswerForward):
-            self.compare_forward(answer, keys)
+        elif isinstance(answer, FailRead):
+            self.excuse(answer, keys, event)
         else:
-            views = {asked.view for asked in keys}
-            excused = any(v in self.dropped or v in self.broken or v not in self.views for v in views)
-            crossed = any(f.id == answer.read for f in self.forwards)
-            retry = answer.retryable and (crossed or isinstance(event, LookupFailed | StreamStarted))
-            require(excused or retry, answer, "without a reason to fail")
+            require(answer.position <= self.position, f"{answer} beyond what was applied ({self.position})")
+            require(answer.position >= self.asked_at[answer.read], f"{answer} from before it was asked")
+            base = self.tables_at(answer.position)
+            if isinstance(answer, AnswerRefresh):
+                self.refreshing.compare_answer(answer, keys, base)
+            else:
+                forward = next(f for f in self.forwards if f.id == answer.read)
+                compare_forward(answer, forward, keys, self.views, base)
+                self.counters["answered_forward"] += 1
         self.forwards = [f for f in self.forwards if f.id != answer.read]
+
+    def excuse(self, answer: FailRead, keys: tuple[Asked, ...], event: Event) -> None:
+        """A read fails for a reason only."""
+        views = {asked.view for asked in keys}
+        excused = any(v in self.dropped or v in self.broken or v not in self.views for v in views)
+        crossed = any(f.id == answer.read for f in self.forwards) or "crossed" in answer.reason
+        self.counters["crossed"] += answer.retryable and crossed
+        retry = answer.retryable and (crossed or isinstance(event, LookupFailed | RefreshFailed | StreamStarted))
+        refused = answer.refused and isinstance(event, RefreshFailed)
+        require(excused or retry or refused, answer, "without a reason to fail")
 
     def is_covered(self, asked: Asked) -> bool:
         """Whether the leaf has what a read asked for."""
@@ -244,6 +272,10 @@ class Simulation:
         """Every covered key of a view holds exactly the rows of the oracle."""
         view, leaf = self.views[view_id], self.leaf.views[view_id]
         keyed = self.expectations.of(view.relation, view.key_columns)
+        refreshed = self.refreshing.is_refreshed(view_id)
+        if refreshed:
+            coverage = self.engine.refreshes.leaves[view_id].coverage.keys
+            require(coverage.keys() == leaf.rows.keys(), "view", view_id, "covers", coverage, "not", leaf.rows)
         keys: Iterable[Key] = leaf.rows
         if leaf.full:
             keys = {k for k in keyed.by_key if None not in k} | leaf.rows.keys()
@@ -251,7 +283,7 @@ class Simulation:
             bag = leaf.rows.get(key, Counter())
             if keyed.loose:
                 bag = Counter(keyed.comparable(row) for row in bag.elements())
-            expected = keyed.expected(key)
+            expected = self.refreshing.expected(view_id, key, keyed) if refreshed else keyed.expected(key)
             if key in leaf.parts:
                 expected = within(expected, leaf.parts[key], self.order_of(view_id))
             if bag != expected:
@@ -286,21 +318,11 @@ class Simulation:
                     f"{describe(found)} should be {describe(expected)}"
                 )
 
-    def compare_forward(self, answer: AnswerForward, keys: tuple[Asked, ...]) -> None:
-        """Forwarded rows are exact at the position they are sent under."""
-        forward = next((f for f in self.forwards if f.id == answer.read), None)
-        require(forward is not None and forward.snapshot is not None, f"{answer} of a read that was not forwarded")
-        assert forward is not None
-        require(answer.position <= self.position, f"{answer} beyond what was applied ({self.position})")
-        tables = [rows for position, rows in self.past if position <= answer.position]
-        require(tables, f"{answer} lies before the stream")
-        expectations = Expectations(BaseTables(tables[-1]))
-        for asked, bag in zip(keys, forward.rows, strict=True):
-            view, key = self.views.get(asked.view), asked.key
-            if view is not None:
-                expected = expectations.of(view.relation, view.key_columns).expected(key)
-                require(bag == expected, f"{answer} of {view.name} {key}: {describe(bag)}, not {describe(expected)}")
-        self.counters["answered_forward"] += 1
+    def tables_at(self, position: int) -> BaseTables:
+        """The tables at a position of the stream."""
+        tables = [rows for end, rows in self.past if end <= position]
+        require(tables, f"{position} lies before the stream")
+        return BaseTables(tables[-1])
 
     # --- actions: the upstream ---------------------------------------------------------------------------------------
 
@@ -369,26 +391,24 @@ class Simulation:
         self.world.wal += rng.randint(1, 3)
 
     def do_execute(self, rng: Random) -> None:
-        """A lookup takes its snapshot and reads."""
-        waiting = [f for f in self.flights if f.result is None]
+        """A lookup, or a refreshed view's SQL, takes its snapshot and reads."""
+        waiting = [f for f in (*self.flights, *self.refreshing.fetches) if f.result is None]
         if waiting:
-            flight = rng.choice(waiting)
-            lookup = flight.lookup
-            flight.result = self.world.look_up(lookup, rng)
+            self.execute(rng.choice(waiting), rng)
+
+    def execute(self, flight: Flight | Fetch, rng: Random) -> None:
+        """It runs now."""
+        if isinstance(flight, Fetch):
+            self.refreshing.execute(flight, rng)
+        else:
+            flight.result = self.world.look_up(flight.lookup, rng)
 
     def do_execute_forward(self, rng: Random) -> None:
         """A forwarded read takes its snapshot and reads."""
         waiting = [f for f in self.forwards if f.snapshot is None and f.id in self.reads]
         if waiting:
             forward = rng.choice(waiting)
-            forward.snapshot, forward.bound = self.world.snapshot(), self.world.bound(rng)
-            expectations = Expectations(BaseTables(self.world.visible_tables()))
-            for asked in self.reads[forward.id]:
-                view, key = self.views.get(asked.view), asked.key
-                empty: Counter[Any] = Counter()
-                forward.rows.append(
-                    empty if view is None else expectations.of(view.relation, view.key_columns).expected(key)
-                )
+            run_forward(forward, self.reads[forward.id], self.views, self.world, rng)
 
     # --- actions: events ---------------------------------------------------------------------------------------------
 
@@ -455,7 +475,7 @@ class Simulation:
             late = [view for view in candidates if LATE_TABLE in tables_of(view.relation)]
             view = rng.choice(late if late and rng.random() < 0.5 else candidates)
             self.views[view_id] = view
-            self.step(InstallView(view_id, view))
+            self.step(installation(view_id, view))
 
     def do_drop(self, rng: Random) -> None:
         """A view is dropped."""
@@ -474,19 +494,8 @@ class Simulation:
         known: Iterable[Key] = keyed.by_key
         if covered and view_id in self.leaf.views:
             known = self.leaf.views[view_id].rows or known
-        keys = sorted(k for k in known if None not in k)
-        if keys and rng.random() < 0.7:
-            return rng.choice(keys)
-        types = column_types(view.relation)
-        parts = [
-            sorted({k[i] for k in keys} | set(SOME_VALUES.get(types[c].name, SOME_NUMBERS)))
-            for i, c in enumerate(view.key_columns)
-        ]
-        chosen: dict[int, str] = {}
-        for column, part in zip(view.key_columns, parts, strict=True):
-            chosen.setdefault(column, rng.choice(part))
-        same = rng.random() < 0.7
-        return tuple(chosen[c] if same else rng.choice(p) for c, p in zip(view.key_columns, parts, strict=True))
+        key = any_key(view, known, rng)
+        return key if covered else self.refreshing.respelled(view_id, key, rng)
 
     def do_read(self, rng: Random) -> None:
         """A read of one key, or of several of several views."""
@@ -495,7 +504,7 @@ class Simulation:
             views = [rng.choice(sorted(self.views)) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
             asked = tuple(self.any_question(v, rng) for v in dict.fromkeys(views))
             read = ReadId(self.last_id)
-            self.reads[read] = asked
+            self.reads[read], self.asked_at[read] = asked, self.position
             self.step(Read(read, tuple((a.view, a.key, a.extent) for a in asked)))
 
     def any_question(self, view_id: ViewId, rng: Random) -> Asked:
@@ -504,8 +513,8 @@ class Simulation:
         if not view.storage_order:
             return Asked(view_id, key)
         order, leaf = self.order_of(view_id), self.leaf.views.get(view_id)
-        rows = sorted(self.expectations.of(view.relation, view.key_columns).expected(key), key=order.key)
-        extent = order.any_extent(rows, rng)
+        rows = self.expectations.of(view.relation, view.key_columns).expected(key)
+        extent = order.any_extent(sorted(rows, key=order.key), rng)
         base = None
         if isinstance(extent, Ahead) and leaf is not None:
             base = order.reaching(leaf.covered(key), extent.start)
@@ -523,15 +532,21 @@ class Simulation:
         self.step(CancelRead(read))
 
     def do_deliver(self, rng: Random) -> None:
-        """A lookup's result arrives."""
-        ready = [f for f in self.flights if f.result is not None]
+        """A lookup's result arrives, or a refreshed view's rows."""
+        ready = [f for f in (*self.flights, *self.refreshing.fetches) if f.result is not None]
         if ready:
             self.deliver(rng.choice(ready), rng)
 
-    def deliver(self, flight: Flight, rng: Random) -> None:
+    def deliver(self, flight: Flight | Fetch, rng: Random) -> None:
         """Report a lookup, unless nobody wants it any more and the world does not care to."""
+        forgotten = flight.cancelled and rng.random() < 0.5
+        if isinstance(flight, Fetch):
+            event = self.refreshing.arrive(flight)
+            if not forgotten:
+                self.step(event)
+            return
         self.flights.remove(flight)
-        if flight.cancelled and rng.random() < 0.5:
+        if forgotten:
             return
         assert flight.result is not None
         rows, snapshot, bound = flight.result.rows, flight.result.snapshot, flight.result.bound
@@ -542,23 +557,29 @@ class Simulation:
 
     def do_fail(self, rng: Random) -> None:
         """A lookup fails; it may be tried again."""
-        if self.flights:
-            flight = rng.choice(self.flights)
-            self.flights.remove(flight)
-            self.step(LookupFailed(flight.lookup.id, "the connection is gone", True))
+        self.fail("the connection is gone", rng, retryable=True)
 
     def do_break(self, rng: Random) -> None:
         """A lookup fails for good."""
-        if self.flights:
-            flight = rng.choice(self.flights)
+        self.fail("permission denied", rng, retryable=False)
+
+    def fail(self, reason: str, rng: Random, retryable: bool) -> None:
+        """A lookup, or a refreshed view's SQL, has no result."""
+        under_way = [*self.flights, *self.refreshing.fetches]
+        if not under_way:
+            return
+        flight = rng.choice(under_way)
+        if isinstance(flight, Fetch):
+            self.step(self.refreshing.fail(flight, reason, retryable, breaks=not retryable and rng.random() < 0.5))
+        else:
             self.flights.remove(flight)
-            self.step(LookupFailed(flight.lookup.id, "permission denied", False))
+            self.step(LookupFailed(flight.lookup.id, reason, retryable))
 
     def do_change_schema(self, rng: Random) -> None:
         """A table is not what the plans took it for: the views that read it are broken, and say so."""
         table = rng.choice(sorted(self.world.catalog.tables))
         self.step(SchemaChanged(table, "a column was dropped"))
-        reading = {view_id for view_id, view in self.views.items() if table in tables_of(view.relation)}
+        reading = {i for i, view in self.views.items() if table in tables_of(view.relation) and not expires(view)}
         require(reading <= self.broken, "views", reading - self.broken, "are not broken by a change of", table)
 
     def do_forward_done(self, rng: Random) -> None:
@@ -595,20 +616,10 @@ class Simulation:
 
     def do_evict_inner(self, rng: Random) -> None:
         """A key of an inner materialization is evicted."""
-        candidates = self.inner_keys()
+        candidates = inner_keys(self.engine)
         if candidates:
             node, columns, keys = rng.choice(candidates)
             self.step(EvictInner(node, columns, rng.choice(keys)))
-
-    def inner_keys(self) -> list[tuple[Any, Any, list[Key]]]:
-        """Covered keys of inner materializations, by node and columns."""
-        return [
-            (node.id, columns, list(coverage.keys))
-            for _, node in sorted(self.engine.graph.by_id.items())
-            if hasattr(node, "materialization")
-            for columns, coverage in node.coverages().items()
-            if coverage.keys
-        ]
 
     def do_evict_bytes(self, rng: Random) -> None:
         """Memory is short."""
@@ -628,7 +639,7 @@ class Simulation:
         self.broken.clear()
         self.start_engine()
         for view_id, view in views:
-            self.step(InstallView(view_id, view))
+            self.step(installation(view_id, view))
 
     # --- the end of a run --------------------------------------------------------------------------------------------
 
@@ -654,20 +665,21 @@ class Simulation:
         self.position = world.wal
         self.step(Advance(self.position))
         self.step(SnapshotTaken(world.snapshot()))
-        for flight in list(self.flights):
+        for flight in (*self.flights, *self.refreshing.fetches):
             if flight.result is None:
-                lookup = flight.lookup
-                flight.result = world.look_up(lookup, rng)
-            if flight in self.flights:
+                self.execute(flight, rng)
+            if flight in self.flights or flight in self.refreshing.fetches:
                 self.deliver(flight, rng)
         for _ in list(self.forwards):
             self.do_execute_forward(rng)
             self.do_forward_done(rng)
-        return bool(self.flights or self.forwards or self.reads or self.uncovered_pins())
+        under_way = self.flights or self.refreshing.fetches or self.forwards
+        return bool(under_way or self.reads or self.uncovered_pins())
 
     def require_quiet(self) -> None:
         """Liveness: all reads are answered, all pinned keys and full views are there."""
         require(not self.flights, f"lookups without end: {self.flights}")
+        require(not self.refreshing.fetches, f"fetches without end: {self.refreshing.fetches}")
         require(not self.reads, f"reads without an answer: {self.reads}")
         require(not self.uncovered_pins(), f"pinned keys are not covered: {self.uncovered_pins()}")
 
@@ -681,13 +693,4 @@ class Simulation:
         return [pin for pin in needed if not self.leaf.covers(*pin)]
 
 
-def within(bag: Counter[Row], covered: Iterable[Interval], order: RowOrder) -> Counter[Row]:
-    """The rows that lie in one of some intervals."""
-    inside = holds(covered, order)
-    return Counter({row: times for row, times in bag.items() if inside(row)})
-
-
 EMPTY: Counter[Any] = Counter()
-#: Parts of keys that may have no rows, by type.
-SOME_NUMBERS = ("0", "1", "2", "3", "4", "5")
-SOME_VALUES = {"text": ("", "a", "b", "p", "q", "x", "y"), "numeric": ("0", "1", "2.5", "40.125", "NaN")}

@@ -1,0 +1,42 @@
+"""What readers ask for, and what may be evicted."""
+
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+from dataflow.engine.engine import Engine
+from dataflow.engine.nodes import InnerNode
+from dataflow.plan.nodes import View, column_types
+from dataflow.types import Key
+
+#: Parts of keys that may have no rows, by type.
+SOME_NUMBERS = ("0", "1", "2", "3", "4", "5")
+SOME_VALUES = {"text": ("", "a", "b", "p", "q", "x", "y"), "numeric": ("0", "1", "2.5", "40.125", "NaN")}
+
+
+def any_key(view: View, known: Iterable[Key], rng: Random) -> Key:
+    """A key of a view: one that is known, or any."""
+    keys = sorted(k for k in known if None not in k)
+    if keys and rng.random() < 0.7:
+        return rng.choice(keys)
+    types = column_types(view.relation)
+    parts = [
+        sorted({k[i] for k in keys} | set(SOME_VALUES.get(types[c].name, SOME_NUMBERS)))
+        for i, c in enumerate(view.key_columns)
+    ]
+    chosen: dict[int, str] = {}
+    for column, part in zip(view.key_columns, parts, strict=True):
+        chosen.setdefault(column, rng.choice(part))
+    same = rng.random() < 0.7
+    return tuple(chosen[c] if same else rng.choice(p) for c, p in zip(view.key_columns, parts, strict=True))
+
+
+def inner_keys(engine: Engine) -> list[tuple[int, Any, list[Key]]]:
+    """Covered keys of inner materializations, by node and columns."""
+    return [
+        (node.id, columns, list(coverage.keys))
+        for _, node in sorted(engine.graph.by_id.items())
+        if isinstance(node, InnerNode)
+        for columns, coverage in node.coverages().items()
+        if coverage.keys
+    ]
