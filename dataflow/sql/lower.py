@@ -11,6 +11,7 @@ from dataflow.plan.nodes import (
     Parameter,
     RangeParameter,
     View,
+    column_types,
 )
 from dataflow.plan.optimize import optimize
 from dataflow.plan.routes import coverable
@@ -26,6 +27,8 @@ from dataflow.sql.queries import lower_derived, lower_query, unwrapped
 from dataflow.sql.select import Use
 from dataflow.sql.sources import Environment
 from dataflow.sql.spans import span_of
+from dataflow.state.ordering import Ordering
+from dataflow.types import Row
 
 
 def plan_view(name: str, sql: str, catalog: Catalog) -> View:
@@ -78,8 +81,19 @@ def _planned(name: str, sql: str, catalog: Catalog) -> View:
     if lowered.scalar and view.parameters:
         if coverable(view.relation, view.key_columns) != view.key_columns:
             raise UnsupportedQuery("No route leads to the one row that an aggregate without GROUP BY has for any key.")
-        view = replace(view, rows_for_null=None if lowered.keyless else tuple(rows_of_nothing(view.relation)))
+        view = replace(view, rows_for_null=None if lowered.keyless else _rows_for_null(view))
     return view
+
+
+def _rows_for_null(view: View) -> tuple[Row, ...] | None:
+    """What the view answers when a parameter is NULL; None if that depends on the parameters of LIMIT and OFFSET."""
+    rows = tuple(rows_of_nothing(view.relation))
+    if rows and (view.limit_parameter or view.offset_parameter):
+        return None
+    if view.order:
+        rows = tuple(sorted(rows, key=Ordering(view.order, column_types(view.relation)).place_of_row))
+    end = None if view.limit_rows is None else view.offset_rows + view.limit_rows
+    return rows[view.offset_rows : end]
 
 
 # --- parameters -----------------------------------------------------------------------------------------------------
