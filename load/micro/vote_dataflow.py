@@ -97,7 +97,7 @@ class Bench:
         self.perform(self.engine.step(StreamStarted(0, Now(0))))
         self.perform(self.engine.step(InstallView(VIEW, view)))
         for story in range(STORIES):
-            self.perform(self.engine.step(Read(ReadId(story), ((VIEW, (str(story),)),))))
+            self.perform(self.engine.step(Read(ReadId(story), ((VIEW, (str(story),), None),))))
 
     def perform(self, effects: list[Effect]) -> None:
         """Commit what is for the leaf, and answer the lookups."""

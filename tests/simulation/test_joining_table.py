@@ -30,9 +30,9 @@ def test_a_new_parent_may_have_come_with_children_that_the_stream_lacks() -> Non
     engine.step(StreamStarted(10, SimulatedSnapshot(5, [])))
     engine.step(TableJoined(LATE_TABLE, while_open))
     engine.step(InstallView(VIEW, followers_by_name))
-    engine.step(Read(ReadId(1), ((VIEW, ("zoe",)),)))
+    engine.step(Read(ReadId(1), ((VIEW, ("zoe",), None),)))
     engine.step(LookupDone(LookupId(1), [], while_open, 10))
-    assert engine.step(Read(ReadId(2), ((VIEW, ("zoe",)),)))[-1] == Answer(ReadId(2))
+    assert engine.step(Read(ReadId(2), ((VIEW, ("zoe",), None),)))[-1] == Answer(ReadId(2))
 
     user = TableDelta([], [("5", "zoe", None)])
     effects = engine.step(Apply([Transaction(newcomer, 20, {"public.users": user})], 20))
