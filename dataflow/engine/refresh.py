@@ -78,6 +78,8 @@ class RefreshRead:
     id: ReadId
     keys: list[tuple[RefreshLeaf, Key]]
     demand: Demand
+    #: How often something was missing that it did not wait for yet.
+    rounds: int = 0
 
     @property
     def alone(self) -> bool:
@@ -214,11 +216,23 @@ class Refreshes:
         return frozenset[str]().union(*(leaf.tables for leaf, _ in read.keys))
 
     def _pursue(self, read: RefreshRead) -> None:
+        """Goes on with what a read wants besides, or waits for what is missing; forwards it if what came is gone again
+        before the rest is there, time after time."""
         missing = [(leaf, key) for leaf, key in read.keys if key not in leaf.coverage]
-        for leaf, key in missing:
-            self._want(leaf, key).waiting[read.id] = None
         if not missing:
             self._go_on(read.demand)
+            return
+        wanted = [(leaf, key) for leaf, key in missing if not self._waits(read, leaf, key)]
+        read.rounds += bool(wanted)
+        if read.rounds > self._limits.read_rounds:
+            self._forward(read.demand)
+            return
+        for leaf, key in wanted:
+            self._want(leaf, key).waiting[read.id] = None
+
+    def _waits(self, read: RefreshRead, leaf: RefreshLeaf, key: Key) -> bool:
+        fetch = self._by_key.get((leaf.view_id, key))
+        return fetch is not None and read.id in fetch.waiting
 
     def _fail(self, read: RefreshRead, reason: str, retryable: bool, refused: bool = False) -> None:
         self.leave(read.id)

@@ -16,6 +16,7 @@ from dataflow.engine.nodes import UnionNode
 from dataflow.engine.propagation import Propagation
 from dataflow.engine.refresh import Refreshes, RefreshLeaf
 from dataflow.engine.touching import Touch
+from dataflow.engine.upquery import Demand
 from dataflow.ops.aggregate import Group
 from dataflow.ops.block import BlockJoin
 from dataflow.ops.partitioned import Partition, Partitioned
@@ -353,8 +354,7 @@ def overflow_touches_nothing() -> AbstractContextManager[Any]:
 
 def answers_from_before_the_question() -> AbstractContextManager[Any]:
     """A read gets rows that are exact only before what was applied when it was asked."""
-    demand = engine.Demand
-    return patch.object(engine, "Demand", lambda wants, read=None, _=0: demand(wants, read, 0))
+    return patch.object(engine, "Demand", lambda wants, read=None, _=0: Demand(wants, read, 0))
 
 
 #: A table joins soon, and what is open then commits late.

@@ -7,7 +7,7 @@ from typing import Any
 from dataflow.engine.engine import Engine
 from dataflow.engine.nodes import InnerNode
 from dataflow.plan.nodes import View, column_types
-from dataflow.types import Key
+from dataflow.types import Key, Value
 
 #: Parts of keys that may have no rows, by type.
 SOME_NUMBERS = ("0", "1", "2", "3", "4", "5")
@@ -21,10 +21,10 @@ def any_key(view: View, known: Iterable[Key], rng: Random) -> Key:
         return rng.choice(keys)
     types = column_types(view.relation)
     parts = [
-        sorted({k[i] for k in keys} | set(SOME_VALUES.get(types[c].name, SOME_NUMBERS)))
+        sorted({k[i] for k in keys} | set(SOME_VALUES.get(types[c].name, SOME_NUMBERS)), key=str)
         for i, c in enumerate(view.key_columns)
     ]
-    chosen: dict[int, str] = {}
+    chosen: dict[int, Value] = {}
     for column, part in zip(view.key_columns, parts, strict=True):
         chosen.setdefault(column, rng.choice(part))
     same = rng.random() < 0.7

@@ -392,9 +392,13 @@ class Simulation:
 
     def do_execute(self, rng: Random) -> None:
         """A lookup, or a refreshed view's SQL, takes its snapshot and reads."""
-        waiting = [f for f in (*self.flights, *self.refreshing.fetches) if f.result is None]
+        waiting = [f for f in self.under_way() if f.result is None]
         if waiting:
             self.execute(rng.choice(waiting), rng)
+
+    def under_way(self) -> list[Flight | Fetch]:
+        """What the engine waits for."""
+        return [*self.flights, *self.refreshing.fetches]
 
     def execute(self, flight: Flight | Fetch, rng: Random) -> None:
         """It runs now."""
@@ -533,7 +537,7 @@ class Simulation:
 
     def do_deliver(self, rng: Random) -> None:
         """A lookup's result arrives, or a refreshed view's rows."""
-        ready = [f for f in (*self.flights, *self.refreshing.fetches) if f.result is not None]
+        ready = [f for f in self.under_way() if f.result is not None]
         if ready:
             self.deliver(rng.choice(ready), rng)
 
@@ -565,7 +569,7 @@ class Simulation:
 
     def fail(self, reason: str, rng: Random, retryable: bool) -> None:
         """A lookup, or a refreshed view's SQL, has no result."""
-        under_way = [*self.flights, *self.refreshing.fetches]
+        under_way = self.under_way()
         if not under_way:
             return
         flight = rng.choice(under_way)
@@ -665,21 +669,19 @@ class Simulation:
         self.position = world.wal
         self.step(Advance(self.position))
         self.step(SnapshotTaken(world.snapshot()))
-        for flight in (*self.flights, *self.refreshing.fetches):
+        for flight in self.under_way():
             if flight.result is None:
                 self.execute(flight, rng)
-            if flight in self.flights or flight in self.refreshing.fetches:
+            if flight in self.under_way():
                 self.deliver(flight, rng)
         for _ in list(self.forwards):
             self.do_execute_forward(rng)
             self.do_forward_done(rng)
-        under_way = self.flights or self.refreshing.fetches or self.forwards
-        return bool(under_way or self.reads or self.uncovered_pins())
+        return bool(self.under_way() or self.forwards or self.reads or self.uncovered_pins())
 
     def require_quiet(self) -> None:
         """Liveness: all reads are answered, all pinned keys and full views are there."""
-        require(not self.flights, f"lookups without end: {self.flights}")
-        require(not self.refreshing.fetches, f"fetches without end: {self.refreshing.fetches}")
+        require(not self.under_way(), f"lookups without end: {self.under_way()}")
         require(not self.reads, f"reads without an answer: {self.reads}")
         require(not self.uncovered_pins(), f"pinned keys are not covered: {self.uncovered_pins()}")
 

@@ -7,6 +7,7 @@ import pytest
 
 from dataflow.engine.effects import (
     Answer,
+    AnswerForward,
     AnswerRefresh,
     CancelRefresh,
     Effect,
@@ -27,6 +28,7 @@ from dataflow.engine.events import (
     DropView,
     EvictBytes,
     EvictKey,
+    ForwardDone,
     InstallRefresh,
     InstallView,
     LookupDone,
@@ -265,6 +267,37 @@ def test_several_keys_that_cannot_be_stored_are_forwarded_together() -> None:
     world.commit(added=[("1", "7", "1")])
     assert world.done(first, [], Seen(0), bound=10) == [Forward(ReadId(1))]
     assert world.done(second, [], Seen(0), bound=10) == []
+
+
+def test_several_keys_that_are_never_there_at_once_are_forwarded() -> None:
+    world = World(NARROW, Limits(read_rounds=2))
+    seven, eight = world.read(1, ("7",), ("8",))
+    world.done(seven, [])
+    world.commit(added=[("1", "7", "1")])
+    (_, again) = world.done(eight, [])
+    assert isinstance(again, Refresh)
+    world.commit(added=[("2", "8", "1")])
+    assert world.done(again, []) == [LeafFill(VIEW, ("7",), []), Forward(ReadId(1))]
+
+
+def test_a_forwarded_read_gets_nothing_older_than_when_it_was_asked() -> None:
+    world = World(limits=Limits(forward_rounds=2))
+    world.commit(added=[("1", "7", "1")])
+    first, _ = world.read(1, ("7",), ("8",))
+    assert world.done(first, [], Seen(0), bound=0) == [Forward(ReadId(1))]
+    assert world.step(ForwardDone(ReadId(1), Seen(0), 0)) == [Forward(ReadId(1))]
+    assert world.step(ForwardDone(ReadId(1), Seen(1), 10)) == [AnswerForward(ReadId(1), 10)]
+
+
+def test_a_read_whose_view_goes_while_the_rest_is_looked_up_fails_once() -> None:
+    world = World()
+    other = plan_view("other", "SELECT id FROM stories WHERE author = :a", CATALOG)
+    world.step(InstallView(ViewId(2), other))
+    (refresh,) = world.step(Read(ReadId(1), ((VIEW, ("7",), None), (ViewId(2), ("7",), None))))
+    (_, lookup) = world.done(refresh, [])
+    assert isinstance(lookup, Lookup)
+    assert world.step(DropView(VIEW))[0] == FailRead(ReadId(1), "the view was dropped", retryable=False)
+    assert Answer(ReadId(1)) not in world.step(LookupDone(lookup.id, [], Seen(0), 0))
 
 
 def test_a_read_of_a_refreshed_and_of_an_incremental_view() -> None:
