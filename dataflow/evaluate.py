@@ -17,7 +17,7 @@ from typing import Any
 
 from dataflow import arithmetic
 from dataflow.errors import EvaluationError
-from dataflow.functions import arrays, comparison, json_building, logic, patterns
+from dataflow.functions import array_operations, arrays, comparison, json_building, logic, patterns
 from dataflow.functions.casts import cast_function
 from dataflow.functions.compiling import Compile, Compiler, Function, Predicate, PredicateCompiler
 from dataflow.functions.dates import DATES
@@ -193,6 +193,7 @@ _COMPILERS: dict[str, Compiler] = {
     **comparison.COMPILERS,
     **logic.COMPILERS,
     **json_building.COMPILERS,
+    **array_operations.COMPILERS,
     "like": _like,
     "cast": _cast,
     "collate": _collate,
@@ -202,6 +203,8 @@ _COMPILERS: dict[str, Compiler] = {
     "array_length": _array_function(arrays.length),
     "cardinality": _array_function(arrays.cardinality),
     "array_to_string": _array_function(arrays.joined),
+    "array_upper": _array_function(arrays.upper),
+    "array_lower": _array_function(arrays.lower),
 }
 
 #: Direct tests for TRUE. Those that have no other compiler are never NULL.
@@ -212,6 +215,7 @@ FUNCTIONS = frozenset(_COMPILERS) | frozenset(_PREDICATES) | frozenset(SIGNATURE
 #: Functions that are NULL if one argument is.
 STRICT_FUNCTIONS = frozenset(SIGNATURES) | frozenset(comparison.OPERATORS) | {
     "not", "cast", "collate", "average", "subscript", "array_length", "cardinality", "array_to_string",
+    "array_upper", "array_lower", "array @>", "array <@", "array &&",
 }  # fmt: skip
 
 

@@ -121,11 +121,28 @@ def length(text: str, dimension: str) -> Value:
     return str(len(elements))
 
 
+def upper(text: str, dimension: str) -> Value:
+    """ARRAY_UPPER: the last subscript of a dimension."""
+    found = length(text, dimension)
+    return None if found is None else str(int(found) + _first(text, dimension) - 1)
+
+
+def lower(text: str, dimension: str) -> Value:
+    """ARRAY_LOWER: the first subscript of a dimension."""
+    return None if length(text, dimension) is None else str(_first(text, dimension))
+
+
+def _first(text: str, dimension: str) -> int:
+    bounds = _BOUND.findall(text.partition("=")[0]) if text.startswith("[") else []
+    return int(bounds[int(dimension) - 1][0]) if bounds else 1
+
+
 def cardinality(text: str) -> str:
     """CARDINALITY: the number of elements of all dimensions."""
     return str(len(flat(text)))
 
 
-def joined(text: str, delimiter: str) -> str:
-    """ARRAY_TO_STRING without NULLs. The elements' own text is what their types print."""
-    return delimiter.join(e for e in flat(text) if e is not None)
+def joined(text: str, delimiter: str, null: str | None = None) -> str:
+    """ARRAY_TO_STRING, with `null` for NULLs if it is given. The elements' own text is what their types print."""
+    texts = (null if e is None else e for e in flat(text))
+    return delimiter.join(t for t in texts if t is not None)

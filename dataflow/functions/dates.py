@@ -301,6 +301,45 @@ def _from_epoch(a: str) -> str:
     return moments.timestamp(_YEAR_2000 * DAY_US + round((seconds - _SECONDS_TO_2000) * 1e6), "timestamptz")
 
 
+_truncated_zoned = date_fields.truncation("timestamptz")
+
+
+def _truncated_in_zone(unit: str, text: str, zone: str) -> str:
+    if zone.upper() != "UTC":
+        raise EvaluationError(f"time zone {zone!r} is not computed here")
+    return _truncated_zoned(unit, text)
+
+
+def _binned(kind: str) -> Callable[[str, str, str], str]:
+    """DATE_BIN: the beginning of the stride that a timestamp is in, counted from an origin."""
+
+    def function(stride: str, text: str, origin: str) -> str:
+        if text in INFINITIES:
+            return text
+        interval = moments.interval(stride)
+        if isinstance(interval, str) or origin in INFINITIES:
+            raise EvaluationError("origin out of range")
+        months, days, time = interval
+        step = days * DAY_US + time
+        if months or step <= 0:
+            raise EvaluationError("stride must be greater than zero")
+        start = moments.microseconds(origin)
+        distance = moments.microseconds(text) - start
+        if abs(distance) >= 2**63:
+            raise EvaluationError("interval out of range")
+        return moments.timestamp(start + distance // step * step, kind)
+
+    return function
+
+
+def _make_interval(years: str, months: str, weeks: str, days: str, hours: str, minutes: str, seconds: str) -> str:
+    second = float(seconds)
+    if isinf(second) or isnan(second):
+        raise EvaluationError("interval out of range")
+    time = (int(hours) * 3600 + int(minutes) * 60) * 1_000_000 + round(second * 1e6)
+    return moments.interval_of(int(years) * 12 + int(months), int(weeks) * 7 + int(days), time)
+
+
 def _is_finite(a: str) -> str:
     return "f" if a in INFINITIES else "t"
 
@@ -360,8 +399,10 @@ DATES: Table = {
     "date_trunc": (
         *_TRUNC,
         signature("text interval", "interval", date_fields.truncate_interval),
-        *refused("text timestamptz text -> timestamptz"),
+        signature("text timestamptz text", "timestamptz", _truncated_in_zone),
     ),
+    "date_bin": tuple(Signature(("interval", k, k), k, _binned(k)) for k in _TIMESTAMPS),
+    "make_interval": (signature("int4 int4 int4 int4 int4 int4 float8", "interval", _make_interval),),
     "extract": date_fields.EXTRACT,
     "date_part": date_fields.DATE_PART,
     "justify_days": (signature("interval", "interval", _justified(months=True, hours=False)),),

@@ -357,6 +357,13 @@ def _without_element(text: str, index: str) -> str:
     return _rendered([v for i, v in enumerate(value) if i != place], str)
 
 
+def _stripped(value: Any) -> Any:
+    """Without the fields of objects that are null."""
+    if isinstance(value, dict):
+        return {k: _stripped(v) for k, v in value.items() if v is not None}
+    return [_stripped(v) for v in value] if isinstance(value, list) else value
+
+
 _INDEXES = {"json": _element, "jsonb": _scalar_element}
 _PATHS = {"json": _json_path, "jsonb": _path}
 
@@ -374,6 +381,7 @@ JSON: Table = {
     "jsonb_array_length": (signature("jsonb", "int4", _array_length),),
     "json_typeof": (signature("json", "text", _type_of),),
     "jsonb_typeof": (signature("jsonb", "text", _type_of),),
+    "jsonb_strip_nulls": (signature("jsonb", "jsonb", lambda a: _rendered(_stripped(_value(a)), str)),),
     "||": (signature("jsonb jsonb", "jsonb", _joined),),
     "-": (
         signature("jsonb text", "jsonb", _without_key),

@@ -12,6 +12,8 @@ from dataflow.functions import floats
 from dataflow.functions.signature import Signature, Table, refused, signature
 
 _INTEGERS = ("int2", "int4", "int8")
+#: Radians.
+_DEGREE = "0.017453292519943295"
 _BITS = {"int2": 16, "int4": 32, "int8": 64}
 _NUMERIC: dict[str, Callable[[str, str], str]] = {
     "+": arithmetic.add,
@@ -168,6 +170,9 @@ NUMBERS: Table = {
         signature("int8 int8", "int8", _common_multiple("int8")),
         *refused("numeric numeric -> numeric"),
     ),
+    "pi": (signature("", "float8", lambda: "3.141592653589793"),),
+    "degrees": (signature("float8", "float8", lambda a: floats.operation("/", "float8", "float8")(a, _DEGREE)),),
+    "radians": (signature("float8", "float8", lambda a: floats.operation("*", "float8", "float8")(a, _DEGREE)),),
     "factorial": (signature("int8", "numeric", _factorial),),
     "scale": (signature("numeric", "int4", _scale),),
     "min_scale": (signature("numeric", "int4", _min_scale),),

@@ -76,7 +76,7 @@ def regular_expression(pattern: str, ignore_case: bool) -> re.Pattern[str]:
         raise ValueError("beyond ASCII, upper and lower case depend on the locale")
     flags = re.DOTALL | (re.IGNORECASE | re.ASCII if ignore_case else 0)
     try:
-        return re.compile("".join(_Translation(pattern, ignore_case).parts()), flags)
+        return re.compile("".join(_Translation(pattern).parts()), flags)
     except re.error as error:
         raise ValueError(f"it is not understood: {error}") from error
 
@@ -84,12 +84,12 @@ def regular_expression(pattern: str, ignore_case: bool) -> re.Pattern[str]:
 class _Translation:
     """One pass over a pattern."""
 
-    def __init__(self, pattern: str, ignore_case: bool) -> None:
+    def __init__(self, pattern: str) -> None:
         self._pattern = pattern
-        self._ignore_case = ignore_case
         self._position = 0
         self.quantifiers = 0
         self.branches = False
+        self.lazy = False
 
     def parts(self) -> list[str]:
         """The pieces of Python's pattern."""
@@ -136,7 +136,9 @@ class _Translation:
             self._position = found.end()
             c = found[0]
         if self._pattern[self._position : self._position + 1] == "?":
-            self._position += 1  # Fewest or most: a match is a match.
+            # Fewest or most: a match is a match.
+            self._position += 1
+            self.lazy = True
         return c
 
     def _escape(self) -> str:
@@ -186,14 +188,20 @@ def _members(members: str) -> str:
 
 
 @lru_cache(maxsize=1000)
-def _replaced_expression(pattern: str, ignore_case: bool) -> re.Pattern[str]:
+def _one_way(pattern: str) -> re.Pattern[str]:
     """A pattern of which there is only one way to match: at most one quantifier, no branches. ValueError otherwise."""
-    compiled = regular_expression(pattern, ignore_case)
-    translation = _Translation(pattern, ignore_case)
+    translation = _Translation(pattern)
+    # Looked at first: Python would give up lazy quantifiers' preferences, which matter here.
     translation.parts()
-    if translation.branches or translation.quantifiers > 1 or compiled.match(""):
+    if translation.branches or translation.quantifiers > 1 or translation.lazy:
         raise ValueError("what it matches, and not only whether it does, may differ")
-    return compiled
+    return regular_expression(pattern, False)
+
+
+def found(text: str, pattern: str) -> str | None:
+    """SUBSTRING by a regular expression: what matches first, if anything does. ValueError as `regexp_replace`."""
+    matched = _one_way(pattern).search(text)
+    return None if matched is None else matched[0]
 
 
 def regexp_replace(text: str, pattern: str, replacement: str, flags: str = "") -> str:
@@ -203,7 +211,10 @@ def regexp_replace(text: str, pattern: str, replacement: str, flags: str = "") -
     if not set(flags) <= {"g"}:
         raise ValueError(f"the flags {flags!r} are not taken")
     count = 0 if "g" in flags else 1
-    return _replaced_expression(pattern, False).sub(lambda _: replacement, text, count=count)
+    compiled = _one_way(pattern)
+    if compiled.match(""):
+        raise ValueError("it matches nothing at all, too")
+    return compiled.sub(lambda _: replacement, text, count=count)
 
 
 def _matches(text: str, pattern: str) -> str:
@@ -217,10 +228,17 @@ def _imatches(kind: str, text: str, pattern: str) -> str:
 
 
 PATTERNS: Table = {
-    "like": (signature("text text", "bool", _like), *refused("bytea bytea -> bool")),
-    "ilike": (signature("text text", "bool", _ilike, folding=True),),
+    "like": (
+        signature("text text", "bool", _like),
+        signature("bpchar text", "bool", _like),
+        *refused("bytea bytea -> bool"),
+    ),
+    "ilike": (
+        signature("text text", "bool", _ilike, folding=True),
+        signature("bpchar text", "bool", _ilike, folding=True),
+    ),
     "like_escape": (signature("text text", "text", _like_escape), *refused("bytea bytea -> bytea")),
-    "matches": (signature("text text", "bool", _matches),),
+    "matches": (signature("text text", "bool", _matches), signature("bpchar text", "bool", _matches)),
     "regexp_replace": (
         signature("text text text", "text", regexp_replace),
         signature("text text text text", "text", regexp_replace),
@@ -228,5 +246,8 @@ PATTERNS: Table = {
             "text text text int4 -> text", "text text text int4 int4 -> text", "text text text int4 int4 text -> text"
         ),
     ),
-    "imatches": (signature("text text", "bool", _imatches, folding=True),),
+    "imatches": (
+        signature("text text", "bool", _imatches, folding=True),
+        signature("bpchar text", "bool", _imatches, folding=True),
+    ),
 }

@@ -3,10 +3,11 @@
 Not here: LIKE and regular expressions (`patterns`), CONCAT (`choices`), which are not strict or not plain functions.
 """
 
+from base64 import b64encode
 from hashlib import md5
 
 from dataflow.errors import EvaluationError
-from dataflow.functions import folding
+from dataflow.functions import folding, patterns
 from dataflow.functions.signature import Table, refused, signature
 
 #: The upstream has no text of a gigabyte or more.
@@ -114,6 +115,21 @@ def _initcap(kind: str, text: str) -> str:
     return "".join(result)
 
 
+def _quote_literal(text: str) -> str:
+    doubled = text.replace("\\", "\\\\").replace("'", "''")
+    return f"{'E' if chr(92) in text else ''}'{doubled}'"
+
+
+def _encoded(data: str, form: str) -> str:
+    match form.lower():
+        case "hex":
+            return data[2:]
+        case "base64":
+            text = b64encode(bytes.fromhex(data[2:])).decode()
+            return "\n".join(text[i : i + 76] for i in range(0, len(text), 76))
+    raise EvaluationError(f"the encoding {form!r} is not computed here")
+
+
 LENGTH = signature("text", "int4", lambda a: str(len(a)))
 _BPCHAR_LENGTH = signature("bpchar", "int4", lambda a: str(len(a.rstrip(" "))))
 _LENGTHS = (LENGTH, _BPCHAR_LENGTH)
@@ -121,7 +137,7 @@ _SUBSTRING = (
     signature("text int4", "text", _substring),
     signature("text int4 int4", "text", _substring),
 )
-_BYTES_LENGTH = refused("bytea -> int4")
+_BYTES_LENGTH = (signature("bytea", "int4", lambda a: str(len(a) // 2 - 1)),)
 _BYTES_TRIM = refused("bytea bytea -> bytea")
 _BYTES_SUBSTRING = refused("bytea int4 -> bytea", "bytea int4 int4 -> bytea")
 _STRPOS = signature("text text", "int4", lambda a, b: str(a.find(b) + 1))
@@ -136,11 +152,21 @@ TEXTS: Table = {
         signature("bpchar", "int4", lambda a: str(len(a.encode()))),
         *_BYTES_LENGTH,
     ),
-    "bit_length": (signature("text", "int4", lambda a: str(8 * len(a.encode()))), *_BYTES_LENGTH),
+    "bit_length": (
+        signature("text", "int4", lambda a: str(8 * len(a.encode()))),
+        signature("bytea", "int4", lambda a: str(4 * len(a) - 8)),
+    ),
+    "quote_literal": (signature("text", "text", _quote_literal),),
+    "encode": (signature("bytea text", "text", _encoded),),
     "lower": (signature("text", "text", folding.lower, folding=True),),
     "upper": (signature("text", "text", folding.upper, folding=True),),
     "initcap": (signature("text", "text", _initcap, folding=True),),
-    "substring": (*_SUBSTRING, *refused("text text -> text", "text text text -> text"), *_BYTES_SUBSTRING),
+    "substring": (
+        *_SUBSTRING,
+        signature("text text", "text", patterns.found),
+        *refused("text text text -> text"),
+        *_BYTES_SUBSTRING,
+    ),
     "substr": (*_SUBSTRING, *_BYTES_SUBSTRING),
     "left": (signature("text int4", "text", _left),),
     "right": (signature("text int4", "text", _right),),
@@ -184,6 +210,6 @@ TEXTS: Table = {
     "chr": (signature("int4", "text", _chr),),
     "md5": (
         signature("text", "text", lambda a: md5(a.encode(), usedforsecurity=False).hexdigest()),
-        *refused("bytea -> text"),
+        signature("bytea", "text", lambda a: md5(bytes.fromhex(a[2:]), usedforsecurity=False).hexdigest()),
     ),
 }

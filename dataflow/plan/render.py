@@ -147,6 +147,8 @@ def _special(call: Call, arguments: list[str], nested: list[str], typed: bool) -
             # Not a function of the upstream's: what its AVG makes of a sum and a count.
             return f"(({arguments[0]})::numeric / nullif({arguments[1]}, 0)::numeric)"
     quantifier, _, operator = function.partition(" ")
+    if quantifier == "array" and operator:
+        return f"{nested[0]} {operator} {nested[1]}"
     if operator:
         return f"{nested[0]} {operator} {quantifier.upper()} ({arguments[1]})"
     return f"{quote(function) if function in _QUOTED else function}({', '.join(arguments)})"

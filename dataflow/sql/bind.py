@@ -15,7 +15,7 @@ from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.expressions import TRUE
 from dataflow.plan.nodes import AggregateFunction
 from dataflow.scalar import Literal, Scalar
-from dataflow.schema import SqlType
+from dataflow.schema import Catalog, SqlType
 from dataflow.sql import bind_functions, functions
 from dataflow.sql.bind_functions import has_others
 from dataflow.sql.naming import function_name
@@ -23,7 +23,7 @@ from dataflow.sql.parse import parameter_name
 from dataflow.sql.scope import Scope
 from dataflow.sql.spans import span_of
 from dataflow.sql.subquery_forms import subquery_form
-from dataflow.sql.types import TEXT, UNKNOWN, cast_type, type_of
+from dataflow.sql.types import UNKNOWN, cast_type, enum_type, type_of
 
 #: What becomes of an aggregate or window function: its result as a scalar.
 OnAggregate = Callable[[exp.Expr, "Binder"], Scalar]
@@ -66,14 +66,18 @@ class Binder:
         scope: Scope,
         on_aggregate: OnAggregate,
         on_subquery: OnSubquery = refuse_subquery,
-        text: SqlType = TEXT,
+        catalog: Catalog | None = None,
     ) -> None:
         self.sql = sql
         self.scope = scope
-        #: Text of no column (`Catalog.text`).
-        self.text = text
+        self.catalog = Catalog() if catalog is None else catalog
         self._on_aggregate = on_aggregate
         self._on_subquery = on_subquery
+
+    @property
+    def text(self) -> SqlType:
+        """Text of no column."""
+        return self.catalog.text
 
     def bind(self, node: exp.Expr | None) -> Scalar:
         """The scalar that `node` means; constants may still be of no type."""
@@ -218,6 +222,8 @@ def _is(binder: Binder, node: Any) -> Scalar:
 def _in(binder: Binder, node: Any) -> Scalar:
     if has_others(node, "this", "expressions"):
         raise UnsupportedQuery("IN takes a list of values here.")
+    if not node.expressions:
+        raise InvalidQuery("IN takes at least one value.")
     row = _row(node.this)
     if row is None:
         return functions.in_list(binder.bind(node.this), binder.all(node.expressions))
@@ -256,9 +262,13 @@ def _case(binder: Binder, node: Any) -> Scalar:
 
 
 def _cast(binder: Binder, node: Any) -> Scalar:
-    target = cast_type(node.args["to"])
+    target = enum_type(node.args["to"], binder.catalog) or cast_type(node.args["to"])
     if node.args.get("format") or node.args.get("default"):
         raise UnsupportedQuery("This cast is not on the list of exact functions.")
+    array = node.this.unnest()
+    if target.kind == "array" and isinstance(array, exp.Array) and array.expressions:
+        # The elements are cast themselves: to text, a constant would be text first.
+        return functions.array_of_type(binder.all(array.expressions), target, binder.text)
     return functions.cast_to(binder.bind(node.this), target, binder.text)
 
 

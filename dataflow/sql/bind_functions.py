@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dataflow.errors import UnsupportedQuery
 from dataflow.evaluate import SIGNATURES
-from dataflow.scalar import Call, Literal, Scalar
+from dataflow.scalar import Literal, Scalar
 from dataflow.sql import functions, resolve
 from dataflow.sql.casting import folded
 from dataflow.sql.types import UNKNOWN, type_of
@@ -28,10 +28,11 @@ _INFIX: dict[type[exp.Expr], str] = {
 _LOOSE: dict[type[exp.Expr], str] = {
     exp.RegexpLike: "matches", exp.RegexpILike: "imatches", exp.JSONBContainsTopKey: "?",
     exp.JSONBContainsAnyTopKeys: "?|", exp.JSONBContainsAllTopKeys: "?&", exp.ArrayContainsAll: "@>",
-    exp.ArrayContainedBy: "<@",
+    exp.ArrayContainedBy: "<@", exp.ArrayOverlaps: "&&",
 }  # fmt: skip
 #: Our names of operators, which are no functions upstream.
-_INTERNAL = frozenset({"matches", "imatches", "ilike", "neg"})
+_INTERNAL = frozenset({"matches", "imatches", "like", "ilike", "neg"})
+_OF_ARRAYS = frozenset({"@>", "<@", "&&"})
 _SHOWN = {"matches": "~", "imatches": "~*"}
 _OTHER_OPERATORS: tuple[type[exp.Expr], ...] = (exp.DPipe, *list(_INFIX)[6:], *_LOOSE)
 _TRIMS = {"BOTH": "btrim", "LEADING": "ltrim", "TRAILING": "rtrim"}
@@ -43,8 +44,7 @@ def has_others(node: exp.Expr, *arguments: str) -> bool:
 
 
 def _call(binder: "Binder", name: str, arguments: list[Scalar], written: str | None = None) -> Scalar:
-    found = resolve.call(name, arguments, binder.text, written)
-    return folded(found) if isinstance(found, Call) else found
+    return folded(resolve.call(name, arguments, binder.text, written))
 
 
 def _function(binder: "Binder", node: Any) -> Scalar:
@@ -52,24 +52,17 @@ def _function(binder: "Binder", node: Any) -> Scalar:
     name = str(node.this.this if isinstance(node.this, exp.Identifier) else node.this)
     name = name if isinstance(node.this, exp.Identifier) else name.lower()
     arguments = binder.all(node.expressions)
-    match name:
-        case "concat" | "concat_ws":
-            return functions.concatenated(name, arguments, binder.text)
-        case "greatest" | "least":
-            return functions.extreme(name, arguments)
-        case "num_nulls" | "num_nonnulls":
-            return functions.count_nulls(name, arguments)
-        case "array_length" | "cardinality":
-            return functions.array_function(name, arguments)
-        case "array_to_string":
-            return functions.joined(arguments, binder.text)
-        case "to_json" | "to_jsonb" | "json_build_object" | "jsonb_build_object":
-            return functions.built_json(name, arguments)
-        case "json_build_array" | "jsonb_build_array":
-            return functions.built_json(name, arguments)
+    if name in _OTHERS:
+        return _OTHERS[name](binder, name, arguments)
     if name not in SIGNATURES or not name.isidentifier() or name in _INTERNAL:
         raise UnsupportedQuery(f"{name.upper()} is not on the list of exact functions.")
     return _call(binder, name, arguments)
+
+
+def _array_cat(_: "Binder", __: str, arguments: list[Scalar]) -> Scalar:
+    if len(arguments) != 2:
+        raise UnsupportedQuery("ARRAY_CAT takes two arrays.")
+    return functions.array_pair("||", *arguments)
 
 
 def _infix(binder: "Binder", node: Any) -> Scalar:
@@ -85,7 +78,21 @@ def _loose(binder: "Binder", node: Any) -> Scalar:
     name = _LOOSE[type(node)]
     if isinstance(node.expression, _OTHER_OPERATORS) or isinstance(node.this, tuple(_LOOSE)):
         raise UnsupportedQuery("Operators that are read from left to right need parentheses here.")
-    return _call(binder, name, [binder.bind(node.this), binder.bind(node.expression)], _SHOWN.get(name, name))
+    left, right = binder.bind(node.this), binder.bind(node.expression)
+    if name in _OF_ARRAYS and "array" in (left.type.kind, right.type.kind):
+        return functions.array_pair(name, left, right)
+    if name == "&&":
+        raise UnsupportedQuery(f"&& of {left.type.sql} is not on the list of exact functions.")
+    return _call(binder, name, [left, right], _SHOWN.get(name, name))
+
+
+def _extract_path(binder: "Binder", name: str, arguments: list[Scalar]) -> Scalar:
+    """JSON_EXTRACT_PATH and the like: ``#>`` with the keys as an array."""
+    document, *keys = arguments
+    if document.type.name != name.partition("_")[0] or not keys or not all(k.type == UNKNOWN for k in keys):
+        raise UnsupportedQuery(f"{name.upper()} with keys that are no constants is not on the list of exact functions.")
+    path = folded(functions.array(keys))
+    return _call(binder, "#>>" if name.endswith("_text") else "#>", [document, path])
 
 
 def _concatenation(binder: "Binder", node: Any) -> Scalar:
@@ -93,8 +100,9 @@ def _concatenation(binder: "Binder", node: Any) -> Scalar:
     names = {left.type.name, right.type.name}
     if "jsonb" in names and names <= {"jsonb", "unknown"}:
         return _call(binder, "||", [left, right], "||")
-    # An array, or two documents, would be put together as such.
-    if "array" in (left.type.kind, right.type.kind) or not names & {"text", "varchar", "name", "bpchar", "unknown"}:
+    if "array" in (left.type.kind, right.type.kind):
+        return functions.appended(left, right)
+    if not names & {"text", "varchar", "name", "bpchar", "unknown"}:
         raise UnsupportedQuery(f"{left.type.sql} || {right.type.sql} is not on the list of exact functions.")
     if "unknown" in names and "bytea" in names:
         raise UnsupportedQuery(f"{left.type.sql} || {right.type.sql} is not on the list of exact functions.")
@@ -118,8 +126,6 @@ def _like(binder: "Binder", node: Any, escape: exp.Expr | None = None) -> Scalar
         pattern = _call(binder, "like_escape", [pattern, binder.bind(escape)], "ESCAPE")
     subject = binder.bind(node.this)
     name = "ilike" if isinstance(node, exp.ILike) else "like"
-    if subject.type.name == "bpchar":
-        raise UnsupportedQuery("LIKE of char(n), with its trailing spaces, is not on the list of exact functions.")
     found = _call(binder, name, [subject, pattern])
     return functions.logical("not", [found]) if node.args.get("negate") else found
 
@@ -179,6 +185,16 @@ def _interval(_: "Binder", node: Any) -> Scalar:
     return functions.typed(Literal(f"{number.this} {str(unit.this).lower()}", UNKNOWN), type_of("interval"))
 
 
+def _make_interval(binder: "Binder", node: Any) -> Scalar:
+    """MAKE_INTERVAL, also with named arguments."""
+    fields = ("year", "month", "week", "day", "hour", "minute", "second")
+    _check_only(node, *fields)
+    given = [node.args.get(field) for field in fields]
+    zero = Literal("0", UNKNOWN)
+    arguments = [zero if g is None else binder.bind(g.expression if isinstance(g, exp.Kwarg) else g) for g in given]
+    return _call(binder, "make_interval", arguments)
+
+
 def _collate(binder: "Binder", node: Any) -> Scalar:
     return functions.collate(binder.bind(node.this), str(node.expression.name))
 
@@ -200,6 +216,36 @@ def _check_only(node: exp.Expr, *arguments: str) -> None:
         raise UnsupportedQuery(f"{node.sql('postgres')} is not on the list of exact expressions.")
 
 
+#: Functions that are no plain ones.
+_OTHERS: dict[str, Callable[["Binder", str, list[Scalar]], Scalar]] = {
+    **dict.fromkeys(
+        ("concat", "concat_ws"), lambda binder, name, arguments: functions.concatenated(name, arguments, binder.text)
+    ),
+    **dict.fromkeys(("greatest", "least"), lambda _, name, arguments: functions.extreme(name, arguments)),
+    **dict.fromkeys(("num_nulls", "num_nonnulls"), lambda _, name, arguments: functions.count_nulls(name, arguments)),
+    **dict.fromkeys(
+        ("array_append", "array_position", "array_remove"),
+        lambda _, name, arguments: functions.array_operation(name, 0, arguments),
+    ),
+    "array_prepend": lambda _, name, arguments: functions.array_operation(name, 1, arguments),
+    "array_cat": _array_cat,
+    **dict.fromkeys(
+        ("json_extract_path", "json_extract_path_text", "jsonb_extract_path", "jsonb_extract_path_text"), _extract_path
+    ),
+    **dict.fromkeys(
+        ("array_length", "array_upper", "array_lower", "cardinality"),
+        lambda _, name, arguments: functions.array_function(name, arguments),
+    ),
+    "array_to_string": lambda binder, _, arguments: functions.joined(arguments, binder.text),
+    **dict.fromkeys(
+        (
+            "to_json", "to_jsonb", "json_build_object", "jsonb_build_object", "json_build_array",
+            "jsonb_build_array",
+        ),
+        lambda _, name, arguments: functions.built_json(name, arguments),
+    ),
+}  # fmt: skip
+
 BINDERS: dict[type[exp.Expr], Callable[["Binder", Any], Scalar]] = {
     **dict.fromkeys(_INFIX, _infix),
     **dict.fromkeys(_LOOSE, _loose),
@@ -217,6 +263,7 @@ BINDERS: dict[type[exp.Expr], Callable[["Binder", Any], Scalar]] = {
     exp.Overlay: _overlay,
     exp.AtTimeZone: _at_time_zone,
     exp.Interval: _interval,
+    exp.MakeInterval: _make_interval,
     exp.Collate: _collate,
     exp.Array: _array,
     exp.Bracket: _bracket,

@@ -54,9 +54,9 @@ def plain_type(sql_type: SqlType) -> SqlType:
     return replace(sql_type, sql=sql_type.name) if sql_type.kind == "base" else sql_type
 
 
-def settled(expression: Scalar) -> Scalar:
-    """The expression, text if nothing else has decided its type."""
-    return typed(expression, TEXT)
+def settled(expression: Scalar, text: SqlType = TEXT) -> Scalar:
+    """The expression, text if nothing else has decided its type: of the collation of `text`, if that is known."""
+    return typed(expression, text)
 
 
 def cast(expression: Scalar, target: SqlType) -> Scalar:
@@ -77,9 +77,9 @@ def cast(expression: Scalar, target: SqlType) -> Scalar:
     return folded(Call("cast", (expression,), target))
 
 
-def folded(call: Call) -> Scalar:
+def folded(call: Scalar) -> Scalar:
     """A call of constants as its value. One that fails stays: upstream it fails when it is run."""
-    if not all(isinstance(a, Literal) for a in call.arguments):
+    if not isinstance(call, Call) or not all(isinstance(a, Literal) for a in call.arguments):
         return call
     try:
         return Literal(compile_scalar(call)(()), call.type)

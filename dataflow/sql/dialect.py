@@ -19,10 +19,15 @@ from dataflow.evaluate import SIGNATURES
 #: Functions that are no plain ones and have no syntax of their own.
 _OTHERS = frozenset({
     "concat", "concat_ws", "greatest", "least", "num_nulls", "num_nonnulls", "array_length", "array_to_string",
-    "cardinality", "pow", "to_json", "to_jsonb", "json_build_object", "jsonb_build_object", "json_build_array",
+    "cardinality", "pow", "array_append", "array_cat", "array_lower", "array_position",
+    "array_prepend", "array_remove", "array_upper", "json_extract_path", "json_extract_path_text",
+    "jsonb_extract_path", "jsonb_extract_path_text", "to_json", "to_jsonb", "json_build_object",
+    "jsonb_build_object", "json_build_array",
     "jsonb_build_array",
 })  # fmt: skip
-_PLAIN = frozenset(name.upper() for name in (*SIGNATURES, *_OTHERS) if name.isidentifier())
+#: Parsed as the parser does.
+_PARSED = frozenset({"make_interval"})
+_PLAIN = frozenset(name.upper() for name in (*SIGNATURES, *_OTHERS) if name.isidentifier() and name not in _PARSED)
 #: Those with words between their arguments.
 _SPECIAL = frozenset({"EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "TRIM"})
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{1,3})|(.))|''", re.DOTALL)
@@ -52,6 +57,8 @@ class _Parser(PostgresParser):
     FUNCTION_PARSERS: ClassVar = {
         k: v for k, v in PostgresParser.FUNCTION_PARSERS.items() if k not in _PLAIN or k in _SPECIAL
     }  # fmt: skip
+    #: ``->`` is an operator of json.
+    LAMBDAS: ClassVar = {k: v for k, v in PostgresParser.LAMBDAS.items() if k is not TokenType.ARROW}
     JSON_OPERATORS: ClassVar = {
         **PostgresParser.JSON_OPERATORS,
         TokenType.ARROW: lambda self, this, path: self.expression(exp.JSONExtract(this=this, expression=path)),

@@ -82,7 +82,7 @@ class FromClause:
             scope,
             on_aggregate,
             on_subquery or self.subqueries.bind,
-            self.environment.catalog.text,
+            self.environment.catalog,
         )
 
     # Clauses

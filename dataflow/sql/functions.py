@@ -284,8 +284,6 @@ def cast_to(expression: Scalar, target: SqlType, text: SqlType) -> Scalar:
     """``expression::target``; text of no column is of the collation of `text`."""
     if is_text(target):
         target = replace(target, collation=text.collation, folding=text.folding)
-    if target.kind == "array" and target.element and isinstance(expression, Call) and expression.function == "array":
-        return Call("array", tuple(cast_to(a, target.element, text) for a in expression.arguments), target)
     return cast(expression, target)
 
 
@@ -307,6 +305,14 @@ def array(members: Sequence[Scalar]) -> Scalar:
     return Call("array", tuple(arguments), array_of(plain_type(element)))
 
 
+def array_of_type(members: Sequence[Scalar], target: SqlType, text: SqlType) -> Scalar:
+    """``ARRAY[…]::type[]``."""
+    element = target.element
+    if element is None or any(m.type.kind == "array" for m in members):
+        raise UnsupportedQuery(f"A cast to {target.sql} of this array is not on the list of exact functions.")
+    return Call("array", tuple(cast_to(m, element, text) for m in members), target)
+
+
 def subscript(expression: Scalar, index: Scalar) -> Scalar:
     """``array[index]``."""
     element = expression.type.element
@@ -316,21 +322,59 @@ def subscript(expression: Scalar, index: Scalar) -> Scalar:
 
 
 def array_function(name: str, parts: Sequence[Scalar]) -> Scalar:
-    """ARRAY_LENGTH, CARDINALITY."""
-    if len(parts) != (2 if name == "array_length" else 1) or parts[0].type.kind != "array":
+    """ARRAY_LENGTH, ARRAY_UPPER, ARRAY_LOWER, CARDINALITY."""
+    if len(parts) != (1 if name == "cardinality" else 2) or parts[0].type.kind != "array":
         raise UnsupportedQuery(f"{name.upper()} of these arguments is not on the list of exact functions.")
     return Call(name, (parts[0], *(_integer(p) for p in parts[1:])), INT4)
 
 
 def joined(parts: Sequence[Scalar], text: SqlType) -> Scalar:
-    """ARRAY_TO_STRING of two arguments."""
+    """ARRAY_TO_STRING; what stands for NULLs must be a constant, as the function is not strict about it."""
     element = parts[0].type.element if parts else None
-    if len(parts) != 2 or element is None or element.kind != "base" or element.name == "bool":
+    if len(parts) > 2 and not (isinstance(parts[2], Literal) and parts[2].value is not None):
+        raise UnsupportedQuery("ARRAY_TO_STRING with a text for NULL that is no constant is not known exactly.")
+    if not 2 <= len(parts) <= 3 or element is None or element.kind != "base" or element.name == "bool":
         raise UnsupportedQuery("ARRAY_TO_STRING of these arguments is not on the list of exact functions.")
     delimiter = settled(parts[1])
     if delimiter.type.name not in TEXTS:
         raise UnsupportedQuery("ARRAY_TO_STRING takes a text as delimiter.")
-    return Call("array_to_string", (parts[0], delimiter), plain_type(text))
+    rest = tuple(settled(p) for p in parts[2:])
+    return Call("array_to_string", (parts[0], delimiter, *rest), plain_type(text))
+
+
+def array_operation(name: str, array_place: int, parts: Sequence[Scalar]) -> Scalar:
+    """ARRAY_APPEND and the like: an array and an element of its type."""
+    array, other = (parts[array_place], parts[1 - array_place]) if len(parts) == 2 else (None, None)
+    element = None if array is None else array.type.element
+    if array is None or other is None or element is None or element.kind != "base" or not comparable(element):
+        raise UnsupportedQuery(f"{name.upper()} of these arguments is not on the list of exact functions.")
+    other = typed(other, element)
+    if other.type.kind != "base" or plain_type(other.type).name != element.name:
+        raise UnsupportedQuery(f"{name.upper()} of {other.type.sql} is not on the list of exact functions.")
+    arguments = (array, other) if array_place == 0 else (other, array)
+    return Call(name, arguments, INT4 if name == "array_position" else array.type)
+
+
+def array_pair(name: str, left: Scalar, right: Scalar) -> Scalar:
+    """An operator of two arrays: ``@> <@ && ||``."""
+    known = left.type if left.type.kind == "array" else right.type
+    left, right = typed(left, known), typed(right, known)
+    element = known.element
+    same = left.type.kind == right.type.kind == "array" and left.type.name == right.type.name
+    if not same or element is None or element.kind != "base" or not comparable(element):
+        raise UnsupportedQuery(f"{left.type.sql} {name} {right.type.sql} is not on the list of exact functions.")
+    if name == "||":
+        return Call("array_cat", (left, right), left.type)
+    return Call(f"array {name}", (left, right), BOOL)
+
+
+def appended(left: Scalar, right: Scalar) -> Scalar:
+    """``||`` with an array on one side or both."""
+    if UNKNOWN in (left.type, right.type) or left.type.kind == right.type.kind:
+        return array_pair("||", left, right)
+    if left.type.kind == "array":
+        return array_operation("array_append", 0, [left, right])
+    return array_operation("array_prepend", 1, [left, right])
 
 
 def built_json(name: str, parts: Sequence[Scalar]) -> Scalar:
@@ -363,7 +407,8 @@ def sortable(expression: Scalar) -> Scalar:
 
 
 __all__ = [
-    "array", "array_function", "as_text", "between", "between_symmetric", "built_json", "case", "cast", "cast_to",
+    "appended", "array", "array_function", "array_of_type", "array_operation", "array_pair", "as_text", "between",
+    "between_symmetric", "built_json", "case", "cast", "cast_to",
     "coalesce", "collate", "comparison", "concatenated", "condition", "constant_of", "count_nulls", "extreme",
     "in_list", "joined", "logical", "nullif", "plain_type", "quantified", "row_comparison", "same_type", "settled",
     "sortable", "subscript", "test", "text_collation", "text_type", "typed",

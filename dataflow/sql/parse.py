@@ -19,7 +19,14 @@ from dataflow.sql.side_effects import has_side_effects
 
 #: Behind these, ``?`` is an operator of jsonb and no parameter.
 _OPERAND_ENDS = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.STRING}
-_NOTHING_BEFORE = {TokenType.COMMA, TokenType.SELECT, TokenType.L_PAREN, TokenType.GROUP_BY, TokenType.ORDER_BY, TokenType.PARTITION_BY}
+_NOTHING_BEFORE = {
+    TokenType.COMMA,
+    TokenType.SELECT,
+    TokenType.L_PAREN,
+    TokenType.GROUP_BY,
+    TokenType.ORDER_BY,
+    TokenType.PARTITION_BY,
+}
 _NOTHING_BEHIND = {TokenType.COMMA, TokenType.FROM, TokenType.R_PAREN, TokenType.SEMICOLON, TokenType.WHERE}
 _WRITES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.DDL, exp.Command, exp.Into, exp.Drop, exp.Alter)
 

@@ -209,13 +209,45 @@ def _check_replacement(shown: str, found: Signature, arguments: Sequence[Scalar]
         raise UnsupportedQuery(f"{shown} with {constants[0]!r}: {error}.") from error
 
 
+def _check_found(shown: str, found: Signature, arguments: Sequence[Scalar]) -> None:
+    """SUBSTRING by a regular expression."""
+    if found.arguments == ("text", "text"):
+        _check_replacement(shown, found, arguments)
+
+
+def _check_zone(shown: str, found: Signature, arguments: Sequence[Scalar]) -> None:
+    """DATE_TRUNC, perhaps in a time zone."""
+    _check_field(shown, replace(found, function=_first_two(found)), arguments)
+    if len(arguments) == 3 and str(_constant(shown, arguments[2], "a time zone")).upper() != "UTC":
+        raise UnsupportedQuery(f"{shown}: no other time zone than UTC is computed here.")
+
+
+def _first_two(found: Signature) -> Callable[..., str | None]:
+    assert found.function is not None
+    function = found.function
+    rest = ("UTC",) * (len(found.arguments) - 2)
+    return lambda a, b: function(a, b, *rest)
+
+
+def _check_encoding(shown: str, found: Signature, arguments: Sequence[Scalar]) -> None:
+    form = _constant(shown, arguments[1], "an encoding")
+    assert found.function is not None
+    try:
+        found.function("\\x", form or "hex")
+    except EvaluationError as error:
+        raise UnsupportedQuery(f"{shown}: {error}.") from error
+
+
 def _check_initcap(shown: str, _: Signature, arguments: Sequence[Scalar]) -> None:
     if arguments[0].type.folding != ASCII:
         raise UnsupportedQuery(f"{shown}: which characters are letters, only the collation's locale knows.")
 
 
 _CHECKS: dict[str, Check] = {
-    **dict.fromkeys(("date_trunc", "extract", "date_part", "timezone"), _check_field),
+    **dict.fromkeys(("extract", "date_part", "timezone"), _check_field),
+    "date_trunc": _check_zone,
+    "substring": _check_found,
+    "encode": _check_encoding,
     "to_char": _check_to_char,
     **dict.fromkeys(("like", "ilike"), _check_like),
     **dict.fromkeys(("matches", "imatches"), _check_regular_expression),

@@ -233,7 +233,7 @@ class SelectLowering:
         inner = node.this if isinstance(node, exp.Alias) else node
         expression = self._binder().bind(inner)
         if not self._use.unsettled or self._select.args.get("distinct") is not None or expression.type != UNKNOWN:
-            expression = functions.settled(expression)
+            expression = functions.settled(expression, self._environment.catalog.text)
         name = name_of(node.args["alias"]) if isinstance(node, exp.Alias) else column_name(inner, self._environment.sql)
         return Output(name, expression, inner)
 

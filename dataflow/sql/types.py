@@ -6,7 +6,8 @@ from sqlglot import exp
 
 from dataflow.errors import UnsupportedQuery
 from dataflow.plan.expressions import BOOL, INT4, INT8, NUMERIC
-from dataflow.schema import SqlType
+from dataflow.plan.render import bare, quote
+from dataflow.schema import Catalog, SqlType
 
 #: A string constant or NULL whose type its surroundings decide.
 UNKNOWN = SqlType("unknown", "unknown", kind="other")
@@ -78,6 +79,34 @@ def _cast_type(node: exp.Expr) -> SqlType | None:
     if not numbers:
         return found
     return _limited(found, [n for n in numbers if n is not None]) if None not in numbers else None
+
+
+def enum_type(node: exp.Expr, catalog: Catalog) -> SqlType | None:
+    """The enum, or array of one, that a cast names, if a column has it: by its schema's name, or by the search path."""
+    kind = node.args.get("kind")
+    if isinstance(node, exp.DataType) and node.this is exp.DType.ARRAY and len(node.expressions) == 1:
+        element = enum_type(node.expressions[0], catalog)
+        return None if element is None else array_of(element)
+    if not isinstance(node, exp.DataType) or not isinstance(kind, exp.Identifier | exp.Dot):
+        return None
+    parts = [_name(kind.this), _name(kind.expression)] if isinstance(kind, exp.Dot) else [_name(kind)]
+    schemas = parts[:-1] or list(catalog.search_path)
+    enums = {
+        column.type.sql: column.type
+        for table in catalog.tables.values()
+        for column in table.columns
+        if column.type.kind == "enum"
+    }
+    for schema in schemas:
+        for written in (f"{s}.{n}" for s in (bare(schema), quote(schema)) for n in (bare(parts[-1]), quote(parts[-1]))):
+            if written in enums:
+                return enums[written]
+    return None
+
+
+def _name(identifier: exp.Expr) -> str:
+    text = str(identifier.this)
+    return text if identifier.args.get("quoted") else text.lower()
 
 
 def _number(node: exp.Expr) -> int | None:

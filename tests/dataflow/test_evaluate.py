@@ -8,7 +8,7 @@ import pytest
 
 from dataflow.errors import EvaluationError
 from dataflow.evaluate import FUNCTIONS, SIGNATURES, compile_predicate, compile_scalar
-from dataflow.functions import json_building
+from dataflow.functions import array_operations, json_building
 from dataflow.plan.render import render, type_name
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
@@ -127,9 +127,9 @@ def casts() -> Iterator[Scalar]:
 
 #: Tested from SQL on (`functions/expressions.sql`). The others are in `functions/test_signatures.py`.
 AS_SQL = {
-    "array", "array_length", "array_to_string", "cardinality", "collate", "concat", "concat_ws", "greatest", "least",
-    "num_nonnulls",
-    "num_nulls", "subscript", *(f"{q} {o}" for q in ("any", "all") for o in ("=", "<>", "<", "<=", ">", ">=")),
+    "array", "array_length", "array_lower", "array_to_string", "array_upper", "cardinality", "collate", "concat",
+    "concat_ws", "greatest", "least", "num_nonnulls", "num_nulls", "subscript",
+    *(f"{q} {o}" for q in ("any", "all") for o in ("=", "<>", "<", "<=", ">", ">=")),
 }  # fmt: skip
 
 EXPRESSIONS = [*comparisons(), *logic(), *arithmetic(), *choices(), *texts(), *casts()]
@@ -245,7 +245,7 @@ def test_every_function_is_tested() -> None:
             return set()
         return {expression.function}.union(*(functions(a) for a in expression.arguments))
 
-    elsewhere = {"average", *SIGNATURES, *AS_SQL, *json_building.COMPILERS}
+    elsewhere = {"average", *SIGNATURES, *AS_SQL, *json_building.COMPILERS, *array_operations.COMPILERS}
     assert set().union(*(functions(e) for e in EXPRESSIONS)) | elsewhere == FUNCTIONS
 
 

@@ -25,6 +25,8 @@ VALUES: dict[str, tuple[Value, ...]] = {
         "xyzxyz", "日本語テキスト", "-12", "\u0130I\u0131i", "!", "a\\%b", "the quick-brown fox2go", None,
     ),
     "bpchar": ("", "a", "a ", "b", "Ab  ", None),
+    "bytea": ("\\x", "\\x00", "\\xdeadbeef", "\\x" + "ab" * 80, None),
+    "mood": ("sad", "ok", "happy", None),
     "uuid": ("6ba7b810-9dad-11d1-80b4-00c04fd430c8", "00000000-0000-0000-0000-000000000000", None),
     "date": (
         "2024-02-29", "0044-03-15 BC", "infinity", "-infinity", "2000-01-01", "1970-01-01", "1999-12-31", "2021-01-03",

@@ -92,6 +92,9 @@ i4 + '1'
 '3' * i4
 1e3 + i4
 scale(n)
+pi() * f8
+degrees(f8)
+radians(f4)
 gcd(i4, 12)
 
 -- text
@@ -146,6 +149,15 @@ md5(t)
 translate(t, 'abc', 'xy')
 overlay(t placing 'ZZ' from 2)
 overlay(t placing 'ZZ' from 2 for 0)
+bc like 'a%'
+bc like 'a'
+bc like 'a   '
+bc not ilike '%B%'
+bc ~ '^a '
+bc ~* 'A'
+quote_literal(t)
+substring(t from '[a-c]+')
+substring(t from 'a|b')
 t like 'a%'
 t not like '%b%'
 t like vc
@@ -242,6 +254,45 @@ array_length(ia, 1)
 cardinality(ta)
 ta::text
 
+array_upper(ia, 1)
+array_lower(ia, 1)
+ia || 4
+0 || ia
+ia || array[9]
+ia || '{7,8}'
+ta || array['z']
+array_append(ia, 4)
+array_append(ta, 'x')
+array_prepend('x', ta)
+array_cat(ia, array[9])
+array_position(ia, 3)
+array_position(ta, 'a')
+array_position(ta, NULL)
+array_remove(ia, 3)
+array_remove(ta, 'a')
+ia @> array[1]
+ta @> '{a}'
+array['a'] <@ ta
+ia && array[3, 7]
+array_to_string(ta, ',', '*')
+
+-- enums
+m = 'ok'
+m < 'happy'
+m = 'ok'::mood
+m <> all(array['ok', 'sad']::mood[])
+m in ('sad', 'ok')
+m = any('{sad,happy}')
+m::text
+lower(m::text)
+m || '!'
+greatest(m, 'ok')
+coalesce(m, 'sad')
+concat(m, i4)
+case m when 'ok' then 1 else 2 end
+nullif(m, 'ok')
+'happy'::public.mood
+
 -- dates
 d + 1
 d - 7
@@ -291,6 +342,14 @@ date_part('epoch', tz)
 date_part('month', d)
 date_part('second', ts)
 make_date(2024, i2, 3)
+make_interval(days => i4)
+make_interval(1, 2, 3, i2)
+make_interval(secs => f8, years => i2)
+date_bin('15 minutes', ts, timestamp '2001-01-01')
+date_bin('1 day 1 hour', tz, '2020-01-01')
+date_bin('1 month', ts, '2020-01-01')
+date_trunc('hour', tz, 'UTC')
+date_trunc('hour', tz, 'Europe/Paris')
 age(ts, '2000-02-29')
 to_timestamp(i4)
 to_timestamp(f8)
@@ -377,6 +436,12 @@ jb ->> 'a' || 'x'
 lower(jb ->> 'a')
 jb ->> 'a' ilike '%A%'
 json_array_length(j)
+jsonb_typeof(jb -> 'a')
+coalesce(jb -> 'a', jb)
+jsonb_extract_path_text(jb, 'a')
+jsonb_extract_path(jb, 'a', 'b')
+json_extract_path_text(j, 'a')
+jsonb_strip_nulls(jb)
 jsonb_array_length(jb)
 jsonb_typeof(jb)
 json_typeof(j)

@@ -31,6 +31,7 @@ PATTERNS = (
 )  # fmt: skip
 #: Arguments that plans have as constants only, by function and place.
 CONSTANTS: dict[tuple[str, int], tuple[Value, ...]] = {
+    ("encode", 1): ("hex", "base64", "BASE64", "escape"),
     ("extract", 0): FIELDS,
     ("date_part", 0): FIELDS,
     ("date_trunc", 0): FIELDS,
@@ -42,8 +43,8 @@ CONSTANTS: dict[tuple[str, int], tuple[Value, ...]] = {
     ("matches", 1): PATTERNS,
     ("imatches", 1): tuple(p for p in PATTERNS if p.isascii()),
 }  # fmt: skip
-#: All but the first argument are constants: tested from SQL on (`expressions.sql`).
-ALL_CONSTANT = frozenset({"regexp_replace"})
+#: Without arguments, or all but the first are constants: tested from SQL on (`expressions.sql`).
+ALL_CONSTANT = frozenset({"pi", "regexp_replace"})
 #: ASCII only: beyond it, what is a letter is the locale's.
 FOLDED_ASCII = ("initcap",)
 
