@@ -88,7 +88,7 @@ def entry_key(head: bytes, key: Key) -> bytes:
         raw = "\0".join(key).encode() + b"\0"  # type: ignore[arg-type]
     except TypeError:
         return head + b"\x02" + _hashed(key, b"")
-    if len(raw) > MAX_ENTRY_BYTES - len(head) or raw.count(0) != (len(key) or 1):
+    if len(head) + 1 + len(raw) > MAX_ENTRY_BYTES or raw.count(0) != (len(key) or 1):
         # Long, or with a zero byte inside a value (no PostgreSQL text has one): as wide as any other of this form.
         return head + b"\x01" + _hashed(key, raw)
     return head + b"\x00" + raw
