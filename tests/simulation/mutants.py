@@ -19,7 +19,7 @@ from dataflow.engine.touching import Touch
 from dataflow.engine.upquery import Demand
 from dataflow.ops.aggregate import Group
 from dataflow.ops.block import BlockJoin
-from dataflow.ops.partitioned import Partition, Partitioned
+from dataflow.ops.partitioned import Partitioned
 from dataflow.types import Delta, Row
 from tests.simulation.ordered import RowOrder
 from tests.simulation.runs import Focus
@@ -140,7 +140,12 @@ def overflow_ignored() -> AbstractContextManager[Any]:
 
 def a_later_transaction_ignored_in_a_forwarded_read() -> AbstractContextManager[Any]:
     """A forwarded read is said to be exact where the engine is."""
-    return patch.object(ring.Ring, "exact_position", lambda _self, _tables, _snapshot, applied: applied)
+    exact = ring.Ring.exact_position
+
+    def mutant(self: Any, tables: Any, snapshot: Any, applied: int, *concerns: Any) -> Any:
+        return exact(self, tables, snapshot, applied, *concerns) if concerns else applied
+
+    return patch.object(ring.Ring, "exact_position", mutant)
 
 
 def start_snapshot_ignored() -> AbstractContextManager[Any]:
@@ -255,7 +260,7 @@ def partition_of_what_is_known() -> AbstractContextManager[Any]:
     known = Partitioned._known_partition
 
     def mutant(self: Any, key: Any, row: Any) -> Any:
-        return known(self, key, row) or self.partitions.setdefault(key, Partition())
+        return known(self, key, row) or self.partitions.setdefault(key, self._new())
 
     return patch.object(Partitioned, "_known_partition", mutant)
 
