@@ -64,9 +64,8 @@ def lower_derived(node: exp.Expr, environment: Environment) -> Derived:
 def _lower_set_operation(node: Any, environment: Environment, use: Use) -> Lowered:
     environment = environment.extended(node.args.get("with_"))
     branch = Use(unsettled=True)
-    lowered = combined(
-        node, lower_query(node.this, environment, branch), lower_query(node.expression, environment, branch)
-    )
+    left, right = (lower_query(side, environment, branch) for side in (node.this, node.expression))
+    lowered = combined(node, left, right, environment.catalog.text)
     types = column_types(lowered.relation)
     outputs = tuple(Output(name, ColumnRef(column, types[column]), None) for name, column in lowered.outputs)
     order = node.args.get("order")

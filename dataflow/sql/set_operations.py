@@ -15,11 +15,13 @@ from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.expressions import BOOL, INT4, INT8, equality
 from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Block, Chain, Source, Union, column_types
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
+from dataflow.schema import SqlType
 from dataflow.sql import functions
 from dataflow.sql.conditions import BoundParameter
 from dataflow.sql.keyless import with_same_parameters
 from dataflow.sql.lowered import Lowered, comparable_group, rows_of
 from dataflow.sql.spans import span_of
+from dataflow.sql.types import UNKNOWN
 
 _ZERO = Literal("0", INT8)
 
@@ -33,11 +35,11 @@ class _Aligned:
     parameters: tuple[BoundParameter, ...]
 
 
-def combined(node: exp.SetOperation, left: Lowered, right: Lowered) -> Lowered:
-    """The two sides as one relation. LIMIT and ORDER BY are the caller's."""
+def combined(node: exp.SetOperation, left: Lowered, right: Lowered, text: SqlType) -> Lowered:
+    """The two sides as one relation. LIMIT and ORDER BY are the caller's. Constants without a type are `text`."""
     _check(node, left, right)
     left, right = with_same_parameters(left, right, node.key.upper())
-    aligned = _aligned(node, left, right)
+    aligned = _aligned(node, left, right, text)
     # Only what a side has for any key matters, which is a question of parameters.
     scalar = (left.scalar or right.scalar) and bool(aligned.parameters)
     _check_columns(aligned, scalar=scalar)
@@ -79,11 +81,13 @@ def _check_columns(aligned: _Aligned, *, scalar: bool) -> None:
 # --- columns --------------------------------------------------------------------------------------------------------
 
 
-def _aligned(node: exp.SetOperation, left: Lowered, right: Lowered) -> _Aligned:
+def _aligned(node: exp.SetOperation, left: Lowered, right: Lowered, text: SqlType) -> _Aligned:
     name = node.key.upper()
     pairs: list[tuple[Scalar, Scalar]] = []
 
     def place(ours: Scalar, theirs: Scalar) -> int:
+        if ours.type == theirs.type == UNKNOWN:
+            ours, theirs = functions.typed(ours, text), functions.typed(theirs, text)
         one, other = _common(node, ours, theirs)
         if (one, other) not in pairs:
             pairs.append((one, other))
