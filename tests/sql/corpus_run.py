@@ -20,7 +20,7 @@ from tests.sql.upstream_oracle import UpstreamOracle
 #: Reads of one request.
 BATCH = 100
 #: How likely a view is read after a step (after the last one all are), and how likely its keys are evicted before.
-READ_SHARE, EVICT_SHARE = 0.4, 0.1
+READ_SHARE, EVICT_SHARE = 0.33, 0.08
 LIMIT_S = 30.0
 #: What is put beside the SQL, by a view's ``keep``.
 _PUT: dict[str | None, dict[str, str]] = {
