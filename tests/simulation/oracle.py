@@ -27,6 +27,7 @@ from dataflow.plan.nodes import (
 )
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog
+from dataflow.schema import SqlType
 from dataflow.types import Columns, Key, Row, Value
 from tests.simulation.oracle_aggregates import CompiledCall
 from tests.simulation.oracle_partitions import CompiledWindowCall, Partition, RowOrder
@@ -82,19 +83,16 @@ class CompiledChain(CompiledRelation):
 class CompiledInput:
     """One input of a block: its rows, and where its join columns are in both rows."""
 
-    def __init__(self, block_input: BlockInput, offsets: Sequence[int]) -> None:
+    def __init__(self, block_input: BlockInput, offsets: Sequence[int], joined: Sequence[SqlType]) -> None:
         self.relation = compiled(block_input.relation)
         self.width = len(column_types(block_input.relation))
         self.left = block_input.left
         self.on = None if block_input.on is None else compile_scalar(block_input.on)
         own = [c.own for c in block_input.conditions]
         self.own = list(zip(own, normals_of(block_input.relation, own), strict=True))
-        types = column_types(block_input.relation)
-        self.other = [
-            # Columns that can be equal are of one family of types, so one normal form serves both.
-            (offsets[c.input] + c.column, normal_of(types[c.own]))
-            for c in block_input.conditions
-        ]
+        # An integer and a numeric that are equal have one normal form, by two functions.
+        others = [offsets[c.input] + c.column for c in block_input.conditions]
+        self.other = [(other, normal_of(joined[other])) for other in others]
 
     def join(self, combinations: list[Row], rows: list[Row]) -> list[Row]:
         """Each combination with its matches, or with NULLs if this input is a left one without any."""
@@ -117,12 +115,12 @@ class CompiledBlock(CompiledRelation):
 
     def __init__(self, block: Block) -> None:
         offsets: list[int] = []
+        types: list[SqlType] = []
         self.inputs: list[CompiledInput] = []
-        width = 0
         for block_input in block.inputs:
-            offsets.append(width)
-            self.inputs.append(CompiledInput(block_input, offsets))
-            width += self.inputs[-1].width
+            offsets.append(len(types))
+            self.inputs.append(CompiledInput(block_input, offsets, types))
+            types.extend(column_types(block_input.relation))
         self.tables = frozenset().union(*(i.relation.tables for i in self.inputs))
         self.keep = None if block.predicate is None else compile_scalar(block.predicate)
         self.columns = [compile_scalar(c) for c in block.columns]
