@@ -26,8 +26,7 @@ from dataflow.plan.nodes import (
     column_types,
 )
 from dataflow.scalar import ColumnRef
-from dataflow.schema import Catalog
-from dataflow.schema import SqlType
+from dataflow.schema import Catalog, SqlType
 from dataflow.types import Columns, Key, Row, Value
 from tests.simulation.oracle_aggregates import CompiledCall
 from tests.simulation.oracle_partitions import CompiledWindowCall, Partition, RowOrder
