@@ -89,7 +89,8 @@ class Explanation:
         if self._whole:
             return "The view asks to be kept whole."
         if not self.view.parameters:
-            return "The view has no parameters, and its order is not that of one table: it is kept whole."
+            order = ", and its order is not one of a table's columns" if self.view.storage_order else ""
+            return f"No parameter is a key (column = :name){order}: it is kept whole."
         lost = [p.name for p in self.view.parameters if not coverable(self.view.relation, (p.column,))]
         of = " ".join(f":{name}" for name in lost) or "the parameters together"
         return f"No route leads from {of} to a column of a table: the view is kept whole."

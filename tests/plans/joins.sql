@@ -51,7 +51,7 @@ view what_is_before_a_right_join_is_one_input
 SELECT s.id, v.user_id FROM stories s FULL JOIN votes v ON v.story_id = s.id;
 /*
 view full_join_is_a_union
-  incremental, full: The view has no parameters, and its order is not that of one table: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: id, user_id
   union
     join
@@ -190,7 +190,7 @@ view where_makes_the_rest_of_on_a_filter
 SELECT s.author, COUNT(c.id), COUNT(v.user_id) FROM stories s LEFT JOIN comments c ON c.story_id = s.id AND c.created_at > s.created_at LEFT JOIN votes v ON v.story_id = s.id GROUP BY s.author;
 /*
 view an_input_with_a_rest_of_on_is_not_counted_early
-  incremental, full: The view has no parameters, and its order is not that of one table: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: author, count(comments.id) times coalesce(votes.count(*), 1) AS count, count(*) times coalesce(votes.count(*), 0) AS count_2
   select
     columns stories.author, count(comments.id) times coalesce(votes.count(*), 1), count(*) times coalesce(votes.count(*), 0)

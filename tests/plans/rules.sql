@@ -4,7 +4,7 @@
 SELECT s.id, v.value FROM stories s LEFT JOIN votes v ON v.story_id = s.id WHERE v.value IS NULL;
 /*
 view left_join_with_a_condition_on_padding_stays
-  incremental, full: The view has no parameters, and its order is not that of one table: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: id, value
   route: stories whole, then votes whole
   join
@@ -150,7 +150,7 @@ view own_conditions_of_a_left_join_go_down
 SELECT s.title, u.display_name, v.value FROM stories s JOIN users u ON u.name = s.author LEFT JOIN votes v ON v.story_id = s.id WHERE s.author = 'ann' AND s.id IN (1, 2);
 /*
 view constants_spread_over_joins
-  incremental, full: The view has no parameters, and its order is not that of one table: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: title, display_name, value
   route: stories whole, then users whole, then votes whole
   join
@@ -274,7 +274,7 @@ view two_counts_of_one_story
 SELECT s.id, SUM(COALESCE(v.value, 1)) FROM stories s LEFT JOIN votes v ON v.story_id = s.id GROUP BY s.id;
 /*
 view padding_that_counts_is_not_aggregated_early
-  incremental, full: The view has no parameters, and its order is not that of one table: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: id, sum(coalesce(votes.value::int4, 1)) AS sum
   select
     columns stories.id, sum(coalesce(votes.value::int4, 1))
@@ -329,7 +329,7 @@ view without_group_by_a_key_always_has_a_row
 SELECT author, COUNT(*) FROM stories GROUP BY author HAVING author > 'm' AND COUNT(*) > 1;
 /*
 view having_on_group_columns_goes_down
-  incremental, full: The view has no parameters, and its order is not that of one table: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: author, count(*) AS count
   select
     where count(*) > 1
@@ -386,7 +386,7 @@ view a_join_over_an_aggregate
 WITH counts AS (SELECT author, COUNT(*) AS n FROM stories GROUP BY author) SELECT n, COUNT(*) AS authors FROM counts GROUP BY n ORDER BY n;
 /*
 view an_aggregate_over_an_aggregate
-  incremental, full: The view has no parameters, and its order is not that of one table: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name), and its order is not one of a table's columns: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: count(*) AS n, count(*) AS authors
   order: count(*)
   select

@@ -90,7 +90,7 @@ view union_groups_its_branches
 SELECT id FROM stories EXCEPT SELECT story_id FROM votes;
 /*
 view except_counts_each_side
-  incremental, full: The view has no parameters, and its order is not that of one table: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: id
   select
     where (count(CASE WHEN 0 = 1 THEN 1 ELSE NULL END) = 0) AND (count(CASE WHEN 0 = 0 THEN 1 ELSE NULL END) > 0)
@@ -110,7 +110,7 @@ view except_counts_each_side
 SELECT id FROM stories UNION ALL (SELECT story_id FROM votes UNION ALL SELECT story_id FROM comments);
 /*
 view branches_of_several_unions_are_one
-  incremental, full: The view has no parameters, and its order is not that of one table: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: story_id AS id
   union
     table public.comments (story_id)
@@ -143,7 +143,7 @@ view a_parameter_outside_the_partition_joins_it
 SELECT id, rank() OVER (PARTITION BY author ORDER BY score), count(*) OVER () FROM stories;
 /*
 view several_partitions_are_windows_above_each_other
-  incremental, full: The view has no parameters, and its order is not that of one table: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: id, rank() order score AS rank, count(*) AS count
   select
     columns id, rank() order score, count(*)
@@ -161,7 +161,7 @@ view several_partitions_are_windows_above_each_other
 SELECT d.id, d.n FROM (SELECT id, author, row_number() OVER (PARTITION BY author ORDER BY id) AS n FROM stories) d WHERE d.author = 'ann' AND d.n <= 2;
 /*
 view a_filter_on_the_partition_goes_below_a_window
-  incremental, full: The view has no parameters, and its order is not that of one table: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: id, row_number() order id AS n
   select
     where row_number() order id <= 2
@@ -177,7 +177,7 @@ view a_filter_on_the_partition_goes_below_a_window
 SELECT author, count(*), sum(count(*)) OVER (ORDER BY count(*) DESC ROWS UNBOUNDED PRECEDING) AS running FROM stories GROUP BY author;
 /*
 view windows_over_groups
-  incremental, full: The view has no parameters, and its order is not that of one table: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: author, count(*) AS count, sum(count(*)) order count(*) DESC rows unbounded to 0 AS running
   select
     columns author, count(*), sum(count(*)) order count(*) DESC rows unbounded to 0
@@ -195,7 +195,7 @@ view windows_over_groups
 SELECT d.id FROM (SELECT id, row_number() OVER (ORDER BY id) AS n FROM stories) d;
 /*
 view unused_window_functions_are_dropped
-  incremental, full: The view has no parameters, and its order is not that of one table: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: id
   table public.stories (id)
   lookup: SELECT t."id" FROM public.stories t
@@ -273,7 +273,7 @@ view list_range_and_limit_parameters
 SELECT story_id, count(*) AS n FROM votes GROUP BY story_id HAVING count(*) > :least ORDER BY n DESC;
 /*
 view a_range_over_groups
-  incremental, full: The view has no parameters, and its order is not that of one table: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name), and its order is not one of a table's columns: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: story_id, count(*) AS n
   range: count(*) > :least
   order: count(*) DESC
@@ -289,7 +289,7 @@ view a_range_over_groups
 SELECT score, count(*) FROM stories WHERE score >= :low GROUP BY score;
 /*
 view a_range_over_a_group_column
-  incremental, full: The view has no parameters, and its order is not that of one table: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name), and its order is not one of a table's columns: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: score, count(*) AS count
   range: score >= :low
   select

@@ -66,7 +66,7 @@ view exists_in_an_expression_is_a_left_join
 SELECT s.id FROM stories s WHERE EXISTS (SELECT 1 FROM tags WHERE name = 'open');
 /*
 view exists_of_anything
-  incremental, full: The view has no parameters, and its order is not that of one table: it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
+  incremental, full: No parameter is a key (column = :name): it is kept whole. Of unknown size: the upstream has no statistics (run ANALYZE there).
   columns: id
   route: tags whole, then stories whole
   join
