@@ -142,7 +142,7 @@ class _Demo:
     def _start_service(self, directory: Path, config: ServiceConfig) -> ServiceProcess:
         service = ServiceProcess(directory, config)
         self._stack.callback(service.stop)
-        with screen.step(self._console, "upquery serve (and front_page, which is kept whole, loads)"):
+        with screen.step(self._console, "upquery serve"):
             service.start()
         return service
 
