@@ -60,8 +60,18 @@ class RowOrder:
         """How far is covered without a gap from `start` on."""
         if start == END:
             return END
+        start = self._before_the_next(start)
         found = [i for i in covered if not self.further(i.start, start) and self.further(i.end, start)]
         return found[0].end if found else None
+
+    def _before_the_next(self, cut: Cut) -> Cut:
+        """The same place: between two integers that follow each other there is nothing."""
+        term = self.order[len(cut.values) - 1]
+        last = cut.values[-1] if cut.values else None
+        if not cut.behind or last is None or self.types[term.column].name not in ("int4", "int8"):
+            return cut
+        following = str(int(last) + (-1 if term.descending else 1))
+        return Cut((*cut.values[:-1], following), behind=False)
 
     def further(self, a: Cut, b: Cut) -> bool:
         """Whether cut `a` is further than cut `b`."""
