@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from dataflow.engine.flights import Flights
 from dataflow.engine.graph import Graph
-from dataflow.engine.nodes import GroupingNode, InnerNode, Leaf, Merge, PartitionNode, Store, Stored, Use
+from dataflow.engine.nodes import InnerNode, Leaf, Merge, OperatorNode, Store, Stored, Use
 from dataflow.engine.upquery import Upqueries
 from dataflow.errors import InvariantViolation
 from dataflow.state.intervals import OrderedCover, OrderedCoverage
@@ -16,10 +16,8 @@ def check_graph(graph: Graph) -> None:
     for node in graph.stored():
         if isinstance(node, InnerNode):
             node.materialization.check()
-        if isinstance(node, GroupingNode):
-            node.grouping.check()
-        if isinstance(node, PartitionNode):
-            node.partitioned.check()
+        if isinstance(node, OperatorNode):
+            node.operator.check()
         for cover, use in node.uses.items():
             for key in node.coverages().get(cover, ()):
                 if not isinstance(node, Leaf) or not _supported_in_part(node, key):

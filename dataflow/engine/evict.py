@@ -10,7 +10,7 @@ Not here: which keys to choose (`budget`), added rows that meet a hole (`incongr
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from dataflow.engine.nodes import Dependent, GroupingNode, InnerNode, Leaf, PartitionNode, Stored, Use
+from dataflow.engine.nodes import Dependent, InnerNode, Leaf, OperatorNode, Stored, Use
 from dataflow.ops.block import Combination
 from dataflow.state.intervals import Cover
 from dataflow.types import Key
@@ -48,10 +48,8 @@ class Evictions:
         """Makes every key of some nodes a hole, and of all that can depend on them. Their state may be a step behind,
         so no cascade is asked: it would look at known rows."""
         for node in sorted({n.id: n for n in downstream(nodes)}.values(), key=lambda n: -n.id):
-            if isinstance(node, GroupingNode):
-                node.grouping.clear()
-            elif isinstance(node, PartitionNode):
-                node.partitioned.clear()
+            if isinstance(node, OperatorNode):
+                node.operator.clear()
             else:
                 self.evict_all(node)
 

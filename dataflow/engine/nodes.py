@@ -208,11 +208,11 @@ class Stored(ABC):
         return key in self.coverage_of(cover).keys
 
 
-class Store(Stored):
-    """Rows of a chain or a block, known in part."""
+class InnerNode(Stored):
+    """A node that can be an input: its rows, known in part, are in `materialization`."""
 
-    def __init__(self, id_: NodeId, source: "SourceNode") -> None:
-        super().__init__(id_, source, source.relation)
+    def __init__(self, id_: NodeId, source: "SourceNode", relation: Relation) -> None:
+        super().__init__(id_, source, relation)
         self.materialization = Materialization(self.types)
 
     def coverage_of(self, cover: Cover) -> Coverage:
@@ -221,8 +221,26 @@ class Store(Stored):
     def coverages(self) -> Mapping[Cover, Coverage]:
         return self.materialization.coverages()
 
+    @abstractmethod
     def absorb(self, delta: Delta, truncated: bool) -> Delta:
-        """Applies what is known of the source's change; returns it."""
+        """Applies what is known of the source's change; returns the change of the node's own rows."""
+
+    @abstractmethod
+    def cover_known(self, columns: Columns, key: Key) -> None:
+        """Covers `key`, of which everything is known already or does not exist."""
+
+    @abstractmethod
+    def forget(self, cover: Cover, key: Key) -> None:
+        """Makes `key` a hole."""
+
+
+class Store(InnerNode):
+    """Rows of a chain or a block, known in part."""
+
+    def __init__(self, id_: NodeId, source: "SourceNode") -> None:
+        super().__init__(id_, source, source.relation)
+
+    def absorb(self, delta: Delta, truncated: bool) -> Delta:
         if not truncated:
             return self.materialization.absorb(delta)
         gone = list(self.materialization.known_rows())
@@ -240,80 +258,61 @@ class Store(Stored):
         return coverage is not None and key in coverage.keys
 
     def cover_known(self, columns: Columns, key: Key) -> None:
-        """Covers `key`, whose rows are known already or do not exist."""
         self.materialization.fill(columns, key, {})
 
     def forget(self, cover: Cover, key: Key) -> None:
-        """Makes `key` a hole."""
         self.materialization.evict(cover, key)
 
 
-class GroupingNode(Stored):
+class OperatorNode(InnerNode):
+    """What an operator with state of its own makes of the source's rows."""
+
+    @property
+    @abstractmethod
+    def operator(self) -> Grouping | Partitioned:
+        """The operator, over the node's materialization."""
+
+    def absorb(self, delta: Delta, truncated: bool) -> Delta:
+        if not truncated:
+            return self.operator.absorb(delta)
+        gone = self.operator.truncate()
+        come = self.operator.absorb(([], delta[1]))
+        return consolidate((gone[0] + come[0], gone[1] + come[1]))
+
+    def cover_known(self, columns: Columns, key: Key) -> None:
+        self.operator.cover_known(columns, key)
+
+    def forget(self, cover: Cover, key: Key) -> None:
+        assert not isinstance(cover, OrderedCover)
+        self.operator.evict(cover, key)
+
+
+class GroupingNode(OperatorNode):
     """Groups of an aggregate, known in part."""
 
     relation: Aggregate
 
     def __init__(self, id_: NodeId, source: "SourceNode", aggregate: Aggregate) -> None:
         super().__init__(id_, source, aggregate)
-        self.materialization = Materialization(self.types)
         self.grouping = Grouping(aggregate, self.materialization)
 
-    def coverage_of(self, cover: Cover) -> Coverage:
-        return self.materialization.coverage_of(cover)
-
-    def coverages(self) -> Mapping[Cover, Coverage]:
-        return self.materialization.coverages()
-
-    def absorb(self, delta: Delta, truncated: bool) -> Delta:
-        """Applies what is known of the source's change; returns the change of the groups' rows."""
-        if not truncated:
-            return self.grouping.absorb(delta)
-        gone = self.grouping.truncate()
-        come = self.grouping.absorb(([], delta[1]))
-        return gone[0] + come[0], gone[1] + come[1]
-
-    def cover_known(self, columns: Columns, key: Key) -> None:
-        """Covers `key`, whose groups are known already or do not exist."""
-        self.grouping.cover_known(columns, key)
-
-    def forget(self, cover: Cover, key: Key) -> None:
-        """Makes `key` a hole."""
-        assert not isinstance(cover, OrderedCover)
-        self.grouping.evict(cover, key)
+    @property
+    def operator(self) -> Grouping:
+        return self.grouping
 
 
-class PartitionNode(Stored):
+class PartitionNode(OperatorNode):
     """Partitions of a window or of a top-k, known in part."""
 
     relation: Window | TopK
 
     def __init__(self, id_: NodeId, source: "SourceNode", relation: Window | TopK) -> None:
         super().__init__(id_, source, relation)
-        self.materialization = Materialization(self.types)
         self.partitioned = Partitioned(relation, self.materialization)
 
-    def coverage_of(self, cover: Cover) -> Coverage:
-        return self.materialization.coverage_of(cover)
-
-    def coverages(self) -> Mapping[Cover, Coverage]:
-        return self.materialization.coverages()
-
-    def absorb(self, delta: Delta, truncated: bool) -> Delta:
-        """Applies what is known of the source's change; returns the change of the partitions' rows."""
-        if not truncated:
-            return self.partitioned.absorb(delta)
-        gone = self.partitioned.truncate()
-        come = self.partitioned.absorb(([], delta[1]))
-        return consolidate((gone[0] + come[0], gone[1] + come[1]))
-
-    def cover_known(self, columns: Columns, key: Key) -> None:
-        """Covers `key`, whose partitions are known already or do not exist."""
-        self.partitioned.cover_known(columns, key)
-
-    def forget(self, cover: Cover, key: Key) -> None:
-        """Makes `key` a hole."""
-        assert not isinstance(cover, OrderedCover)
-        self.partitioned.evict(cover, key)
+    @property
+    def operator(self) -> Partitioned:
+        return self.partitioned
 
 
 class Leaf(Stored):
@@ -387,5 +386,3 @@ def _held(coverage: OrderedCoverage, key: Key, change: Delta) -> Delta:
 
 #: What has no state of its own.
 SourceNode = ChainNode | BlockNode | UnionNode
-#: What can be an input.
-InnerNode = Store | GroupingNode | PartitionNode

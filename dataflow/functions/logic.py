@@ -8,36 +8,25 @@ from dataflow.scalar import Call
 from dataflow.types import Row, Value
 
 
-def _and(call: Call, compile_: Compile) -> Function:
-    parts = [compile_.scalar(a) for a in call.arguments]
+def _connective(decisive: Value, otherwise: Value) -> Compiler:
+    """AND or OR: `decisive` if any part is, else NULL if any part is, else `otherwise`."""
 
-    def function(row: Row) -> Value:
-        result: Value = "t"
-        for part in parts:
-            value = part(row)
-            if value == "f":
-                return "f"
-            if value is None:
-                result = None
-        return result
+    def compiler(call: Call, compile_: Compile) -> Function:
+        parts = [compile_.scalar(a) for a in call.arguments]
 
-    return function
+        def function(row: Row) -> Value:
+            result = otherwise
+            for part in parts:
+                value = part(row)
+                if value == decisive:
+                    return decisive
+                if value is None:
+                    result = None
+            return result
 
+        return function
 
-def _or(call: Call, compile_: Compile) -> Function:
-    parts = [compile_.scalar(a) for a in call.arguments]
-
-    def function(row: Row) -> Value:
-        result: Value = "f"
-        for part in parts:
-            value = part(row)
-            if value == "t":
-                return "t"
-            if value is None:
-                result = None
-        return result
-
-    return function
+    return compiler
 
 
 def _and_holds(call: Call, compile_: Compile) -> Predicate:
@@ -152,8 +141,8 @@ def _count_nulls(nulls: bool) -> Callable[[Call, Compile], Function]:
 
 
 COMPILERS: dict[str, Compiler] = {
-    "and": _and,
-    "or": _or,
+    "and": _connective("f", "t"),
+    "or": _connective("t", "f"),
     "not": _not,
     "coalesce": _coalesce,
     "nullif": _nullif,
