@@ -11,7 +11,7 @@ from dataflow.sql.empty_groups import grouped_by_parameters, one_row
 from dataflow.sql.limits import Limit, limited
 from dataflow.sql.lowered import Above, Lowered, Output, Sorted, finished, rows_of, sorted_by
 from dataflow.sql.scope import name_of
-from dataflow.sql.select import PLAIN, SelectLowering, Use, shown_position
+from dataflow.sql.select import PLAIN, SelectLowering, Use, shown_column
 from dataflow.sql.set_operations import combined
 from dataflow.sql.sources import Derived, Environment
 from dataflow.sql.spans import span_of
@@ -83,14 +83,9 @@ def _sorted(term: Any, outputs: tuple[Output, ...]) -> Sorted:
 
 def _shown(node: Any, outputs: tuple[Output, ...]) -> Scalar:
     """ORDER BY behind a UNION names columns that are shown, or their numbers."""
-    position = shown_position(node, outputs, "ORDER BY")
-    if position is not None:
-        return position
+    found = shown_column(node, outputs, "ORDER BY")
+    if found is not None:
+        return found
     if isinstance(node, exp.Column) and node.args.get("table") is None:
-        named = {o.expression for o in outputs if o.name == name_of(node.this)}
-        if len(named) > 1:
-            raise InvalidQuery(f'ORDER BY "{name_of(node.this)}" is ambiguous.', span_of(node))
-        if named:
-            return named.pop()
         raise InvalidQuery(f'No column "{name_of(node.this)}" is shown.', span_of(node))
     raise InvalidQuery("Behind UNION, INTERSECT or EXCEPT, ORDER BY names columns that are shown.", span_of(node))

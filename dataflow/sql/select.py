@@ -250,16 +250,8 @@ class SelectLowering:
 
     def _sort_key(self, node: Any, outputs: list[Output], clause: str) -> Scalar:
         """A term of ORDER BY or DISTINCT ON: the number or name of a shown column, or an expression."""
-        position = shown_position(node, outputs, clause)
-        if position is not None:
-            return position
-        if isinstance(node, exp.Column) and node.args.get("table") is None:
-            named = {o.expression for o in outputs if o.name == name_of(node.this)}
-            if len(named) > 1:
-                raise InvalidQuery(f'{clause} "{name_of(node.this)}" is ambiguous.', span_of(node))
-            if named:
-                return named.pop()
-        return functions.settled(self._binder().bind(node))
+        found = shown_column(node, outputs, clause)
+        return functions.settled(self._binder().bind(node)) if found is None else found
 
     # GROUP BY
 
@@ -281,7 +273,7 @@ class SelectLowering:
                 self._grouping.add(expression)
 
     def _group_expression(self, node: Any, outputs: Sequence[Output]) -> Scalar:
-        position = shown_position(node, outputs, "GROUP BY")
+        position = _shown_position(node, outputs, "GROUP BY")
         if position is not None:
             return position
         if (
@@ -315,7 +307,20 @@ def _is_star(node: Any) -> bool:
     return isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star))
 
 
-def shown_position(node: Any, outputs: Sequence[Output], clause: str) -> Scalar | None:
+def shown_column(node: Any, outputs: Sequence[Output], clause: str) -> Scalar | None:
+    """The shown column that the number or the name in ORDER BY or DISTINCT ON means; None if it means none."""
+    position = _shown_position(node, outputs, clause)
+    if position is not None:
+        return position
+    if not isinstance(node, exp.Column) or node.args.get("table") is not None:
+        return None
+    named = {o.expression for o in outputs if o.name == name_of(node.this)}
+    if len(named) > 1:
+        raise InvalidQuery(f'{clause} "{name_of(node.this)}" is ambiguous.', span_of(node))
+    return named.pop() if named else None
+
+
+def _shown_position(node: Any, outputs: Sequence[Output], clause: str) -> Scalar | None:
     """The shown column that ``ORDER BY 2`` means."""
     if not isinstance(node, exp.Literal):
         return None
