@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
+from dataflow.functions import arrays
 from dataflow.state.ordering import WHOLE, Cut, Interval, Ordering
 from dataflow.types import Key, Value
 from service.leaf_store.answer import Window
@@ -38,7 +39,7 @@ class Request:
 def request_of(info: ViewInfo, values: Values, window: Window | None = None) -> Request:
     """What a read with these values asks for."""
     if info.refreshed:
-        key = tuple(array_literal(value) if isinstance(value, tuple) else value for value in values)
+        key = tuple(arrays.render(value) if isinstance(value, tuple) else value for value in values)
         return Request((key,), WHOLE, None, 0, window)
     by_role = list(zip(info.parameters, values, strict=True))
     parts: list[tuple[Value, ...]] = []
@@ -108,14 +109,4 @@ def check_of(info: ViewInfo, values: Values) -> bytes:
 
 def _spelled(values: Values) -> Iterator[str]:
     for value in values:
-        yield array_literal(value) if isinstance(value, tuple) else "null" if value is None else f"={value}"
-
-
-def array_literal(values: tuple[Value, ...]) -> str:
-    """A list as the upstream reads it (PostgreSQL manual, 8.15.2)."""
-    return "{" + ",".join(["NULL" if value is None else _quoted(value) for value in values]) + "}"
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+        yield arrays.render(value) if isinstance(value, tuple) else "null" if value is None else f"={value}"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from dataflow.functions import arrays
 from dataflow.plan.nodes import View, column_types
 from dataflow.plan.refresh import RefreshView
 from dataflow.types import Row, ViewId
@@ -15,7 +16,7 @@ from service.leaf_store.answer import Answer, Window
 from service.leaf_store.catalog import Role, ViewInfo
 from service.leaf_store.layout import content_hash
 from service.leaf_store.render import compile_row
-from service.leaf_store.request import Values, array_literal, request_of
+from service.leaf_store.request import Values, request_of
 from service.leaf_store.writer import LeafWriter
 from service.runtime.stand_in import placed
 from service.views import Plan
@@ -36,7 +37,7 @@ def forward_query(plan: Plan, info: ViewInfo, values: Values) -> tuple[str, list
     # A parameter that is used twice has one value.
     given = {p.name: (value, p) for p, value in zip(info.parameters, values, strict=True)}
     lists = tuple((p.name, p.type.sql) for _, p in given.values() if p.role is Role.LIST)
-    texts = [array_literal(value) if isinstance(value, tuple) else value for value, _ in given.values()]
+    texts = [arrays.render(value) if isinstance(value, tuple) else value for value, _ in given.values()]
     return forward_sql(plan.sql, tuple(given), lists), texts
 
 

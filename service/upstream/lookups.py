@@ -19,6 +19,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.types.string import TextLoader
 
 from cdc.position import PostgresSnapshot, parse_lsn
+from dataflow.functions import arrays
 from dataflow.plan.lookup import Argument
 from dataflow.types import Row
 from service.upstream.connect import UpstreamError, UpstreamPool
@@ -168,13 +169,6 @@ def _version(row: Sequence[Any]) -> tuple[PostgresSnapshot, int, int]:
 
 def array_text(values: Sequence[str | None]) -> str:
     """An array literal of these texts, whatever their type. Raises UpstreamError for a text that no value has."""
-    parts = []
-    for value in values:
-        if value is None:
-            parts.append("NULL")
-        elif "\0" in value:
-            raise UpstreamError("invalid", "A text with a zero byte is no value of any PostgreSQL type.")
-        else:
-            escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-            parts.append(f'"{escaped}"')
-    return "{" + ",".join(parts) + "}"
+    if any(value is not None and "\0" in value for value in values):
+        raise UpstreamError("invalid", "A text with a zero byte is no value of any PostgreSQL type.")
+    return arrays.render(values)

@@ -133,7 +133,7 @@ ROWS: dict[tuple[str, Key], list[Row]] = {
         for view in ("between", "of_authors", "first")
     },
     ("of_authors", ("bob",)): [("11", "Bob's", "bob", "2")],
-    ("refreshed", ('{"b","a","b"}', None)): [
+    ("refreshed", ("{b,a,b}", None)): [
         ("z", "2", None, None, "0"),
         ("y", "1", None, None, "1"),
         ("z", "2", None, None, "2"),

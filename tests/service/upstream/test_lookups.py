@@ -275,6 +275,6 @@ def test_passwords_do_not_leak(database: Database) -> None:
 
 def test_array_texts() -> None:
     """As PostgreSQL's array input takes them."""
-    assert array_text(["1", None, 'a"\\']) == '{"1",NULL,"a\\"\\\\"}'
+    assert array_text(["1", None, 'a"\\', "", "null"]) == '{1,NULL,"a\\"\\\\","","null"}'
     with pytest.raises(UpstreamError):
         array_text(["\0"])
