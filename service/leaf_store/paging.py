@@ -17,6 +17,8 @@ from service.leaf_store.scan import Record
 
 _TOKEN = Struct(f">BQI{CHECK_BYTES}s")
 _FORMAT = 2
+#: More than any answer has: a token that says so was not made here, and the next one could not be written.
+_MAX_RANK, _MAX_COPY = 1 << 62, 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,8 @@ def read_token(token: str, check: bytes) -> Place:
     except error as reason:
         raise ValueError("too short") from reason
     place = Place(rank, copy, data[_TOKEN.size :])
-    if version != _FORMAT or len(place.suffix) < HASH_BYTES or write_token(place, check) != token:
+    possible = rank < _MAX_RANK and copy < _MAX_COPY and len(place.suffix) >= HASH_BYTES
+    if version != _FORMAT or not possible or write_token(place, check) != token:
         raise ValueError("not a token of this read")
     return place
 
