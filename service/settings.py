@@ -127,7 +127,7 @@ class ViewSettings(Section):
     #: Keep it so, or refuse it. Default: as the planner finds best.
     tier: Literal["incremental", "refresh", "ttl"] | None = None
     #: Seconds for which an answer is good, if it is of a view that only expires.
-    ttl: float | None = Field(default=None, gt=0)
+    ttl: float | None = Field(default=None, gt=0, le=86_400)
     #: Keep it whole.
     materialization: Literal["full"] | None = None
 

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 from urllib.parse import unquote_plus
 
+from dataflow.functions import arrays
 from dataflow.literals import takes_parameters
 from dataflow.schema import SqlType
 from dataflow.types import Key, Value
@@ -21,7 +22,7 @@ from service.leaf_store.answer import Window
 from service.leaf_store.catalog import ParameterInfo, Role, ViewInfo
 from service.leaf_store.layout import HASH_BYTES, entry_key, view_head
 from service.leaf_store.paging import read_token
-from service.leaf_store.request import Given, Values, array_literal, check_of, request_of
+from service.leaf_store.request import Given, Values, check_of, request_of
 
 #: Digits that every integer of the type has room for.
 _INTEGER_DIGITS = {"int2": 4, "int4": 9, "int8": 18}
@@ -29,6 +30,8 @@ _TEXT_TYPES = frozenset({"text", "varchar"})
 _MAX_FAST_TEXT = 128
 #: Query strings whose entry is remembered, by view.
 _MAX_REMEMBERED = 4096
+#: Longer query strings are read anew each time.
+_MAX_REMEMBERED_BYTES = 512
 _NULL_SUFFIX = ":null"
 _MAX_SHOWN = 60
 #: Of a LIMIT: more are more than a bigint has room for.
@@ -71,7 +74,7 @@ class Arguments:
         limit, after = self._page(given)
         values = self.values(given)
         window = self.window(values, limit, after)
-        if window is None and (self.info.plain or self.info.refreshed):
+        if window is None and len(query) <= _MAX_REMEMBERED_BYTES and (self.info.plain or self.info.refreshed):
             self._remember(query, request_of(self.info, values).keys)
         return values, window
 
@@ -286,7 +289,7 @@ def _json_text(name: str, given: Any, sql_type: SqlType) -> str | None:
         return str(given) if isinstance(given, int) else repr(given)
     if isinstance(given, list) and sql_type.kind == "array" and sql_type.element is not None:
         element = sql_type.element
-        return array_literal(tuple([_json_text(name, member, element) for member in given]))
+        return arrays.render(tuple([_json_text(name, member, element) for member in given]))
     raise _ill_typed(name, "an array or object", f"{sql_type.sql}, as a JSON string, number, boolean or null")
 
 

@@ -71,7 +71,7 @@ class LookupTasks:
         except UpstreamError as error:
             self._counters.lookup_failures += 1
             log.warning("lookup failed", relation=_tables(lookup.relation), reason=str(error), code=error.code)
-            event = LookupFailed(lookup.id, str(error), error.code not in _BREAKING)
+            event = LookupFailed(lookup.id, error.told, error.code not in _BREAKING)
         except Exception:
             # A bug of ours. Whoever waits is told, instead of waiting for ever.
             self._counters.lookup_failures += 1

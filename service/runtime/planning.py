@@ -111,7 +111,7 @@ class Planning:
             raise UnsupportedQuery(f"No change of a table says when an answer is stale: {expires}")
         ttl_ms = None
         if expires is not None or options.tier == Tier.TTL:
-            ttl_ms = round((options.ttl_s or TTL_S) * 1000)
+            ttl_ms = max(1, round((options.ttl_s or TTL_S) * 1000))
         refresh = RefreshView(
             definition.name,
             definition.sql,

@@ -278,4 +278,4 @@ def no_stream() -> ApiError:
 def upstream_problem(error: UpstreamError) -> ApiError:
     """The problem that a client sees when the upstream could not do what was asked."""
     code = "upstream_unavailable" if error.retryable else "upstream_refused"
-    return ApiError(code, error.detail, error.hint, retryable=error.retryable)
+    return ApiError(code, error.told, retryable=error.retryable)

@@ -80,7 +80,9 @@ class Refreshing:
         except UpstreamError as error:
             self._counters.refresh_failures += 1
             log.warning("refresh failed", view=view.name if view else None, reason=str(error), code=error.code)
-            event = RefreshFailed(refresh.id, str(error), error.retryable, error.code in _BREAKING)
+            # With parameters, the failure may be one value's: it must not break the view for all others.
+            breaks = error.code in _BREAKING and not refresh.key
+            event = RefreshFailed(refresh.id, error.told, error.retryable, breaks)
         except Exception:
             # A bug of ours. Whoever waits is told, instead of waiting for ever.
             self._counters.refresh_failures += 1
@@ -88,7 +90,7 @@ class Refreshing:
             event = RefreshFailed(refresh.id, "A refresh failed inside the service; its log says more.", False)
         del self._tasks[refresh.id]
         self._dispatcher.step(event)
-        if view is not None and view.ttl_ms is not None:
+        if view is not None and view.ttl_ms is not None and self._is_stored(refresh):
             self._expire_at(refresh, asked_at + view.ttl_ms / 1000)
 
     async def _refresh(self, refresh: Refresh, plan: Plan, view: RefreshView) -> RefreshDone | RefreshFailed:
@@ -100,8 +102,13 @@ class Refreshing:
         self._counters.refresh_rows += len(found.rows[0])
         return RefreshDone(refresh.id, placed(found.rows[0], view), bridge.snapshot(found.snapshot), found.bound)
 
+    def _is_stored(self, refresh: Refresh) -> bool:
+        engine = self._dispatcher.engine
+        leaf = None if engine is None else engine.refreshes.leaves.get(refresh.view)
+        return leaf is not None and refresh.key in leaf.coverage
+
     def _expire_at(self, refresh: Refresh, time: float) -> None:
-        """A key that was just stored expires; nothing happens if it was not, or was filled again by then."""
+        """A key that was just stored expires; nothing happens if it was filled again by then."""
         at = (refresh.view, refresh.key)
         old = self._timers.pop(at, None)
         if old is not None:

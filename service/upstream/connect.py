@@ -33,7 +33,7 @@ CANCEL_S = 2.0
 
 
 class UpstreamError(Exception):
-    """The upstream could not do what was asked. Holds no credentials; `detail` is for logs and the user alike.
+    """The upstream could not do what was asked. Holds no credentials; `detail` is for logs, `told` for clients.
 
     `code`: ``unavailable`` (no connection), ``credentials``, ``denied`` (rights), ``timeout``, ``missing`` (table,
     column, database …), ``invalid`` (a value or statement it does not take), ``overloaded`` (no connection free in
@@ -46,6 +46,12 @@ class UpstreamError(Exception):
         self.detail = detail
         self.hint = hint
         self.retryable = retryable
+
+    @property
+    def told(self) -> str:
+        """What clients may see: where the upstream is, and as whom it is asked, they may not."""
+        hidden = self.code in ("unavailable", "credentials")
+        return "The database cannot be reached right now." if hidden else str(self)
 
 
 class UpstreamPool:

@@ -258,3 +258,11 @@ def test_more_columns_than_there_were(service: RunningService, database: Databas
     assert service.rows("visits") == [{"n": 1}]
     database.execute("ALTER TABLE visits ADD COLUMN m text DEFAULT 'x'")
     until(lambda: service.read("visits").json().get("rows") == [{"n": 1, "m": "x"}])
+
+
+def test_a_value_that_the_database_refuses_breaks_nothing(service: RunningService) -> None:
+    put(service, "configured", "SELECT to_tsvector(:config::regconfig, 'one') AS words", ttl=60)
+    assert service.rows("configured", config="simple") == [{"words": "'one':1"}]
+    refused = service.read("configured", None, config="nothing")
+    assert refused.status_code >= 400
+    assert hits(service, "configured", config="simple")
