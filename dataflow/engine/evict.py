@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataflow.engine.nodes import Dependent, InnerNode, Leaf, OperatorNode, Stored, Use
 from dataflow.ops.block import Combination
 from dataflow.state.intervals import Cover
-from dataflow.types import Key
+from dataflow.types import Key, NodeId
 
 Target = tuple[Stored, Cover, Key]
 
@@ -47,7 +47,7 @@ class Evictions:
     def spoil(self, nodes: Iterable[Stored]) -> None:
         """Makes every key of some nodes a hole, and of all that can depend on them. Their state may be a step behind,
         so no cascade is asked: it would look at known rows."""
-        for node in sorted({n.id: n for n in downstream(nodes)}.values(), key=lambda n: -n.id):
+        for node in sorted(downstream(nodes), key=lambda n: -n.id):
             if isinstance(node, OperatorNode):
                 node.operator.clear()
             else:
@@ -59,11 +59,15 @@ class Evictions:
 
 
 def downstream(nodes: Iterable[Stored]) -> Iterable[Stored]:
-    """These nodes and all that is computed from them; a node may come several times."""
-    for node in nodes:
-        yield node
-        for source in node.children:
-            yield from downstream(source.children)
+    """These nodes and all that is computed from them, each once."""
+    found: dict[NodeId, Stored] = {}
+    todo = list(nodes)
+    while todo:
+        node = todo.pop()
+        if node.id not in found:
+            found[node.id] = node
+            todo += [child for source in node.children for child in source.children]
+    return found.values()
 
 
 def dependent_keys(node: Stored, columns: Cover, key: Key) -> Iterable[Target]:

@@ -93,7 +93,7 @@ class BigintSum(IntegerSum):
     __slots__ = ()
 
     def result(self) -> Value:
-        if abs(self.sum) > _INT8_MAX:
+        if not -_INT8_MAX - 1 <= self.sum <= _INT8_MAX:
             raise EvaluationError("bigint out of range in SUM")
         return IntegerSum.result(self)
 

@@ -76,7 +76,7 @@ class AggregateCall:
     over the input row (None: once): eager aggregation multiplies by the counts of the other inputs. A weight is never
     NULL. `count` is set for a sum or average of partial sums: the number of non-NULL values in `argument`'s sum.
     `others` are further arguments (string_agg's separator, json_object_agg's value). `distinct` and `order` are those
-    inside the parentheses; FILTER is part of the argument.
+    inside the parentheses; FILTER is part of the argument, or `keeps`.
     """
 
     function: AggregateFunction

@@ -36,7 +36,6 @@ from dataflow.sql.types import FLOAT8
 _RANKS: dict[str, SqlType] = {
     "row_number": INT8, "rank": INT8, "dense_rank": INT8, "percent_rank": FLOAT8, "cume_dist": FLOAT8, "ntile": INT4,
 }  # fmt: skip
-_SHIFTS = ("lag", "lead")
 _OF_FRAME = ("first_value", "last_value", "nth_value")
 #: How many arguments a function has, at least and at most.
 _ARGUMENTS = {
