@@ -15,10 +15,10 @@ import psycopg
 import typer
 from rich.console import Console
 
-from load import backlog, engine_rate, freshness, hits, installs, misses, reads_under_writes
+from load.figures import backlog, engine_rate, freshness, hits, installs, misses, reads_under_writes
+from load.figures.demo_site import Site, SiteError, running_site
 from load.programs import MissingProgramError
-from load.report import Result, Skipped, show, to_json
-from load.site import Site, SiteError, running_site
+from load.report.figures import Result, Skipped, show, to_json
 from load.wrk import LoadError
 
 Bench = Callable[[Site, int, tuple[int, int] | None], list[Result]]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import httpx
 
+from load.figures.demo_site import SiteError, free_port
 from load.programs import REDIS, require
-from load.site import SiteError, free_port
 
 _START_S = 30.0
 _STOP_S = 10.0

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from load.site import SiteError
+from load.figures.demo_site import SiteError
 
 
 class PlainClient:

@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from load.report import Figure, Result, Skipped, Spread, number, show, to_json
+from load.report.figures import Figure, Result, Skipped, Spread, number, show, to_json
 
 
 def figure(median: float, goal: float | None, *, more_is_better: bool = True) -> Figure:

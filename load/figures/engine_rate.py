@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from load.report import Figure, Result, Spread
-from load.site import SiteError
+from load.figures.demo_site import SiteError
+from load.report.figures import Figure, Result, Spread
 
 BENCH = "engine"
 _TIMEOUT_S = 120
@@ -17,7 +17,7 @@ def run(cores: tuple[int, int] | None) -> list[Result]:
     pinned = ["taskset", "-c", str(cores[0])] if cores else []
     done = subprocess.run(
         [*pinned, sys.executable, "-m", "load.micro.vote_dataflow"],
-        cwd=Path(__file__).resolve().parent.parent,
+        cwd=Path(__file__).resolve().parents[2],
         capture_output=True,
         text=True,
         timeout=_TIMEOUT_S,

@@ -12,10 +12,10 @@ from importlib.util import find_spec
 import httpx
 
 from load import processes
+from load.figures.demo_site import Site
 from load.peer_server import running_peer, running_redis
 from load.programs import MissingProgramError
-from load.report import Figure, Result, Skipped, Spread, number
-from load.site import Site
+from load.report.figures import Figure, Result, Skipped, Spread, number
 from load.wrk import run_wrk
 
 BENCH = "hits"

@@ -8,7 +8,7 @@ from itertools import count
 
 import psycopg
 
-from load.site import STORIES
+from load.figures.demo_site import STORIES
 
 #: Votes of one transaction.
 BATCH = 100

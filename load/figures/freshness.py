@@ -11,9 +11,9 @@ from time import perf_counter, sleep
 
 import psycopg
 
+from load.figures.demo_site import STORIES, Site, SiteError
 from load.plain_http import PlainClient
-from load.report import Figure, Result, Spread, number
-from load.site import STORIES, Site, SiteError
+from load.report.figures import Figure, Result, Spread, number
 
 BENCH = "freshness"
 RATE_PER_S = 500.0

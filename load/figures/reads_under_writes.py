@@ -5,10 +5,10 @@ backlog of votes in the database's log, large enough that the engine is at it fo
 """
 
 from load import processes
-from load.backlog import stopped_engine, warm_all_stories
-from load.report import Figure, Result, Skipped, Spread, number
-from load.site import Site, SiteError
-from load.workloads.votes import cast_votes
+from load.figures.backlog import stopped_engine, warm_all_stories
+from load.figures.demo_site import Site, SiteError
+from load.figures.votes import cast_votes
+from load.report.figures import Figure, Result, Skipped, Spread, number
 from load.wrk import run_wrk
 
 BENCH = "reads under writes"

@@ -13,9 +13,9 @@ from time import perf_counter, sleep
 import httpx
 import psycopg
 
+from load.figures.demo_site import Site, SiteError
 from load.plain_http import PlainClient
-from load.report import Figure, Result, Spread, number
-from load.site import Site, SiteError
+from load.report.figures import Figure, Result, Spread, number
 
 BENCH = "installs"
 STORIES = 1_000_000

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from load import processes
-from load.report import Figure, Result, Spread, number
-from load.site import STORIES, Site, SiteError
-from load.workloads.votes import BATCH, cast_votes
+from load.figures.demo_site import STORIES, Site, SiteError
+from load.figures.votes import BATCH, cast_votes
+from load.report.figures import Figure, Result, Spread, number
 
 BENCH = "backlog"
 CHANGES = 200_000

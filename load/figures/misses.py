@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 import psycopg
 
+from load.figures.demo_site import STORIES, Site, SiteError
 from load.peer_server import running_peer
 from load.plain_http import PlainClient
-from load.report import Figure, Result, Skipped, Spread, number
-from load.site import STORIES, Site, SiteError
+from load.report.figures import Figure, Result, Skipped, Spread, number
 
 BENCH = "misses"
 READS = 400

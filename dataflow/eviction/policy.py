@@ -1,0 +1,42 @@
+"""What to forget first: the interface of eviction policies (architecture §7).
+
+A policy ranks *items*: things in memory with a weight and a cost of getting them again. It is told what comes, what is
+read and what goes, and names victims. It does not know what an item is, has no clock and no chance, so the same calls
+give the same victims.
+
+Not here: how much must go and when (`service.runtime.budget`), what else goes with a victim (`engine.budget`).
+"""
+
+from collections.abc import Hashable
+from typing import Protocol, TypeVar
+
+Item = TypeVar("Item", bound=Hashable)
+
+
+class Policy(Protocol[Item]):
+    """Ranks items. Each method is amortized O(1); memory besides the items is bounded by their number."""
+
+    def fill(self, item: Item, weight_bytes: int, cost: float) -> None:
+        """`item` is in memory now, or is still and weighs something else. Getting it again would cost about `cost`
+        (1.0: one lookup)."""
+        ...
+
+    def touch(self, item: Item, times: int = 1) -> None:
+        """`item` was read; nothing happens if it is not there. In no particular order among those of one sample."""
+        ...
+
+    def forget(self, item: Item) -> None:
+        """`item` has gone, or may not be chosen any more; nothing happens if it is not there."""
+        ...
+
+    def victim(self) -> Item | None:
+        """The item to evict next, which the policy forgets with that; None: there is none."""
+        ...
+
+    def is_hot(self, item: Item) -> bool:
+        """Whether `item` is read so often that it should be filled again at once if it is lost."""
+        ...
+
+    def __contains__(self, item: Item) -> bool: ...
+
+    def __len__(self) -> int: ...

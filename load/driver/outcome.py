@@ -1,0 +1,69 @@
+"""What one run of load measured. Times are milliseconds of *sojourn*: from when a request was due, not from when it
+was sent (thesis §6.1)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One second of a run."""
+
+    second: int
+    offered: int
+    done: int
+    failed: int
+    hits: int
+    misses: int
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    #: Of the side, at the end of this second.
+    resident_bytes: int = 0
+    state_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """A distribution."""
+
+    count: int
+    mean_ms: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    max_ms: float
+    #: (share, ms) along the distribution, for plots.
+    curve: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run of a workload at one offered rate."""
+
+    side: str
+    offered_per_s: float
+    achieved_per_s: float
+    seconds: float
+    latency: Latency
+    by_page: dict[str, Latency]
+    moments: Sequence[Moment]
+    failed: int
+    hits: int
+    misses: int
+    #: CPU time of the side's processes and of the generator's.
+    server_cpu_s: float
+    client_cpu_s: float
+    #: Examples of what failed.
+    failures: Sequence[str] = field(default=())
+
+    @property
+    def hit_rate(self) -> float | None:
+        """Of replies that said whether they were one."""
+        told = self.hits + self.misses
+        return self.hits / told if told else None
+
+    @property
+    def server_cpu_us(self) -> float:
+        """CPU time a visit."""
+        return self.server_cpu_s / max(1, self.latency.count) * 1e6

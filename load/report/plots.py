@@ -1,0 +1,40 @@
+"""Plots of a report, as data; `html` draws them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a plot: points in order."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Lines over common axes, with what to see in them."""
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: Sequence[Line]
+    #: What a reader should look at.
+    caption: str = ""
+    x_scale: Literal["linear", "log"] = "linear"
+    y_scale: Literal["linear", "log"] = "linear"
+    #: Vertical marks: where, and what happened there.
+    marks: Sequence[tuple[float, str]] = ()
+    drawn: Literal["line", "step", "points"] = "line"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of a report."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]

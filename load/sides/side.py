@@ -1,0 +1,73 @@
+"""A side of a comparison: something that serves a site's reads, and the application that takes its writes."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class SiteView:
+    """A view as every side knows it. `sql` has ``:name`` parameters."""
+
+    name: str
+    sql: str
+    #: SQL types of the parameters; ``bigint[]`` takes a list.
+    parameters: Mapping[str, str]
+    #: Options of the service's PUT (``materialization`` …).
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteWrite:
+    """Something the application writes: statements of one transaction, with ``:name`` parameters of some type."""
+
+    name: str
+    statements: tuple[str, ...]
+    parameters: Mapping[str, str]
+    #: What a careful author of a cache-aside application deletes: views, with the parameters that make their keys. A
+    #: parameter's value is ``:name`` of the write's. Views whose keys the write does not know are listed nowhere.
+    invalidates: tuple[tuple[str, Mapping[str, str]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SiteDefinition:
+    """What all sides of a comparison serve."""
+
+    name: str
+    schema_sql: str
+    views: tuple[SiteView, ...]
+    writes: tuple[SiteWrite, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The database that a site's data is in: its URL and how to find its processes."""
+
+    url: str
+    pids: Callable[[], list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A running side."""
+
+    name: str
+    #: ``http://127.0.0.1:port`` of reads and of writes.
+    reads_url: str
+    writes_url: str
+    #: All processes that serve it (the database's included) of this moment: pinned, and their CPU time counted.
+    pids: Callable[[], list[int]]
+    #: Memory that the cache takes: resident bytes of its processes, and what they say of their own state (0: nothing).
+    resident_bytes: Callable[[], int]
+    state_bytes: Callable[[], int]
+    #: Forgets everything that is cached, so that a run begins cold; does nothing where nothing is.
+    flush: Callable[[], None] = lambda: None
+    #: The admin port of an Upquery side.
+    admin_url: str | None = None
+
+
+class StartSide(Protocol):
+    """Starts a side; it is stopped at the end."""
+
+    def __call__(self, upstream: Upstream, site: SiteDefinition) -> AbstractContextManager[Side]: ...
