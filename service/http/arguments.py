@@ -20,7 +20,7 @@ from dataflow.values import normal_form, parse_parameter
 from service.errors import ApiError
 from service.leaf_store.answer import Window
 from service.leaf_store.catalog import ParameterInfo, Role, ViewInfo
-from service.leaf_store.layout import HASH_BYTES, entry_key, view_head
+from service.leaf_store.layout import HASH_BYTES, entry_key, is_hashed, key_in, view_head
 from service.leaf_store.paging import read_token
 from service.leaf_store.request import Given, Values, check_of, request_of
 
@@ -52,6 +52,8 @@ class Arguments:
         self._parameters = {parameter.name: parameter for parameter in reversed(info.parameters)}
         self._parsers = [(parameter, _parser(parameter, info.refreshed)) for parameter in info.parameters]
         self._remembered: dict[bytes, bytes] = {}
+        #: The keys of those of them whose entries do not say them.
+        self._hashed: dict[bytes, Key] = {}
         #: The leaf store's entry that a query string asks for, if that can be said fast; None: see `parse`. Only for
         #: whole answers to one key without NULL.
         self.entry_of = _fast_form(info, self._remembered.get)
@@ -82,7 +84,16 @@ class Arguments:
         for key in keys:
             if len(self._remembered) >= _MAX_REMEMBERED:
                 self._remembered.clear()
-            self._remembered[query] = entry_key(self._head, key)
+                self._hashed.clear()
+            self._remembered[query] = name = entry_key(self._head, key)
+            if is_hashed(name):
+                self._hashed[name] = key
+
+    def key_of(self, name: bytes) -> Key | None:
+        """The key of an entry that `entry_of` gave; None if that is too long ago to say. Only while it gives any."""
+        if is_hashed(name):
+            return self._hashed.get(name)
+        return key_in(name) if self.info.parameters else ()
 
     def values(self, given: Mapping[str, Any]) -> Values:
         """The values from parameters by name: text, or what JSON has for it. ApiError ``parameter_…``."""

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import lmdb
 
+from dataflow.types import Key, ViewId
 from service.http.messages import CACHE_CONTROL, CACHE_HIT, CONTENT_JSON, App, Headers, Receive, Scope, Send, send_reply
 from service.http.reads import Reads, ViewRoute
 from service.http.version import version_text
@@ -59,6 +60,7 @@ class HotRoute:
         self._version = (b"upquery-version", b"")
         self._at_ms = self._now_ms = 0
         self._age = (b"upquery-age-ms", b"0")
+        self._note = reads.touches.note
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -104,6 +106,7 @@ class HotRoute:
         finally:
             txn.abort()
         route.counters.hits += 1
+        self._note(name)
         now_ns = _now_ns()
         now_ms = now_ns // 1_000_000
         if now_ms != self._now_ms:
@@ -134,6 +137,11 @@ class HotRoute:
     def counters(self) -> dict[str, dict[str, int]]:
         """Reads of this worker since its start, by view."""
         return {name: {"hits": c.hits, "misses": c.misses} for name, c in self._reads.counters.items()}
+
+    def take_touches(self) -> list[tuple[ViewId, Key, int]]:
+        """Keys that were read here since the last time, with how many of the counted hits each had; a bounded sample.
+        For reports."""
+        return self._reads.take_touches()
 
     def _follow(self, txn: Transaction) -> bool:
         """Take over what a new commit says; False if the views have changed, so that a route may be an old one."""

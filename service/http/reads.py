@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from dataflow.types import Position
+from dataflow.types import Key, Position, ViewId
 from service.errors import ApiError
 from service.http.arguments import Arguments
+from service.http.touches import Touches
 from service.http.version import version_text
 from service.leaf_store.answer import Answer, Window
 from service.leaf_store.catalog import LeafCatalog
+from service.leaf_store.layout import view_of
 from service.leaf_store.reader import LeafReader, null_answer
 from service.leaf_store.request import Values, request_of
 from service.wire import EngineClient, ReadItem
@@ -89,6 +91,8 @@ class Reads:
         self.routes: dict[str, ViewRoute] = {}
         #: By name, over catalog changes: a replaced view goes on counting.
         self.counters: dict[str, ViewCounters] = {}
+        #: Which keys are read.
+        self.touches = Touches()
         self._engine = engine
         self.catalog: LeafCatalog | None = None
         self._started = False
@@ -137,6 +141,7 @@ class Reads:
                 w.view.counters.misses += 1
             else:
                 w.view.counters.hits += 1
+                self.touches.note_read(w.view.info, w.values)
         if hit and state is not None:
             return Answers(answers, state.position, state.at_ms, hit=True)
         return await self._fill(wanted)
@@ -163,6 +168,21 @@ class Reads:
         filled = dict(zip(items, reply.answers, strict=True))
         answers = [filled.get(item) or null_answer(w.view.info) for w, item in zip(wanted, asked, strict=True)]
         return Answers(answers, reply.position, reply.at_ms, hit=False)
+
+    def take_touches(self) -> list[tuple[ViewId, Key, int]]:
+        """A sample of the hits since the last time: keys of views that are listed still, with how many of them."""
+        arguments = {route.info.id: route.arguments for route in self.routes.values()}
+        taken = []
+        for touched, times in self.touches.take():
+            if isinstance(touched, tuple):
+                taken.append((*touched, times))
+                continue
+            view = view_of(touched)
+            known = arguments.get(view)
+            key = None if known is None else known.key_of(touched)
+            if key is not None:
+                taken.append((view, key, times))
+        return taken
 
     async def wait_for(self, position: Position, wait_s: float | None) -> None:
         """Return once the leaf store is at `position`; ApiError ``version_timeout`` after `wait_s` (the read limit)."""
