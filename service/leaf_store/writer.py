@@ -168,6 +168,17 @@ class LeafWriter:
         return dict(self._bytes)
 
     @property
+    def used_bytes(self) -> int:
+        """Memory that the store's contents take: whole pages, what is unused in them included."""
+        stat = self._environment.stat()
+        return int(stat["psize"] * (stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]))
+
+    @property
+    def resident_bytes(self) -> int:
+        """Memory that was ever written to: `used_bytes`, and pages that are free for what comes next."""
+        return int(self._environment.stat()["psize"] * (self._environment.info()["last_pgno"] + 1))
+
+    @property
     def map_bytes(self) -> int:
         """The size that the map has grown to."""
         return int(self._environment.info()["map_size"])

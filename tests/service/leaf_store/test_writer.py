@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dataflow.engine.effects import LeafChange, LeafDrop, LeafFill, LeafFillAll
+from dataflow.engine.effects import LeafChange, LeafDrop, LeafEvict, LeafFill, LeafFillAll
 from dataflow.errors import InvariantViolation
 from dataflow.types import Delta, Key, Row, ViewId
 from service.leaf_store.answer import EMPTY
@@ -236,3 +236,17 @@ def add_up(path: Path, results: Connection) -> None:
         last = state.position
         seen.add(last)
     results.send((len(seen), wrong[:3]))
+
+
+def test_pages_that_are_free_are_used_again(writer: LeafWriter) -> None:
+    writer.register(ONE, STORY)
+    for n in range(500):
+        writer.commit([LeafFill(ONE, (str(n),), [(str(n), "x" * 300, "ann", "3")])], n, 0)
+    used, resident = writer.used_bytes, writer.resident_bytes
+    assert writer.total_bytes < used <= resident
+    writer.commit([LeafEvict(ONE, (str(n),)) for n in range(450)], 500, 0)
+    assert writer.used_bytes < used / 4
+    assert writer.resident_bytes >= resident
+    for n in range(400):
+        writer.commit([LeafFill(ONE, (str(n),), [(str(n), "x" * 300, "ann", "3")])], 501 + n, 0)
+    assert writer.resident_bytes < 1.1 * resident
