@@ -244,9 +244,10 @@ def test_pages_that_are_free_are_used_again(writer: LeafWriter) -> None:
         writer.commit([LeafFill(ONE, (str(n),), [(str(n), "x" * 300, "ann", "3")])], n, 0)
     used, resident = writer.used_bytes, writer.resident_bytes
     assert writer.total_bytes < used <= resident
-    writer.commit([LeafEvict(ONE, (str(n),)) for n in range(450)], 500, 0)
+    for n in range(450):
+        writer.commit([LeafEvict(ONE, (str(n),))], 500, 0)
     assert writer.used_bytes < used / 4
     assert writer.resident_bytes >= resident
     for n in range(400):
         writer.commit([LeafFill(ONE, (str(n),), [(str(n), "x" * 300, "ann", "3")])], 501 + n, 0)
-    assert writer.resident_bytes < 1.1 * resident
+    assert writer.resident_bytes < 1.2 * resident
