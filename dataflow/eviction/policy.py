@@ -14,7 +14,7 @@ Item = TypeVar("Item", bound=Hashable)
 
 
 class Policy(Protocol[Item]):
-    """Ranks items. Each method is amortized O(1); memory besides the items is bounded by their number."""
+    """Ranks items. Each method is O(1), also at worst; memory besides the items is bounded by their number."""
 
     def fill(self, item: Item, weight_bytes: int, cost: float) -> None:
         """`item` is in memory now, or is still and weighs something else. Getting it again would cost about `cost`
@@ -34,7 +34,12 @@ class Policy(Protocol[Item]):
         ...
 
     def is_hot(self, item: Item) -> bool:
-        """Whether `item` is read so often that it should be filled again at once if it is lost."""
+        """Whether `item` is read so often that it should be filled again at once if it is lost. To be asked before it
+        is forgotten; what is not there is not hot."""
+        ...
+
+    def state_bytes(self) -> int:
+        """About what the policy itself holds, the items not counted."""
         ...
 
     def __contains__(self, item: Item) -> bool: ...
