@@ -11,12 +11,12 @@ _PROC = Path("/proc")
 _PARENT, _USER_TICKS, _SYSTEM_TICKS = 1, 11, 12
 
 
-def pin(pids: Iterable[int], core: int) -> None:
-    """Run all threads of the processes on one core; what they start later inherits it."""
+def pin(pids: Iterable[int], *cores: int) -> None:
+    """Run all threads of the processes on these cores only; what they start later inherits it."""
     for pid in pids:
         for thread in _threads(pid):
             with suppress(ProcessLookupError):
-                os.sched_setaffinity(thread, {core})
+                os.sched_setaffinity(thread, cores)
 
 
 def unpin(pids: Iterable[int]) -> None:
@@ -49,8 +49,26 @@ def children(pid: int) -> list[int]:
 
 
 def family(pid: int) -> list[int]:
-    """The process and all below it."""
-    return [pid, *(member for child in children(pid) for member in family(child))]
+    """The process and all below it, in one pass over all processes."""
+    below: dict[int, list[int]] = {}
+    for other in _all_pids():
+        if (its_parent := _parent_or_none(other)) is not None:
+            below.setdefault(its_parent, []).append(other)
+    found = [pid]
+    for member in found:
+        found += below.get(member, ())
+    return found
+
+
+def resident_bytes(pids: Iterable[int]) -> int:
+    """Memory that the processes take; what several of them share is counted once (proportional set size, ``Pss`` in
+    proc(5))."""
+    kibibytes = 0
+    for pid in pids:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            rollup = (_PROC / str(pid) / "smaps_rollup").read_text()
+            kibibytes += next((int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")), 0)
+    return kibibytes * 1024
 
 
 def listens_on(pid: int, port: int) -> bool:

@@ -3,6 +3,10 @@ was sent (thesis §6.1)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
+
+#: What kept a run below its offered rate.
+Limit = Literal["none", "side", "generator"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,7 @@ class Moment:
 class Latency:
     """A distribution."""
 
+    #: Visits, with those that were never answered: they count with the time they had waited at the end.
     count: int
     mean_ms: float
     p50_ms: float
@@ -42,6 +47,7 @@ class Outcome:
     """One run of a workload at one offered rate."""
 
     side: str
+    #: Visits that were due, and that were answered with success, a second.
     offered_per_s: float
     achieved_per_s: float
     seconds: float
@@ -56,6 +62,16 @@ class Outcome:
     client_cpu_s: float
     #: Examples of what failed.
     failures: Sequence[str] = field(default=())
+    #: Visits that were due, and were not answered when the run ended.
+    unanswered: int = 0
+    limit: Limit = "none"
+    #: Share of the time in which the generator's processes ran or wanted to; near 1 they are part of what was measured.
+    generator_busy: float = 0.0
+
+    @property
+    def kept_up(self) -> bool:
+        """Whether the side did what was asked, all of it."""
+        return self.limit == "none" and not self.failed
 
     @property
     def hit_rate(self) -> float | None:
@@ -65,5 +81,14 @@ class Outcome:
 
     @property
     def server_cpu_us(self) -> float:
-        """CPU time a visit."""
-        return self.server_cpu_s / max(1, self.latency.count) * 1e6
+        """Of the side, for a visit."""
+        return self.server_cpu_s / self._answered * 1e6
+
+    @property
+    def client_cpu_us(self) -> float:
+        """Of the generator, for a visit."""
+        return self.client_cpu_s / self._answered * 1e6
+
+    @property
+    def _answered(self) -> int:
+        return max(1, self.latency.count - self.unanswered)
