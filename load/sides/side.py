@@ -6,6 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 
+class SideError(Exception):
+    """A side does not start, or does not answer as it must; the text says what to look at."""
+
+
 @dataclass(frozen=True, slots=True)
 class SiteView:
     """A view as every side knows it. `sql` has ``:name`` parameters."""
@@ -58,7 +62,8 @@ class Side:
     writes_url: str
     #: All processes that serve it (the database's included) of this moment: pinned, and their CPU time counted.
     pids: Callable[[], list[int]]
-    #: Memory that the cache takes: resident bytes of its processes, and what they say of their own state (0: nothing).
+    #: What it takes to serve the reads: resident bytes of all processes but the database's (memory that several share
+    #: is counted once), and what the cache says of its own state (0: there is none).
     resident_bytes: Callable[[], int]
     state_bytes: Callable[[], int]
     #: Forgets everything that is cached, so that a run begins cold; does nothing where nothing is.

@@ -1,0 +1,26 @@
+"""No cache at all: the database, asked for each request."""
+
+from collections.abc import Sequence
+
+from load.peers.backend import Answers, Read
+from load.peers.database import Database
+from load.peers.statements import Values
+
+
+class Direct:
+    """A `Backend` of nothing but the database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def open(self) -> None:
+        """Connect."""
+        await self._database.open()
+
+    async def read(self, reads: Sequence[Read]) -> Answers:
+        """From the database."""
+        return Answers(await self._database.read_many(reads), None)
+
+    async def write(self, name: str, values: Values) -> str:
+        """Into the database."""
+        return await self._database.write(name, values)

@@ -1,0 +1,77 @@
+"""Our contract's requests, as a peer answers them, apart from any framework.
+
+*Not here*: pages by token, versions, entity tags: nothing that a peer would have to pay for without being asked.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+
+import orjson
+from psycopg import DataError
+
+from load.peers.backend import Answers, Backend, Read
+from load.peers.statements import ParameterError, Parameters
+from load.sides.side import SiteDefinition
+
+
+class Response(NamedTuple):
+    """A response. `hit` goes out as ``Cache-Status``; None: without."""
+
+    status: int
+    body: bytes
+    hit: bool | None = None
+
+
+class Requests:
+    """Answers requests from a backend."""
+
+    def __init__(self, site: SiteDefinition, backend: Backend) -> None:
+        self._backend = backend
+        self._views = {view.name: Parameters(view.parameters) for view in site.views}
+        self._writes = {write.name: Parameters(write.parameters) for write in site.writes}
+
+    async def get(self, view: str, query: bytes) -> Response:
+        """``GET /v1/views/{view}``."""
+        try:
+            values = self._views[view].of_pairs(parse_qsl(query.decode(), keep_blank_values=True))
+            answers = await self._backend.read([(view, values)])
+        except (KeyError, ParameterError, DataError) as error:
+            return _refused(error)
+        return Response(200, b'{"rows":%b}' % answers.rows[0], answers.hit)
+
+    async def query(self, view: str, body: bytes) -> Response:
+        """``POST /v1/views/{view}/query``: several keys of a view."""
+        try:
+            of_json = self._views[view].of_json
+            return await self._read_many([(view, of_json(key)) for key in orjson.loads(body)["keys"]])
+        except (KeyError, ParameterError, DataError) as error:
+            return _refused(error)
+
+    async def read(self, body: bytes) -> Response:
+        """``POST /v1/read``: keys of several views."""
+        try:
+            wanted = orjson.loads(body)["reads"]
+            views = self._views
+            return await self._read_many([(r["view"], views[r["view"]].of_json(r.get("params", {}))) for r in wanted])
+        except (KeyError, ParameterError, DataError) as error:
+            return _refused(error)
+
+    async def write(self, name: str, body: bytes) -> Response:
+        """``POST /writes/{name}``."""
+        try:
+            version = await self._backend.write(name, self._writes[name].of_json(orjson.loads(body)))
+        except (KeyError, ParameterError, DataError) as error:
+            return _refused(error)
+        return Response(200, b'{"version":"%b"}' % version.encode())
+
+    async def _read_many(self, reads: Sequence[Read]) -> Response:
+        answers: Answers = await self._backend.read(reads)
+        rows = b'},{"rows":'.join(answers.rows)
+        return Response(200, b'{"results":[{"rows":%b}]}' % rows if reads else b'{"results":[]}', answers.hit)
+
+
+def _refused(error: Exception) -> Response:
+    """What the client did wrong: a name or a value."""
+    body: dict[str, Any] = {"detail": f"{type(error).__name__}: {error}"}
+    return Response(404 if isinstance(error, KeyError) else 422, orjson.dumps(body))
