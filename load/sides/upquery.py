@@ -117,14 +117,14 @@ class _Admin:
         self._json(self._client.put(f"/v1/catalog/views/{view.name}", json=body), view.name)
 
     def _is_ready(self) -> bool:
-        return self._client.get("/readyz").status_code == 200
+        return self._client.get("/readyz").is_success
 
     def _are_ready(self, count: int) -> bool:
         views = self._views()
         broken = [f"{view['name']}: {view['reason']}" for view in views if view["status"] == "broken"]
         if broken:
             raise SideError("views are broken: " + "; ".join(broken))
-        return sum(view["status"] == "ready" for view in views) >= count
+        return len([view for view in views if view["status"] == "ready"]) >= count
 
     def _views(self) -> list[dict[str, Any]]:
         views: list[dict[str, Any]] = self._json(self._client.get("/v1/catalog/views"))["views"]
