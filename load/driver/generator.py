@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import ceil
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from random import Random
@@ -129,7 +130,7 @@ class _Crowd:
         await self._seconds()
         await self._drain()
         ended = Ended(self._unanswered(), self._last_answer, self._cpu_s, self._queued_s)
-        self._report(int(self._job.seconds))
+        self._report(ceil(self._job.seconds))
         self._under_way.clear()
         self._timer.close()
         for pool in self._pools:

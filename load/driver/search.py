@@ -1,0 +1,117 @@
+"""The highest rate at which a side keeps its promise: the 95th percentile within a limit, nothing failed, and all that
+was due done.
+
+Doubling finds a rate that is too high, bisection the highest that is not.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import sqrt
+
+from load.driver.outcome import Outcome
+from load.driver.run import run_load
+from load.driver.visit import Spec
+from load.experiments.experiment import Conditions, Tell
+from load.report.figures import number
+from load.sides.side import Side
+
+#: A side that cannot do this many visits a second is not looked at more closely.
+_LEAST_RATE = 0.5
+_MOST_RUNS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What a search found."""
+
+    #: The run with the highest rate that was good; None: not even the lowest was.
+    best: Outcome | None
+    #: Every run, by rate.
+    tried: list[Outcome]
+    p95_ms: float
+
+    @property
+    def limited_by_generator(self) -> bool:
+        """Whether the side may be capable of more than the generator is: `best` is a lower bound then."""
+        return any(run.limit == "generator" for run in self.tried)
+
+    @property
+    def verdict(self) -> str:
+        """For reports: what was found, and what was wrong with the next higher rate."""
+        found = "nothing" if self.best is None else f"{number(self.best.achieved_per_s)}/s"
+        lowest = 0.0 if self.best is None else self.best.offered_per_s
+        bad = [run for run in self.tried if run.offered_per_s > lowest and why_not(run, self.p95_ms)]
+        return f"{found}; {why_not(bad[0], self.p95_ms)} at {number(bad[0].offered_per_s)}/s" if bad else found
+
+
+def why_not(run: Outcome, p95_ms: float) -> str | None:
+    """What is wrong with a run; None: nothing."""
+    if run.failed:
+        return f"{run.failed:,} visits failed ({run.failures[0]})"
+    if not run.latency.count:
+        return "no visit was due"
+    if run.limit != "none":
+        return f"{number(run.achieved_per_s)}/s done, limited by the {run.limit}"
+    if run.latency.p95_ms > p95_ms:
+        return f"p95 was {number(run.latency.p95_ms)} ms"
+    return None
+
+
+def highest_rate(
+    side: Side,
+    spec: Spec,
+    *,
+    p95_ms: float,
+    seconds: float,
+    conditions: Conditions,
+    tell: Tell,
+    start_rate: float,
+    most_rate: float = 200_000.0,
+    precision: float = 0.05,
+    warm_s: float = 2.0,
+    outstanding: int = 256,
+    tries: int = 1,
+    before_run: Callable[[], None] | None = None,
+) -> Search:
+    """Search from `start_rate` until good and bad rates are `precision` apart. A bad run is repeated until it was bad
+    `tries` times: one may be bad by chance. `before_run` is called before each. Raises `GeneratorError`."""
+    tried: list[Outcome] = []
+
+    def is_good(rate: float) -> bool:
+        for _ in range(tries):
+            if before_run is not None:
+                before_run()
+            run = run_load(
+                side, spec, rate=rate, seconds=seconds, conditions=conditions, tell=tell, warm_s=warm_s,
+                outstanding=outstanding,
+            )  # fmt: skip
+            tried.append(run)
+            reason = why_not(run, p95_ms)
+            tell(f"{side.name}: {number(rate)}/s is {'good' if reason is None else f'too much: {reason}'}")
+            if reason is None:
+                return True
+        return False
+
+    low, high = _bracket(is_good, start_rate, most_rate)
+    while high is not None and low and high / low > 1 + precision and len(tried) < _MOST_RUNS:
+        middle = sqrt(low * high)
+        low, high = (middle, high) if is_good(middle) else (low, middle)
+    tried.sort(key=lambda run: run.offered_per_s)
+    good = [run for run in tried if why_not(run, p95_ms) is None]
+    return Search(good[-1] if good else None, tried, p95_ms)
+
+
+def _bracket(is_good: Callable[[float], bool], start: float, most: float) -> tuple[float | None, float | None]:
+    """A good rate and a bad one, apart by a factor of two at most; None: there is none."""
+    rate = start
+    if is_good(rate):
+        while rate < most:
+            low, rate = rate, min(most, 2 * rate)
+            if not is_good(rate):
+                return low, rate
+        return rate, None
+    while rate > _LEAST_RATE:
+        high, rate = rate, rate / 2
+        if is_good(rate):
+            return rate, high
+    return None, rate
