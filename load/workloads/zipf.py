@@ -1,0 +1,102 @@
+"""Zipf's distribution over N ids: the k-th most popular is drawn with a probability of 1/k^alpha over the sum of all.
+
+Ranks are drawn by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone
+discrete distributions", ACM TOMACS 6(3), 1996): exact, without tables, so that a million ids cost as much as ten.
+Which id has which rank is a permutation, so that popular ids are not neighbours.
+
+*Invariants*: the same `Random` draws the same ids.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from math import exp, expm1, gcd, log, log1p
+from random import Random
+
+#: Below that the two expressions for the hat's integral and its inverse lose digits; their series do not.
+_TINY = 1e-8
+_GOLDEN = 0.6180339887498949
+#: Terms of sums over ranks that are added one by one; later ones are alike and are added in groups.
+_EXACT_TERMS = 20_000
+_GROUP = 1.0005
+
+
+class Zipf:
+    """Draws ids 1 … `count` with skew `alpha` ≥ 0; 0 is uniform. ValueError for what is no distribution."""
+
+    def __init__(self, count: int, alpha: float) -> None:
+        if count < 1 or alpha < 0:
+            raise ValueError(f"no Zipf distribution over {count} ids with skew {alpha}")
+        self._count = count
+        self._alpha = alpha
+        self._low = self._integral(1.5) - 1.0
+        self._high = self._integral(count + 0.5)
+        self._near = 2.0 - self._inverse(self._integral(2.5) - exp(-alpha * log(2.0)))
+        self._step = _coprime(count)
+
+    def rank(self, random: Random) -> int:
+        """A rank: 1 is the most popular."""
+        while True:
+            u = self._high + random.random() * (self._low - self._high)
+            x = self._inverse(u)
+            k = min(max(1, int(x + 0.5)), self._count)
+            if k - x <= self._near or u >= self._integral(k + 0.5) - exp(-self._alpha * log(k)):
+                return k
+
+    def draw(self, random: Random, shift: int = 0) -> int:
+        """An id; `shift`: see `id_of`."""
+        return self.id_of(self.rank(random), shift)
+
+    def id_of(self, rank: int, shift: int = 0) -> int:
+        """The id of a rank. Each `shift` makes the least popular id the most popular and moves all others down by one,
+        as what is new does on a site."""
+        return (rank - 1 - shift) * self._step % self._count + 1
+
+    def hottest(self, ids: int, shift: int = 0) -> Iterator[int]:
+        """The most popular ids, beginning with the first."""
+        return (self.id_of(rank, shift) for rank in range(1, min(ids, self._count) + 1))
+
+    def _integral(self, x: float) -> float:
+        """Of the hat 1/x^alpha, from 1 on."""
+        y = (1.0 - self._alpha) * log(x)
+        return log(x) * (expm1(y) / y if abs(y) > _TINY else 1.0 + y / 2)
+
+    def _inverse(self, area: float) -> float:
+        """The x at which the integral is `area`."""
+        y = max(-1.0, area * (1.0 - self._alpha))
+        return exp(area * (log1p(y) / y if abs(y) > _TINY else 1.0 - y / 2))
+
+
+def expected_keys(count: int, alpha: float, samples: float) -> float:
+    """How many different ids `samples` draws are expected to hit: F(alpha, N) of the thesis, §6.7."""
+    total = _harmonic(count, alpha)
+    return _over_ranks(count, lambda k: -expm1(samples * log1p(-min(k**-alpha / total, 1 - 1e-15))))
+
+
+def share_of_hottest(count: int, alpha: float, ids: float) -> float:
+    """The share of draws that goes to the `ids` most popular ids."""
+    return _harmonic(int(ids), alpha) / _harmonic(count, alpha)
+
+
+@cache
+def _harmonic(count: int, alpha: float) -> float:
+    return _over_ranks(count, lambda k: k**-alpha)
+
+
+def _over_ranks(count: int, term: Callable[[float], float]) -> float:
+    """The sum of a smooth term over all ranks; late ranks in groups, each with the term of its middle."""
+    exact = min(count, _EXACT_TERMS)
+    total = sum(term(k) for k in range(1, exact + 1))
+    begin = exact + 1
+    while begin <= count:
+        end = min(count, int(begin * _GROUP) + 1)
+        total += (end - begin + 1) * term((begin + end) / 2)
+        begin = end + 1
+    return total
+
+
+def _coprime(count: int) -> int:
+    """A step that visits all ids and leaves neighbours far apart."""
+    step = max(1, round(count * _GOLDEN))
+    while gcd(step, count) != 1:
+        step += 1
+    return step
