@@ -1,116 +1,114 @@
-"""A simple byte budget: the keys covered longest ago go first (architecture §7 has the policy to come).
+"""What goes when memory is short: leaf keys that the policy names, and what only they needed (architecture §7).
 
-Leaf keys are chosen; an inner key only when nothing covered depends on it, since readers never touch it and its
-eviction would take all that does. Pinned keys, full views and what a waiting read has fetched stay.
+An inner key goes only when nothing covered depends on it, since readers never touch it and its eviction would take all
+that does. That is asked when a leaf key that read it goes; and because keys are also left behind by others (correctness
+took what needed them, a row that led to them went, a reader left), a pass goes round all inner keys, a few at each
+eviction.
+
+*Maintains*: pinned keys, full views and what a waiting read has fetched stay; a step forgets a bounded number of keys
+and bytes.
+
+Not here: when memory is short (`service.runtime.budget`), which key is first (`ranking`).
 """
 
 from collections.abc import Iterator
 
-from dataflow.engine.evict import Evictions
+from dataflow.engine.evict import Evictions, Target, covers_of, inner_keys, keys_read, merged
 from dataflow.engine.graph import Graph
-from dataflow.engine.nodes import InnerNode, Leaf, Merge, PartitionNode, Stored, Use
+from dataflow.engine.limits import Limits
+from dataflow.engine.nodes import Stored
+from dataflow.engine.ranking import KEY_BYTES, Ranking
+from dataflow.engine.refresh import Refreshes
 from dataflow.engine.upquery import Upqueries
 from dataflow.state.intervals import Cover
-from dataflow.types import Key, NodeId
-
-_KEY_BYTES = 400
-
-#: Keys of nodes that a waiting read has fetched.
-Fetched = set[tuple[NodeId, Cover, Key]]
+from dataflow.types import Key, ViewId
 
 
 class Budget:
-    """Chooses what to forget."""
+    """Forgets what the policy names."""
 
-    def __init__(self, graph: Graph, evictions: Evictions, upqueries: Upqueries) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        ranking: Ranking,
+        evictions: Evictions,
+        upqueries: Upqueries,
+        refreshes: Refreshes,
+        limits: Limits,
+    ) -> None:
         self._graph = graph
+        self._ranking = ranking
         self._evictions = evictions
         self._upqueries = upqueries
+        self._refreshes = refreshes
+        self._limits = limits
+        #: The pass round the inner keys, and how many of them it has forgotten.
+        self._pass: Iterator[Target] | None = None
+        self._pass_forgot = 0
+        #: Bytes that this step has forgotten.
+        self._forgotten = 0
+        #: Whether the last eviction found no key to choose and a whole pass nothing that was left behind.
+        self.exhausted = False
 
-    def state_bytes(self) -> int:
-        """About what all nodes hold."""
-        total = 0
-        for node in self._graph.stored():
-            if isinstance(node, InnerNode):
-                total += node.materialization.state_bytes()
-            if isinstance(node, PartitionNode):
-                total += node.partitioned.state_bytes()
-            total += sum(len(c) * _KEY_BYTES for c in node.coverages().values())
-        return total
+    def evict_some(self, keys: int, now: int) -> None:
+        """Forgets at most so many leaf keys; then looks at as many inner ones."""
+        self._forgotten = 0
+        self.exhausted = False
+        chosen = 0
+        while chosen < keys and self._may_go_on():
+            victim = self._ranking.victim()
+            if victim is None:
+                break
+            chosen += 1
+            self._forget(*victim, now)
+        self._sweep(keys, alone=not chosen)
 
-    def evict(self, state_bytes: int) -> int:
-        """Forgets keys until about so many bytes are free, leaves first; returns how many leaf keys went."""
-        target = self.state_bytes() - state_bytes
-        fetched = {flight for demand in self._upqueries.demands for flight in demand.fetched}
-        leaves = [leaf for leaf in self._graph.leaves.values() if not leaf.full]
-        evicted = 0
-        for leaf, key in _round_robin(leaves):
-            if self.state_bytes() <= target:
-                return evicted
-            self._release(leaf, leaf.coverage.columns, key, fetched)
-            evicted += 1
-        if self.state_bytes() > target:
-            self._release_unused(fetched)
-        return evicted
+    def _may_go_on(self) -> bool:
+        return self._forgotten < self._limits.evict_bytes
 
-    def _release(self, node: Stored, columns: Cover, key: Key, fetched: Fetched) -> None:
+    def _forget(self, view_id: ViewId, key: Key, now: int) -> None:
+        leaf = self._graph.leaves.get(view_id)
+        view = self._refreshes.leaves[view_id] if leaf is None else leaf
+        self._forgotten += KEY_BYTES + view.coverage.keys[key]
+        view.counts.evicted_by_budget += 1
+        if leaf is None:
+            self._refreshes.evict(view_id, key, now)
+        else:
+            self._release(leaf, leaf.coverage.columns, key)
+
+    def _release(self, node: Stored, columns: Cover, key: Key) -> None:
         """Forgets a key that nothing depends on, then what it read, as far as nothing else does."""
         uses = [node.uses[cover] for cover in covers_of(node, columns) if cover in node.uses]
         read = [parent for use in uses for parent in keys_read(use, key)]
         read += [parent for merge in node.merges.values() if merge.columns == columns for parent in merged(merge, key)]
+        before = node.state_bytes()
         self._evictions.evict(node, columns, key)
+        self._forgotten += before - node.state_bytes()
         for parent, parent_columns, parent_key in reversed(read):
-            if self._unused(parent, parent_columns, parent_key, fetched):
-                self._release(parent, parent_columns, parent_key, fetched)
+            self._release_if_unused(parent, parent_columns, parent_key)
 
-    def _unused(self, node: Stored, columns: Cover, key: Key, fetched: Fetched) -> bool:
-        if (node.id, columns, key) in fetched or not node.holds(columns, key):
+    def _release_if_unused(self, node: Stored, columns: Cover, key: Key) -> bool:
+        """Forgets an inner key, unless something that is covered depends on it or a waiting read has fetched it."""
+        if not node.holds(columns, key) or self._upqueries.is_fetched(node, columns, key):
             return False
-        return not self._evictions.has_dependents(node, columns, key)
+        if self._evictions.has_dependents(node, columns, key):
+            return False
+        node.counts.evicted_by_budget += 1
+        self._release(node, columns, key)
+        return True
 
-    def _release_unused(self, fetched: Fetched) -> None:
-        """Forgets inner keys that a cascade has left behind, children before parents."""
-        for node in sorted(self._graph.stored(), key=lambda n: -n.id):
-            if not isinstance(node, Leaf):
-                for columns, coverage in node.coverages().items():
-                    for key in list(coverage):
-                        if self._unused(node, columns, key, fetched):
-                            self._release(node, columns, key, fetched)
-
-
-def covers_of(node: Stored, cover: Cover) -> tuple[Cover, ...]:
-    """What a key may be covered by: a leaf's also in part."""
-    return (cover, node.ordered) if isinstance(node, Leaf) and node.ordered is not None else (cover,)
-
-
-def keys_read(use: Use, key: Key) -> Iterator[tuple[Stored, Cover, Key]]:
-    """The keys of other nodes that a covered key's route has read, over known rows."""
-    route, join = use.route, use.block.join
-    part = use.driving_key(key)
-    yield use.node_at(0), use.covers[0], use.cover_key(0, part)
-    combinations = [join.start(route.driver, row) for row in join.known(route.driver, route.driver_columns, part)]
-    for position, step in enumerate(route.steps, start=1):
-        node, cover = use.node_at(position), use.covers[position]
-        found = [use.cover_key(position, k) for k in join.keys_at(step, combinations) if k is not None]
-        for step_key in dict.fromkeys(found) if cover else ((),):
-            yield node, cover, step_key
-        combinations = join.bind(step, combinations)
-
-
-def merged(merge: Merge, key: Key) -> Iterator[tuple[Stored, Cover, Key]]:
-    """The keys of a union's inputs that a covered key has read."""
-    for node in dict.fromkeys(merge.union.inputs):
-        yield node, merge.cover, merge.part(key)
-
-
-def _round_robin(leaves: list[Leaf]) -> Iterator[tuple[Leaf, Key]]:
-    """The keys of each view that no subscription pins, the oldest first, one of each view in turn."""
-    live = [(leaf, iter([key for key in leaf.coverage if key not in leaf.pins])) for leaf in leaves]
-    while live:
-        still: list[tuple[Leaf, Iterator[Key]]] = []
-        for leaf, keys in live:
-            key = next(keys, None)
-            if key is not None:
-                yield leaf, key
-                still.append((leaf, keys))
-        live = still
+    def _sweep(self, keys: int, alone: bool) -> None:
+        """Looks at the next inner keys of the pass. `alone`: there was no leaf key to choose."""
+        for _ in range(keys):
+            if not self._may_go_on():
+                return
+            if self._pass is None:
+                self._pass, self._pass_forgot = inner_keys(self._graph.stored()), 0
+            found = next(self._pass, None)
+            if found is None:
+                self._pass = None
+                self.exhausted = alone and not self._pass_forgot
+                return
+            node, columns, key = found
+            if self._graph.by_id.get(node.id) is node:
+                self._pass_forgot += self._release_if_unused(node, columns, key)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from dataflow.plan.nodes import Aggregate, Chain, OrderTerm
 from dataflow.state.ordering import Cut, Interval
-from dataflow.types import Columns, Delta, Key, LookupId, Position, ReadId, RefreshId, Row, ViewId
+from dataflow.types import Columns, Delta, Key, LookupId, NodeId, Position, ReadId, RefreshId, Row, ViewId
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,11 @@ class Lookup:
     """Run upstream: the rows of `relation` whose `columns` equal one of `keys` (all rows if `columns` is ``()``).
 
     A Chain's rows are looked up. Of an Aggregate over a Chain, *state rows* are (`plan.lookup`). With `part`, of one
-    key of a chain. Ends in a `LookupDone` or a `LookupFailed`.
+    key of a chain. `node` is what they are for. Ends in a `LookupDone` or a `LookupFailed`.
     """
 
     id: LookupId
+    node: NodeId
     relation: Chain | Aggregate
     columns: Columns
     keys: tuple[Key, ...]

@@ -21,9 +21,9 @@ from dataflow.engine.events import (
     CancelRead,
     DropView,
     Event,
-    EvictBytes,
     EvictInner,
     EvictKey,
+    EvictSome,
     ForwardDone,
     InstallRefresh,
     InstallView,
@@ -37,6 +37,7 @@ from dataflow.engine.events import (
     SnapshotTaken,
     StreamStarted,
     TableJoined,
+    Touched,
     Unpin,
 )
 from dataflow.engine.evict import Evictions
@@ -45,13 +46,17 @@ from dataflow.engine.flights import Flights, Sent
 from dataflow.engine.forward import Forwards
 from dataflow.engine.graph import Graph
 from dataflow.engine.install import Installation, reached
-from dataflow.engine.limits import Limits
+from dataflow.engine.limits import Limits, key_bytes
 from dataflow.engine.nodes import InnerNode, Leaf, Stored
 from dataflow.engine.propagation import Propagation
+from dataflow.engine.ranking import LeafKey, Ranking
+from dataflow.engine.refill import Refills
 from dataflow.engine.refresh import Refreshes, RefreshLeaf, RefreshRead
 from dataflow.engine.ring import Ring
 from dataflow.engine.upquery import Demand, Upqueries, Want
 from dataflow.errors import EvaluationError, InvariantViolation
+from dataflow.eviction.policies import DEFAULT, by_name
+from dataflow.eviction.policy import Policy
 from dataflow.plan.nodes import Relation
 from dataflow.schema import Catalog
 from dataflow.state.intervals import Cover
@@ -62,7 +67,7 @@ from dataflow.types import Key, NodeId, Position, ReadId, Row, Snapshot
 class Engine:
     """Views of an upstream, kept right by its change stream."""
 
-    def __init__(self, catalog: Catalog, limits: Limits | None = None) -> None:
+    def __init__(self, catalog: Catalog, limits: Limits | None = None, policy: Policy[LeafKey] | None = None) -> None:
         self.limits = limits or Limits()
         #: All transactions that end at or before it are applied.
         self.applied: Position = 0
@@ -72,12 +77,12 @@ class Engine:
         self.ring = Ring()
         self._effects: list[Effect] = []
         self._flights = Flights(self.limits)
-        self._upqueries = Upqueries(self._flights, self.limits, self.counters, self._emit)
+        self._ranking = Ranking(policy if policy is not None else by_name(DEFAULT))
+        self._upqueries = Upqueries(self._flights, self._ranking, self.counters, self._emit)
         self._evictions = Evictions(self.counters, self._leaf_evicted)
-        self._propagation = Propagation(self.graph, self._evictions, self.counters, self._emit)
+        self._propagation = Propagation(self.graph, self._ranking, self._evictions, self.counters, self._emit)
         self._installation = Installation(self.ring, self._upqueries, self.limits, self.counters)
         self._forwards = Forwards(self.ring, self.limits, self._sees_enough)
-        self._budget = Budget(self.graph, self._evictions, self._upqueries)
         #: Counts issues of lookups and arrivals of snapshots, to order them.
         self._now = 0
         self._heartbeats = 0
@@ -89,11 +94,11 @@ class Engine:
         self._joining: dict[str, Position | None] = {}
         self._reads: dict[ReadId, Demand] = {}
         self.refreshes = Refreshes(
-            self.ring, self.limits, self.counters, self._joining, self._sees_enough, self._emit,
+            self.ring, self.limits, self._ranking, self.counters, self._joining, self._sees_enough, self._emit,
             self._demand, self._forward, self._end_demand,
         )  # fmt: skip
-        #: Pinned keys and full views that something evicted in this step.
-        self._to_refill: dict[tuple[Leaf, Key], None] = {}
+        self._refills = Refills(self._upqueries, self.limits)
+        self._budget = Budget(self.graph, self._ranking, self._evictions, self._upqueries, self.refreshes, self.limits)
         #: Results that a lookup was not allowed to give yet; repeated at the next heartbeat.
         self._postponed: list[Sent] = []
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -116,7 +121,8 @@ class Engine:
             Unpin: self._unpin,
             EvictKey: self._evict_key,
             EvictInner: self._evict_inner,
-            EvictBytes: self._evict_bytes,
+            Touched: lambda event: self._ranking.touched(event.keys),
+            EvictSome: lambda event: self._budget.evict_some(event.keys, self._now),
             SchemaChanged: self._schema_changed,
         }
 
@@ -124,7 +130,7 @@ class Engine:
         """Handles one event and returns what it wants done, in order."""
         self._effects.clear()
         self._handlers[type(event)](event)
-        self._refill()
+        self._refill(lost_to_correctness=type(event) is Apply)
         self._now += 1
         self._effects.extend(self._flights.send(self._now))
         return list(self._effects)
@@ -282,7 +288,8 @@ class Engine:
 
     def _land(self, sent: Sent) -> None:
         self._flights.land(sent)
-        for demand in self._unanswered(self._upqueries.landed(sent.flight_keys())):
+        rows = 0 if sent.result is None else len(sent.result.rows)
+        for demand in self._unanswered(self._upqueries.landed(list(sent.flight_keys()), rows)):
             demand.rounds += 1
             self._attempt(demand)
 
@@ -329,7 +336,7 @@ class Engine:
         if met:
             self._met(demand)
         elif demand.read is None:
-            if self._upqueries.met_oversized:
+            if self._upqueries.met_oversized or (demand.hot and self._must_forward(demand)):
                 self._upqueries.finish(demand)
         elif self._must_forward(demand) or self._upqueries.met_oversized:
             self._forward(demand)
@@ -364,6 +371,8 @@ class Engine:
                 self._emit(Answer(demand.read))
         for want in demand.wants:
             leaf = want.leaf
+            leaf.counts.refilled += demand.hot
+            self.counters["hot_refilled"] += demand.hot
             if leaf.full and not leaf.loaded:
                 leaf.loaded = True
                 self._emit(ViewStatus(leaf.view_id, "ready"))
@@ -374,7 +383,7 @@ class Engine:
             del self._reads[demand.read]
             self.refreshes.leave(demand.read)
             self._emit(FailRead(demand.read, reason, retryable))
-        elif retryable:
+        elif retryable and not demand.hot:
             demand.paused = True
             self._upqueries.demands[demand] = None
             self._say_why(demand, reason)
@@ -393,7 +402,10 @@ class Engine:
         for view_id, key, extent in event.keys:
             leaf = self.graph.leaves.get(view_id)
             if leaf is not None:
-                if None not in key:
+                if key_bytes(key) > self.limits.key_bytes:
+                    wants.append(Want(leaf, key))
+                    forwards = True
+                elif None not in key:
                     wants.append(Want(leaf, leaf.covering_key(key), goal_of(leaf, key, extent)))
                 elif leaf.view.rows_for_null is None:
                     wants.append(Want(leaf, key))
@@ -451,40 +463,54 @@ class Engine:
     def _pin(self, event: Pin) -> None:
         self.refreshes.pin(event.view, event.key, self._now)
         leaf = self.graph.leaves.get(event.view)
-        if leaf is not None and None not in event.key:
+        if leaf is not None and self._may_pin(event.key):
             key = leaf.covering_key(event.key)
             leaf.pins[key] = leaf.pins.get(key, 0) + 1
+            self._ranking.pinned(leaf, key)
             if not leaf.covered(leaf.coverage.columns, key):
                 self._attempt(Demand([Want(leaf, key)]))
 
     def _unpin(self, event: Unpin) -> None:
         self.refreshes.unpin(event.view, event.key)
         leaf = self.graph.leaves.get(event.view)
-        if leaf is not None and None not in event.key:
+        if leaf is not None and self._may_pin(event.key):
             key = leaf.covering_key(event.key)
-            left = leaf.pins.get(key, 0) - 1
+            left = leaf.pins.pop(key, 0) - 1
             if left > 0:
                 leaf.pins[key] = left
-            else:
-                leaf.pins.pop(key, None)
+            elif left == 0:
+                self._ranking.unpinned(leaf, key)
+
+    def _may_pin(self, key: Key) -> bool:
+        """What is never stored is not kept."""
+        return None not in key and key_bytes(key) <= self.limits.key_bytes
 
     def _leaf_evicted(self, leaf: Leaf, key: Key) -> None:
         self._emit(LeafEvict(leaf.view_id, key))
+        if self._ranking.lost(leaf, key):
+            self._refills.lost_hot(leaf, key)
         if leaf.full and leaf.loaded:
             leaf.loaded = False
             if leaf.broken is None:
                 self._emit(ViewStatus(leaf.view_id, "building"))
         if leaf.full or key in leaf.pins:
-            self._to_refill[leaf, key] = None
+            self._refills.owe(leaf, key)
 
-    def _refill(self) -> None:
-        """What must be there and was evicted is looked up again in the same step."""
-        while self._to_refill:
-            refill, self._to_refill = self._to_refill, {}
-            for leaf, key in refill:
-                if self.graph.leaves.get(leaf.view_id) is leaf and not leaf.broken:
-                    self.counters["refill"] += 1
-                    self._attempt(Demand([Want(leaf, key)]))
+    def _refill(self, lost_to_correctness: bool) -> None:
+        """What must be there, or is hot, and was evicted is looked up again in the same step."""
+        while owed := self._refills.take_owed():
+            for demand in owed:
+                self._attempt_refill(demand, "refill")
+        if not lost_to_correctness:
+            self._refills.forget_hot()
+        for demand in self._refills.take_hot():
+            self._attempt_refill(demand, "hot_refill")
+
+    def _attempt_refill(self, demand: Demand, counter: str) -> None:
+        (want,) = demand.wants
+        if self.graph.leaves.get(want.leaf.view_id) is want.leaf and not want.leaf.broken:
+            self.counters[counter] += 1
+            self._attempt(demand)
 
     # Eviction
 
@@ -498,9 +524,6 @@ class Engine:
         node = self.graph.by_id.get(NodeId(event.node))
         if isinstance(node, Stored) and event.columns in node.coverages():
             self._evictions.evict(node, event.columns, event.key)
-
-    def _evict_bytes(self, event: EvictBytes) -> None:
-        self._budget.evict(event.state_bytes - self.refreshes.release(event.state_bytes, self._budget.state_bytes()))
 
     # Views
 
@@ -518,6 +541,7 @@ class Engine:
         for demand in [d for d in self._upqueries.demands if any(w.leaf is leaf for w in d.wants)]:
             self._fail(demand, "the view was dropped", retryable=False)
         before = list(self.graph.stored())
+        self._ranking.dropped(leaf)
         self.graph.drop(leaf)
         self._emit(LeafDrop(event.id))
         self._abandon_orphans(before)
@@ -561,8 +585,21 @@ class Engine:
     # Looking in
 
     def state_bytes(self) -> int:
-        """About what the engine's state takes: materializations, coverage and ring. The leaf store counts its own."""
-        return self._budget.state_bytes() + self.refreshes.state_bytes() + self.ring.rows * 300
+        """About what the engine's state takes: nodes, what is under way, the ring and the policy. The leaf store counts
+        its own."""
+        nodes = sum(node.state_bytes() for node in self.graph.stored())
+        under_way = self._flights.state_bytes() + self._upqueries.state_bytes()
+        return nodes + under_way + self.refreshes.state_bytes() + self.ring.state_bytes() + self._ranking.state_bytes()
+
+    @property
+    def evictable_keys(self) -> int:
+        """Keys of views that `EvictSome` may choose."""
+        return len(self._ranking)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the last `EvictSome` found nothing that may go, neither a key of a view nor what was left behind."""
+        return self._budget.exhausted
 
     def materializations(self) -> Iterator[tuple[Relation, dict[Cover, dict[Key, tuple[Interval, ...]]], list[Row]]]:
         """Each inner materialization's relation, covered intervals of keys by columns, and known rows."""
@@ -576,3 +613,4 @@ class Engine:
         checking.check_graph(self.graph)
         checking.check_demands(self._upqueries, self._flights)
         self.refreshes.check(self._reads)
+        self._ranking.check([*self.graph.leaves.values(), *self.refreshes.leaves.values()])

@@ -217,10 +217,19 @@ class EvictInner:
 
 
 @dataclass(frozen=True, slots=True)
-class EvictBytes:
-    """Forget keys, the oldest first, until about `state_bytes` less are held."""
+class Touched:
+    """Keys of views that readers have read since the last such event, and how often; a sample. It is what the eviction
+    policy goes by."""
 
-    state_bytes: int
+    keys: tuple[tuple[ViewId, Key, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EvictSome:
+    """Forget at most so many keys of views, those that the policy names, with what only they needed. Fewer if they are
+    large (`Limits.evict_bytes`), or if there are no more."""
+
+    keys: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,5 +243,5 @@ class SchemaChanged:
 Event = (
     StreamStarted | Apply | Advance | SnapshotTaken | TableJoined | InstallView | InstallRefresh | DropView | Read
     | CancelRead | LookupDone | LookupFailed | ForwardDone | RefreshDone | RefreshFailed | Pin | Unpin | EvictKey
-    | EvictInner | EvictBytes | SchemaChanged
+    | EvictInner | Touched | EvictSome | SchemaChanged
 )  # fmt: skip

@@ -8,14 +8,18 @@ Not here: which keys to choose (`budget`), added rows that meet a hole (`incongr
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
-from dataflow.engine.nodes import Dependent, InnerNode, Leaf, OperatorNode, Stored, Use
+from dataflow.engine.nodes import Dependent, InnerNode, Leaf, Merge, OperatorNode, Stored, Use
 from dataflow.ops.block import Combination
 from dataflow.state.intervals import Cover
-from dataflow.types import Key, NodeId
+from dataflow.types import Key, NodeId, Row
 
 Target = tuple[Stored, Cover, Key]
+
+#: Rows that are walked from to find out whether a key is still needed; beyond, it is taken to be.
+_LOOKS = 4096
 
 
 class Evictions:
@@ -23,6 +27,7 @@ class Evictions:
 
     def __init__(self, counters: "Counter[str]", leaf_evicted: Callable[[Leaf, Key], None]) -> None:
         self._counters = counters
+        #: Told of a leaf's key while it is still covered.
         self._leaf_evicted = leaf_evicted
 
     def evict(self, node: Stored, columns: Cover, key: Key) -> None:
@@ -32,9 +37,10 @@ class Evictions:
         for target, target_columns, target_key in list(dependent_keys(node, columns, key)):
             self._counters["cascade"] += 1
             self.evict(target, target_columns, target_key)
+        node.counts.evicted += 1
         if isinstance(node, Leaf):
-            node.coverage.discard(key)
             self._leaf_evicted(node, key)
+            node.coverage.discard(key)
         elif isinstance(node, InnerNode):
             node.forget(columns, key)
 
@@ -49,13 +55,19 @@ class Evictions:
         so no cascade is asked: it would look at known rows."""
         for node in sorted(downstream(nodes), key=lambda n: -n.id):
             if isinstance(node, OperatorNode):
-                node.operator.clear()
+                node.clear()
             else:
                 self.evict_all(node)
 
     def has_dependents(self, node: Stored, columns: Cover, key: Key) -> bool:
-        """Whether anything that is covered depends on `key`."""
-        return next(iter(dependent_keys(node, columns, key)), None) is not None
+        """Whether anything that is covered depends on `key`, or may: not all of very many rows are asked."""
+        for dependent in node.dependents:
+            if dependent.use.covers[dependent.position] == columns and _is_read(dependent, columns, key):
+                return True
+        return any(
+            merge.cover == columns and merge.target.coverage_of(merge.columns).agrees(merge.key_positions, key)
+            for merge in node.merged_by
+        )
 
 
 def downstream(nodes: Iterable[Stored]) -> Iterable[Stored]:
@@ -68,6 +80,9 @@ def downstream(nodes: Iterable[Stored]) -> Iterable[Stored]:
             found[node.id] = node
             todo += [child for source in node.children for child in source.children]
     return found.values()
+
+
+# --- what depends on a key ------------------------------------------------------------------------------------------
 
 
 def dependent_keys(node: Stored, columns: Cover, key: Key) -> Iterable[Target]:
@@ -97,17 +112,46 @@ def _target_keys(dependent: Dependent, columns: Cover, key: Key) -> Iterable[Key
 
 def keys_looking_up(use: Use, position: int, key: Key) -> list[Key]:
     """The target's covered keys for which the route, over known rows, looks `key` up at `position`."""
-    input_, columns, positions, completion = use.lookers[position - 1]
+    keys: dict[Key, None] = {}
+    for combination in _looking_up(use, position, key, _rows_looking_up(use, position, key)):
+        keys.update(dict.fromkeys(driven_keys(use, combination)))
+    return list(keys)
+
+
+def _is_read(dependent: Dependent, columns: Cover, key: Key) -> bool:
+    """Whether `_target_keys` has any, or there are too many rows to say."""
+    use = dependent.use
+    coverage = use.target.coverage_of(use.columns)
+    if not coverage.keys or not columns:
+        return bool(coverage.keys)
+    if dependent.position == 0:
+        return coverage.agrees(tuple(use.key_positions[p] for p in use.picks[0]), key)
+    rows, number = iter(_rows_looking_up(use, dependent.position, key)), 1
+    # The first row mostly says so already; if not, ever more at once.
+    while number <= _LOOKS:
+        some = list(islice(rows, number))
+        if any(_drives(use, combination) for combination in _looking_up(use, dependent.position, key, some)):
+            return True
+        if len(some) < number:
+            return False
+        number *= 4
+    return True
+
+
+def _rows_looking_up(use: Use, position: int, key: Key) -> Iterable[Row]:
+    """The known rows of an input before `position` that may lead there to `key`."""
+    input_, columns, positions, _ = use.lookers[position - 1]
+    return use.block.join.known(input_, columns, tuple(key[p] for p in positions))
+
+
+def _looking_up(use: Use, position: int, key: Key, rows: Iterable[Row]) -> Iterator[Combination]:
+    """The known combinations of some of these rows in which `key` is looked up at `position`."""
+    input_, _, _, completion = use.lookers[position - 1]
     join = use.block.join
-    found = join.known(input_, columns, tuple(key[p] for p in positions))
-    combinations = [join.start(input_, row) for row in found]
+    combinations = [join.start(input_, row) for row in rows]
     for before in completion.before[: completion.driven]:
         combinations = join.bind(before, combinations)
-    keys: dict[Key, None] = {}
-    for combination in combinations:
-        if _may_look_up(use, position, combination, key):
-            keys.update(dict.fromkeys(driven_keys(use, combination)))
-    return list(keys)
+    return (c for c in combinations if _may_look_up(use, position, c, key))
 
 
 def _may_look_up(use: Use, position: int, combination: Combination, key: Key) -> bool:
@@ -121,11 +165,55 @@ def _may_look_up(use: Use, position: int, combination: Combination, key: Key) ->
 def driven_keys(use: Use, combination: Combination) -> list[Key]:
     """The target's covered keys that the combination's driving row belongs to."""
     coverage = use.target.coverage_of(use.columns)
-    if not coverage.keys:
-        return []
+    part = _driving_part(use, combination) if coverage.keys else None
+    return [] if part is None else coverage.agreeing(use.key_positions, part)
+
+
+def _drives(use: Use, combination: Combination) -> bool:
+    """Whether `driven_keys` has any."""
+    part = _driving_part(use, combination)
+    return part is not None and use.target.coverage_of(use.columns).agrees(use.key_positions, part)
+
+
+def _driving_part(use: Use, combination: Combination) -> Key | None:
     driver = use.route.driver
     row = combination[driver]
     if row is None:
-        return []
-    part = use.block.inputs[driver].materialization.indexes[use.route.driver_columns].key_of(row)
-    return coverage.agreeing(use.key_positions, part)
+        return None
+    return use.block.inputs[driver].materialization.indexes[use.route.driver_columns].key_of(row)
+
+
+# --- what a key depends on ------------------------------------------------------------------------------------------
+
+
+def covers_of(node: Stored, cover: Cover) -> tuple[Cover, ...]:
+    """What a key may be covered by: a leaf's also in part."""
+    return (cover, node.ordered) if isinstance(node, Leaf) and node.ordered is not None else (cover,)
+
+
+def keys_read(use: Use, key: Key) -> Iterator[Target]:
+    """The keys of other nodes that a covered key's route has read, over known rows."""
+    route, join = use.route, use.block.join
+    part = use.driving_key(key)
+    yield use.node_at(0), use.covers[0], use.cover_key(0, part)
+    combinations = [join.start(route.driver, row) for row in join.known(route.driver, route.driver_columns, part)]
+    for position, step in enumerate(route.steps, start=1):
+        node, cover = use.node_at(position), use.covers[position]
+        found = [use.cover_key(position, k) for k in join.keys_at(step, combinations) if k is not None]
+        for step_key in dict.fromkeys(found) if cover else ((),):
+            yield node, cover, step_key
+        combinations = join.bind(step, combinations)
+
+
+def merged(merge: Merge, key: Key) -> Iterator[Target]:
+    """The keys of a union's inputs that a covered key has read."""
+    for node in dict.fromkeys(merge.union.inputs):
+        yield node, merge.cover, merge.part(key)
+
+
+def inner_keys(nodes: Iterable[Stored]) -> Iterator[Target]:
+    """Every covered key of inner nodes as it is met, children before parents. The graph may change meanwhile."""
+    for node in sorted((n for n in nodes if isinstance(n, InnerNode)), key=lambda n: -n.id):
+        for columns, coverage in node.coverages().items():
+            for key in list(coverage):
+                yield node, columns, key

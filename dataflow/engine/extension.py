@@ -60,6 +60,10 @@ class Upqueries(Protocol):
         """The block's rows that come of rows of its driving input; None if a lookup on the way is not covered."""
         ...
 
+    def extended(self, leaf: Leaf, key: Key, rows: list[Row]) -> None:
+        """A leaf's key has these rows more."""
+        ...
+
 
 class Extensions:
     """Extends leaves."""
@@ -89,6 +93,7 @@ class Extensions:
         coverage = _coverage(leaf)
         new = [row for row in rows if not coverage.holds(key, row)]
         coverage.extend(key, interval)
+        self._upqueries.extended(leaf, key, new)
         self._emit(LeafExtend(leaf.view_id, key, new, tuple(coverage.intervals[key].cuts)))
 
     @staticmethod

@@ -17,7 +17,11 @@ from dataflow.engine.events import LookupDone
 from dataflow.engine.limits import Limits
 from dataflow.engine.nodes import Leaf, Stored
 from dataflow.plan.nodes import Aggregate, Chain
+from dataflow.state.sizing import rows_bytes
 from dataflow.types import Columns, Key, LookupId, NodeId
+
+#: What a flight takes, with its part of its lookup.
+_FLIGHT_BYTES = 700
 
 FlightKey = tuple[NodeId, Columns, Key, Part | None]
 
@@ -146,6 +150,11 @@ class Flights:
             for key in self._wanted.pop(wanted)[1]:
                 del self._carrier[(node.id, wanted[1], key, wanted[2])]
 
+    def state_bytes(self) -> int:
+        """About what flights take, and results that wait for the stream."""
+        held = sum(rows_bytes(sent.result.rows) for sent in self.held if sent.result is not None)
+        return held + _FLIGHT_BYTES * len(self._carrier)
+
     def __contains__(self, flight: FlightKey) -> bool:
         return flight in self._carrier
 
@@ -165,5 +174,5 @@ def _lookup(sent: Sent) -> Lookup:
         positions = {column: position for position, column in reversed(list(enumerate(columns)))}
         distinct = tuple(sorted(positions))
         keys = dict.fromkeys(tuple(key[positions[c]] for c in distinct) for key in sent.keys)
-        return Lookup(sent.id, relation, distinct, tuple(keys), sent.part)
-    return Lookup(sent.id, relation, columns, sent.keys, sent.part)
+        return Lookup(sent.id, sent.node.id, relation, distinct, tuple(keys), sent.part)
+    return Lookup(sent.id, sent.node.id, relation, columns, sent.keys, sent.part)

@@ -48,6 +48,7 @@ class Installation:
         node = sent.node
         if isinstance(node, Leaf) and node.broken is not None:
             return
+        self._upqueries.looked_up(len(sent.keys), len(result.rows))
         if isinstance(node, GroupingNode):
             self._install_groups(node, sent, result.rows, redo)
         elif isinstance(node, PartitionNode):
@@ -80,7 +81,7 @@ class Installation:
             return
         if isinstance(node, Store):
             cover = OrderedCover(sent.columns, part.order)
-            node.materialization.extend(cover, key, interval, {row: times for row, times in bag.items() if times})
+            node.extend(cover, key, interval, {row: times for row, times in bag.items() if times})
         elif not node.covered(sent.columns, key):
             self._upqueries.extend(node, key, interval, [row for row, times in bag.items() for _ in range(times)])
 
@@ -96,7 +97,7 @@ class Installation:
             if not node.covered(sent.columns, key) and not self._too_large(sent, key, len(bag)):
                 _check_bag(bag)
                 if isinstance(node, Store):
-                    node.fill_rows(sent.columns, key, {row: times for row, times in bag.items() if times})
+                    node.fill_bag(sent.columns, key, {row: times for row, times in bag.items() if times})
                 else:
                     full_rows = [row for row, times in bag.items() for _ in range(times)]
                     self._upqueries.fill_rows(node, sent.columns, key, full_rows)
@@ -123,7 +124,7 @@ class Installation:
                 bucket[group_key] = group
         for key, found in by_key.items():
             if not node.covered(sent.columns, key) and not self._too_large(sent, key, len(found)):
-                grouping.fill(sent.columns, key, found)
+                node.fill_groups(sent.columns, key, found)
 
     def _install_partitions(self, node: PartitionNode, sent: Sent, rows: list[Row], redo: list[Delta]) -> None:
         partitioned = node.partitioned
@@ -138,7 +139,7 @@ class Installation:
                     sizes[key] += sign
         for key, found in by_key.items():
             if not node.covered(sent.columns, key) and not self._too_large(sent, key, sizes[key]):
-                partitioned.fill(sent.columns, key, found)
+                node.fill_partitions(sent.columns, key, found)
 
 
 def redo_deltas(chain: ChainNode, unseen: list[TableDelta]) -> list[Delta]:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from dataflow.types import Key
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -15,9 +17,20 @@ class Limits:
     ring_rows: int = 500_000
     #: Rows under one key of a partial materialization; above it, reads of the key are forwarded.
     key_rows: int = 100_000
+    #: Bytes of a view's key, as UTF-8; reads of larger ones are forwarded, or answered and not stored.
+    key_bytes: int = 4096
+    #: About how many bytes one `EvictSome` forgets at most, and one key more.
+    evict_bytes: int = 1 << 20
+    #: Hot keys that correctness evicted and that are filled again at the same time; beyond, they wait for a reader.
+    hot_refills: int = 64
     #: After so many heartbeats a key that was too large is tried again: it may have shrunk.
     oversized_heartbeats: int = 60
     #: Times that a read is retried before it is forwarded upstream.
     read_rounds: int = 20
     #: Times that a forwarded read is repeated because transactions crossed it.
     forward_rounds: int = 3
+
+
+def key_bytes(key: Key) -> int:
+    """What a key's values take, as UTF-8."""
+    return sum(len(value.encode()) for value in key if value is not None)

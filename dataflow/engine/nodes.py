@@ -12,17 +12,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dataflow.ops.aggregate import Grouping
+from dataflow.engine.counts import NodeCounts
+from dataflow.ops.aggregate import Group, Grouping
 from dataflow.ops.block import BlockJoin
 from dataflow.ops.chain import ChainFunction
-from dataflow.ops.partitioned import Partitioned
+from dataflow.ops.partitioned import Partition, Partitioned
 from dataflow.plan.nodes import Aggregate, Block, Chain, Relation, TopK, Union, View, Window, column_types
 from dataflow.plan.routes import Completion, Route, Source
 from dataflow.state.coverage import Coverage
 from dataflow.state.index import key_function
 from dataflow.state.intervals import Cover, OrderedCover, OrderedCoverage
-from dataflow.state.materialization import Materialization, consolidate, grouped
-from dataflow.state.ordering import Ordering
+from dataflow.state.materialization import Materialization, as_bag, consolidate, grouped
+from dataflow.state.ordering import Interval, Ordering
 from dataflow.types import Columns, Delta, Key, NodeId, Row, ViewId
 
 
@@ -190,6 +191,11 @@ class Stored(ABC):
         self.merged_by: list[Merge] = []
         #: Blocks and unions that have this node as an input.
         self.children: list[BlockNode | UnionNode] = []
+        self.counts = NodeCounts()
+
+    @abstractmethod
+    def state_bytes(self) -> int:
+        """About what the node holds in the engine. The leaf store counts its own."""
 
     @abstractmethod
     def coverage_of(self, cover: Cover) -> Coverage:
@@ -221,9 +227,16 @@ class InnerNode(Stored):
     def coverages(self) -> Mapping[Cover, Coverage]:
         return self.materialization.coverages()
 
+    def state_bytes(self) -> int:
+        return self.materialization.state_bytes()
+
     @abstractmethod
     def absorb(self, delta: Delta, truncated: bool) -> Delta:
         """Applies what is known of the source's change; returns the change of the node's own rows."""
+
+    @abstractmethod
+    def fill_rows(self, columns: Columns, key: Key, rows: list[Row]) -> None:
+        """Covers `key` with exactly these rows of the source."""
 
     @abstractmethod
     def cover_known(self, columns: Columns, key: Key) -> None:
@@ -241,16 +254,30 @@ class Store(InnerNode):
         super().__init__(id_, source, source.relation)
 
     def absorb(self, delta: Delta, truncated: bool) -> Delta:
-        if not truncated:
-            return self.materialization.absorb(delta)
+        known = self._absorb_truncated(delta) if truncated else self.materialization.absorb(delta)
+        applied = len(known[0]) + len(known[1])
+        self.counts.rows_applied += applied
+        self.counts.rows_dropped += max(0, len(delta[0]) + len(delta[1]) - applied)
+        return known
+
+    def _absorb_truncated(self, delta: Delta) -> Delta:
         gone = list(self.materialization.known_rows())
         for row in gone:
             self.materialization.delete(row)
         return gone, self.materialization.absorb(([], delta[1]))[1]
 
-    def fill_rows(self, columns: Columns, key: Key, rows: dict[Row, int]) -> None:
+    def fill_rows(self, columns: Columns, key: Key, rows: list[Row]) -> None:
+        self.fill_bag(columns, key, as_bag(rows))
+
+    def fill_bag(self, columns: Columns, key: Key, rows: Mapping[Row, int]) -> None:
         """Covers `key` with exactly these rows."""
+        self.counts.filled += 1
         self.materialization.fill(columns, key, rows)
+
+    def extend(self, cover: OrderedCover, key: Key, interval: Interval, rows: Mapping[Row, int]) -> None:
+        """Covers an interval of `key` with exactly these rows."""
+        self.counts.filled += 1
+        self.materialization.extend(cover, key, interval, rows)
 
     def knows_whole(self, columns: Columns, key: Key) -> bool:
         """Whether all rows under `key` are known because it is covered whole."""
@@ -258,7 +285,7 @@ class Store(InnerNode):
         return coverage is not None and key in coverage.keys
 
     def cover_known(self, columns: Columns, key: Key) -> None:
-        self.materialization.fill(columns, key, {})
+        self.fill_bag(columns, key, {})
 
     def forget(self, cover: Cover, key: Key) -> None:
         self.materialization.evict(cover, key)
@@ -273,14 +300,30 @@ class OperatorNode(InnerNode):
         """The operator, over the node's materialization."""
 
     def absorb(self, delta: Delta, truncated: bool) -> Delta:
-        if not truncated:
-            return self.operator.absorb(delta)
-        gone = self.operator.truncate()
-        come = self.operator.absorb(([], delta[1]))
-        return consolidate((gone[0] + come[0], gone[1] + come[1]))
+        operator = self.operator
+        before = operator.rows_dropped
+        if truncated:
+            gone = operator.truncate()
+            come = operator.absorb(([], delta[1]))
+            known = consolidate((gone[0] + come[0], gone[1] + come[1]))
+        else:
+            known = operator.absorb(delta)
+        dropped = operator.rows_dropped - before
+        self.counts.rows_dropped += dropped
+        self.counts.rows_applied += len(delta[0]) + len(delta[1]) - dropped
+        return known
+
+    def state_bytes(self) -> int:
+        return self.materialization.state_bytes() + self.operator.state_bytes()
 
     def cover_known(self, columns: Columns, key: Key) -> None:
+        self.counts.filled += 1
         self.operator.cover_known(columns, key)
+
+    def clear(self) -> None:
+        """Makes every key a hole, also when a change was applied half-way."""
+        self.counts.evicted += sum(map(len, self.coverages().values()))
+        self.operator.clear()
 
     def forget(self, cover: Cover, key: Key) -> None:
         assert not isinstance(cover, OrderedCover)
@@ -300,6 +343,14 @@ class GroupingNode(OperatorNode):
     def operator(self) -> Grouping:
         return self.grouping
 
+    def fill_rows(self, columns: Columns, key: Key, rows: list[Row]) -> None:
+        self.fill_groups(columns, key, self.grouping.groups_of_rows(rows))
+
+    def fill_groups(self, columns: Columns, key: Key, groups: dict[Key, Group]) -> None:
+        """Covers `key` with exactly these groups."""
+        self.grouping.fill(columns, key, groups)
+        self.counts.filled += 1
+
 
 class PartitionNode(OperatorNode):
     """Partitions of a window or of a top-k, known in part."""
@@ -313,6 +364,14 @@ class PartitionNode(OperatorNode):
     @property
     def operator(self) -> Partitioned:
         return self.partitioned
+
+    def fill_rows(self, columns: Columns, key: Key, rows: list[Row]) -> None:
+        self.fill_partitions(columns, key, self.partitioned.partitions_of_rows(rows))
+
+    def fill_partitions(self, columns: Columns, key: Key, partitions: dict[Key, Partition]) -> None:
+        """Covers `key` with exactly these partitions."""
+        self.partitioned.fill(columns, key, partitions)
+        self.counts.filled += 1
 
 
 class Leaf(Stored):
@@ -331,8 +390,13 @@ class Leaf(Stored):
         self.full = True
         #: Subscriptions by key.
         self.pins: dict[Key, int] = {}
+        #: What filling a key costs, on average (1.0: one lookup).
+        self.refill_cost = 1.0
         self.broken: str | None = None
         self.loaded = False
+
+    def state_bytes(self) -> int:
+        return self.coverage.state_bytes()
 
     def cover_by(self, columns: Columns, ordered: OrderedCover | None) -> None:
         """Keys are on `columns` from now on, and covered in part by `ordered`."""

@@ -16,6 +16,7 @@ from dataflow.engine.evict import Evictions, Target, downstream
 from dataflow.engine.graph import Graph, merged
 from dataflow.engine.incongruence import Incongruence, NewParents
 from dataflow.engine.nodes import BlockNode, ChainNode, InnerNode, Leaf, Stored, UnionNode
+from dataflow.engine.ranking import Ranking
 from dataflow.errors import EvaluationError
 from dataflow.ops.block import InputChange
 from dataflow.types import Delta, NodeId
@@ -25,9 +26,15 @@ class Propagation:
     """Applies transactions."""
 
     def __init__(
-        self, graph: Graph, evictions: Evictions, counters: "Counter[str]", effects: Callable[[Effect], None]
+        self,
+        graph: Graph,
+        ranking: Ranking,
+        evictions: Evictions,
+        counters: "Counter[str]",
+        effects: Callable[[Effect], None],
     ) -> None:
         self._graph = graph
+        self._ranking = ranking
         self._evictions = evictions
         self._incongruence = Incongruence(counters)
         self._new_parents = NewParents(counters)
@@ -140,9 +147,14 @@ class Propagation:
     def _absorb_leaf(self, leaf: Leaf, delta: Delta, truncated: bool) -> None:
         if truncated and leaf.coverage.keys:
             self._emit(LeafClear(leaf.view_id))
+            self._ranking.cleared(leaf)
         changes = leaf.changes(delta)
+        applied = 0
         if changes:
             self._emit(LeafChange(leaf.view_id, changes))
+            applied = self._ranking.changed(leaf, changes)
+        leaf.counts.rows_applied += applied
+        leaf.counts.rows_dropped += len(delta[0]) + len(delta[1]) - applied
 
     def _input_changes(self, block: BlockNode, deltas: dict[NodeId, Delta]) -> list[InputChange | None]:
         made: dict[NodeId, InputChange] = {}

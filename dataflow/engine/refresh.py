@@ -17,8 +17,8 @@ Not here: running the SQL and letting keys expire (`service.runtime`); which SQL
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from heapq import nsmallest
 
+from dataflow.engine.counts import NodeCounts
 from dataflow.engine.effects import (
     AnswerRefresh,
     CancelRefresh,
@@ -32,17 +32,19 @@ from dataflow.engine.effects import (
     ViewStatus,
 )
 from dataflow.engine.events import RefreshDone, RefreshFailed, TableDelta, Transaction
-from dataflow.engine.limits import Limits
+from dataflow.engine.limits import Limits, key_bytes
+from dataflow.engine.ranking import ROW_COST, Ranking
 from dataflow.engine.ring import Ring
 from dataflow.engine.touching import Touch, touches_of
 from dataflow.engine.upquery import Demand
 from dataflow.errors import InvariantViolation
 from dataflow.plan.refresh import RefreshView
 from dataflow.state.coverage import Coverage
-from dataflow.types import Key, Position, ReadId, RefreshId, Snapshot, ViewId
+from dataflow.state.sizing import rows_bytes
+from dataflow.types import Key, Position, ReadId, RefreshId, Row, Snapshot, ViewId
 
-#: What a covered key takes in here.
-KEY_BYTES = 400
+#: What a fetch takes, with who waits for it.
+_FETCH_BYTES = 1200
 
 
 class RefreshLeaf:
@@ -56,6 +58,11 @@ class RefreshLeaf:
         self.touches: dict[str, list[Touch]] = {} if view.ttl_ms is not None else touches_of(view)
         #: Subscriptions by key.
         self.pins: dict[Key, int] = {}
+        #: It is never kept whole.
+        self.full = False
+        #: What fetching a key costs, on average (1.0: one lookup).
+        self.refill_cost = 1.0
+        self.counts = NodeCounts()
         self.broken: str | None = None
 
     @property
@@ -96,8 +103,10 @@ class Fetch:
     key: Key
     issued: int
     rounds: int = 1
-    #: Reads that wait for it. None wait for what a subscription wants.
+    #: Reads that wait for it. None wait for what a subscription wants, or is hot.
     waiting: dict[ReadId, None] = field(default_factory=dict)
+    #: Begun because the key was hot when it became stale.
+    hot: bool = False
     #: Held until the stream has reached its bound.
     result: RefreshDone | None = None
 
@@ -109,6 +118,7 @@ class Refreshes:
         self,
         ring: Ring,
         limits: Limits,
+        ranking: Ranking,
         counters: "Counter[str]",
         joining: Mapping[str, object],
         sees_enough: Callable[[Snapshot, frozenset[str]], bool],
@@ -119,6 +129,7 @@ class Refreshes:
     ) -> None:
         self._ring = ring
         self._limits = limits
+        self._ranking = ranking
         self._counters = counters
         #: Tables of whose changes the stream may still lack some: nothing that reads them is stored.
         self._joining = joining
@@ -158,6 +169,7 @@ class Refreshes:
             return
         for table in leaf.tables:
             self._by_table[table].remove(leaf)
+        self._ranking.dropped(leaf)
         self._end(leaf, "the view was dropped")
         self._emit(LeafDrop(view_id))
 
@@ -317,7 +329,7 @@ class Refreshes:
         waiting = [self.reads[r] for r in fetch.waiting if r in self.reads]
         if exact == self._applied and self._may_store(fetch, result):
             self._counters["refresh_stored"] += 1
-            fetch.leaf.coverage.add(fetch.key)
+            self._cover(fetch, result.rows)
             self._emit(LeafFill(fetch.leaf.view_id, fetch.key, result.rows))
             for read in waiting:
                 if read.id in self.reads:
@@ -325,6 +337,14 @@ class Refreshes:
             return
         for read in waiting:
             self._answer_once(read, fetch, result, exact)
+
+    def _cover(self, fetch: Fetch, rows: list[Row]) -> None:
+        leaf = fetch.leaf
+        leaf.coverage.add(fetch.key)
+        leaf.counts.filled += 1
+        leaf.counts.refilled += fetch.hot
+        self._counters["hot_refilled"] += fetch.hot
+        self._ranking.filled(leaf, fetch.key, rows, 1 + len(rows) * ROW_COST)
 
     def _answer_once(self, read: RefreshRead, fetch: Fetch, result: RefreshDone, exact: Position) -> None:
         """Rows that cannot be stored answer who asked for nothing else, and not for anything newer."""
@@ -344,6 +364,8 @@ class Refreshes:
                 self._give_up(again)
 
     def _may_store(self, fetch: Fetch, result: RefreshDone) -> bool:
+        if key_bytes(fetch.key) > self._limits.key_bytes:
+            return False
         return len(result.rows) <= self._limits.key_rows and self._joining.keys().isdisjoint(fetch.leaf.tables)
 
     def _exact(self, fetch: Fetch, snapshot: Snapshot) -> Position | None:
@@ -401,7 +423,7 @@ class Refreshes:
                     if leaf.coverage.keys:
                         for key in leaf.touched(table, delta, leaf.coverage):
                             self._counters["stale"] += 1
-                            self._evict(leaf, key)
+                            self._spoil(leaf, key)
 
     def table_joined(self, table: str) -> None:
         """The stream may lack changes of `table`."""
@@ -421,32 +443,27 @@ class Refreshes:
         for key in list(leaf.coverage):
             self._evict(leaf, key)
 
-    def _evict(self, leaf: RefreshLeaf, key: Key) -> None:
-        if key in leaf.coverage:
-            leaf.coverage.discard(key)
-            self._emit(LeafEvict(leaf.view_id, key))
-            if key in leaf.pins and leaf.broken is None:
-                self._counters["refill"] += 1
-                self._want(leaf, key)
+    def _spoil(self, leaf: RefreshLeaf, key: Key) -> None:
+        """Makes a hole of a key that is stale, and fetches it again at once if it is hot."""
+        hot = self._evict(leaf, key) and (leaf.view_id, key) not in self._by_key
+        if hot and sum(fetch.hot for fetch in self._fetches.values()) < self._limits.hot_refills:
+            self._want(leaf, key).hot = True
 
-    def release(self, state_bytes: int, others: int) -> int:
-        """Forgets its part of so many bytes, next to `others` that are held elsewhere: the oldest keys of each view
-        that no subscription pins. Returns how many bytes that were."""
-        held = self.state_bytes()
-        wanted = -(-state_bytes * held // max(1, held + others) // KEY_BYTES)
-        live = [
-            (age, leaf, key)
-            for leaf in self.leaves.values()
-            for age, key in enumerate(key for key in leaf.coverage if key not in leaf.pins)
-        ]
-        going = nsmallest(wanted, live, key=lambda found: found[0])
-        for _, leaf, key in going:
-            self._evict(leaf, key)
-        return len(going) * KEY_BYTES
+    def _evict(self, leaf: RefreshLeaf, key: Key) -> bool:
+        """Whether the key was hot."""
+        leaf.coverage.discard(key)
+        leaf.counts.evicted += 1
+        self._emit(LeafEvict(leaf.view_id, key))
+        if key in leaf.pins and leaf.broken is None:
+            self._counters["refill"] += 1
+            self._want(leaf, key)
+        return self._ranking.lost(leaf, key)
 
     def state_bytes(self) -> int:
-        """About what covered keys take, but for their rows."""
-        return sum(len(leaf.coverage) for leaf in self.leaves.values()) * KEY_BYTES
+        """About what is held here; the rows are in the leaf store."""
+        held = sum(rows_bytes(fetch.result.rows) for fetch in self._fetches.values() if fetch.result is not None)
+        covered = sum(leaf.coverage.state_bytes() for leaf in self.leaves.values())
+        return covered + held + _FETCH_BYTES * len(self._fetches)
 
     # Subscriptions
 
@@ -456,6 +473,7 @@ class Refreshes:
         leaf = self.leaves.get(view_id)
         if leaf is not None:
             leaf.pins[key] = leaf.pins.get(key, 0) + 1
+            self._ranking.pinned(leaf, key)
             if key not in leaf.coverage and leaf.broken is None:
                 self._want(leaf, key)
 
@@ -466,6 +484,8 @@ class Refreshes:
             left = leaf.pins.pop(key, 0) - 1
             if left > 0:
                 leaf.pins[key] = left
+            elif left == 0:
+                self._ranking.unpinned(leaf, key)
 
     def heartbeat(self, now: int) -> None:
         """Pinned keys that could not be stored are tried again."""

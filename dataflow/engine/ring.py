@@ -47,6 +47,10 @@ class Ring:
         self._hidden.clear()
         self.rows = 0
 
+    def state_bytes(self) -> int:
+        """About what the entries take."""
+        return self.rows * 300
+
     def unseen(self, table: str, snapshot: Snapshot) -> list[TableDelta]:
         """What the transactions that `snapshot` does not see did to `table`, in stream order."""
         return [

@@ -11,32 +11,32 @@ Not here: parts of keys (`extension`), the cascade (`evict`), the stream (`propa
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from dataflow.engine.effects import Effect, LeafFill, LeafFillAll, Part
 from dataflow.engine.extension import Extensions, Goal
 from dataflow.engine.flights import FlightKey, Flights
 from dataflow.engine.incongruence import covered_or_subsumed
-from dataflow.engine.limits import Limits
 from dataflow.engine.nodes import (
     ChainNode,
     GroupingNode,
     InnerNode,
     Leaf,
     Merge,
-    PartitionNode,
-    Store,
     Stored,
     UnionNode,
     Use,
 )
+from dataflow.engine.ranking import ROW_COST, Ranking
 from dataflow.ops.block import Combination
 from dataflow.state.index import key_function
 from dataflow.state.intervals import Cover, OrderedCover
-from dataflow.state.materialization import as_bag
 from dataflow.state.ordering import Interval
 from dataflow.types import Columns, Key, NodeId, Position, ReadId, Row
+
+#: What a demand takes, and what it notes of each key that it has fetched.
+_DEMAND_BYTES, _FETCHED_BYTES = 900, 700
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Demand:
     """Somebody who wants keys of leaves covered, all at once."""
 
     wants: list[Want]
-    #: None for a pin or a load.
+    #: None for a pin, a load or a refill.
     read: ReadId | None = None
     #: Where the engine was when the read was asked: an answer from before would go back in time.
     since: Position = 0
@@ -62,6 +62,10 @@ class Demand:
     #: Inner keys that it had fetched; the policy leaves them alone until it is done.
     fetched: set[tuple[NodeId, Cover, Key]] = field(default_factory=set)
     rounds: int = 0
+    #: What its lookups have cost so far (`engine.ranking`).
+    cost: float = 0.0
+    #: A hot key that was lost: nobody has asked for it, so it is given up when that is difficult.
+    hot: bool = False
     #: Pins and loads whose lookup failed wait for the next heartbeat.
     paused: bool = False
     #: Why it failed last.
@@ -72,13 +76,17 @@ class Upqueries:
     """Demands and the filling of holes."""
 
     def __init__(
-        self, flights: Flights, limits: Limits, counters: "Counter[str]", effects: Callable[[Effect], None]
+        self, flights: Flights, ranking: Ranking, counters: "Counter[str]", effects: Callable[[Effect], None]
     ) -> None:
         self._flights = flights
-        self._limits = limits
+        self._ranking = ranking
         self._counters = counters
         self._emit = effects
         self.demands: dict[Demand, None] = {}
+        #: What all demands have fetched, and how many of them it was.
+        self._fetched: Counter[tuple[NodeId, Cover, Key]] = Counter()
+        #: What getting the rows has cost that leaves are filled with now.
+        self.spent = 0.0
         self._waiting: dict[FlightKey, dict[Demand, None]] = {}
         #: Flights that the attempt under way found necessary.
         self._missing: dict[FlightKey, None] = {}
@@ -95,13 +103,16 @@ class Upqueries:
         self._missing = {}
         self._too_large = False
         self.demands[demand] = None
+        self.spent = demand.cost / max(1, len(demand.wants))
         for want in demand.wants:
             if want.goal is None:
                 self.ensure(want.leaf, want.leaf.coverage.columns, want.key)
             else:
                 self._extensions.ensure(want.leaf, want.key, want.goal)
         demand.waits = self._missing
-        demand.fetched.update((node, _cover(columns, part), key) for node, columns, key, part in self._missing)
+        fetched = {(node, _cover(columns, part), key) for node, columns, key, part in self._missing} - demand.fetched
+        demand.fetched |= fetched
+        self._fetched.update(fetched)
         for flight in demand.waits:
             self._waiting.setdefault(flight, {})[demand] = None
         if demand.waits or self._too_large:
@@ -124,16 +135,32 @@ class Upqueries:
                 if not waiting:
                     del self._waiting[flight]
         demand.waits = {}
+        for at in demand.fetched:
+            self._fetched[at] -= 1
+            if not self._fetched[at]:
+                del self._fetched[at]
+        demand.fetched = set()
 
-    def landed(self, flights: Iterable[FlightKey]) -> list[Demand]:
-        """The demands that wait for nothing any more, now that these flights have ended."""
-        ready: dict[Demand, None] = {}
+    def state_bytes(self) -> int:
+        """About what demands take."""
+        return _DEMAND_BYTES * len(self.demands) + _FETCHED_BYTES * len(self._fetched)
+
+    def is_fetched(self, node: Stored, cover: Cover, key: Key) -> bool:
+        """Whether a demand that is not met yet has fetched a key."""
+        return (node.id, cover, key) in self._fetched
+
+    def landed(self, flights: Collection[FlightKey], rows: int) -> list[Demand]:
+        """The demands that wait for nothing any more, now that one lookup's flights have ended with so many rows."""
+        waited: dict[Demand, None] = {}
+        each = _key_cost(len(flights), rows)
         for flight in flights:
             for demand in self._waiting.pop(flight, ()):
                 demand.waits.pop(flight, None)
-                if not demand.waits:
-                    ready[demand] = None
-        return list(ready)
+                demand.cost += each
+                waited[demand] = None
+        for demand in waited:
+            demand.cost += 1
+        return [demand for demand in waited if not demand.waits]
 
     def waiting_for(self, flight: FlightKey) -> list[Demand]:
         """The demands that wait for a flight."""
@@ -222,21 +249,28 @@ class Upqueries:
 
     def fill_rows(self, node: Stored, columns: Columns, key: Key, rows: list[Row]) -> None:
         """Covers `key` of a node with exactly these rows of its source."""
-        if isinstance(node, Store):
-            node.fill_rows(columns, key, as_bag(rows))
-        elif isinstance(node, GroupingNode):
-            node.grouping.fill(columns, key, node.grouping.groups_of_rows(rows))
-        elif isinstance(node, PartitionNode):
-            node.partitioned.fill(columns, key, node.partitioned.partitions_of_rows(rows))
+        if isinstance(node, InnerNode):
+            node.fill_rows(columns, key, rows)
         elif isinstance(node, Leaf):
             self._fill_leaf(node, key, rows)
+
+    def looked_up(self, keys: int, rows: int) -> None:
+        """Leaves are filled now from a lookup that brought so many rows."""
+        self.spent = 1 + _key_cost(keys, rows)
 
     def extend(self, leaf: Leaf, key: Key, interval: Interval, rows: list[Row]) -> None:
         """Covers an interval of a leaf's key with exactly these rows."""
         self._extensions.install(leaf, key, interval, rows)
 
+    def extended(self, leaf: Leaf, key: Key, rows: list[Row]) -> None:
+        """A leaf's key has these rows more."""
+        leaf.counts.filled += 1
+        self._ranking.extended(leaf, key, rows, self.spent)
+
     def _fill_leaf(self, leaf: Leaf, key: Key, rows: list[Row]) -> None:
         leaf.coverage.add(key)
+        leaf.counts.filled += 1
+        self._ranking.filled(leaf, key, rows, self.spent)
         if not leaf.full:
             self._emit(LeafFill(leaf.view_id, key, rows))
             return
@@ -258,6 +292,11 @@ def _filtered(use: Use | Merge, key: Key, rows: list[Row]) -> list[Row]:
         columns = tuple(target.relation.group[c] for c in columns)
     key_of = key_function(columns, target.source.types)
     return [row for row in rows if key_of(row) == key]
+
+
+def _key_cost(keys: int, rows: int) -> float:
+    """One key's part of what a lookup's keys and rows cost."""
+    return (1 + rows / max(1, keys)) * ROW_COST
 
 
 def _cover(columns: Columns, part: Part | None) -> Cover:

@@ -68,6 +68,8 @@ class Grouping:
         self._has_texts = any(normal_form(input_types[c]) is not None for c in aggregate.group)
         #: By the normal form of the group columns.
         self.groups: dict[Key, Group] = {}
+        #: Input rows that came under no covered key.
+        self.rows_dropped = 0
 
     def _new(self, values: Row) -> Group:
         return Group(values, [call.make() for call in self._calls])
@@ -85,6 +87,8 @@ class Grouping:
                 if group is not None:
                     touched[key] = group
                     add(group, row, sign)
+                else:
+                    self.rows_dropped += 1
         return self._publish(touched)
 
     def _add(self, group: Group, row: Row, sign: int) -> None:
@@ -214,6 +218,10 @@ class Grouping:
         """Forgets everything, also when a change was applied half-way."""
         self.groups.clear()
         self.materialization.clear()
+
+    def state_bytes(self) -> int:
+        """About what the groups take, beside the materialization."""
+        return 500 * len(self.groups)
 
     # Checking
 

@@ -77,6 +77,8 @@ class Partitioned:
         #: Input rows of all partitions, copies counted.
         self._row_count = 0
         self._bytes_per_row = 0
+        #: Input rows that came under no covered key.
+        self.rows_dropped = 0
 
     # Deltas
 
@@ -91,6 +93,8 @@ class Partitioned:
                     touched[key] = partition
                     partition.add(row, sign)
                     self._row_count += sign
+                else:
+                    self.rows_dropped += 1
         return self._publish(touched)
 
     def _known_partition(self, key: Key, row: Row) -> Partition | None:

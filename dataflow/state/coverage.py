@@ -16,7 +16,8 @@ class Coverage:
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
-        self.keys: dict[Key, None] = {}
+        #: With about how many bytes their rows take, where somebody notes it (`engine.ranking`); else 0.
+        self.keys: dict[Key, int] = {}
         #: For some positions of the key: values there -> covered keys that have them. Built when first asked for.
         self._agreeing: dict[tuple[int, ...], dict[Key, dict[Key, None]]] = {}
 
@@ -31,7 +32,7 @@ class Coverage:
 
     def add(self, key: Key) -> None:
         """Covers `key`."""
-        self.keys[key] = None
+        self.keys[key] = 0
         for positions, partial in self._agreeing.items():
             partial.setdefault(tuple(key[p] for p in positions), {})[key] = None
 
@@ -46,6 +47,10 @@ class Coverage:
                 if not agreeing:
                     del partial[part]
 
+    def state_bytes(self) -> int:
+        """About what the keys take."""
+        return 400 * len(self.keys)
+
     def covered(self, key: Key) -> tuple[Interval, ...]:
         """The covered intervals of a key that is not a hole."""
         del key
@@ -58,12 +63,21 @@ class Coverage:
             return [key] if key in self.keys else []
         if not positions:
             return list(self.keys)
-        if positions not in self._agreeing:
-            partial: dict[Key, dict[Key, None]] = {}
+        return list(self._partial(positions).get(part, ()))
+
+    def agrees(self, positions: tuple[int, ...], part: Key) -> bool:
+        """Whether there is any such key."""
+        if len(positions) == len(self.columns):
+            return _in_order(positions, part) in self.keys
+        return part in self._partial(positions) if positions else bool(self.keys)
+
+    def _partial(self, positions: tuple[int, ...]) -> dict[Key, dict[Key, None]]:
+        partial = self._agreeing.get(positions)
+        if partial is None:
+            partial = self._agreeing[positions] = {}
             for key in self.keys:
                 partial.setdefault(tuple(key[p] for p in positions), {})[key] = None
-            self._agreeing[positions] = partial
-        return list(self._agreeing[positions].get(part, ()))
+        return partial
 
 
 def _in_order(positions: tuple[int, ...], part: Key) -> Key:

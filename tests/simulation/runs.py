@@ -28,7 +28,7 @@ WEIGHTS = {
     "noise": 1, "execute": 22, "execute_forward": 4, "apply": 20, "advance": 5, "heartbeat": 4, "join_table": 0,
     "install": 1.5, "drop": 0.6, "read": 22, "cancel": 1, "deliver": 22, "fail": 1, "break": 0.05,
     "change_schema": 0.05, "forward_done": 4, "pin": 1.5, "unpin": 1, "evict_key": 3, "evict_inner": 5,
-    "evict_bytes": 0.7, "restart": 0.15, "crash": 0.1,
+    "evict_some": 2, "touch": 3, "restart": 0.15, "crash": 0.1,
 }  # fmt: skip
 #: What every run needs.
 ALWAYS = frozenset({"transaction", "apply", "execute", "deliver", "read", "execute_forward", "forward_done"})
@@ -38,7 +38,7 @@ ACTIONS = 1200
 PROOFS = (
     "redo", "forward_hole", "padding", "refill", "ring_trimmed", "parent_covered", "subsumed", "repeated", "overflow",
     "cascade", "abandoned", "pinned_refilled", "answered", "answered_forward", "answered_mixed", "answered_once",
-    "refresh_stored", "stale", "refreshed_evicted_narrowly", "refreshed_kept",
+    "refresh_stored", "hot_refilled", "stale", "refreshed_evicted_narrowly", "refreshed_kept",
 )  # fmt: skip
 REGRESSIONS = Path(__file__).parent / "regressions"
 

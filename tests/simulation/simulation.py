@@ -46,9 +46,9 @@ from dataflow.engine.events import (
     CancelRead,
     DropView,
     Event,
-    EvictBytes,
     EvictInner,
     EvictKey,
+    EvictSome,
     ForwardDone,
     LookupDone,
     LookupFailed,
@@ -59,6 +59,7 @@ from dataflow.engine.events import (
     SnapshotTaken,
     StreamStarted,
     TableJoined,
+    Touched,
     Unpin,
 )
 from dataflow.engine.limits import Limits
@@ -625,9 +626,20 @@ class Simulation:
             node, columns, keys = rng.choice(candidates)
             self.step(EvictInner(node, columns, rng.choice(keys)))
 
-    def do_evict_bytes(self, rng: Random) -> None:
+    def do_evict_some(self, rng: Random) -> None:
         """Memory is short."""
-        self.step(EvictBytes(rng.choice((100, 1000, 5000, 10**9))))
+        self.step(EvictSome(rng.choice((1, 1, 2, 5, 1000))))
+
+    def do_touch(self, rng: Random) -> None:
+        """Readers say what they read: keys that are covered, some that are not any more, of views that have gone."""
+        views = sorted({*self.views, *self.dropped})
+        touched = [self.any_touched(rng.choice(views), rng) for _ in range(rng.randint(0, 8))] if views else []
+        self.step(Touched(tuple(touched)))
+
+    def any_touched(self, view_id: ViewId, rng: Random) -> tuple[ViewId, Key, int]:
+        """A key of a view, and how often it was read."""
+        key = self.any_key(view_id, rng, covered=rng.random() < 0.8) if view_id in self.views else ("1",)
+        return view_id, key, rng.choice((1, 1, 3, 20))
 
     def do_restart(self, rng: Random) -> None:
         """Continuity is lost: a new slot. What was in flight arrives all the same."""

@@ -26,8 +26,8 @@ from dataflow.engine.events import (
     Apply,
     CancelRead,
     DropView,
-    EvictBytes,
     EvictKey,
+    EvictSome,
     ForwardDone,
     InstallRefresh,
     InstallView,
@@ -393,8 +393,10 @@ def test_the_budget_takes_the_oldest_keys_but_no_pinned_one() -> None:
     world.done(refresh, [])
     world.cover(("2",))
     world.cover(("3",))
-    assert world.step(EvictBytes(1)) == [LeafEvict(VIEW, ("2",))]
-    assert world.step(EvictBytes(1 << 30)) == [LeafEvict(VIEW, ("3",))]
+    assert world.step(EvictSome(1)) == [LeafEvict(VIEW, ("2",))]
+    assert world.step(EvictSome(9)) == [LeafEvict(VIEW, ("3",))]
+    assert world.step(EvictSome(9)) == []
+    assert world.engine.exhausted
 
 
 def test_the_ring_keeps_what_a_fetch_may_not_see() -> None:

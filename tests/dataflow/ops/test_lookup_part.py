@@ -11,7 +11,7 @@ from dataflow.plan.nodes import Chain, OrderTerm, column_types
 from dataflow.scalar import Call, ColumnRef, Literal
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.state.ordering import END, START, Cut, Ordering
-from dataflow.types import LookupId, Row, Value
+from dataflow.types import LookupId, NodeId, Row, Value
 from tests.dataflow.ops.server_texts import texts
 
 INT = SqlType("int4", "int4")
@@ -88,7 +88,7 @@ def wanted(rows: list[Row], part: Part) -> list[Row]:
 
 
 def check(connection, rows: list[Row], part: Part) -> None:
-    lookup = Lookup(LookupId(1), CHAIN, KEY, (("1",),), part)
+    lookup = Lookup(LookupId(1), NodeId(1), CHAIN, KEY, (("1",),), part)
     sql = lookup_sql(CHAIN, KEY, CATALOG, part)
     arguments = [a for a in lookup_arguments(lookup) if a is None or isinstance(a, str)]
     found = texts(connection, sql, arguments)

@@ -1,0 +1,50 @@
+"""What is filled again although nobody reads it: what must be there, and what is hot (architecture §7).
+
+Pinned keys and full views are owed: they are tried until they are there. A hot key that correctness took (an added row
+met a hole, an expression failed) is wanted again in the same step, before the next reader misses it; a bounded number
+at a time, each given up if it fails. Of a key that was covered in part, its first interval comes back.
+
+Not here: which keys are hot (`ranking`), refreshed views, which fetch by themselves (`refresh`).
+"""
+
+from dataflow.engine.limits import Limits
+from dataflow.engine.nodes import Leaf
+from dataflow.engine.upquery import Demand, Upqueries, Want
+from dataflow.state.ordering import WHOLE
+from dataflow.types import Key
+
+
+class Refills:
+    """Collects what a step has lost."""
+
+    def __init__(self, upqueries: Upqueries, limits: Limits) -> None:
+        self._upqueries = upqueries
+        self._limits = limits
+        self._owed: dict[tuple[Leaf, Key], None] = {}
+        self._hot: dict[tuple[Leaf, Key], Want] = {}
+
+    def owe(self, leaf: Leaf, key: Key) -> None:
+        """A pinned key, or a full view, was lost."""
+        self._owed[leaf, key] = None
+
+    def lost_hot(self, leaf: Leaf, key: Key) -> None:
+        """A hot key is about to be lost; it is still covered."""
+        first = leaf.coverage.covered(key)[0]
+        self._hot[leaf, key] = Want(leaf, key, None if first == WHOLE else first)
+
+    def take_owed(self) -> list[Demand]:
+        """What must be there."""
+        owed, self._owed = self._owed, {}
+        return [Demand([Want(leaf, key)]) for leaf, key in owed]
+
+    def take_hot(self) -> list[Demand]:
+        """What was hot, as much of it as there is room for."""
+        if not self._hot:
+            return []
+        hot, self._hot = list(self._hot.values()), {}
+        room = self._limits.hot_refills - sum(demand.hot for demand in self._upqueries.demands)
+        return [Demand([want], hot=True) for want in hot[: max(0, room)]]
+
+    def forget_hot(self) -> None:
+        """What was hot was not lost to correctness: it stays away until somebody reads it."""
+        self._hot.clear()
