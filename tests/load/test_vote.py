@@ -33,11 +33,6 @@ def test_reads_and_votes_come_in_their_shares() -> None:
     assert all(call.server == (WRITES if page == "vote" else READS) for page, call in calls)
 
 
-def test_nobody_votes_twice() -> None:
-    voters = [body(call)["user"] for _, call in visited(VoteSpec(10, read_share=0.0).start(0, 1), 2000)]
-    assert len(set(voters)) == len(voters)
-
-
 def test_a_batch_is_one_request_of_several_keys() -> None:
     ((_, call),) = visited(VoteSpec(1000, read_share=1.0, batch=5).start(0, 1), 1)
     keys = body(call)["keys"]
