@@ -90,8 +90,10 @@ class EngineSettings(Section):
     """The engine processes."""
 
     shards: Literal[1] = 1
-    #: Budget for engine state and leaf store together.
+    #: Budget for engine state and leaf store together; the processes themselves come on top of it.
     memory: ByteSize = ByteSize(1 << 30)
+    #: Which keys are forgotten first when it is used up (`dataflow.eviction`).
+    eviction: Literal["s3-fifo", "lru", "clock", "random"] = "s3-fifo"
     #: Rows of transactions applied in one step; reads wait at most for one step.
     step_rows: int = Field(default=500, ge=1)
     #: Where a run keeps the leaf store and its sockets. Default: shared memory.

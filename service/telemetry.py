@@ -6,14 +6,15 @@ numbers, gathered by the supervisor, and printed here in Prometheus' text format
 Not here: what is counted (`runtime.counters`, the workers); the ``/metrics`` route (`admin`).
 """
 
+import itertools
 import logging
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import structlog
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from service.settings import LogSettings
@@ -56,6 +57,37 @@ class Sample:
     counter: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """How many were at most each of `bounds`, or above them all (one `counts` more), and the sum of all."""
+
+    name: str
+    help: str
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    sum: float
+    labels: tuple[tuple[str, str], ...] = ()
+
+
+class _Histograms(Collector):
+    """Histograms as Prometheus' metric families, one per name."""
+
+    def __init__(self, histograms: Iterable[Histogram]) -> None:
+        self._families: dict[str, list[Histogram]] = {}
+        for histogram in histograms:
+            self._families.setdefault(histogram.name, []).append(histogram)
+
+    def collect(self) -> Iterator[Metric]:
+        for name, histograms in self._families.items():
+            labels = [label for label, _ in histograms[0].labels]
+            family = HistogramMetricFamily(name, histograms[0].help, labels=labels)
+            for histogram in histograms:
+                bounds = [*(f"{bound:g}" for bound in histogram.bounds), "+Inf"]
+                below = zip(bounds, itertools.accumulate(histogram.counts), strict=True)
+                family.add_metric([value for _, value in histogram.labels], list(below), histogram.sum)
+            yield family
+
+
 class _Samples(Collector):
     """The samples as Prometheus' metric families, one per name."""
 
@@ -73,17 +105,9 @@ class _Samples(Collector):
             yield family
 
 
-def prometheus_text(samples: Iterable[Sample]) -> bytes:
+def prometheus_text(samples: Iterable[Sample], histograms: Iterable[Histogram] = ()) -> bytes:
     """The body of ``/metrics``."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Samples(samples))
+    registry.register(_Histograms(histograms))
     return generate_latest(registry)
-
-
-def flat(prefix: str, numbers: Mapping[str, object], help_text: str, *, counter: bool = False) -> Iterator[Sample]:
-    """One sample for each number of a mapping, nested ones by their joined names."""
-    for name, value in numbers.items():
-        if isinstance(value, Mapping):
-            yield from flat(f"{prefix}_{name}", value, help_text, counter=counter)
-        elif isinstance(value, int | float):
-            yield Sample(f"{prefix}_{name}", float(value), help_text, counter=counter)

@@ -18,6 +18,7 @@ from dataflow.plan.lookup import tables_read
 from dataflow.plan.nodes import View
 from dataflow.plan.refresh import RefreshView
 from dataflow.types import ViewId
+from service.latency import Latency
 
 #: Of the file in the state directory. A later layout is another number, never a guess.
 FORMAT = 1
@@ -132,6 +133,21 @@ class Installation:
 
 
 @dataclass(slots=True)
+class MissCounts:
+    """What became of a view's reads that missed, since its name is there."""
+
+    #: Answered after filling, and how long that took.
+    upqueries: Latency = field(default_factory=Latency)
+    #: Answered by the upstream.
+    forwarded: int = 0
+    failed: int = 0
+    #: Keys of a refreshed view that were run upstream, the rows of their answers, and the seconds that took.
+    refreshes: int = 0
+    refresh_rows: int = 0
+    refresh_s: float = 0.0
+
+
+@dataclass(slots=True)
 class RegisteredView:
     """A name that readers know."""
 
@@ -141,6 +157,7 @@ class RegisteredView:
     #: A replacement that is being built beside `installed`.
     replacement: Installation | None = None
     reason: str | None = None
+    missed: MissCounts = field(default_factory=MissCounts)
 
     @property
     def status(self) -> Status:

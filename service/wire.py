@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import orjson
 import structlog
 
-from dataflow.types import Position
+from dataflow.types import Key, Position, ViewId
 from service.errors import ApiError
 from service.leaf_store.answer import Answer, Window
 from service.leaf_store.request import Values
@@ -42,6 +42,10 @@ class ReadReply:
     at_ms: int
 
 
+#: A key that was read, and how many of the counted hits it had.
+Touch = tuple[ViewId, Key, int]
+
+
 class EngineService(Protocol):
     """What the engine process does for workers.
 
@@ -61,8 +65,9 @@ class EngineService(Protocol):
         """The upstream's position now; makes an idle stream get there."""
         ...
 
-    def report(self, worker: int, counters: dict[str, dict[str, int]]) -> None:
-        """A worker's counters since its start, by view: ``hits`` and ``misses``. Once a second; must not block."""
+    def report(self, worker: int, counters: dict[str, dict[str, int]], touches: Sequence[Touch]) -> None:
+        """A worker's counters since its start, by view: ``hits`` and ``misses``; and a sample of the keys that were
+        read since its last report. Once a second; must not block."""
         ...
 
 
@@ -173,7 +178,8 @@ class WireServer:
     ) -> None:
         operation, number = request["op"], request["id"]
         if operation == "report":
-            self._service.report(request["worker"], request["counters"])
+            touches = [(ViewId(view), tuple(key), times) for view, key, times in request["touches"]]
+            self._service.report(request["worker"], request["counters"], touches)
         elif operation == "cancel":
             if (task := running.get(number)) is not None:
                 task.cancel()
@@ -299,10 +305,11 @@ class EngineClient:
         late = ApiError("read_timeout", f"The database did not say its position within {timeout_s:g} s.")
         return int(await self._ask({"op": "checkpoint"}, timeout_s, late))
 
-    async def report(self, worker: int, counters: dict[str, dict[str, int]]) -> None:
+    async def report(self, worker: int, counters: dict[str, dict[str, int]], touches: Sequence[Touch]) -> None:
         """Sends and does not wait; nothing happens without an engine."""
+        message = {"op": "report", "id": 0, "worker": worker, "counters": counters, "touches": touches}
         with suppress(ApiError):
-            (await self._connected()).send({"op": "report", "id": 0, "worker": worker, "counters": counters})
+            (await self._connected()).send(message)
 
     async def close(self) -> None:
         """Close the connection; calls that still wait get ``engine_unavailable``."""

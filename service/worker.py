@@ -16,7 +16,7 @@ from service.http.reads import Limits
 from service.leaf_store.reader import LeafReader
 from service.wire import EngineClient
 
-#: How often a worker reports its counters.
+#: How often a worker reports its counters, and what was read.
 _REPORT_S = 1.0
 #: How often a worker that was started first looks for the leaf store.
 _LOOK_S = 0.02
@@ -97,4 +97,4 @@ async def _serve(
 async def _report(engine: EngineClient, app: HotRoute, number: int) -> None:
     while True:
         await asyncio.sleep(_REPORT_S)
-        await engine.report(number, app.counters())
+        await engine.report(number, app.counters(), app.take_touches())

@@ -63,7 +63,8 @@ class Explanation:
             self._usual.setdefault(cover, {})[node] = None
 
     @property
-    def _kept_whole(self) -> list[Stored]:
+    def kept_whole(self) -> list[Stored]:
+        """The nodes that are covered whole as soon as the view is read (installed, if it is itself kept whole)."""
         return list(self._usual.get((), {}))
 
     @property
@@ -80,7 +81,7 @@ class Explanation:
             order = ", ".join(order_text(term, names) for term in leaf.ordered.order)
             of = " of a key" if self.view.parameters else ""
             return f"Only what is read{of} is filled, in parts of the order {order}."
-        if not leaf.full and self._kept_whole:
+        if not leaf.full and self.kept_whole:
             return (
                 "Each key is filled when it is first asked for; what no route leads to from the key is kept whole then."
             )
@@ -98,7 +99,7 @@ class Explanation:
     @property
     def estimated_bytes(self) -> int | None:
         """What all that is kept whole takes, the view and what it reads; None if nothing is, or it is not known."""
-        whole: list[Relation] = [node.relation for node in self._kept_whole]
+        whole: list[Relation] = [node.relation for node in self.kept_whole]
         sizes = [estimated_bytes(relation, self._catalog) for relation in whole]
         known = [size for size in sizes if size is not None]
         return round(sum(known)) if whole and len(known) == len(sizes) else None
@@ -132,7 +133,7 @@ class Explanation:
                 yield f"kept {by}in parts of the order {order}"
             elif cover:
                 yield f"kept by {names_text(cover, names)}"
-            elif node in self._kept_whole:
+            elif node in self.kept_whole:
                 yield f"kept whole: {size_text(node.relation, self._catalog)}"
             else:
                 yield f"kept whole once all of the view is read: {size_text(node.relation, self._catalog)}"

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from service.admin.control import ControlClient
 from service.admin.explain import graphviz
-from service.admin.metrics import samples_of
+from service.admin.metrics import histograms_of, samples_of
 from service.admin.models import (
     Evicted,
     EvictKeys,
@@ -124,7 +124,7 @@ def _health(app: FastAPI, engine: ControlClient, supervisor: Children) -> None:
             stats = await engine.call("stats")
         except ApiError:
             stats = None
-        body = prometheus_text(samples_of(stats, supervisor.children()))
+        body = prometheus_text(samples_of(stats, supervisor.children()), histograms_of(stats))
         return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

@@ -4,7 +4,7 @@ Not here: making the graph (`dataflow.engine.graph`), SQL of lookups (`dataflow.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from dataflow.engine.graph import Graph
 from dataflow.engine.nodes import BlockNode, ChainNode, GroupingNode, Leaf, PartitionNode, SourceNode, Stored, UnionNode
@@ -26,15 +26,15 @@ Node = SourceNode | Stored
 
 
 def explain(plan: planned.Plan, catalog: Catalog, running: Graph | None, leaf: Leaf | None = None) -> Plan:
-    """How a view is, or would be, kept. `running` is the engine's graph, `leaf` the view's there if it is installed."""
+    """How a view is, or would be, kept. `running` is the engine's graph, `leaf` the view's there if it is installed.
+    What its nodes have counted is not in it."""
     view = plan.view
     if isinstance(view, RefreshView):
         return _refreshed(view, catalog)
     explanation = Explanation(view, catalog, running, plan.whole)
-    nodes = {} if leaf is None else {n.id: n for n in _above(leaf)}
     if leaf is None:
-        graph = Graph(catalog, Counter())
-        nodes = {n.id: n for n in _above(graph.install(ViewId(0), view, plan.whole))}
+        leaf = Graph(catalog, Counter()).install(ViewId(0), view, plan.whole)
+    nodes = {n.id: n for n in nodes_above(leaf)}
     found = explanation.json()
     return Plan(
         name=view.name,
@@ -70,10 +70,16 @@ def explain_all(graph: Graph) -> list[PlanNode]:
     return [describe(graph.catalog, graph.by_id[id_]) for id_ in sorted(graph.by_id)]
 
 
-def _above(node: Node) -> Iterator[Node]:
-    yield node
-    for parent in _parents(node):
-        yield from _above(parent)
+def nodes_above(leaf: Leaf) -> list[Node]:
+    """A view's node and all that it is computed from, each once."""
+    found: dict[Node, None] = {}
+    todo: list[Node] = [leaf]
+    while todo:
+        node = todo.pop()
+        if node not in found:
+            found[node] = None
+            todo += _parents(node)
+    return list(found)
 
 
 def _parents(node: Node) -> Iterable[Node]:
@@ -86,12 +92,13 @@ def describe(catalog: Catalog, node: Node) -> PlanNode:
     """One node."""
     described = PlanNode(
         id=node.id,
-        kind=_kind(node),
+        kind=kind_of(node),
         relation=relation_text(node.relation, catalog),
         inputs=[p.id for p in _parents(node)],
     )
     if isinstance(node, Stored):
         names = column_names(node.relation, catalog)
+        described.state_bytes = node.state_bytes()
         for cover, coverage in node.coverages().items():
             columns = cover.columns if isinstance(cover, OrderedCover) else cover
             described.coverage.append(", ".join(names[c] for c in columns) if columns else "full")
@@ -103,7 +110,8 @@ def describe(catalog: Catalog, node: Node) -> PlanNode:
     return described
 
 
-def _kind(node: Node) -> NodeKind:
+def kind_of(node: Node) -> NodeKind:
+    """What kind of node it is, in a word."""
     kinds: list[tuple[type, NodeKind]] = [
         (ChainNode, "chain"),
         (BlockNode, "block"),

@@ -3,13 +3,17 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from service.telemetry import Sample
+from service.latency import BOUNDS_S
+from service.telemetry import Histogram, Sample
 
 _HELP = {
     "steps": "Events that the engine handled.",
     "transactions": "Upstream transactions applied.",
     "rows": "Rows of upstream transactions applied.",
     "leaf_commits": "Commits of the leaf store.",
+    "leaf_evictions": "Keys of views that were forgotten, for whatever reason.",
+    "budget_slices": "Slices of eviction by the memory budget.",
+    "touches": "Keys in the samples of what readers read.",
     "reads": "Reads that missed the leaf store.",
     "reads_answered": "Missed reads answered after filling.",
     "reads_forwarded": "Missed reads answered by the upstream.",
@@ -29,6 +33,33 @@ _HELP = {
     "upstream_statements": "Statements run upstream.",
 }
 
+_SIZES = {
+    "budget_bytes": "The memory budget.",
+    "used_bytes": "What counts against the memory budget: engine state and the leaf store's pages.",
+    "over_budget": "Whether more than the budget is used and nothing is left to evict.",
+    "engine_state_bytes": "Engine state.",
+    "leaf_bytes": "Pages of the leaf store in use.",
+    "leaf_free_bytes": "Pages of the leaf store that are free for what comes next.",
+    "process_own_bytes": "Resident memory of the engine process's own.",
+    "process_shared_bytes": "Resident memory that the engine process shares: the leaf store, programs.",
+    "process_base_bytes": "Resident memory of the engine process before it held anything.",
+    "longest_eviction_s": "The longest slice of eviction.",
+    "ring_rows": "Rows of transactions that lookups in flight may not have seen.",
+    "reads_waiting": "Reads that wait for an upquery.",
+    "lookups_in_flight": "Lookups that run upstream.",
+}
+#: Of views and of nodes, counters: the metric's name, what is counted, its help.
+_COUNTED = (
+    ("filled_keys", "filled", "Keys, or parts of them, that were filled."),
+    ("refilled_keys", "refilled", "Hot keys that were filled again before somebody asked."),
+    ("applied_rows", "rows_applied", "Changed rows that were under a key in memory."),
+    ("dropped_rows", "rows_dropped", "Changed rows that were under no key in memory."),
+    ("lookups", "lookups", "Statements run upstream to fill keys."),
+    ("lookup_keys", "lookup_keys", "Keys of these."),
+    ("lookup_rows", "lookup_rows", "Rows that these returned."),
+    ("lookup_seconds", "lookup_s", "Time that these took."),
+)
+
 
 def samples_of(stats: dict[str, Any] | None, children: Iterable[Any]) -> Iterator[Sample]:
     """The samples; without an engine only those of the supervisor."""
@@ -40,6 +71,23 @@ def samples_of(stats: dict[str, Any] | None, children: Iterable[Any]) -> Iterato
     if stats is not None:
         yield from _engine_samples(stats)
         yield from _view_samples(stats["views"])
+        for node in stats["nodes"]:
+            yield from _node_samples(node)
+
+
+def histograms_of(stats: dict[str, Any] | None) -> Iterator[Histogram]:
+    """The histograms; without an engine none."""
+    if stats is None:
+        return
+    for name, counts in stats["upqueries"].items():
+        yield Histogram(
+            "upquery_view_upquery_seconds",
+            "Reads that missed and were answered after filling: from the engine's question to its answer.",
+            BOUNDS_S,
+            counts,
+            stats["views"][name]["upquery_s"],
+            (("view", name),),
+        )
 
 
 def _engine_samples(stats: dict[str, Any]) -> Iterator[Sample]:
@@ -51,18 +99,46 @@ def _engine_samples(stats: dict[str, Any]) -> Iterator[Sample]:
             "upquery_engine_events", value, "How often rare things happened in the engine.", labels, counter=True
         )
     for name, value in stats["sizes"].items():
-        yield Sample(f"upquery_{name}", value, f"Now: {name.replace('_', ' ')}.")
+        yield Sample(f"upquery_{_in_units(name)}", value, _SIZES[name])
     yield Sample("upquery_age_seconds", stats["age_ms"] / 1000, "How far answers may be behind the upstream.")
     yield Sample("upquery_streaming", float(stats["streaming"]), "Whether the change stream is up.")
     yield Sample("upquery_position_bytes", stats["position"], "The applied position in the upstream's log.")
 
 
-def _view_samples(views: dict[str, dict[str, int]]) -> Iterator[Sample]:
+def _in_units(name: str) -> str:
+    return f"{name.removesuffix('_s')}_seconds" if name.endswith("_s") else name
+
+
+def _view_samples(views: dict[str, dict[str, Any]]) -> Iterator[Sample]:
     for name, counters in views.items():
-        for outcome in ("hits", "misses"):
+        for outcome in ("hits", "misses", "forwarded", "failed"):
             labels = (("view", name), ("outcome", outcome))
-            yield Sample("upquery_view_reads", counters[outcome], "Reads of a view.", labels, counter=True)
+            help_ = "Reads of a view, at the workers; of those that missed, what the upstream answered or nobody did."
+            yield Sample("upquery_view_reads", counters[outcome], help_, labels, counter=True)
     for name, counters in views.items():
         labels_ = (("view", name),)
         yield Sample("upquery_view_covered_keys", counters["covered_keys"], "Keys of a view in memory.", labels_)
         yield Sample("upquery_view_leaf_bytes", counters["leaf_bytes"], "Bytes of a view in the leaf store.", labels_)
+        yield Sample(
+            "upquery_view_inner_bytes", counters["inner_bytes"], "Bytes of a view's plan in the engine.", labels_
+        )
+        yield Sample(
+            "upquery_view_upquery_max_seconds", counters["upquery_max_s"], "The slowest of its upqueries.", labels_
+        )
+        yield from _counted("view", counters, labels_)
+
+
+def _node_samples(node: dict[str, Any]) -> Iterator[Sample]:
+    labels = (("node", str(node["id"])), ("kind", node["kind"]))
+    yield Sample("upquery_node_covered_keys", node["keys"], "Keys of a node in memory.", labels)
+    yield Sample("upquery_node_state_bytes", node["state_bytes"], "Bytes of a node in the engine.", labels)
+    yield from _counted("node", node, labels)
+
+
+def _counted(kind: str, counters: dict[str, Any], labels: tuple[tuple[str, str], ...]) -> Iterator[Sample]:
+    for name, counted, help_ in _COUNTED:
+        yield Sample(f"upquery_{kind}_{name}", counters[counted], help_, labels, counter=True)
+    by_budget = counters["evicted_by_budget"]
+    for reason, evicted in (("budget", by_budget), ("other", counters["evicted"] - by_budget)):
+        help_ = "Keys that were forgotten, by the memory budget or because something changed."
+        yield Sample(f"upquery_{kind}_evicted_keys", evicted, help_, (*labels, ("reason", reason)), counter=True)

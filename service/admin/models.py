@@ -40,7 +40,7 @@ class PlanView(PutView):
 
 
 class EvictKeys(Body):
-    """What to forget: keys of a view, or about so many bytes of whatever was asked for longest ago."""
+    """What to forget: keys of a view, or whatever the eviction policy names until so many bytes less are used."""
 
     view: str | None = None
     #: Parameters by name, one object for each key; absent: all keys of the view.
@@ -55,13 +55,44 @@ class Named(BaseModel):
     type: str
 
 
-class ViewCounters(BaseModel):
-    """What a view was asked for and what it takes."""
+class NodeCounters(BaseModel):
+    """What became of keys and of changes, and what was looked up. A row of a change is *dropped* where it is under no
+    key in memory."""
+
+    #: Keys, or parts of them, that were filled.
+    filled: int = 0
+    #: Keys that were forgotten, for whatever reason; of these, by the memory budget.
+    evicted: int = 0
+    evicted_by_budget: int = 0
+    #: Hot keys that were filled again before somebody asked.
+    refilled: int = 0
+    rows_applied: int = 0
+    rows_dropped: int = 0
+    #: Statements run upstream, with how many keys and rows.
+    lookups: int = 0
+    lookup_keys: int = 0
+    lookup_rows: int = 0
+    #: Seconds that these took, added up.
+    lookup_s: float = 0.0
+
+
+class ViewCounters(NodeCounters):
+    """What a view was asked for and what it takes. Lookups and inner bytes are those of all nodes of its plan, also of
+    those that it shares with other views; of these, what is counted begins anew with each engine."""
 
     hits: int = 0
     misses: int = 0
+    #: Reads that missed: answered after filling, with the seconds that took added up and at most; answered by the
+    #: upstream; not answered.
+    upqueries: int = 0
+    upquery_s: float = 0.0
+    upquery_max_s: float = 0.0
+    forwarded: int = 0
+    failed: int = 0
     covered_keys: int = 0
+    #: Rows, ready to send; and what is in the engine.
     leaf_bytes: int = 0
+    inner_bytes: int = 0
 
 
 class ViewState(BaseModel):
@@ -102,8 +133,13 @@ class PlanNode(BaseModel):
     #: ``full``, or the columns that keys are made of; absent for nodes without state.
     coverage: list[str] = []
     covered_keys: int = 0
+    #: In the engine; rows of a view are in the leaf store.
+    state_bytes: int = 0
+    #: The statements of its lookups.
     lookups: list[str] = []
     warnings: list[str] = []
+    #: All zero where a plan is explained that is not installed.
+    counters: NodeCounters = NodeCounters()
 
 
 class Plan(BaseModel):
@@ -138,6 +174,15 @@ class Evicted(BaseModel):
     keys: int
 
 
+class MemoryState(BaseModel):
+    """The memory budget: engine state and leaf store."""
+
+    budget_bytes: int
+    used_bytes: int
+    #: More is used, and nothing is left to evict.
+    over_budget: bool
+
+
 class Readiness(BaseModel):
     """Whether reads can be answered as configured, and what is not as it should be."""
 
@@ -147,5 +192,6 @@ class Readiness(BaseModel):
     workers: int
     age_ms: int | None = None
     version: str | None = None
+    memory: MemoryState | None = None
     building: list[str] = []
     broken: dict[str, str] = {}

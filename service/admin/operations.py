@@ -5,11 +5,11 @@ Results are the JSON forms of `admin.models`. Everything here runs on the engine
 
 import asyncio
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from dataflow.engine.events import EvictBytes, EvictKey
+from dataflow.engine.events import EvictKey
 from dataflow.literals import takes_parameters
 from dataflow.plan.nodes import View, column_types
 from dataflow.plan.refresh import RefreshView
@@ -17,11 +17,13 @@ from dataflow.schema import SqlType
 from dataflow.types import Key
 from dataflow.values import normal_form, parse_parameter
 from service.admin.control import Operation
-from service.admin.explain import explain, explain_all
-from service.admin.models import Evicted, Named, ViewCounters, ViewState
+from service.admin.counting import counted, leaf_of, node_counters, view_counters
+from service.admin.explain import explain, explain_all, kind_of
+from service.admin.models import Evicted, MemoryState, Named, ViewState
 from service.errors import ApiError
 from service.http.version import version_text
 from service.leaf_store.render import unique_names
+from service.process_memory import process_memory
 from service.runtime.heartbeat import wall_ms
 from service.runtime.runtime import Runtime
 from service.views import Installation, RegisteredView, Status, ViewOptions
@@ -72,7 +74,9 @@ class Operations:
         if engine is None or installed is None or installed.tombstone:
             raise ApiError("view_broken", f"View {name!r} is not in the engine: {registered.status_reason}")
         graph = engine.graph
-        return explain(installed.plan, graph.catalog, graph, graph.leaves.get(installed.id)).model_dump()
+        plan = explain(installed.plan, graph.catalog, graph, graph.leaves.get(installed.id))
+        counted(plan.nodes, graph, self._runtime.lookup_tasks.counts)
+        return plan.model_dump()
 
     async def plan_sql(self, name: str, sql: str, options: dict[str, Any]) -> dict[str, Any]:
         """How a view would be kept."""
@@ -84,7 +88,8 @@ class Operations:
         """All nodes of the engine."""
         self._runtime.require_engine()
         assert self._runtime.dispatcher.engine is not None
-        return [node.model_dump() for node in explain_all(self._runtime.dispatcher.engine.graph)]
+        graph = self._runtime.dispatcher.engine.graph
+        return [node.model_dump() for node in counted(explain_all(graph), graph, self._runtime.lookup_tasks.counts)]
 
     async def stats(self) -> dict[str, Any]:
         """Everything that is counted."""
@@ -93,14 +98,10 @@ class Operations:
         return {
             "counters": asdict(runtime.counters) | {"upstream_statements": runtime.lookups.statements},
             "engine": {} if engine is None else dict(engine.counters),
-            "sizes": {
-                "engine_state_bytes": 0 if engine is None else engine.state_bytes(),
-                "leaf_bytes": runtime.leaf.total_bytes,
-                "ring_rows": 0 if engine is None else engine.ring.rows,
-                "reads_waiting": runtime.reads.pending,
-                "lookups_in_flight": runtime.lookup_tasks.in_flight,
-            },
-            "views": {name: self._counters(v).model_dump() for name, v in runtime.registry.views.items()},
+            "sizes": self._sizes(),
+            "views": {name: view_counters(runtime, v).model_dump() for name, v in runtime.registry.views.items()},
+            "upqueries": {name: v.missed.upqueries.buckets for name, v in runtime.registry.views.items()},
+            "nodes": self._nodes(),
             "pid": os.getpid(),
             "workers": len(runtime.worker_counters),
             "position": runtime.positions.applied,
@@ -109,10 +110,46 @@ class Operations:
             "streaming": runtime.streaming,
         }
 
+    def _sizes(self) -> dict[str, float]:
+        runtime = self._runtime
+        engine, leaf, process = runtime.dispatcher.engine, runtime.leaf, process_memory()
+        return {
+            "budget_bytes": runtime.budget.budget_bytes,
+            "used_bytes": runtime.budget.used_bytes,
+            "over_budget": int(runtime.budget.exhausted),
+            "engine_state_bytes": 0 if engine is None else engine.state_bytes(),
+            "leaf_bytes": leaf.used_bytes,
+            "leaf_free_bytes": leaf.resident_bytes - leaf.used_bytes,
+            "process_own_bytes": process.own_bytes,
+            "process_shared_bytes": process.shared_bytes,
+            "process_base_bytes": runtime.base_memory.own_bytes + runtime.base_memory.shared_bytes,
+            "longest_eviction_s": runtime.budget.longest_slice_s,
+            "ring_rows": 0 if engine is None else engine.ring.rows,
+            "reads_waiting": runtime.reads.pending,
+            "lookups_in_flight": runtime.lookup_tasks.in_flight,
+        }
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        engine = self._runtime.dispatcher.engine
+        if engine is None:
+            return []
+        looked = self._runtime.lookup_tasks.counts
+        return [
+            {
+                "id": node.id,
+                "kind": kind_of(node),
+                "keys": sum(len(coverage.keys) for coverage in node.coverages().values()),
+                "state_bytes": node.state_bytes(),
+                **node_counters(node, looked).model_dump(),
+            }
+            for node in engine.graph.stored()
+        ]
+
     async def evict(
         self, view: str | None, keys: list[dict[str, str]] | None, state_bytes: int | None
     ) -> dict[str, Any]:
-        """Forgets keys of a view (all of them if none are given), or bytes of whatever is oldest."""
+        """Forgets keys of a view (all of them if none are given), or what the policy names until so many bytes less
+        are used."""
         self._runtime.require_engine()
         evicted = 0
         if view is not None:
@@ -123,7 +160,7 @@ class Operations:
                 if evicted % 100 == 0:
                     await asyncio.sleep(0)
         if state_bytes is not None:
-            self._runtime.dispatcher.step(EvictBytes(state_bytes))
+            evicted += await self._runtime.budget.free(state_bytes)
         return Evicted(views=int(view is not None), keys=evicted).model_dump()
 
     async def health(self) -> dict[str, Any]:
@@ -135,6 +172,11 @@ class Operations:
             "streaming": runtime.streaming,
             "age_ms": self._age_ms(),
             "version": version_text(runtime.positions.applied),
+            "memory": MemoryState(
+                budget_bytes=runtime.budget.budget_bytes,
+                used_bytes=runtime.budget.used_bytes,
+                over_budget=runtime.budget.exhausted,
+            ).model_dump(),
             "building": [n for n, v in views.items() if v.status is Status.BUILDING],
             "broken": {n: v.status_reason or "" for n, v in views.items() if v.status is Status.BROKEN},
         }
@@ -157,15 +199,8 @@ class Operations:
     def _keys(self, installed: Installation, keys: list[dict[str, str]] | None) -> list[Key]:
         if keys is not None:
             return [key_of(installed.view, arguments) for arguments in keys]
-        return list(self._covered(installed))
-
-    def _covered(self, installed: Installation) -> Collection[Key]:
-        """The keys of an installed view that are in memory."""
-        engine = self._runtime.dispatcher.engine
-        if engine is None:
-            return ()
-        leaf = engine.graph.leaves.get(installed.id) or engine.refreshes.leaves.get(installed.id)
-        return () if leaf is None else leaf.coverage.keys
+        leaf = leaf_of(self._runtime, self._registered(installed.definition.name))
+        return [] if leaf is None else list(leaf.coverage.keys)
 
     def _state(self, registered: RegisteredView) -> dict[str, Any]:
         installed = registered.installed
@@ -185,26 +220,13 @@ class Operations:
             replacing=registered.replacement is not None,
             parameters=[] if view is None else _parameters(view),
             columns=[] if view is None else _columns(view),
-            counters=self._counters(registered),
+            counters=view_counters(self._runtime, registered),
         ).model_dump()
 
     def _materialization(self, installed: Installation | None) -> Any:
         engine = self._runtime.dispatcher.engine
         leaf = engine.graph.leaves.get(installed.id) if engine is not None and installed is not None else None
         return None if leaf is None else "full" if leaf.full else "partial"
-
-    def _counters(self, registered: RegisteredView) -> ViewCounters:
-        name = registered.definition.name
-        counters = ViewCounters()
-        for by_view in self._runtime.worker_counters.values():
-            seen = by_view.get(name, {})
-            counters.hits += seen.get("hits", 0)
-            counters.misses += seen.get("misses", 0)
-        installed = registered.installed
-        if installed is not None:
-            counters.leaf_bytes = self._runtime.leaf.bytes_by_view().get(installed.id, 0)
-            counters.covered_keys = len(self._covered(installed))
-        return counters
 
 
 def _parameters(view: View | RefreshView) -> list[Named]:

@@ -1,33 +1,137 @@
-"""Keeps engine state and leaf store together within the memory budget.
+"""Keeps what is in memory, engine state and leaf store together, within the budget (architecture §7).
 
-Which keys go is the engine's choice; how much must go is decided here, because only here both sizes are known.
+Above the budget, keys are evicted until `TARGET` of it is used, in slices that take `SLICE_S` each; between two slices
+the loop runs whatever else is ready. Where misses bring in more than that takes away, each of them pays: above
+`CEILING` of the budget, a step that added something is followed by up to `PAY_S` of slices at once.
+
+*Invariants*: one task evicts, in slices of bounded length. When nothing is left that may go, nobody waits for it.
+
+Not here: which keys go (`dataflow.eviction`), what goes with them (`dataflow.engine.budget`), what is not let in
+(`runtime.admission`).
 """
 
 import asyncio
+from time import perf_counter
 
 import structlog
 
-from dataflow.engine.events import EvictBytes
+from dataflow.engine.events import EvictSome
 from service.leaf_store.writer import LeafWriter
+from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
 
 log = structlog.get_logger()
 
+#: Eviction goes on down to this part of the budget, so that it is not begun for every key.
+TARGET = 0.95
+#: Above this part of the budget, whoever adds evicts.
+CEILING = 1.05
+SLICE_S = 0.002
+PAY_S = 0.02
+#: How often it is looked, whether anything was added or not; and how often at most.
 PERIOD_S = 0.5
-#: Evict down to this part of the budget, so that it is not done for every key.
-TARGET = 0.9
+_LOOK_S = 0.005
+_MAX_SLICE_KEYS = 2048
 
 
-async def keep_within(dispatcher: Dispatcher, leaf: LeafWriter, memory_bytes: int) -> None:
-    """Looks now and then for as long as it runs."""
-    while True:
-        await asyncio.sleep(PERIOD_S)
-        if dispatcher.engine is None:
-            continue
-        state_bytes = dispatcher.engine.state_bytes()
-        used = state_bytes + leaf.total_bytes
-        if used > memory_bytes:
-            excess = used - int(memory_bytes * TARGET)
-            log.info("over the memory budget; evicting", used_bytes=used, excess_bytes=excess)
-            # What the engine forgets takes a like part of the leaf store along.
-            dispatcher.step(EvictBytes(max(1, excess * state_bytes // used)))
+class MemoryBudget:
+    """`budget_bytes` for the engine's state and the leaf store's pages.
+
+    State: `_slice_keys` follows what can be evicted in `SLICE_S`. `exhausted`: nothing was left to evict (full views,
+    pinned keys and what waiting reads have fetched stay), and more than the budget was used.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, leaf: LeafWriter, budget_bytes: int, counters: Counters) -> None:
+        self.budget_bytes = budget_bytes
+        self.exhausted = False
+        #: The longest slice, in seconds.
+        self.longest_slice_s = 0.0
+        self._dispatcher = dispatcher
+        self._leaf = leaf
+        self._counters = counters
+        self._slice_keys = 16
+        self._look_at = 0.0
+        self._over = asyncio.Event()
+        self._evicting = asyncio.Lock()
+        dispatcher.on_growth(self._look)
+
+    @property
+    def used_bytes(self) -> int:
+        """What counts."""
+        engine = self._dispatcher.engine
+        return self._leaf.used_bytes + (0 if engine is None else engine.state_bytes())
+
+    async def keep(self) -> None:
+        """Evicts when it is time to, for as long as it runs."""
+        while True:
+            await self._until_over()
+            used = self.used_bytes
+            if used > self.budget_bytes:
+                log.debug("over the memory budget", used_bytes=used, budget_bytes=self.budget_bytes)
+                await self._evict_to(int(self.budget_bytes * TARGET))
+            self._note(self.used_bytes)
+
+    async def free(self, state_bytes: int) -> int:
+        """Evicts until so many bytes less are used, or nothing is left to evict. How many keys of views that took."""
+        before = self._counters.leaf_evictions
+        await self._evict_to(max(0, self.used_bytes - state_bytes))
+        return self._counters.leaf_evictions - before
+
+    async def _until_over(self) -> None:
+        if self.exhausted:
+            # Whatever is added is looked at by `_look`; the rest will not go before something changes.
+            await asyncio.sleep(PERIOD_S)
+            return
+        try:
+            async with asyncio.timeout(PERIOD_S):
+                await self._over.wait()
+        except TimeoutError:
+            pass
+        self._over.clear()
+
+    async def _evict_to(self, target_bytes: int) -> None:
+        async with self._evicting:
+            while self._dispatcher.running and self.used_bytes > target_bytes and self._slice():
+                await asyncio.sleep(0)
+
+    def _look(self) -> None:
+        now = perf_counter()
+        if now < self._look_at:
+            return
+        self._look_at = now + _LOOK_S
+        used = self.used_bytes
+        if used <= self.budget_bytes:
+            return
+        self._over.set()
+        while used > self.budget_bytes * CEILING and perf_counter() < now + PAY_S:
+            if not self._slice() or self.exhausted:
+                return
+            used = self.used_bytes
+
+    def _slice(self) -> bool:
+        """One slice; whether there is more that may go."""
+        started = perf_counter()
+        self._dispatcher.step(EvictSome(self._slice_keys))
+        took_s = perf_counter() - started
+        self._counters.budget_slices += 1
+        self.longest_slice_s = max(self.longest_slice_s, took_s)
+        wanted = self._slice_keys * min(2.0, SLICE_S / took_s)
+        self._slice_keys = max(1, min(_MAX_SLICE_KEYS, int(wanted)))
+        engine = self._dispatcher.engine
+        return engine is not None and self._dispatcher.running and not engine.exhausted
+
+    def _note(self, used: int) -> None:
+        """Says it once when the budget cannot be kept to, and once when it can again."""
+        exhausted = used > self.budget_bytes
+        if exhausted == self.exhausted:
+            return
+        self.exhausted = exhausted
+        if exhausted:
+            log.warning(
+                "over the memory budget, and nothing is left to evict: give [engine] memory more, or drop views that "
+                "are kept whole",
+                used_bytes=used,
+                budget_bytes=self.budget_bytes,
+            )
+        else:
+            log.info("within the memory budget again", used_bytes=used, budget_bytes=self.budget_bytes)

@@ -108,6 +108,8 @@ class Changes:
                     (reader, await self._prepared_reader(connection, reader, definition))
                     for reader in self._readers(definition.name)
                 ]
+                fresh = await load_catalog(connection)
+                await self.installer.admit(connection, [plan for _, plan in plans], fresh)
         except UpstreamError as error:
             raise upstream_problem(error) from None
         except TableRefusedError as refused:

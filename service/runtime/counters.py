@@ -11,6 +11,7 @@ class Counters:
     transactions: int = 0
     rows: int = 0
     leaf_commits: int = 0
+    leaf_evictions: int = 0
     reads: int = 0
     reads_answered: int = 0
     reads_forwarded: int = 0
@@ -27,3 +28,5 @@ class Counters:
     streams: int = 0
     streams_lost: int = 0
     engine_failures: int = 0
+    budget_slices: int = 0
+    touches: int = 0

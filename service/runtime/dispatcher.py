@@ -26,7 +26,7 @@ from dataflow.engine.effects import (
     ViewStatus,
 )
 from dataflow.engine.engine import Engine
-from dataflow.engine.events import Advance, Apply, Event, SnapshotTaken, StreamStarted
+from dataflow.engine.events import Advance, Apply, Event, LookupDone, RefreshDone, SnapshotTaken, StreamStarted
 from dataflow.types import Position
 from service.leaf_store.writer import LeafWriter
 from service.runtime.ages import Ages
@@ -38,6 +38,8 @@ E = TypeVar("E")
 _LEAF = frozenset({LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafDrop})
 #: Events after which readers should see a new position or age, whether any row changed or not.
 _MOVES = frozenset({StreamStarted, Apply, Advance, SnapshotTaken})
+#: Events that may leave more in memory than there was.
+_GROWS = frozenset({LookupDone, RefreshDone, Apply})
 
 
 class Dispatcher:
@@ -52,6 +54,7 @@ class Dispatcher:
         self._counters = counters
         self._performers: dict[type, Callable[[Any], None]] = {}
         self._watchers: list[Callable[[Position], None]] = []
+        self._on_growth: Callable[[], None] = lambda: None
         self._on_failure: Callable[[Event], None] = lambda _: None
         self.engine: Engine | None = None
         self.failure: Event | None = None
@@ -67,6 +70,10 @@ class Dispatcher:
     def on_move(self, watch: Callable[[Position], None]) -> None:
         """`watch` is called with the position after each commit that may have moved it."""
         self._watchers.append(watch)
+
+    def on_growth(self, tell: Callable[[], None]) -> None:
+        """`tell` is called after each step that may have added to what is in memory."""
+        self._on_growth = tell
 
     def on_failure(self, tell: Callable[[Event], None]) -> None:
         """`tell` is called with the event at which the engine failed."""
@@ -110,6 +117,8 @@ class Dispatcher:
         if type(event) in _MOVES:
             for watch in self._watchers:
                 watch(engine.applied)
+        if type(event) in _GROWS:
+            self._on_growth()
 
     def _commit(self, event: Event, engine: Engine, effects: list[Any]) -> None:
         leaf: list[Any] = []
@@ -118,6 +127,7 @@ class Dispatcher:
             kind = type(effect)
             if kind in _LEAF:
                 leaf.append(effect)
+                self._counters.leaf_evictions += kind is LeafEvict
             elif kind is ViewStatus:
                 status = True
                 self._performers[kind](effect)

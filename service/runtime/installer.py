@@ -11,7 +11,7 @@ Not here: the registry itself (`service.views`), following tables (`runtime.foll
 import asyncio
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -24,6 +24,7 @@ from dataflow.schema import Catalog
 from dataflow.types import ViewId
 from service import bridge
 from service.leaf_store.writer import LeafWriter
+from service.runtime.admission import Admission
 from service.runtime.dispatcher import Dispatcher
 from service.runtime.following import Following
 from service.runtime.planning import Planning
@@ -43,6 +44,7 @@ class Installer:
     leaf: LeafWriter
     following: Following
     lookups: Lookups
+    admission: Admission
     _ids: Iterator[int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -72,6 +74,10 @@ class Installer:
         taken = await self.lookups.snapshot()
         for table in new:
             self.dispatcher.step(TableJoined(table, bridge.snapshot(taken.snapshot)))
+
+    async def admit(self, connection: AsyncConnection, plans: Iterable[Plan], fresh: Catalog) -> None:
+        """Makes sure that what these plans need whole fits into memory. Raises `ApiError` ``too_large``."""
+        await self.admission.admit(connection, plans, self.following.planning_catalog(fresh))
 
     def install(self, definition: Definition, plan: Plan) -> Installation:
         """Hands a plan to the engine, beside what the name means now, if that answers."""

@@ -4,6 +4,8 @@ Not here: how one is run and versioned (`upstream.lookups`); which are wanted (`
 """
 
 import asyncio
+from dataclasses import dataclass
+from time import perf_counter
 
 import structlog
 
@@ -12,7 +14,7 @@ from dataflow.engine.events import LookupDone, LookupFailed
 from dataflow.plan.lookup import lookup_arguments, lookup_sql
 from dataflow.plan.nodes import Aggregate, Chain
 from dataflow.schema import Catalog
-from dataflow.types import Columns, LookupId
+from dataflow.types import Columns, LookupId, NodeId
 from service import bridge
 from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
@@ -25,10 +27,21 @@ log = structlog.get_logger()
 _BREAKING = frozenset({"missing", "denied"})
 
 
+@dataclass(slots=True)
+class LookupCounts:
+    """What was looked up for a node of the engine."""
+
+    lookups: int = 0
+    keys: int = 0
+    rows: int = 0
+    duration_s: float = 0.0
+
+
 class LookupTasks:
     """One task for each lookup in flight.
 
     Maintains: `_tasks` holds those that have not reported. After `restart` none of before reports any more.
+    `counts` is by node, of this engine; nodes that are gone may stay in it for a while.
     """
 
     def __init__(self, dispatcher: Dispatcher, lookups: Lookups, slots: asyncio.Semaphore, counters: Counters) -> None:
@@ -40,6 +53,7 @@ class LookupTasks:
         #: Of lookups by keys; a part's cuts make too many.
         self._sql: dict[tuple[Chain | Aggregate, Columns], str] = {}
         self._tasks: dict[LookupId, asyncio.Task[None]] = {}
+        self.counts: dict[NodeId, LookupCounts] = {}
         dispatcher.on(Lookup, self._start)
         dispatcher.on(CancelLookup, self._cancel)
 
@@ -54,6 +68,7 @@ class LookupTasks:
             task.cancel()
         self._tasks.clear()
         self._sql.clear()
+        self.counts.clear()
         self._catalog = catalog
 
     def _start(self, lookup: Lookup) -> None:
@@ -82,11 +97,29 @@ class LookupTasks:
 
     async def _look_up(self, lookup: Lookup) -> LookupDone:
         async with self._slots:
+            started_s = perf_counter()
             found = await self._lookups.run(self._statement(lookup), lookup_arguments(lookup))
+        self._count(lookup, len(found.rows), perf_counter() - started_s)
+        return LookupDone(lookup.id, found.rows, bridge.snapshot(found.snapshot), found.bound)
+
+    def _count(self, lookup: Lookup, rows: int, took_s: float) -> None:
         self._counters.lookups += 1
         self._counters.lookup_keys += len(lookup.keys)
-        self._counters.lookup_rows += len(found.rows)
-        return LookupDone(lookup.id, found.rows, bridge.snapshot(found.snapshot), found.bound)
+        self._counters.lookup_rows += rows
+        of_node = self.counts.get(lookup.node)
+        if of_node is None:
+            self._forget_nodes()
+            of_node = self.counts[lookup.node] = LookupCounts()
+        of_node.lookups += 1
+        of_node.keys += len(lookup.keys)
+        of_node.rows += rows
+        of_node.duration_s += took_s
+
+    def _forget_nodes(self) -> None:
+        """Before there is one more, nodes that went with their views."""
+        engine = self._dispatcher.engine
+        if engine is not None:
+            self.counts = {node: counts for node, counts in self.counts.items() if node in engine.graph.by_id}
 
     def _statement(self, lookup: Lookup) -> str:
         if lookup.part is not None:

@@ -13,6 +13,7 @@ import asyncio
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 
 import structlog
 
@@ -32,7 +33,7 @@ from service.runtime.extents import extent_of
 from service.runtime.forwarding import forward_query, forwarded_answer
 from service.upstream.connect import UpstreamError
 from service.upstream.lookups import Lookups
-from service.views import Installation, Status, ViewRegistry
+from service.views import Installation, MissCounts, Status, ViewRegistry
 from service.wire import ReadItem, ReadReply
 
 log = structlog.get_logger()
@@ -100,14 +101,33 @@ class Reads:
             raise _bad_token() from None
         self._pending[pending.id] = pending
         self._counters.reads += 1
+        started_s = perf_counter()
         self._dispatcher.step(Read(pending.id, keys))
         try:
-            return await pending.reply
+            reply = await pending.reply
         except asyncio.CancelledError:
             self._dispatcher.step(CancelRead(pending.id))
             raise
+        except ApiError:
+            for counts in self._missed(items):
+                counts.failed += 1
+            raise
         finally:
             self._pending.pop(pending.id, None)
+        self._count(pending, perf_counter() - started_s)
+        return reply
+
+    def _missed(self, items: Sequence[ReadItem]) -> list[MissCounts]:
+        """The counts of the views that are read, of each once."""
+        names = dict.fromkeys(item.view for item in items)
+        return [self._registry.views[name].missed for name in names if name in self._registry.views]
+
+    def _count(self, pending: PendingRead, took_s: float) -> None:
+        for counts in self._missed(pending.items):
+            if pending.forwarded is None:
+                counts.upqueries.took(took_s)
+            else:
+                counts.forwarded += 1
 
     def _next_id(self) -> ReadId:
         return ReadId(next(self._ids))

@@ -7,6 +7,7 @@ Not here: when a key is stale, who waits for it (`dataflow.engine.refresh`).
 """
 
 import asyncio
+from time import perf_counter
 
 import structlog
 
@@ -95,11 +96,16 @@ class Refreshing:
 
     async def _refresh(self, refresh: Refresh, plan: Plan, view: RefreshView) -> RefreshDone | RefreshFailed:
         async with self._slots:
+            started_s = perf_counter()
             found = await self._lookups.forward([(plan.sql, list(refresh.key))])
         if not plan.answers(found.columns[0]):
             return RefreshFailed(refresh.id, "The columns of its answer have changed.", retryable=False, breaks=True)
         self._counters.refreshes += 1
         self._counters.refresh_rows += len(found.rows[0])
+        if (registered := self._registry.views.get(view.name)) is not None:
+            registered.missed.refreshes += 1
+            registered.missed.refresh_rows += len(found.rows[0])
+            registered.missed.refresh_s += perf_counter() - started_s
         return RefreshDone(refresh.id, placed(found.rows[0], view), bridge.snapshot(found.snapshot), found.bound)
 
     def _is_stored(self, refresh: Refresh) -> bool:

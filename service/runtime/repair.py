@@ -118,6 +118,7 @@ class Repair:
             try:
                 plan = await self.installer.planning(fresh, definition).plan(connection, definition)
                 await self.installer.join(connection, plan.tables, fresh)
+                await self.installer.admit(connection, [plan], fresh)
             except ApiError as error:
                 self.installer.bury(registered, reason_of(error))
             except TableRefusedError as refused:

@@ -13,11 +13,15 @@ from pathlib import Path
 import structlog
 
 from cdc.change import StreamLost
+from dataflow.engine.events import Touched
 from dataflow.types import Position
 from service.errors import ApiError
 from service.leaf_store.writer import LeafWriter
+from service.process_memory import process_memory
+from service.runtime.admission import Admission
 from service.runtime.ages import Ages
 from service.runtime.backoff import Backoff
+from service.runtime.budget import MemoryBudget
 from service.runtime.changes import Changes
 from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
@@ -35,7 +39,7 @@ from service.upstream.checks import Finding, check_server
 from service.upstream.connect import UpstreamError, UpstreamPool
 from service.upstream.lookups import Lookups
 from service.views import Definition, Origin, StateError, ViewOptions, ViewRegistry
-from service.wire import ReadItem, ReadReply
+from service.wire import ReadItem, ReadReply, Touch
 
 log = structlog.get_logger()
 
@@ -66,16 +70,21 @@ class Runtime:
         slots = asyncio.Semaphore(upstream.concurrent_lookups)
         self.lookup_tasks = LookupTasks(self.dispatcher, self.lookups, slots, self.counters)
         self.refreshing = Refreshing(self.dispatcher, self.registry, self.lookups, slots, self.counters)
-        installer = Installer(self.registry, self.dispatcher, self.leaf, self.following, self.lookups)
+        budget_bytes = int(settings.engine.memory)
+        self.budget = MemoryBudget(self.dispatcher, self.leaf, budget_bytes, self.counters)
+        admission = Admission(self.dispatcher, self.leaf, budget_bytes)
+        installer = Installer(self.registry, self.dispatcher, self.leaf, self.following, self.lookups, admission)
         lock = asyncio.Lock()
         repair = Repair(installer, self.pool, lock)
         self.changes = Changes(installer, repair, self.pool, lock)
+        #: What the process had before it held anything.
+        self.base_memory = process_memory()
         self.worker_counters: dict[int, dict[str, dict[str, int]]] = {}
         self._settings = settings
         self._lock = lock
         self._parts = Parts(
             settings, replication, self.pool, self.lookups, self.lookup_tasks, self.refreshing, installer, repair,
-            self.ages, self.positions, self.counters,
+            self.budget, self.ages, self.positions, self.counters,
         )  # fmt: skip
         self._poisoned: dict[str, str] = {}
         self._session: Session | None = None
@@ -212,9 +221,12 @@ class Runtime:
         self._reach(found.bound)
         return found.bound
 
-    def report(self, worker: int, counters: dict[str, dict[str, int]]) -> None:
-        """A worker's counters, by view."""
+    def report(self, worker: int, counters: dict[str, dict[str, int]], touches: Sequence[Touch]) -> None:
+        """A worker's counters, by view, and keys that its readers read."""
         self.worker_counters[worker] = counters
+        if touches:
+            self.counters.touches += len(touches)
+            self.dispatcher.step(Touched(tuple(touches)))
 
     def require_engine(self) -> None:
         """Raises `ApiError` if there is no engine to ask."""

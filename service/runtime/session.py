@@ -19,12 +19,13 @@ from cdc.postgres.source import PostgresSource, Started
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import InstallRefresh, InstallView, StreamStarted
 from dataflow.engine.limits import Limits
+from dataflow.eviction.policies import by_name
 from dataflow.schema import Catalog
 from service import bridge
 from service.errors import ApiError
 from service.runtime import heartbeat
 from service.runtime.ages import Ages
-from service.runtime.budget import keep_within
+from service.runtime.budget import MemoryBudget
 from service.runtime.counters import Counters
 from service.runtime.following import TableRefusedError
 from service.runtime.installer import Installer
@@ -56,6 +57,7 @@ class Parts:
     refreshing: Refreshing
     installer: Installer
     repair: Repair
+    budget: MemoryBudget
     ages: Ages
     positions: Positions
     counters: Counters
@@ -85,6 +87,7 @@ class Session:
         async with parts.pool.connection() as connection:
             fresh = await load_catalog(connection)
             parts.installer.following.restart(fresh)
+            parts.installer.admission.restart()
             plans = await self._plans(connection, fresh)
             tables = frozenset[str]().union(*(plan.tables for plan in plans.values()))
             await parts.installer.following.publish(connection, tables)
@@ -107,7 +110,9 @@ class Session:
             try:
                 if name in self.poisoned:
                     raise ApiError("view_broken", self.poisoned[name])
-                plans[name] = await installer.planning(fresh, definition).plan(connection, definition)
+                plan = await installer.planning(fresh, definition).plan(connection, definition)
+                await installer.admit(connection, [plan], fresh)
+                plans[name] = plan
             except ApiError as error:
                 _broken(registered, reason_of(error))
             except TableRefusedError as refused:
@@ -124,7 +129,7 @@ class Session:
         parts.ages.restarted()
         parts.repair.restart()
         self._pushes = Pushes(self._request_position, parts.lookups.push)
-        installer.dispatcher.start(Engine(installer.following.catalog, limits_of(parts.settings)))
+        installer.dispatcher.start(self._engine())
         installer.leaf.reset(uuid.uuid4().hex)
         installer.dispatcher.step(StreamStarted(started.position, bridge.snapshot(started.snapshot)))
         for registered in list(installer.registry.views.values()):
@@ -135,6 +140,11 @@ class Session:
                 installer.entomb(registered, registered.reason or "It cannot be planned.")
         parts.counters.streams += 1
         log.info("stream started", position=f"{started.position:X}", views=len(plans))
+
+    def _engine(self) -> Engine:
+        settings = self.parts.settings
+        policy = by_name(settings.engine.eviction)
+        return Engine(self.parts.installer.following.catalog, limits_of(settings), policy)
 
     def _request_position(self) -> None:
         if self._source is not None:
@@ -152,7 +162,7 @@ class Session:
                 self._source, dispatcher, parts.settings.engine.step_rows, parts.counters, parts.repair.schema_changed
             ),
             heartbeat.heartbeats(dispatcher, parts.lookups, self._pushes, parts.ages, parts.counters),
-            keep_within(dispatcher, installer.leaf, int(parts.settings.engine.memory)),
+            parts.budget.keep(),
             keep_checking(parts.repair, parts.settings.cdc.schema_check_s),
             self._catch_up(),
             self._until_failed(),

@@ -18,7 +18,7 @@ from service.http.app import build_app
 from service.http.reads import Limits
 from service.leaf_store.request import request_of
 from service.leaf_store.writer import LeafWriter
-from service.wire import EngineClient, ReadItem, ReadReply, WireServer
+from service.wire import EngineClient, ReadItem, ReadReply, Touch, WireServer
 from tests.service.leaf_store.sample_views import BY_AUTHOR, INT8, STORY, TEXT, make_view
 
 STORY_ID, AUTHOR_ID, COUNT_ID, TOP_ID, BROKEN_ID, BUILDING_ID = (ViewId(n) for n in range(1, 7))
@@ -36,9 +36,13 @@ class Engine:
     #: Held back until it is set, if there is one.
     gate: asyncio.Event | None = None
     failure: Exception | None = None
+    #: Whether rows come from the upstream, without a place in the store; and whether that is older than the store.
+    forwards: bool = False
+    late: bool = False
     reads: list[list[ReadItem]] = field(default_factory=list)
     cancelled: int = 0
     reports: list[tuple[int, dict[str, dict[str, int]]]] = field(default_factory=list)
+    touches: list[Touch] = field(default_factory=list)
 
     def commit(self, *effects: LeafEffect) -> None:
         self.position += 8
@@ -55,11 +59,21 @@ class Engine:
         if self.failure is not None:
             raise self.failure
         views = {name: info.id for name, info in self.writer.reader.catalog().by_name.items()}
+        if self.forwards:
+            return self._forwarded(items, views)
         wanted = [(i.view, key) for i in items for key in request_of(self.writer.info(views[i.view]), i.values).keys]
         self.commit(*[LeafFill(views[view], key, self.rows.get((view, key), [])) for view, key in wanted])
         answers, state = self.writer.reader.read([(views[i.view], i.values, i.window) for i in items])
         assert state is not None
         return ReadReply([answer for answer in answers if answer], state.position, state.at_ms)
+
+    def _forwarded(self, items: Sequence[ReadItem], views: dict[str, ViewId]) -> ReadReply:
+        rows = [self.rows.get((i.view, i.values), []) for i in items]
+        answers = [self.writer.render(views[i.view], r, i.values, i.window) for i, r in zip(items, rows, strict=True)]
+        position = self.position
+        if self.late:
+            self.commit()
+        return ReadReply(answers, position, NOW_MS)
 
     async def reach(self, position: Position) -> None:
         while self.position < position:
@@ -72,8 +86,9 @@ class Engine:
             raise self.failure
         return self.position
 
-    def report(self, worker: int, counters: dict[str, dict[str, int]]) -> None:
+    def report(self, worker: int, counters: dict[str, dict[str, int]], touches: Sequence[Touch]) -> None:
         self.reports.append((worker, counters))
+        self.touches += touches
 
 
 @dataclass

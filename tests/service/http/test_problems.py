@@ -8,7 +8,7 @@ import pytest
 
 from service.leaf_store.writer import LeafWriter
 from service.wire import WireServer
-from tests.service.http.conftest import Engine, Run, Service, unavailable
+from tests.service.http.conftest import STORY_ID, Engine, Run, Service, unavailable
 
 
 def check_problem(answer: httpx.Response, status: int, code: str) -> dict[str, object]:
@@ -121,7 +121,7 @@ def test_slow_miss_times_out_and_is_cancelled(run_impatient: Run) -> None:
         # The cancellation is on the wire behind the reply's time limit.
         async with asyncio.timeout(5):
             while not service.engine.cancelled:
-                await service.client.report(0, {})
+                await service.client.report(0, {}, [])
                 await asyncio.sleep(0)
 
     run_impatient(test)
@@ -191,12 +191,13 @@ def test_counters_are_reported(run: Run) -> None:
         for _ in range(3):
             await service.http.get("/v1/views/story?id=7")
         app = service.http._transport.app  # type: ignore[attr-defined]
-        await service.client.report(4, app.counters())
+        await service.client.report(4, app.counters(), app.take_touches())
         async with asyncio.timeout(5):
             while not engine.reports:
                 await asyncio.sleep(0)
         number, counters = engine.reports[0]
         assert number == 4
         assert counters["story"] == {"hits": 2, "misses": 1}
+        assert engine.touches == [(STORY_ID, ("7",), 2)]
 
     run(test)

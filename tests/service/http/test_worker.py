@@ -45,6 +45,7 @@ async def serve_and_read(config: WorkerConfig, port: int) -> None:
         while not engine.reports or engine.reports[-1][1].get("story") != {"hits": 1, "misses": 1}:
             await asyncio.sleep(0)
     assert engine.reports[-1][0] == config.number
+    assert engine.touches == [(STORY_ID, ("7",), 1)]
     await server.close()
     writer.close()
 

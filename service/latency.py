@@ -1,0 +1,27 @@
+"""How long things of one kind take: count, sum, maximum, and a histogram with bounds for Prometheus."""
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+
+#: Upper bounds in seconds; what takes longer is counted behind the last one.
+BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+@dataclass(slots=True)
+class Latency:
+    """*Maintains*: `count` is the sum of `buckets`, of which there is one more than bounds."""
+
+    sum_s: float = 0.0
+    max_s: float = 0.0
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
+
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        return sum(self.buckets)
+
+    def took(self, duration_s: float) -> None:
+        """One took so long."""
+        self.sum_s += duration_s
+        self.max_s = max(self.max_s, duration_s)
+        self.buckets[bisect_left(BOUNDS_S, duration_s)] += 1
