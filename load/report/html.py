@@ -1,0 +1,43 @@
+"""A report as one page of HTML that needs nothing else: no network, no scripts, plots within."""
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from load.experiments.experiment import Report
+from load.report.draw import svg
+from load.report.figures import Figure, number
+from load.report.plots import Plot
+from load.report.runs import plots_of_runs, table_of_runs
+
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_TEMPLATES.filters["number"] = number
+
+
+def page(report: Report, conditions: str) -> str:
+    """The whole page."""
+    plots = [*report.plots, *plots_of_runs(report.outcomes)]
+    failures = [(run.side, run.offered_per_s, run.failures) for run in report.outcomes if run.failures]
+    text: str = _TEMPLATES.get_template("report.html.jinja").render(
+        report=report,
+        conditions=conditions,
+        figures=[result for result in report.results if isinstance(result, Figure)],
+        skipped=[result for result in report.results if not isinstance(result, Figure)],
+        runs=table_of_runs(report.outcomes) if report.outcomes else None,
+        plots=[_drawn(plot) for plot in plots],
+        failures=failures,
+    )
+    return text
+
+
+def _drawn(plot: Plot) -> dict[str, Any]:
+    # The drawing is ours and escaped by matplotlib.
+    return {"title": plot.title, "caption": plot.caption, "svg": Markup(svg(plot))}
