@@ -1,5 +1,7 @@
-"""A worker's whole ASGI application: the hot route in front of the documented one."""
+"""A worker's whole ASGI application: the hot route and the batch route in front of the documented one."""
 
+from service.http.batch_route import BatchRoute
+from service.http.batches import Batches
 from service.http.body_limit import BodyLimit
 from service.http.documented import documented_app
 from service.http.hot import HotRoute
@@ -13,4 +15,6 @@ def build_app(reader: LeafReader, engine: EngineClient, limits: Limits) -> HotRo
     """The application over a leaf store and the engine that fills it."""
     reads = Reads(reader, engine, limits)
     views = ViewReads(reads)
-    return HotRoute(reads, views, BodyLimit(documented_app(reads, views), limits.max_body_bytes))
+    batches = Batches(reads, views)
+    documented = BodyLimit(documented_app(reads, batches), limits.max_body_bytes)
+    return HotRoute(reads, views, BatchRoute(reads, batches, documented))

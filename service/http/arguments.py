@@ -18,16 +18,13 @@ from dataflow.schema import SqlType
 from dataflow.types import Key, Value
 from dataflow.values import normal_form, parse_parameter
 from service.errors import ApiError
+from service.http.entry_names import EntryNames, entry_of_query
 from service.leaf_store.answer import Window
 from service.leaf_store.catalog import ParameterInfo, Role, ViewInfo
 from service.leaf_store.layout import HASH_BYTES, entry_key, is_hashed, key_in, view_head
 from service.leaf_store.paging import read_token
 from service.leaf_store.request import Given, Values, check_of, request_of
 
-#: Digits that every integer of the type has room for.
-_INTEGER_DIGITS = {"int2": 4, "int4": 9, "int8": 18}
-_TEXT_TYPES = frozenset({"text", "varchar"})
-_MAX_FAST_TEXT = 128
 #: Query strings whose entry is remembered, by view.
 _MAX_REMEMBERED = 4096
 #: Longer query strings are read anew each time.
@@ -56,7 +53,9 @@ class Arguments:
         self._hashed: dict[bytes, Key] = {}
         #: The leaf store's entry that a query string asks for, if that can be said fast; None: see `parse`. Only for
         #: whole answers to one key without NULL.
-        self.entry_of = _fast_form(info, self._remembered.get)
+        self.entry_of = entry_of_query(info, self._remembered.get)
+        #: The entries that JSON parameters ask for, if those can be said fast; the same cases.
+        self.entries = EntryNames(info)
 
     def parse(self, query: bytes) -> tuple[Values, Window | None]:
         """The values and the window that a query string asks for. ApiError ``parameter_…``."""
@@ -243,51 +242,6 @@ def _count(text: str) -> str:
     if not (text.isascii() and text.isdigit() and len(text) < _MAX_COUNT_DIGITS):
         raise ValueError("an integer that is not negative is expected")
     return str(int(text))
-
-
-_EntryOf = Callable[[bytes], bytes | None]
-
-
-def _fast_form(info: ViewInfo, general: _EntryOf) -> _EntryOf:
-    """Query string -> entry, in the plainest cases: no parameter, or one whose text is its own normal form."""
-    head = view_head(info.id) + b"\x00"
-    if not info.parameters:
-        return lambda query: general(query) if query else head + b"\0"
-    sql_type, name = info.parameters[0].type, info.parameters[0].name
-    if len(info.parameters) > 1 or not info.plain or not (name.isascii() and name.isidentifier()):
-        return general
-    if sql_type.kind != "base":
-        return general
-    if sql_type.name in _INTEGER_DIGITS:
-        return _fast_integer(head, name.encode() + b"=", _INTEGER_DIGITS[sql_type.name], general)
-    if sql_type.name in _TEXT_TYPES and normal_form(sql_type) is None:
-        return _fast_text(head, name.encode() + b"=", general)
-    return general
-
-
-def _fast_integer(head: bytes, prefix: bytes, digits: int, general: _EntryOf) -> _EntryOf:
-    start, end = len(prefix), len(prefix) + digits
-
-    def entry_of(query: bytes) -> bytes | None:
-        text = query[start:]
-        # A leading zero is another spelling of the same number.
-        if query.startswith(prefix) and text.isdigit() and text[0] != 48 and len(query) <= end:
-            return head + text + b"\0"
-        return general(query)
-
-    return entry_of
-
-
-def _fast_text(head: bytes, prefix: bytes, general: _EntryOf) -> _EntryOf:
-    start, end = len(prefix), len(prefix) + _MAX_FAST_TEXT
-
-    def entry_of(query: bytes) -> bytes | None:
-        text = query[start:]
-        if query.startswith(prefix) and text.isalnum() and len(query) <= end:
-            return head + text + b"\0"
-        return general(query)
-
-    return entry_of
 
 
 def _json_text(name: str, given: Any, sql_type: SqlType) -> str | None:

@@ -1,7 +1,6 @@
 """The data plane's FastAPI application: everything but reads of one key, and the document that describes all of it."""
 
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import structlog
@@ -14,11 +13,11 @@ from api_schemas.problem import Problem
 from api_schemas.reads import Checkpoint, ReadResults, ViewKeys
 from api_schemas.reads import Reads as ReadsRequest
 from service.errors import ApiError
-from service.http.arguments import keys_of
+from service.http.batches import Batches, Item
+from service.http.messages import Reply
 from service.http.openapi import document
-from service.http.reads import Answers, Reads, Wanted
+from service.http.reads import Reads
 from service.http.version import version_text
-from service.http.view_reads import ViewReads, answer_headers
 
 _log = structlog.get_logger(__name__)
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -27,11 +26,11 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def documented_app(reads: Reads, views: ViewReads) -> FastAPI:
-    """The application behind the hot route."""
+def documented_app(reads: Reads, batches: Batches) -> FastAPI:
+    """The application behind the fast routes."""
     app = FastAPI(title="Upquery", version="1", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     _handle_problems(app)
-    _add_reads(app, reads, views)
+    _add_reads(app, reads, batches)
 
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi() -> JSONResponse:
@@ -41,7 +40,7 @@ def documented_app(reads: Reads, views: ViewReads) -> FastAPI:
     return app
 
 
-def _add_reads(app: FastAPI, reads: Reads, views: ViewReads) -> None:
+def _add_reads(app: FastAPI, reads: Reads, batches: Batches) -> None:
     @app.post(
         "/v1/views/{view}/query",
         operation_id="query_view",
@@ -52,26 +51,15 @@ def _add_reads(app: FastAPI, reads: Reads, views: ViewReads) -> None:
     async def query_view(request: Request, view: str, body: ViewKeys) -> Response:
         """Several keys of one view, all at one version."""
         started = time.perf_counter_ns()
-        _bound(body.keys, reads.limits.max_keys)
-        route = reads.route(view)
-        wanted = [Wanted(route, route.arguments.values(key)) for key in body.keys]
-        _bound_lists(wanted, reads.limits.max_keys)
-        await views.conditions(request.scope["headers"])
-        return _results(await reads.read(wanted), started)
+        wanted = batches.keys(view, body.keys)
+        return _response(await batches.answer(wanted, request.scope["headers"], started))
 
     @app.post("/v1/read", operation_id="read_many", response_model=ReadResults, responses=_PROBLEMS, tags=["reads"])
     async def read_many(request: Request, body: ReadsRequest) -> Response:
         """Keys of several views, all at one version."""
         started = time.perf_counter_ns()
-        _bound(body.reads, reads.limits.max_keys)
-        wanted = []
-        for item in body.reads:
-            route = reads.route(item.view)
-            values = route.arguments.values(item.params)
-            wanted.append(Wanted(route, values, route.arguments.window(values, item.limit, item.after)))
-        _bound_lists(wanted, reads.limits.max_keys)
-        await views.conditions(request.scope["headers"])
-        return _results(await reads.read(wanted), started)
+        wanted = batches.items([Item(read.view, read.params, read.limit, read.after) for read in body.reads])
+        return _response(await batches.answer(wanted, request.scope["headers"], started))
 
     @app.post(
         "/v1/checkpoint",
@@ -86,26 +74,9 @@ def _add_reads(app: FastAPI, reads: Reads, views: ViewReads) -> None:
         return JSONResponse({"version": version}, headers={"cache-control": "no-store"})
 
 
-def _bound(items: Sequence[object], most: int) -> None:
-    if len(items) > most:
-        raise ApiError("too_large", f"{len(items)} keys in one request.", f"Send at most {most}.")
-
-
-def _bound_lists(wanted: Sequence[Wanted], most: int) -> None:
-    """Lists make several keys of one read."""
-    n = sum(keys_of(w.values) for w in wanted)
-    if n > most:
-        raise ApiError("too_large", f"{n} keys in one request, counting those of lists.", f"Send at most {most}.")
-
-
-def _results(answers: Answers, started: int) -> Response:
-    results = []
-    for answer in answers.answers:
-        following = b"null" if answer.next is None else b'"' + answer.next.encode() + b'"'
-        results.append(b'{"rows":' + answer.rows + b',"next":' + following + b"}")
-    body = b'{"results":[' + b",".join(results) + b'],"version":"' + answers.version.encode() + b'"}'
-    headers = {name.decode(): value.decode() for name, value in answer_headers(answers, started)}
-    return Response(body, headers=headers, media_type="application/json")
+def _response(reply: Reply) -> Response:
+    headers = {name.decode(): value.decode() for name, value in reply.headers}
+    return Response(reply.body, reply.status, headers)
 
 
 def _handle_problems(app: FastAPI) -> None:

@@ -13,7 +13,7 @@ from service.errors import ApiError
 from service.http.arguments import Arguments
 from service.http.touches import Touches
 from service.http.version import version_text
-from service.leaf_store.answer import Answer, Window
+from service.leaf_store.answer import Answer, LeafState, Window
 from service.leaf_store.catalog import LeafCatalog
 from service.leaf_store.layout import view_of
 from service.leaf_store.reader import LeafReader, null_answer
@@ -72,13 +72,15 @@ class ViewCounters:
 class ViewRoute:
     """A view as this worker serves it."""
 
-    __slots__ = ("arguments", "counters", "cut", "entry_of", "info")
+    __slots__ = ("arguments", "bare", "counters", "cut", "entry_of", "info")
 
     def __init__(self, arguments: Arguments, counters: ViewCounters) -> None:
         self.arguments = arguments
         self.entry_of = arguments.entry_of
         self.info = arguments.info
         self.cut = arguments.info.cut
+        #: Whether an entry with one row ends with that row's JSON, and the answer is all of it.
+        self.bare = not self.cut and self.info.direct and not self.info.storage
         self.counters = counters
 
 
@@ -133,20 +135,39 @@ class Reads:
 
     async def read(self, wanted: Sequence[Wanted]) -> Answers:
         """The answers, in order, at one version. ApiError."""
-        found, state = self.reader.read([(w.view.info.id, w.values, w.window) for w in wanted])
-        answers = [answer for answer in found if answer is not None]
-        hit = state is not None and len(answers) == len(found)
+        found, state = self._look(wanted)
         for w, answer in zip(wanted, found, strict=True):
             if answer is None:
                 w.view.counters.misses += 1
             else:
                 w.view.counters.hits += 1
                 self.touches.note_read(w.view.info, w.values)
-        if hit and state is not None:
+        answers = [answer for answer in found if answer is not None]
+        if state is not None and len(answers) == len(found):
             return Answers(answers, state.position, state.at_ms, hit=True)
-        return await self._fill(wanted)
+        return await self._fill(wanted, found)
 
-    async def _fill(self, wanted: Sequence[Wanted]) -> Answers:
+    def _look(self, wanted: Sequence[Wanted]) -> tuple[list[Answer | None], LeafState | None]:
+        return self.reader.read([(w.view.info.id, w.values, w.window) for w in wanted])
+
+    async def _fill(self, wanted: Sequence[Wanted], found: Sequence[Answer | None]) -> Answers:
+        """Have the engine fill what is missing, then read all of it at what is the version by then."""
+        missing = [w for w, answer in zip(wanted, found, strict=True) if answer is None]
+        filled = await self._ask(missing)
+        if len(missing) == len(wanted):
+            return filled
+        again, state = self._look(wanted)
+        if state is not None:
+            # What the upstream answered itself is not stored, and is exact only at its own version.
+            late = iter(filled.answers if state.position == filled.position else ())
+            own = [next(late, None) if answer is None else None for answer in found]
+            answers = [answer for new, mine in zip(again, own, strict=True) if (answer := new or mine) is not None]
+            if len(answers) == len(wanted):
+                return Answers(answers, state.position, state.at_ms, hit=False)
+        return await self._ask(wanted)
+
+    async def _ask(self, wanted: Sequence[Wanted]) -> Answers:
+        """The engine's answers to all of them, at one version."""
         for w in wanted:
             if w.view.info.status == "building":
                 progress = w.view.info.reason

@@ -5,6 +5,7 @@ import time
 import orjson
 import structlog
 
+from dataflow.types import Position
 from service.errors import ApiError
 from service.http.messages import (
     CACHE_CONTROL,
@@ -58,17 +59,23 @@ class ViewReads:
 
     async def conditions(self, headers: Headers) -> bytes | None:
         """Wait for a minimum version, if one is asked for; what If-None-Match says."""
-        asked = minimum = wait_s = None
-        for name, value in headers:
-            if name == b"if-none-match":
-                asked = value
-            elif name == b"upquery-min-version":
-                minimum = parse_version(value.decode("latin-1").strip())
-            elif name == b"prefer":
-                wait_s = preferred_wait_s(value.decode("latin-1"), wait_s)
+        asked, minimum, wait_s = conditions_of(headers)
         if minimum is not None:
             await self._reads.wait_for(minimum, wait_s)
         return asked
+
+
+def conditions_of(headers: Headers) -> tuple[bytes | None, Position | None, float | None]:
+    """If-None-Match, the minimum version, and for how many seconds to wait for that. ApiError ``bad_request``."""
+    asked = minimum = wait_s = None
+    for name, value in headers:
+        if name == b"if-none-match":
+            asked = value
+        elif name == b"upquery-min-version":
+            minimum = parse_version(value.decode("latin-1").strip())
+        elif name == b"prefer":
+            wait_s = preferred_wait_s(value.decode("latin-1"), wait_s)
+    return asked, minimum, wait_s
 
 
 def preferred_wait_s(prefer: str, default: float | None) -> float | None:

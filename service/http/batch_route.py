@@ -1,0 +1,135 @@
+"""The batch route: ``POST /v1/views/{view}/query`` and ``POST /v1/read``, in front of the documented application.
+
+*Theory*: most of a batch's time in a web framework goes into checking its body against a model and handing it around.
+Here the body is parsed once; what is in the leaf store is answered from it (`batch_hits`), everything else that has the
+documented form goes the general way (`Batches`).
+
+*Invariants*: the answer is the documented application's. A body that does not have the documented form, or asks for
+something wrong, is left to it, with the messages that were received: every such refusal is written in one place.
+"""
+
+import time
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+import structlog
+
+from service.errors import ApiError
+from service.http.batch_hits import AskedItems, AskedKeys
+from service.http.batches import Batches, batch_reply
+from service.http.messages import App, Headers, Receive, Reply, Scope, Send, problem_reply, send_reply
+from service.http.reads import Answers, Reads, ViewRoute
+from service.http.request_body import RequestBody
+from service.http.view_reads import VIEWS_PATH, conditions_of
+from service.leaf_store.scan import NotCoveredError
+
+_READ = b"/v1/read"
+_VIEWS, _QUERY = VIEWS_PATH.encode(), b"/query"
+_JSON = b"application/json"
+_log = structlog.get_logger(__name__)
+
+
+class BatchRoute:
+    """ASGI: batch reads here, all else in `documented`.
+
+    *State*: the views that can be read, by name and by raw path, as `_catalog` has them.
+    """
+
+    def __init__(self, reads: Reads, batches: Batches, documented: App) -> None:
+        self._reads = reads
+        self._batches = batches
+        self._documented = documented
+        self._catalog: object = None
+        self._routes: dict[str, ViewRoute] = {}
+        self._queries: dict[bytes, ViewRoute] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        limits = self._reads.limits
+        if not (_is_batch(scope) and _is_plain(scope["headers"], limits.max_body_bytes)):
+            await self._documented(scope, receive, send)
+            return
+        started = time.perf_counter_ns()
+        body = await RequestBody.read(receive, limits.max_body_bytes)
+        reply = None
+        if body.content is not None and (asked := self._parse(scope["raw_path"], body.content)) is not None:
+            reply = self._hits(asked, scope["headers"], started) or await self._general(asked, scope, started)
+        if reply is None:
+            await self._documented(scope, body.again(receive), send)
+        else:
+            await send_reply(send, reply)
+
+    def _parse(self, path: bytes, content: bytes) -> AskedKeys | AskedItems | None:
+        try:
+            body: Any = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            return None
+        if path == _READ:
+            return AskedItems.of(self._routes, body)
+        if path not in self._queries:
+            self._follow_catalog()
+        route = self._queries.get(path)
+        return None if route is None else AskedKeys.of(route, body)
+
+    def _hits(self, asked: AskedKeys | AskedItems, headers: Headers, started: int) -> Reply | None:
+        """The answer from the leaf store; None if that is not enough."""
+        reader = self._reads.reader
+        with reader.begin() as txn:
+            state = reader.state_in(txn)
+            if state is None or reader.catalog_in(txn, state) is not self._catalog:
+                return None
+            try:
+                _, minimum, _ = conditions_of(headers)
+                if minimum is not None and state.position < minimum:
+                    return None
+                results = asked.hits(txn, self._reads.limits.max_keys, self._reads.touches)
+            except (ApiError, NotCoveredError):
+                return None
+        if results is None:
+            return None
+        return batch_reply(Answers([], state.position, state.at_ms, hit=True), results, started)
+
+    async def _general(self, asked: AskedKeys | AskedItems, scope: Scope, started: int) -> Reply | None:
+        """The answer, or the problem that reading ran into; None if the request is wrong."""
+        self._follow_catalog()
+        try:
+            wanted = asked.wanted(self._batches)
+        except ApiError:
+            return None
+        if wanted is None:
+            return None
+        try:
+            return await self._batches.answer(wanted, scope["headers"], started)
+        except ApiError as error:
+            return problem_reply(error, scope["path"])
+        except Exception:
+            _log.exception("request_failed", path=scope["path"])
+            failed = ApiError("internal_error", "The request failed; the log has the reason.")
+            return problem_reply(failed, scope["path"])
+
+    def _follow_catalog(self) -> None:
+        reads = self._reads
+        reads.refresh()
+        if reads.catalog is not self._catalog:
+            self._catalog = reads.catalog
+            self._routes = {name: route for name, route in reads.routes.items() if route.info.status != "broken"}
+            self._queries = {
+                _VIEWS + quote(name, safe="").encode() + _QUERY: route for name, route in self._routes.items()
+            }
+
+
+def _is_batch(scope: Scope) -> bool:
+    path = scope.get("raw_path", b"")
+    return scope.get("method") == "POST" and (path == _READ or (path.startswith(_VIEWS) and path.endswith(_QUERY)))
+
+
+def _is_plain(headers: Headers, max_bytes: int) -> bool:
+    """Whether a body of a known, allowed length follows that says that it is JSON."""
+    is_json = fits = False
+    for name, value in headers:
+        if name == b"content-type":
+            is_json = value == _JSON
+        elif name == b"content-length":
+            fits = value.isdigit() and int(value) <= max_bytes
+    return is_json and fits

@@ -1,0 +1,79 @@
+"""Reads of several keys at one version, every case: from a checked body to the response.
+
+Not here: the body's form (`batch_route`, `documented`); the plain case of hits (`batch_route`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from service.errors import ApiError
+from service.http.arguments import keys_of
+from service.http.messages import CONTENT_JSON, Headers, Reply
+from service.http.reads import Answers, Reads, Wanted
+from service.http.view_reads import ViewReads, answer_headers
+from service.leaf_store.answer import Answer
+
+
+class Item(NamedTuple):
+    """One of the reads of ``POST /v1/read``."""
+
+    view: str
+    params: Mapping[str, Any]
+    limit: int | None = None
+    after: str | None = None
+
+
+class Batches:
+    """``POST /v1/views/{view}/query`` and ``POST /v1/read``."""
+
+    def __init__(self, reads: Reads, views: ViewReads) -> None:
+        self._reads = reads
+        self._views = views
+        self._max_keys = reads.limits.max_keys
+
+    def keys(self, view: str, keys: Sequence[Mapping[str, Any]]) -> list[Wanted]:
+        """What several keys of one view ask for. ApiError."""
+        self._bound(len(keys))
+        route = self._reads.route(view)
+        return self._bounded([Wanted(route, route.arguments.values(key)) for key in keys])
+
+    def items(self, items: Sequence[Item]) -> list[Wanted]:
+        """What keys of several views ask for. ApiError."""
+        self._bound(len(items))
+        wanted = []
+        for item in items:
+            route = self._reads.route(item.view)
+            values = route.arguments.values(item.params)
+            wanted.append(Wanted(route, values, route.arguments.window(values, item.limit, item.after)))
+        return self._bounded(wanted)
+
+    async def answer(self, wanted: Sequence[Wanted], headers: Headers, started: int) -> Reply:
+        """The response, once the minimum version that the request's headers ask for is there. ApiError."""
+        await self._views.conditions(headers)
+        answers = await self._reads.read(wanted)
+        return batch_reply(answers, b",".join(map(result_of, answers.answers)), started)
+
+    def _bound(self, keys: int) -> None:
+        if keys > self._max_keys:
+            raise ApiError("too_large", f"{keys} keys in one request.", f"Send at most {self._max_keys}.")
+
+    def _bounded(self, wanted: list[Wanted]) -> list[Wanted]:
+        """Lists make several keys of one read."""
+        n = sum(keys_of(w.values) for w in wanted)
+        if n > self._max_keys:
+            detail = f"{n} keys in one request, counting those of lists."
+            raise ApiError("too_large", detail, f"Send at most {self._max_keys}.")
+        return wanted
+
+
+def result_of(answer: Answer) -> bytes:
+    """One of a batch's results."""
+    following = b"null" if answer.next is None else b'"' + answer.next.encode() + b'"'
+    return b'{"rows":' + answer.rows + b',"next":' + following + b"}"
+
+
+def batch_reply(answers: Answers, results: bytes, started: int) -> Reply:
+    """The response with these results, joined; of `answers` come only the version and what else headers say."""
+    body = b"".join((b'{"results":[', results, b'],"version":"', answers.version.encode(), b'"}'))
+    length = (b"content-length", b"%d" % len(body))
+    return Reply(200, [*answer_headers(answers, started), CONTENT_JSON, length], body)

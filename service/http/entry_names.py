@@ -1,0 +1,140 @@
+"""From what a client sent straight to names of the leaf store's entries, where that is plain: the fast forms of
+`Arguments`.
+
+*Theory*: most keys are one or a few integers or texts, which are their own normal forms. A query string of one such
+parameter is compared with what it must begin with and not decoded; a batch of keys is read column by column, each check
+and each step over all keys at once.
+
+*Invariants*: a name that comes out of here is the one that `Arguments` and `layout.entry_key` give. Whatever is not
+plain is left to them, mistakes of the client included.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dataflow.values import normal_form
+from service.leaf_store.catalog import ParameterInfo, Role, ViewInfo
+from service.leaf_store.layout import MAX_ENTRY_BYTES, view_head
+
+#: Digits that every integer of the type has room for.
+_INTEGER_DIGITS = {"int2": 4, "int4": 9, "int8": 18}
+_TEXT_TYPES = frozenset({"text", "varchar"})
+_MAX_FAST_TEXT = 128
+_INTEGERS, _TEXTS = {int}, {str}
+
+EntryOf = Callable[[bytes], bytes | None]
+#: The values of one parameter in all keys -> their parts of the names; None if not all of them are plain.
+_Column = Callable[[list[Any]], list[bytes] | None]
+
+
+def entry_of_query(info: ViewInfo, general: EntryOf) -> EntryOf:
+    """Query string -> entry, for no parameter, or one whose text is its own normal form; else what `general` says."""
+    head = view_head(info.id) + b"\x00"
+    if not info.parameters:
+        return lambda query: general(query) if query else head + b"\0"
+    parameter = info.parameters[0]
+    if len(info.parameters) > 1 or not info.plain or not (parameter.name.isascii() and parameter.name.isidentifier()):
+        return general
+    prefix = parameter.name.encode() + b"="
+    if (digits := _digits(parameter)) is not None:
+        return _integer_of_query(head, prefix, digits, general)
+    return _text_of_query(head, prefix, general) if _is_text(parameter) else general
+
+
+def _integer_of_query(head: bytes, prefix: bytes, digits: int, general: EntryOf) -> EntryOf:
+    start, end = len(prefix), len(prefix) + digits
+
+    def entry_of(query: bytes) -> bytes | None:
+        text = query[start:]
+        # A leading zero is another spelling of the same number.
+        if query.startswith(prefix) and text.isdigit() and text[0] != 48 and len(query) <= end:
+            return head + text + b"\0"
+        return general(query)
+
+    return entry_of
+
+
+def _text_of_query(head: bytes, prefix: bytes, general: EntryOf) -> EntryOf:
+    start, end = len(prefix), len(prefix) + _MAX_FAST_TEXT
+
+    def entry_of(query: bytes) -> bytes | None:
+        text = query[start:]
+        if query.startswith(prefix) and text.isalnum() and len(query) <= end:
+            return head + text + b"\0"
+        return general(query)
+
+    return entry_of
+
+
+class EntryNames:
+    """The entries of keys that a body has, of one view."""
+
+    __slots__ = ("_columns", "_head", "_n_names", "_plain")
+
+    def __init__(self, info: ViewInfo) -> None:
+        self._head = view_head(info.id) + b"\x00"
+        self._n_names = len({parameter.name for parameter in info.parameters})
+        columns = [
+            (parameter.name, _column(parameter, b"" if i else self._head))
+            for i, parameter in enumerate(info.parameters)
+        ]
+        self._columns = [(name, column) for name, column in columns if column is not None]
+        self._plain = (info.plain or info.refreshed) and len(self._columns) == len(columns)
+
+    def of(self, keys: Sequence[Mapping[str, Any]]) -> Sequence[bytes] | None:
+        """The names, in order, of at least one key, each a JSON object; None if they cannot be said fast."""
+        if not self._plain or sum(map(len, keys)) != self._n_names * len(keys):
+            return None
+        if not self._columns:
+            return [self._head + b"\0"] * len(keys)
+        columns = []
+        for name, column in self._columns:
+            try:
+                parts = column([key[name] for key in keys])
+            except KeyError:
+                return None
+            if parts is None:
+                return None
+            columns.append(parts)
+        names = columns[0] if len(columns) == 1 else list(map(b"".join, zip(*columns, strict=True)))
+        return names if max(map(len, names)) <= MAX_ENTRY_BYTES else None
+
+
+def _column(parameter: ParameterInfo, head: bytes) -> _Column | None:
+    digits = _digits(parameter)
+    if digits is not None:
+        return _integers(head, 10**digits)
+    return _texts(head) if _is_text(parameter) else None
+
+
+def _integers(head: bytes, limit: int) -> _Column:
+    # The head is made of bytes that may be a percent sign.
+    form = head.replace(b"%", b"%%") + b"%d\0"
+
+    def parts(values: list[Any]) -> list[bytes] | None:
+        if set(map(type, values)) != _INTEGERS or min(values) < 0 or max(values) >= limit:
+            return None
+        return [form % value for value in values]
+
+    return parts
+
+
+def _texts(head: bytes) -> _Column:
+    def parts(values: list[Any]) -> list[bytes] | None:
+        if set(map(type, values)) != _TEXTS or "\0" in "".join(values):
+            return None
+        return [head + value.encode() + b"\0" for value in values]
+
+    return parts
+
+
+def _digits(parameter: ParameterInfo) -> int | None:
+    if parameter.type.kind != "base" or parameter.role is Role.LIST:
+        return None
+    return _INTEGER_DIGITS.get(parameter.type.name)
+
+
+def _is_text(parameter: ParameterInfo) -> bool:
+    sql_type = parameter.type
+    plain = sql_type.kind == "base" and sql_type.name in _TEXT_TYPES and normal_form(sql_type) is None
+    return plain and parameter.role is not Role.LIST
