@@ -1,4 +1,4 @@
-"""Programs that the benchmarks need and Python packages do not bring: wrk and Redis.
+"""Programs that the benchmarks need and Python packages do not bring: wrk, Redis and memcached.
 
 As root on a Debian they are installed; otherwise what needs them is skipped, and says so.
 """
@@ -21,6 +21,7 @@ class Program:
 
 WRK = Program("wrk", "wrk")
 REDIS = Program("redis-server", "redis-server")
+MEMCACHED = Program("memcached", "memcached")
 
 
 class MissingProgramError(Exception):

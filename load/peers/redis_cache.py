@@ -1,30 +1,37 @@
-"""What teams write by hand: FastAPI, Redis in front of PostgreSQL, cache-aside with a time to live.
+"""Redis as a `Cache`: redis-py with hiredis, as most people use it."""
 
-A hit costs one round trip to Redis. Nothing invalidates an entry: within its time to live it may be wrong, which is the
-other difference to Upquery.
-"""
+from collections.abc import Mapping, Sequence
 
-import os
-
-from fastapi import FastAPI, Response
-from psycopg_pool import AsyncConnectionPool
 from redis.asyncio import Redis
 
-from load.peers.story import answer, query_story
 
-_TTL_S = 3600
-_redis = Redis.from_url(os.environ["PEER_REDIS"])
-_pool = AsyncConnectionPool(os.environ["PEER_DATABASE"], min_size=1, max_size=4, open=False)
-app = FastAPI()
+class RedisCache:
+    """A `Cache`. redis-py keeps a connection for each of the requests that are under way."""
 
+    def __init__(self, url: str) -> None:
+        self._redis = Redis.from_url(url)
 
-@app.get("/v1/views/story_with_votes")
-async def story_with_votes(id: int) -> Response:  # noqa: A002
-    """From Redis, else from the database and into Redis."""
-    key = f"story_with_votes:{id}"
-    cached = await _redis.get(key)
-    if cached is None:
-        await _pool.open()
-        cached = answer(await query_story(_pool, id))
-        await _redis.set(key, cached, ex=_TTL_S)
-    return Response(cached, media_type="application/json")
+    async def get(self, key: bytes) -> bytes | None:
+        """GET."""
+        value: bytes | None = await self._redis.get(key)
+        return value
+
+    async def get_many(self, keys: Sequence[bytes]) -> Sequence[bytes | None]:
+        """MGET."""
+        values: Sequence[bytes | None] = await self._redis.mget(keys)
+        return values
+
+    async def set_many(self, entries: Mapping[bytes, bytes], ttl_s: int | None) -> None:
+        """SET, pipelined where there are several."""
+        if len(entries) == 1:
+            ((key, value),) = entries.items()
+            await self._redis.set(key, value, ex=ttl_s)
+            return
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for key, value in entries.items():
+                pipeline.set(key, value, ex=ttl_s)
+            await pipeline.execute()
+
+    async def delete_many(self, keys: Sequence[bytes]) -> None:
+        """UNLINK."""
+        await self._redis.unlink(*keys)

@@ -1,15 +1,24 @@
 """Every side answers a small site's reads with the same rows, before and after its writes."""
 
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
+from load.programs import MEMCACHED, REDIS
+from load.sides.cache_aside import memcached, redis, redis_alone
 from load.sides.direct import direct
+from load.sides.empty import empty
+from load.sides.materialized_view import materialized_view
 from load.sides.postgres import running_upstream
 from load.sides.side import Side, StartSide, Upstream
 from load.sides.upquery import upquery
+from tests.fixtures.service import until
 from tests.load.small_site import SITE, STORIES, load_rows
 
 pytestmark = pytest.mark.postgres
@@ -29,10 +38,23 @@ WRITES: list[tuple[str, dict[str, Any]]] = [
     ("vote", {"user": 9, "story": 3}),
     ("submit", {"id": STORIES + 1, "title": 'new, "it" says', "author": "o'brien", "user": 2}),
 ]
-SIDES: dict[str, StartSide] = {
-    "direct": direct,
-    "upquery": upquery(memory="64MiB"),
-}
+_with_redis = pytest.mark.skipif(shutil.which(REDIS.command) is None, reason="needs redis-server")
+_with_memcached = pytest.mark.skipif(shutil.which(MEMCACHED.command) is None, reason="needs memcached")
+#: What reads as new as a write show it at.
+FOLLOWING = [
+    pytest.param(direct, id="direct"),
+    pytest.param(upquery(memory="64MiB"), id="upquery"),
+    pytest.param(upquery(memory="64MiB", full=True), id="full"),
+    pytest.param(redis(), id="redis", marks=_with_redis),
+    pytest.param(memcached(), id="memcached", marks=_with_memcached),
+]
+#: What answers as it did before a write, until it is told to forget.
+EXPIRING = [
+    pytest.param(redis(invalidate=False), id="redis", marks=_with_redis),
+    pytest.param(memcached(invalidate=False), id="memcached", marks=_with_memcached),
+    pytest.param(redis_alone(), id="redis_alone", marks=_with_redis),
+]
+_databases = count(1)
 
 
 class Visitor:
@@ -71,10 +93,21 @@ def _ordered(view: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: int(row["id"])) if view == "stories_by_id" else rows
 
 
-@pytest.fixture
-def upstream() -> Iterator[Upstream]:
+@pytest.fixture(scope="module")
+def server() -> Iterator[Upstream]:
+    """The site's database, which nobody writes."""
     with running_upstream(SITE, load_rows) as running:
         yield running
+
+
+@pytest.fixture
+def upstream(server: Upstream) -> Upstream:
+    """A copy of it."""
+    name = f"copy_{next(_databases)}"
+    base = server.url.removesuffix("postgres")
+    with psycopg.connect(f"{base}template1", autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}" TEMPLATE postgres')
+    return replace(server, url=base + name)
 
 
 def everything(side: Side) -> list[Any]:
@@ -88,17 +121,57 @@ def everything(side: Side) -> list[Any]:
     return one_by_one
 
 
-@pytest.mark.parametrize("name", SIDES)
-def test_a_side_answers_as_the_database_does(name: str, upstream: Upstream) -> None:
-    with direct(upstream, SITE) as truth, SIDES[name](upstream, SITE) as side:
+@pytest.mark.parametrize("start", FOLLOWING)
+def test_a_side_answers_as_the_database_does(start: StartSide, upstream: Upstream) -> None:
+    with direct(upstream, SITE) as truth, start(upstream, SITE) as side:
         assert everything(side) == everything(truth)
-        visitor = Visitor(side)
-        for write, parameters in WRITES:
-            visitor.write(write, parameters)
+        write_everything(visitor := Visitor(side))
         assert visitor.read(READS) == everything(truth)
         side.flush()
         assert visitor.read(READS) == everything(truth)
         _takes_memory(side)
+
+
+@pytest.mark.parametrize("start", EXPIRING)
+def test_a_side_without_invalidation_answers_as_the_database_did(start: StartSide, upstream: Upstream) -> None:
+    with direct(upstream, SITE) as truth, start(upstream, SITE) as side:
+        before = everything(truth)
+        assert everything(side) == before
+        write_everything(visitor := Visitor(side))
+        assert visitor.read(READS) == before
+        side.flush()
+        assert visitor.read(READS) == everything(truth) != before
+        _takes_memory(side)
+
+
+def test_materialized_views_answer_as_the_database_does_after_a_refresh(upstream: Upstream) -> None:
+    with direct(upstream, SITE) as truth, materialized_view(refresh_s=0.1)(upstream, SITE) as side:
+        assert everything(side) == everything(truth)
+        assert side.state_bytes() > 0
+        write_everything(visitor := Visitor(side))
+        after = everything(truth)
+        until(lambda: visitor.read(READS) == after)
+    with psycopg.connect(upstream.url) as connection:
+        assert connection.execute("SELECT count(*) FROM pg_matviews").fetchone() == (0,)
+
+
+def test_an_empty_side_says_the_same_to_everybody(upstream: Upstream) -> None:
+    with empty(body='{"rows":[]}')(upstream, SITE) as side:
+        assert Visitor(side).get("anything", {}) == []
+
+
+@pytest.mark.parametrize("start", [pytest.param(redis(), marks=_with_redis), upquery(memory="64MiB")])
+def test_hits_are_told_from_misses(start: StartSide, upstream: Upstream) -> None:
+    with start(upstream, SITE) as side:
+        url = f"{side.reads_url}/v1/views/newest"
+        said = [httpx.get(url).headers["cache-status"] for _ in range(2)]
+    assert ["; hit" in each for each in said] == [False, True]
+
+
+def write_everything(visitor: Visitor) -> None:
+    """All of WRITES."""
+    for name, parameters in WRITES:
+        visitor.write(name, parameters)
 
 
 def _takes_memory(side: Side) -> None:
