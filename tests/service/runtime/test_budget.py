@@ -1,0 +1,142 @@
+"""The memory budget over a real PostgreSQL: kept to under load, told when it cannot be, and what is not let in."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from service.errors import ApiError
+from service.runtime.runtime import Runtime
+from service.settings import Settings
+from service.views import Status, ViewOptions
+from service.wire import ReadItem
+from tests.fixtures.postgres import Database
+from tests.service.runtime.test_runtime import until
+
+pytestmark = pytest.mark.postgres
+
+STORY = "SELECT id, title FROM stories WHERE id = :id"
+ALL = "SELECT title, count(*) AS n FROM stories GROUP BY title ORDER BY n DESC"
+BUDGET = 4 << 20
+
+
+@pytest.fixture(autouse=True)
+def _stories(database: Database) -> None:
+    database.execute(
+        "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL)",
+        "ALTER TABLE stories REPLICA IDENTITY FULL",
+        "INSERT INTO stories SELECT i, repeat('title ', 100) || i FROM generate_series(1, 12000) i",
+        "CREATE TABLE small (id int PRIMARY KEY, body text)",
+        "ALTER TABLE small REPLICA IDENTITY FULL",
+        "INSERT INTO small SELECT i, 'body' FROM generate_series(1, 10) i",
+        "ANALYZE",
+    )
+
+
+@asynccontextmanager
+async def running(
+    database: Database, directory: Path, eviction: str = "s3-fifo", views: dict[str, str] | None = None
+) -> AsyncIterator[Runtime]:
+    """A runtime with a small budget whose sessions run."""
+    settings = Settings(
+        upstream={"url": database.url},
+        state={"directory": directory / "state"},
+        engine={"memory": BUDGET, "eviction": eviction},
+        views=[{"name": name, "sql": sql} for name, sql in (views or {"story": STORY}).items()],
+    )
+    runtime = Runtime(settings, directory / "leaf")
+    await runtime.start()
+    sessions = asyncio.ensure_future(runtime.run())
+    try:
+        yield runtime
+    finally:
+        sessions.cancel()
+        await asyncio.gather(sessions, return_exceptions=True)
+        await runtime.close()
+
+
+@pytest.mark.parametrize("eviction", ["s3-fifo", "lru", "clock", "random"])
+def test_reads_of_far_more_than_fits(database: Database, tmp_path: Path, eviction: str) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path, eviction) as runtime:
+            most = 0
+            for first in range(1, 12001, 200):
+                items = [[ReadItem("story", (str(i),))] for i in range(first, first + 200)]
+                replies = await asyncio.gather(*map(runtime.read, items))
+                assert all(f"title {first + i}".encode() in reply.answers[0].rows for i, reply in enumerate(replies))
+                most = max(most, runtime.budget.used_bytes)
+            assert most < 1.3 * BUDGET
+            await until(lambda: runtime.budget.used_bytes <= BUDGET)
+            assert runtime.budget.used_bytes > 0.8 * BUDGET
+            assert runtime.counters.leaf_evictions > 4000
+            assert not runtime.budget.exhausted
+
+    asyncio.run(scenario())
+
+
+def test_so_many_bytes_are_freed(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            await asyncio.gather(*(runtime.read([ReadItem("story", (str(i),))]) for i in range(1, 1001)))
+            used = runtime.budget.used_bytes
+            evicted = await runtime.budget.free(used // 2)
+            assert 300 < evicted < 900
+            assert runtime.budget.used_bytes <= used - used // 2
+            await runtime.budget.free(1 << 40)
+            assert runtime.counters.leaf_evictions == 1000
+
+    asyncio.run(scenario())
+
+
+def test_a_view_that_cannot_fit_is_refused_with_its_estimate(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            with pytest.raises(ApiError, match="needs about") as refused:
+                await runtime.changes.put("all_stories", ALL, ViewOptions(), create_only=False)
+            assert refused.value.code == "too_large"
+            members = refused.value.members
+            assert members["budget_bytes"] == BUDGET
+            assert 7_000_000 < members["estimated_bytes"] < 20_000_000
+            assert "all_stories" not in runtime.registry.views
+            # Of the same table, but few rows: the upstream's planner knows.
+            few = "SELECT title, count(*) AS n FROM stories WHERE id < 100 GROUP BY title ORDER BY n DESC"
+            await runtime.changes.put("few_stories", few, ViewOptions(), create_only=False)
+            await until(lambda: runtime.registry.views["few_stories"].status is Status.READY)
+            reply = await runtime.read([ReadItem("few_stories", ())])
+            assert reply.answers[0].rows.count(b'"n"') == 99
+
+    asyncio.run(scenario())
+
+
+def test_at_start_a_view_that_cannot_fit_is_broken_and_others_go_on(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path, views={"all_stories": ALL, "story": STORY}) as runtime:
+            broken = runtime.registry.views["all_stories"]
+            assert broken.status is Status.BROKEN
+            assert broken.status_reason is not None
+            assert "The memory budget is 4.2 MB" in broken.status_reason
+            assert b"title 7" in (await runtime.read([ReadItem("story", ("7",))])).answers[0].rows
+            with pytest.raises(ApiError, match="view_broken"):
+                await runtime.read([ReadItem("all_stories", ())])
+            # It is tried again with the others that are broken, and is still too large.
+            await runtime.changes.repair.check()
+            assert broken.status is Status.BROKEN
+
+    asyncio.run(scenario())
+
+
+def test_what_grows_and_cannot_be_evicted_is_told(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        views = {"all_small": "SELECT body, count(*) AS n FROM small GROUP BY body ORDER BY n", "story": STORY}
+        async with running(database, tmp_path, views=views) as runtime:
+            await until(lambda: runtime.registry.views["all_small"].status is Status.READY)
+            database.execute("INSERT INTO small SELECT i, repeat('body', 200) || i FROM generate_series(11, 9000) i")
+            await until(lambda: runtime.budget.exhausted)
+            # Misses are answered all the same; what they fill does not stay.
+            assert b"title 7" in (await runtime.read([ReadItem("story", ("7",))])).answers[0].rows
+            database.execute("DELETE FROM small WHERE id > 10")
+            await until(lambda: not runtime.budget.exhausted)
+
+    asyncio.run(scenario())
