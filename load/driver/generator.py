@@ -152,6 +152,9 @@ class _Crowd:
             self._report(second)
             self._sweep()
             second += 1
+        while monotonic() < self._end:
+            # Event loops may wake up a little early, and something may be due in the last millisecond.
+            await asyncio.sleep(0)
         self.pump()
         self._accepts = False
         self._cpu_s, self._queued_s = process_time() - cpu, _queued_s() - queued

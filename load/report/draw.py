@@ -1,5 +1,6 @@
 """Plots as SVG, by matplotlib. Text stays text, so that a page is small and can be searched."""
 
+import re
 from io import StringIO
 from typing import Any
 
@@ -8,11 +9,11 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from load.report.figures import number
-from load.report.plots import Plot
+from load.report.plots import Line, Plot
 
 #: Distinct also for those who do not see all colours (Okabe and Ito).
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8A6D00")
-_DASHES = ("-", "--", ":", "-.")
+_METADATA = re.compile(r" *<metadata>.*?</metadata>\n?", re.DOTALL)
 _INK, _GREY = "#222222", "#d8d8d8"
 _STYLE = {
     "svg.fonttype": "none",
@@ -29,10 +30,11 @@ _STYLE = {
 def svg(plot: Plot) -> str:
     """The plot as an ``<svg>`` element."""
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": plot.title}):
-        canvas = Canvas(figsize=(7.6, 3.9), layout="constrained")
+        canvas = Canvas(figsize=(9.6, 4.2), layout="constrained")
         axes = canvas.add_subplot()
-        for place in range(len(plot.lines)):
-            _draw(axes, plot, place)
+        groups = list(dict.fromkeys(_group(line) for line in plot.lines))
+        for line in plot.lines:
+            _draw(axes, plot, line, _COLOURS[groups.index(_group(line)) % len(_COLOURS)])
         _set_axes(axes, plot)
         _mark(axes, plot)
         if len(plot.lines) > 1 or (plot.lines and plot.lines[0].name):
@@ -40,14 +42,16 @@ def svg(plot: Plot) -> str:
         written = StringIO()
         canvas.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
     text = written.getvalue()
-    return text[text.index("<svg") :]
+    return _METADATA.sub("", text[text.index("<svg") :])
 
 
-def _draw(axes: Any, plot: Plot, place: int) -> None:
-    line = plot.lines[place]
-    colour = _COLOURS[place % len(_COLOURS)]
+def _group(line: Line) -> str:
+    return line.group or line.name
+
+
+def _draw(axes: Any, plot: Plot, line: Line, colour: str) -> None:
     look: dict[str, Any] = {"color": colour, "label": line.name, "linewidth": 1.8}
-    look["linestyle"] = _DASHES[place // len(_COLOURS) % len(_DASHES)]
+    look["linestyle"] = "--" if line.dashed else "-"
     if len(line.x) <= 30:
         look |= {"marker": "o", "markersize": 4}
     match plot.drawn:
@@ -73,8 +77,8 @@ def _set_axes(axes: Any, plot: Plot) -> None:
         if scale == "log":
             axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
             axis.set_minor_formatter(NullFormatter())
-    if plot.from_zero:
-        axes.set_ylim(bottom=0)
+    bottom, top = plot.y_range
+    axes.set_ylim(bottom=bottom, top=top)
 
 
 def _mark(axes: Any, plot: Plot) -> None:
@@ -91,5 +95,5 @@ def _mark(axes: Any, plot: Plot) -> None:
 def _add_legend(axes: Any, plot: Plot) -> None:
     """Above the plot, where it hides nothing."""
     longest = max(len(line.name) for line in plot.lines)
-    columns = max(1, min(len(plot.lines), 90 // (longest + 8)))
+    columns = max(1, min(len(plot.lines), 110 // (longest + 8)))
     axes.figure.legend(loc="outside upper left", ncols=columns, frameon=False, fontsize=9)

@@ -38,7 +38,8 @@ class Narrator:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._progress.stop()
+        if self._console.is_terminal:
+            self._progress.stop()
 
     def __call__(self, text: str) -> None:
         self._progress.update(self._task, description=escape(text))

@@ -12,6 +12,9 @@ class Line:
     name: str
     x: Sequence[float]
     y: Sequence[float]
+    #: Lines of one group have one colour; alone if empty.
+    group: str = ""
+    dashed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +33,8 @@ class Plot:
     marks: Sequence[tuple[float, str]] = ()
     #: Horizontal marks.
     marks_y: Sequence[float] = ()
-    #: Whether the vertical axis begins at zero.
-    from_zero: bool = False
+    #: The ends of the vertical axis; None: as the values have it.
+    y_range: tuple[float | None, float | None] = (None, None)
     drawn: Literal["line", "step", "points"] = "line"
 
 

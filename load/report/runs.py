@@ -134,11 +134,11 @@ def _distribution(best: Sequence[Outcome]) -> Plot:
 
 def _memory(best: Sequence[Outcome]) -> list[Plot]:
     resident = _over_time(best, lambda moment: moment.resident_bytes / _MIB, "resident")
-    state = _over_time(best, lambda moment: moment.state_bytes / _MIB, "own state")
+    state = _over_time(best, lambda moment: moment.state_bytes / _MIB, "own state", dashed=True)
     if not resident and not state:
         return []
     caption = "What the kernel counts for the processes of the cache, and what they say that their state takes."
-    return [Plot("Memory over time", "s", "MiB", [*resident, *state], caption, from_zero=True)]
+    return [Plot("Memory over time", "s", "MiB", [*resident, *state], caption, y_range=(0, None))]
 
 
 def _hits(best: Sequence[Outcome]) -> list[Plot]:
@@ -147,14 +147,16 @@ def _hits(best: Sequence[Outcome]) -> list[Plot]:
 
     lines = _over_time([run for run in best if run.hit_rate is not None], rate, "")
     caption = "Answers that were in memory already, each second."
-    return [Plot("Hit rate over time", "s", "% hits", lines, caption)] if lines else []
+    return [Plot("Hit rate over time", "s", "% hits", lines, caption, y_range=(0, 102))] if lines else []
 
 
-def _over_time(runs: Sequence[Outcome], value: Callable[[Moment], float], what: str) -> list[Line]:
+def _over_time(
+    runs: Sequence[Outcome], value: Callable[[Moment], float], what: str, *, dashed: bool = False
+) -> list[Line]:
     lines = []
     for run in runs:
         y = [value(moment) for moment in run.moments]
         if any(y):
             name = f"{_named(run)}: {what}" if what else _named(run)
-            lines.append(Line(name, [moment.second + 1 for moment in run.moments], y))
+            lines.append(Line(name, [moment.second + 1 for moment in run.moments], y, run.side, dashed))
     return lines

@@ -1,0 +1,60 @@
+"""``upquery bench``: its commands are found when they are asked for."""
+
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from load import __main__ as bench
+
+FAKE = "tests.load.test_bench_command"
+
+ran: list[tuple[str, bool]] = []
+SHORT = ("--seconds", "1")
+
+
+def command(seconds: int = 60, output: str = "") -> None:
+    """Takes a while."""
+    ran.append((f"{seconds} s", bool(output)))
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "EXPERIMENTS", {"fake": FAKE})
+    # The module as the command line imports it.
+    monkeypatch.setitem(sys.modules, FAKE, sys.modules[__name__])
+    ran.clear()
+
+
+@pytest.mark.parametrize("name", bench.EXPERIMENTS)
+def test_every_experiment_has_a_command_that_says_what_it_does(name: str) -> None:
+    shown = CliRunner().invoke(bench.bench, [name, "--help"])
+    assert shown.exit_code == 0, shown.output
+    assert "--output" in shown.output
+    assert "--json" in shown.output
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_command_is_run_with_its_options() -> None:
+    assert CliRunner().invoke(bench.bench, ["fake", "--seconds", "5"]).exit_code == 0
+    assert ran == [("5 s", False)]
+
+
+@pytest.mark.usefixtures("fake")
+def test_without_a_command_all_run_short() -> None:
+    assert CliRunner().invoke(bench.bench, ["--output", "reports"]).exit_code == 0
+    assert ran == [("1 s", True)]
+
+
+def test_an_unknown_command_is_a_mistake() -> None:
+    assert CliRunner().invoke(bench.bench, ["nothing"]).exit_code == 2
+
+
+def test_without_their_packages_commands_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    # None there makes an import fail as that of a package that is not installed.
+    for module in ("matplotlib", "load.figures.command", "load.report.draw", "load.report.html", "load.report.write"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    shown = CliRunner().invoke(bench.bench, ["figures"])
+    assert shown.exit_code == 1
+    assert "upquery[bench]" in shown.output
