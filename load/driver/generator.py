@@ -90,11 +90,12 @@ def generate(job: Job, pipe: Pipe) -> None:
         start = float(pipe.recv())
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             pipe.send(runner.run(_Crowd(job, workload, start, pipe).run()))
-    except (EOFError, KeyboardInterrupt):
+    except (EOFError, BrokenPipeError, KeyboardInterrupt):
         # The parent has gone, or is being stopped as well.
         return
     except Exception:
-        pipe.send(Crashed(traceback.format_exc()))
+        with suppress(OSError):
+            pipe.send(Crashed(traceback.format_exc()))
 
 
 class _Crowd:

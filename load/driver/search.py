@@ -83,7 +83,7 @@ def highest_rate(
                 before_run()
             run = run_load(
                 side, spec, rate=rate, seconds=seconds, conditions=conditions, tell=tell, warm_s=warm_s,
-                outstanding=outstanding,
+                outstanding=outstanding, seed=1 + len(tried),
             )  # fmt: skip
             tried.append(run)
             reason = why_not(run, p95_ms)
