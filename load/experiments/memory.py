@@ -1,0 +1,225 @@
+"""How little memory is enough: p95 over ever smaller budgets, against the view kept whole (thesis, §6.4).
+
+The same load on the view kept whole, which says how large all of the state is and how fast everything is when nothing
+is missing; then on partial state with budgets of shares of that. What is looked for is the smallest state with a p95
+below twice that of the whole.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from load.driver.outcome import Latency, Outcome
+from load.driver.run import run_load
+from load.driver.search import highest_rate
+from load.experiments import vote
+from load.experiments.experiment import Conditions, Report, Tell
+from load.experiments.upquery_stats import Admin
+from load.report.figures import Figure, Result, Spread, number
+from load.report.plots import Line, Plot, Table
+from load.report.write import JsonOption, OutputOption, perform
+from load.sides.postgres import running_upstream
+from load.sides.side import StartSide, Upstream
+from load.sides.upquery import upquery
+from load.workloads.vote import SITE, VIEW, VoteSpec, load_stories
+
+BENCH = "memory"
+SHORT = ("--stories", "20000", "--seconds", "2", "--warm", "2", "--rate", "300", "--percent", "50", "--percent", "10")
+PERCENTS = (50.0, 30.0, 20.0, 14.0, 10.0, 7.0, 5.0, 3.0, 2.0)
+_GOAL = 10.0
+_MIB = 1 << 20
+#: Of the rate that the whole view keeps up with; what is compared is memory, so nothing else may be short.
+_LOAD = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for."""
+
+    spec: VoteSpec
+    votes_each: int = 5
+    #: Visits a second; None: half of what the whole view can do.
+    rate: float | None = None
+    seconds: float = 15.0
+    #: Under load before the measurement, after the hottest stories have been read.
+    warm_s: float = 15.0
+    percents: Sequence[float] = PERCENTS
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """One budget."""
+
+    name: str
+    budget_bytes: int | None
+    state_bytes: int
+    stories: int
+    outcome: Outcome
+
+    @property
+    def reads(self) -> Latency:
+        """Of the visits that read."""
+        return self.outcome.by_page["read"]
+
+
+def command(
+    stories: vote.StoriesOption = 1_000_000,
+    votes_each: vote.VotesOption = 5,
+    alpha: vote.AlphaOption = 1.15,
+    read_share: vote.ReadShareOption = 0.99,
+    rate: Annotated[
+        float | None, typer.Option(help="Visits a second. Default: half of what full state can do.")
+    ] = None,
+    seconds: vote.SecondsOption = 15.0,
+    warm: Annotated[float, typer.Option(min=0.0, help="Seconds under load before each measurement.")] = 15.0,
+    percent: Annotated[list[float] | None, typer.Option(help="Budgets in percent of full state.")] = None,
+    as_json: JsonOption = False,
+    output: OutputOption = None,
+) -> None:
+    """p95 over the memory budget, partial state against full: how little is enough."""
+    percents = sorted(percent or PERCENTS, reverse=True)
+    options = Options(VoteSpec(stories, alpha, read_share), votes_each, rate, seconds, warm, percents)
+    perform(BENCH, lambda conditions, tell: run(options, conditions, tell), as_json=as_json, output=output)
+
+
+def run(options: Options, conditions: Conditions, tell: Tell) -> Report:
+    """Full state first and last, budgets between."""
+    spec = options.spec
+    tell(f"{spec.stories:,} stories with {options.votes_each} votes each: loading")
+    with running_upstream(SITE, load_stories(spec.stories, options.votes_each)) as upstream:
+        bench = _Bench(options, conditions, tell, upstream)
+        rate, first = bench.full()
+        points = [bench.partial(percent, first.state_bytes, rate) for percent in options.percents]
+        _, last = bench.full(rate)
+    full_p95 = Spread.of([first.outcome.latency.p95_ms, last.outcome.latency.p95_ms])
+    return Report(
+        title="Memory: how little is enough",
+        about=(
+            f"{spec.stories:,} stories with {options.votes_each} votes each, {spec.read_share:.0%} reads, skew"
+            f" {spec.alpha}, {number(rate)} visits a second on every side. Full state is the view kept whole:"
+            f" {number(first.state_bytes / _MIB)} MiB by its own account (engine and leaf store), measured before"
+            " and after the others. Each budget is a service of its own; the hottest stories that fit were read"
+            f" first, then it ran under load for {options.warm_s:g} s before the {options.seconds:g} s that are told."
+        ),
+        results=_figures(points, first, full_p95),
+        tables=[_table([first, *points, last], first.state_bytes)],
+        plots=[_plot(points, first, full_p95.median)],
+        outcomes=[point.outcome for point in (first, *points, last)],
+    )
+
+
+class _Bench:
+    """Runs sides of one site at one rate."""
+
+    def __init__(self, options: Options, conditions: Conditions, tell: Tell, upstream: Upstream) -> None:
+        self._options = options
+        self._conditions = conditions
+        self._tell = tell
+        self._upstream = upstream
+
+    def full(self, rate: float | None = None) -> tuple[float, _Point]:
+        """The whole view, and the rate: the given one, else the asked for, else half of what it can do."""
+        start = upquery("64GiB", full=True)
+        self._tell("Upquery, full: building the view")
+        rate = rate or self._options.rate or self._capacity(start) * _LOAD
+        return rate, self._measure("full", start, None, 0, rate)
+
+    def partial(self, percent: float, full_bytes: int, rate: float) -> _Point:
+        """A budget of a share of full state."""
+        budget = max(1, int(full_bytes * percent / 100))
+        name = f"partial, {percent:g} %"
+        # Partial state may need less for a key than full state: what is too much is forgotten again.
+        hottest = int(self._options.spec.stories * min(1.0, 1.5 * percent / 100))
+        return self._measure(name, upquery(str(budget), name=name), budget, hottest, rate)
+
+    def _capacity(self, start: StartSide) -> float:
+        with start(self._upstream, SITE) as side:
+            found = highest_rate(
+                side, self._options.spec, p95_ms=20, seconds=min(8.0, self._options.seconds), start_rate=500,
+                conditions=self._conditions, tell=self._tell, precision=0.2,
+            )  # fmt: skip
+        return 500.0 if found.best is None else found.best.achieved_per_s
+
+    def _measure(self, name: str, start: StartSide, budget: int | None, hottest: int, rate: float) -> _Point:
+        spec = self._options.spec
+        with start(self._upstream, SITE) as side:
+            vote.read_hottest(side, spec, hottest, self._tell)
+            outcome = run_load(
+                side, spec, rate=rate, seconds=self._options.seconds, warm_s=self._options.warm_s,
+                conditions=self._conditions, tell=self._tell,
+            )  # fmt: skip
+            stats = Admin(side).stats()
+        # A view that is kept whole has one key, which is everything.
+        stories = spec.stories if budget is None else stats.keys(VIEW)
+        return _Point(name, budget, max(stats.state_bytes, _held(outcome)), stories, outcome)
+
+
+def _held(outcome: Outcome) -> int:
+    """The most state that was held during the run."""
+    return max((moment.state_bytes for moment in outcome.moments), default=0)
+
+
+def _is_enough(point: _Point, full_p95_ms: float) -> bool:
+    return point.outcome.kept_up and point.outcome.latency.p95_ms < 2 * full_p95_ms
+
+
+def _figures(points: Sequence[_Point], full: _Point, full_p95: Spread) -> list[Result]:
+    """The smallest state of an unbroken row of budgets that were enough, beginning with the largest."""
+    smallest: _Point | None = None
+    for point in points:
+        if not _is_enough(point, full_p95.median):
+            break
+        smallest = point
+    results: list[Result] = [
+        Figure(BENCH, "p95 with full state", full_p95, "ms", detail=f"{number(full.outcome.offered_per_s)} visits/s"),
+        Figure(BENCH, "full state", Spread.of([full.state_bytes / _MIB]), "MiB",
+               detail=f"{full.state_bytes / full.stories:,.0f} bytes a story"),
+    ]  # fmt: skip
+    if smallest is not None:
+        share = 100 * smallest.state_bytes / full.state_bytes
+        results.append(
+            Figure(BENCH, "smallest state with p95 < 2x full's", Spread.of([share]), "% of full's", _GOAL, False,
+                   f"{number(smallest.state_bytes / _MIB)} MiB with {smallest.stories:,} stories;"
+                   f" p95 {number(smallest.outcome.latency.p95_ms)} ms, hit rate {smallest.outcome.hit_rate or 0:.1%}")
+        )  # fmt: skip
+    return results
+
+
+def _table(points: Sequence[_Point], full_bytes: int) -> Table:
+    columns = ("state", "budget MiB", "held MiB", "% of full's", "stories", "hits", "p95 ms", "p95 of reads", "p99 ms",
+               "against full's p95")  # fmt: skip
+    base = points[0].outcome.latency.p95_ms
+    return Table("State and latency", columns, [_row(point, full_bytes, base) for point in points])
+
+
+def _row(point: _Point, full_bytes: int, full_p95_ms: float) -> tuple[str, ...]:
+    latency = point.outcome.latency
+    return (
+        point.name,
+        "" if point.budget_bytes is None else number(point.budget_bytes / _MIB),
+        number(point.state_bytes / _MIB),
+        f"{100 * point.state_bytes / full_bytes:.1f}",
+        f"{point.stories:,}",
+        f"{point.outcome.hit_rate or 0:.1%}",
+        number(latency.p95_ms),
+        number(point.reads.p95_ms),
+        number(latency.p99_ms),
+        f"{latency.p95_ms / full_p95_ms:.2f}x" if full_p95_ms else "",
+    )
+
+
+def _plot(points: Sequence[_Point], full: _Point, full_p95_ms: float) -> Plot:
+    ordered = [full, *points]
+    shares = [100 * point.state_bytes / full.state_bytes for point in ordered]
+    lines = [
+        Line("p95", shares, [point.outcome.latency.p95_ms for point in ordered]),
+        Line("p99", shares, [point.outcome.latency.p99_ms for point in ordered]),
+        Line("p50", shares, [point.outcome.latency.p50_ms for point in ordered]),
+    ]
+    return Plot(
+        "Latency over state", "state, % of full state", "ms", lines,
+        "From right to left there is less memory. The horizontal line is twice the p95 of full state.",
+        x_scale="log", y_scale="log", marks_y=(2 * full_p95_ms,),
+    )  # fmt: skip
