@@ -18,6 +18,7 @@ from typer.main import get_command
 #: What can be run, in the order of a run of everything.
 EXPERIMENTS = {
     "figures": "load.figures.command",
+    "policies": "load.experiments.policies",
     "vote": "load.experiments.vote",
     "peers": "load.experiments.peers",
     "memory": "load.experiments.memory",

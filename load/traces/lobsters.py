@@ -1,0 +1,36 @@
+"""A trace of the Lobsters workload, recorded while its pages are visited on a running Upquery, one after another.
+
+The ids that a page asks for come out of earlier answers, so there is no trace without a side.
+"""
+
+from random import Random
+
+from load.driver.connection import SingleConnection
+from load.experiments.experiment import Tell
+from load.sides.postgres import running_upstream
+from load.sides.upquery import upquery
+from load.traces.recorder import Recorder, costs_of
+from load.traces.trace import Trace
+from load.workloads.lobsters.dataset import Size
+from load.workloads.lobsters.loading import load
+from load.workloads.lobsters.site import lobsters
+from load.workloads.lobsters.workload import LobstersSpec
+
+#: Told each so many visits.
+_TOLD_VISITS = 500
+
+
+def record(size: Size, visits: int, seed: int, tell: Tell) -> Trace:
+    """So many visits of a site of that size, beginning cold."""
+    site = lobsters()
+    recorder = Recorder(costs_of(site.views))
+    random = Random(seed)
+    tell("lobsters: writing the site")
+    with running_upstream(site, lambda url: load(url, size)) as upstream, upquery()(upstream, site) as side:
+        workload = LobstersSpec(size).start(0, 1)
+        with SingleConnection(side.reads_url, side.writes_url) as connection:
+            for number in range(visits):
+                if number % _TOLD_VISITS == 0:
+                    tell(f"lobsters: visit {number:,} of {visits:,}, {len(recorder):,} keys read")
+                connection.make(recorder.recorded(workload.visit(random)[1]))
+    return recorder.trace("lobsters", f"{visits:,} visits of the site at scale {size.scale:g}, seed {seed}")
