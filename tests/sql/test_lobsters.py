@@ -1,4 +1,4 @@
-"""A real news site's 44 reads as views, right under its writes: ``lobsters/reads.test`` has each with its original."""
+"""A real news site's 44 reads as views, right under its writes. Reads and tables are those of the load's workload."""
 
 import json
 from collections.abc import Callable

@@ -5,6 +5,7 @@ makes: rows are deleted, updated and moved between keys too.
 """
 
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from random import Random
 
@@ -178,4 +179,4 @@ def lobsters(seed: int, transactions: int, repaired: bool = False) -> CorpusFile
 
 def schema() -> bytes:
     """Tables and views."""
-    return (Path(__file__).parent / "schema.sql").read_bytes()
+    return files("load.workloads.lobsters").joinpath("schema.sql").read_bytes()
