@@ -1,17 +1,19 @@
 """Keeps what is in memory, engine state and leaf store together, within the budget (architecture §7).
 
 Above the budget, keys are evicted until `TARGET` of it is used, in slices that take `SLICE_S` each; between two slices
-the loop runs whatever else is ready. Where misses bring in more than that takes away, each of them pays: above
-`CEILING` of the budget, a step that added something is followed by up to `PAY_S` of slices at once.
+the loop runs whatever else is ready. Where misses bring in more than that takes away, they pay: above `CEILING` of the
+budget, a step that added something is followed by up to `PAY_S` of slices at once, and what is not under way upstream
+yet waits until there is room.
 
-*Invariants*: one task evicts, in slices of bounded length. When nothing is left that may go, nobody waits for it.
+*Invariants*: slices are of bounded length. Above the ceiling nothing is asked of the upstream, so what is used exceeds
+it by no more than what was under way. When nothing is left that may go, nobody waits for it.
 
 Not here: which keys go (`dataflow.eviction`), what goes with them (`dataflow.engine.budget`), what is not let in
 (`runtime.admission`).
 """
 
 import asyncio
-from time import perf_counter
+from time import perf_counter, thread_time
 
 import structlog
 
@@ -24,8 +26,9 @@ log = structlog.get_logger()
 
 #: Eviction goes on down to this part of the budget, so that it is not begun for every key.
 TARGET = 0.95
-#: Above this part of the budget, whoever adds evicts.
+#: Above this part of the budget, whoever adds evicts, and waits.
 CEILING = 1.05
+#: Of this thread's time: on a busy machine a slice is not to be less work.
 SLICE_S = 0.002
 PAY_S = 0.02
 #: How often it is looked, whether anything was added or not; and how often at most.
@@ -44,14 +47,17 @@ class MemoryBudget:
     def __init__(self, dispatcher: Dispatcher, leaf: LeafWriter, budget_bytes: int, counters: Counters) -> None:
         self.budget_bytes = budget_bytes
         self.exhausted = False
-        #: The longest slice, in seconds.
+        #: The longest slice, in seconds on the clock.
         self.longest_slice_s = 0.0
         self._dispatcher = dispatcher
         self._leaf = leaf
         self._counters = counters
         self._slice_keys = 16
         self._look_at = 0.0
+        self._ceiling_bytes = int(budget_bytes * CEILING)
         self._over = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
         self._evicting = asyncio.Lock()
         dispatcher.on_growth(self._look)
 
@@ -60,6 +66,10 @@ class MemoryBudget:
         """What counts."""
         engine = self._dispatcher.engine
         return self._leaf.used_bytes + (0 if engine is None else engine.state_bytes())
+
+    async def room(self) -> None:
+        """Returns once more may be brought in."""
+        await self._room.wait()
 
     async def keep(self) -> None:
         """Evicts when it is time to, for as long as it runs."""
@@ -91,7 +101,9 @@ class MemoryBudget:
 
     async def _evict_to(self, target_bytes: int) -> None:
         async with self._evicting:
-            while self._dispatcher.running and self.used_bytes > target_bytes and self._slice():
+            while (used := self.used_bytes) > target_bytes and self._slice():
+                if used <= self._ceiling_bytes:
+                    self._room.set()
                 await asyncio.sleep(0)
 
     def _look(self) -> None:
@@ -103,19 +115,20 @@ class MemoryBudget:
         if used <= self.budget_bytes:
             return
         self._over.set()
-        while used > self.budget_bytes * CEILING and perf_counter() < now + PAY_S:
-            if not self._slice() or self.exhausted:
-                return
+        until = thread_time() + PAY_S
+        while used > self._ceiling_bytes and thread_time() < until and self._slice() and not self.exhausted:
             used = self.used_bytes
+        if used > self._ceiling_bytes and not self.exhausted:
+            self._room.clear()
 
     def _slice(self) -> bool:
         """One slice; whether there is more that may go."""
-        started = perf_counter()
+        started, started_cpu = perf_counter(), thread_time()
         self._dispatcher.step(EvictSome(self._slice_keys))
-        took_s = perf_counter() - started
+        took_s = thread_time() - started_cpu
         self._counters.budget_slices += 1
-        self.longest_slice_s = max(self.longest_slice_s, took_s)
-        wanted = self._slice_keys * min(2.0, SLICE_S / took_s)
+        self.longest_slice_s = max(self.longest_slice_s, perf_counter() - started)
+        wanted = self._slice_keys * min(2.0, SLICE_S / max(took_s, SLICE_S / 4))
         self._slice_keys = max(1, min(_MAX_SLICE_KEYS, int(wanted)))
         engine = self._dispatcher.engine
         return engine is not None and self._dispatcher.running and not engine.exhausted
@@ -123,6 +136,8 @@ class MemoryBudget:
     def _note(self, used: int) -> None:
         """Says it once when the budget cannot be kept to, and once when it can again."""
         exhausted = used > self.budget_bytes
+        if exhausted or used <= self._ceiling_bytes:
+            self._room.set()
         if exhausted == self.exhausted:
             return
         self.exhausted = exhausted

@@ -4,6 +4,7 @@ Not here: how one is run and versioned (`upstream.lookups`); which are wanted (`
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -23,6 +24,8 @@ from service.upstream.lookups import Lookups
 
 log = structlog.get_logger()
 
+#: Returns once there is room in memory for what is to be fetched.
+Room = Callable[[], Awaitable[None]]
 #: Failures that every lookup of the relation will meet. Others are about one key, or about now.
 _BREAKING = frozenset({"missing", "denied"})
 
@@ -44,10 +47,13 @@ class LookupTasks:
     `counts` is by node, of this engine; nodes that are gone may stay in it for a while.
     """
 
-    def __init__(self, dispatcher: Dispatcher, lookups: Lookups, slots: asyncio.Semaphore, counters: Counters) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, lookups: Lookups, slots: asyncio.Semaphore, room: Room, counters: Counters
+    ) -> None:
         self._dispatcher = dispatcher
         self._lookups = lookups
         self._slots = slots
+        self._room = room
         self._counters = counters
         self._catalog = Catalog()
         #: Of lookups by keys; a part's cuts make too many.
@@ -96,6 +102,7 @@ class LookupTasks:
         self._dispatcher.step(event)
 
     async def _look_up(self, lookup: Lookup) -> LookupDone:
+        await self._room()
         async with self._slots:
             started_s = perf_counter()
             found = await self._lookups.run(self._statement(lookup), lookup_arguments(lookup))

@@ -18,6 +18,7 @@ from dataflow.types import Key, RefreshId, ViewId
 from service import bridge
 from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
+from service.runtime.lookup_tasks import Room
 from service.runtime.stand_in import placed
 from service.upstream.connect import UpstreamError
 from service.upstream.lookups import Lookups
@@ -38,12 +39,14 @@ class Refreshing:
         registry: ViewRegistry,
         lookups: Lookups,
         slots: asyncio.Semaphore,
+        room: Room,
         counters: Counters,
     ) -> None:
         self._dispatcher = dispatcher
         self._registry = registry
         self._lookups = lookups
         self._slots = slots
+        self._room = room
         self._counters = counters
         self._tasks: dict[RefreshId, asyncio.Task[None]] = {}
         self._timers: dict[tuple[ViewId, Key], asyncio.TimerHandle] = {}
@@ -95,6 +98,7 @@ class Refreshing:
             self._expire_at(refresh, asked_at + view.ttl_ms / 1000)
 
     async def _refresh(self, refresh: Refresh, plan: Plan, view: RefreshView) -> RefreshDone | RefreshFailed:
+        await self._room()
         async with self._slots:
             started_s = perf_counter()
             found = await self._lookups.forward([(plan.sql, list(refresh.key))])

@@ -68,10 +68,11 @@ class Runtime:
         self.following = Following(settings.cdc)
         self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, self.counters)
         slots = asyncio.Semaphore(upstream.concurrent_lookups)
-        self.lookup_tasks = LookupTasks(self.dispatcher, self.lookups, slots, self.counters)
-        self.refreshing = Refreshing(self.dispatcher, self.registry, self.lookups, slots, self.counters)
         budget_bytes = int(settings.engine.memory)
         self.budget = MemoryBudget(self.dispatcher, self.leaf, budget_bytes, self.counters)
+        room = self.budget.room
+        self.lookup_tasks = LookupTasks(self.dispatcher, self.lookups, slots, room, self.counters)
+        self.refreshing = Refreshing(self.dispatcher, self.registry, self.lookups, slots, room, self.counters)
         admission = Admission(self.dispatcher, self.leaf, budget_bytes)
         installer = Installer(self.registry, self.dispatcher, self.leaf, self.following, self.lookups, admission)
         lock = asyncio.Lock()
