@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeGuard, cast
 
+import orjson
+
 from service.http.arguments import keys_of
 from service.http.batches import Batches, Item, result_of
 from service.http.reads import ViewRoute, Wanted
@@ -30,33 +32,56 @@ _EXACT = frozenset({str, int, bool, type(None)})
 
 @dataclass(frozen=True, slots=True)
 class AskedKeys:
-    """The body of ``POST /v1/views/{view}/query``."""
+    """The body of ``POST /v1/views/{view}/query``. `names` are its keys' entries, if they can be said fast."""
 
     route: ViewRoute
-    keys: list[dict[str, Any]]
+    content: bytes
+    names: Sequence[bytes] | None
 
     @classmethod
-    def of(cls, route: ViewRoute, body: Any) -> "AskedKeys | None":
-        """From JSON; None if it does not have the documented form."""
-        keys = body.get("keys") if type(body) is dict and len(body) == 1 else None
-        return cls(route, keys) if _are_objects(keys) else None
+    def of(cls, route: ViewRoute, content: bytes) -> "AskedKeys | None":
+        """None if it does not have the documented form."""
+        entries = route.arguments.entries
+        names: Sequence[bytes] | None = entries.of_body(content)
+        if names is None:
+            keys = _keys(content)
+            if keys is None:
+                return None
+            names = entries.of(keys) if keys else None
+        return cls(route, content, names)
 
     def hits(self, txn: Transaction, max_keys: int, touches: Touches) -> bytes | None:
         """The results; None if they are not all there, or not plain. NotCoveredError."""
-        if not 0 < len(self.keys) <= max_keys:
+        names = self.names
+        if names is None or len(names) > max_keys:
             return None
-        route = self.route
-        names = route.arguments.entries.of(self.keys)
-        rows = None if names is None else _rows(txn, route, names)
-        if names is None or rows is None:
+        rows = _rows(txn, self.route, names)
+        if rows is None:
             return None
-        route.counters.hits += len(names)
+        self.route.counters.hits += len(names)
         touches.note_all(names)
         return b"".join((_FIRST, _BETWEEN.join(rows), _LAST))
 
     def wanted(self, batches: Batches) -> list[Wanted] | None:
         """The same, the general way; None for what the documented application parses otherwise. ApiError."""
-        return batches.keys(self.route.info.name, self.keys) if all(map(_is_exact, self.keys)) else None
+        keys = _keys(self.content)
+        exact = keys is not None and all(map(_is_exact, keys))
+        return batches.keys(self.route.info.name, keys) if keys is not None and exact else None
+
+
+def _keys(content: bytes) -> list[dict[str, Any]] | None:
+    """None if the body does not have the documented form."""
+    keys = _field(content, "keys")
+    return keys if _are_objects(keys) else None
+
+
+def _field(content: bytes, name: str) -> Any:
+    """The one field of a JSON object."""
+    try:
+        body = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None
+    return body.get(name) if type(body) is dict and len(body) == 1 else None
 
 
 class _Hit(NamedTuple):
@@ -83,9 +108,9 @@ class AskedItems:
     items: list[Item]
 
     @classmethod
-    def of(cls, routes: Mapping[str, ViewRoute], body: Any) -> "AskedItems | None":
-        """From JSON; None if it does not have the documented form."""
-        reads = body.get("reads") if type(body) is dict and len(body) == 1 else None
+    def of(cls, routes: Mapping[str, ViewRoute], content: bytes) -> "AskedItems | None":
+        """None if it does not have the documented form."""
+        reads = _field(content, "reads")
         if not _are_objects(reads):
             return None
         items = [_item(read) for read in reads]
@@ -138,12 +163,11 @@ def _rows(txn: Transaction, route: ViewRoute, names: Sequence[bytes]) -> list[by
     if not all(found):
         return None
     entries = cast(list[bytes], found)
-    info = route.info
     if route.bare:
-        return [
-            entry[ENTRY_BYTES:] if entry[0] == INLINE else rows_in(txn, info, name, entry)[0]
-            for name, entry in zip(names, entries, strict=True)
-        ]
+        rows = [entry[ENTRY_BYTES:] for entry in entries if entry[0] == INLINE]
+        if len(rows) == len(entries):
+            return rows
+    info = route.info
     return [rows_in(txn, info, name, entry)[0] for name, entry in zip(names, entries, strict=True)]
 
 

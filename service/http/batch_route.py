@@ -9,10 +9,8 @@ something wrong, is left to it, with the messages that were received: every such
 """
 
 import time
-from typing import Any
 from urllib.parse import quote
 
-import orjson
 import structlog
 
 from service.errors import ApiError
@@ -61,16 +59,12 @@ class BatchRoute:
             await send_reply(send, reply)
 
     def _parse(self, path: bytes, content: bytes) -> AskedKeys | AskedItems | None:
-        try:
-            body: Any = orjson.loads(content)
-        except orjson.JSONDecodeError:
-            return None
         if path == _READ:
-            return AskedItems.of(self._routes, body)
+            return AskedItems.of(self._routes, content)
         if path not in self._queries:
             self._follow_catalog()
         route = self._queries.get(path)
-        return None if route is None else AskedKeys.of(route, body)
+        return None if route is None else AskedKeys.of(route, content)
 
     def _hits(self, asked: AskedKeys | AskedItems, headers: Headers, started: int) -> Reply | None:
         """The answer from the leaf store; None if that is not enough."""

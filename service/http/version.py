@@ -1,5 +1,7 @@
 """Versions as clients see them: ``pg:0/16B3748`` is a position in PostgreSQL's stream."""
 
+from functools import lru_cache
+
 from cdc.position import format_lsn, parse_lsn
 from dataflow.types import Position
 from service.errors import ApiError
@@ -7,6 +9,7 @@ from service.errors import ApiError
 _PREFIX = "pg:"
 
 
+@lru_cache(maxsize=16)
 def version_text(position: Position) -> str:
     """The version of answers that are exact at `position`."""
     return _PREFIX + format_lsn(position)
