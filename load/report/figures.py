@@ -66,7 +66,7 @@ def number(value: float) -> str:
 
 def show(console: Console, results: Sequence[Result], conditions: str) -> None:
     """The table."""
-    table = Table(title="Upquery, measured", title_justify="left", caption=conditions, caption_justify="left")
+    table = Table(title="Found", title_justify="left", caption=conditions, caption_justify="left")
     table.add_column("what, and how")
     for heading in ("median", "low … high", "goal"):
         table.add_column(heading, justify="right", no_wrap=True)

@@ -10,7 +10,7 @@ from load.experiments.experiment import Report
 from load.report.draw import svg
 from load.report.figures import Figure, number
 from load.report.plots import Plot
-from load.report.runs import plots_of_runs, table_of_runs
+from load.report.runs import plots_of_runs, table_of_pages, table_of_runs
 
 _TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
@@ -32,6 +32,7 @@ def page(report: Report, conditions: str) -> str:
         figures=[result for result in report.results if isinstance(result, Figure)],
         skipped=[result for result in report.results if not isinstance(result, Figure)],
         runs=table_of_runs(report.outcomes) if report.outcomes else None,
+        pages=table_of_pages(report.outcomes),
         plots=[_drawn(plot) for plot in plots],
         failures=failures,
     )

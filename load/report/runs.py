@@ -14,7 +14,7 @@ _BUSY = 0.8
 def table_of_runs(runs: Sequence[Outcome]) -> Table:
     """A run a row."""
     columns = (
-        "side", "offered/s", "done/s", "p50 ms", "p95 ms", "p99 ms", "max ms", "hits", "server µs",
+        "side", "due/s", "done/s", "p50 ms", "p95 ms", "p99 ms", "max ms", "hits", "server µs",
         "generator µs", "resident MiB", "state MiB", "remarks",
     )  # fmt: skip
     return Table("Runs", columns, [_row(run) for run in runs])
@@ -59,6 +59,19 @@ def _remarks(run: Outcome) -> str:
         f"generator {run.generator_busy:.0%} busy" if run.limit == "none" and run.generator_busy > _BUSY else "",
     ]
     return ", ".join(remark for remark in remarks if remark)
+
+
+def table_of_pages(runs: Sequence[Outcome]) -> Table | None:
+    """p95 of each page and side, in the runs that are shown; None where pages are all alike."""
+    best = best_runs(runs)
+    pages = sorted({page for run in best for page in run.by_page})
+    if len(pages) < 2:
+        return None
+    rows = []
+    for page in pages:
+        latencies = [run.by_page.get(page) for run in best]
+        rows.append((page, *("" if latency is None else number(latency.p95_ms) for latency in latencies)))
+    return Table("p95 ms by page", ("page", *(_named(run) for run in best)), rows)
 
 
 def plots_of_runs(runs: Sequence[Outcome]) -> list[Plot]:

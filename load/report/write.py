@@ -113,7 +113,8 @@ def _print(console: Console, report: Report, conditions: str) -> None:
 def _print_table(console: Console, table: Table) -> None:
     drawn = ConsoleTable(title=table.title, title_justify="left")
     for number, column in enumerate(table.columns):
-        drawn.add_column(column, justify="left" if number == 0 else "right", overflow="fold")
+        is_text = number == 0 or column == table.columns[-1] == "remarks"
+        drawn.add_column(column, justify="left" if is_text else "right", no_wrap=number == 0)
     for row in table.rows:
         drawn.add_row(*row)
     console.print(drawn)

@@ -1,6 +1,7 @@
 """``upquery bench``: its commands are found when they are asked for."""
 
 import sys
+from importlib import import_module
 
 import pytest
 from typer.testing import CliRunner
@@ -32,6 +33,12 @@ def test_every_experiment_has_a_command_that_says_what_it_does(name: str) -> Non
     assert shown.exit_code == 0, shown.output
     assert "--output" in shown.output
     assert "--json" in shown.output
+
+
+@pytest.mark.parametrize("name", bench.EXPERIMENTS)
+def test_every_short_run_has_arguments_that_the_command_knows(name: str) -> None:
+    arguments = getattr(import_module(bench.EXPERIMENTS[name]), "SHORT", ())
+    bench.experiment(name).make_context(name, [*arguments, "--output", "reports"])
 
 
 @pytest.mark.usefixtures("fake")

@@ -1,6 +1,7 @@
 """The page of a report: everything in it, nothing from outside, markup only where it is ours."""
 
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -11,7 +12,7 @@ from load.report.draw import svg
 from load.report.figures import Figure, Skipped, Spread
 from load.report.html import page
 from load.report.plots import Line, Plot, Table
-from load.report.runs import best_runs, narrow_table_of_runs, plots_of_runs, table_of_runs
+from load.report.runs import best_runs, narrow_table_of_runs, plots_of_runs, table_of_pages, table_of_runs
 
 
 def run(side: str, rate: float, limit: Limit = "none", failed: int = 0) -> Outcome:
@@ -59,6 +60,16 @@ def test_one_run_a_side_needs_no_plot_of_rates() -> None:
     titles = [plot.title for plot in plots_of_runs(RUNS[:1])]
     assert titles == ["Latency", "Memory over time", "Hit rate over time"]
     assert plots_of_runs(()) == []
+
+
+def test_pages_are_told_apart_where_there_are_several() -> None:
+    assert table_of_pages(RUNS) is None
+    two = replace(RUNS[0], by_page={"front": RUNS[0].latency, "story": replace(RUNS[0].latency, p95_ms=7)})
+    table = table_of_pages([two, RUNS[3]])
+    assert table is not None
+    assert table.columns == ("page", "ours, 100/s", "theirs, 50/s")
+    assert list(table.rows) == [("front", "5", ""), ("page", "", "5"), ("story", "7", "")]
+    assert table.title in page(Report("r", "a", [], outcomes=[two, RUNS[3]]), "2 cores")
 
 
 def test_consoles_get_fewer_columns() -> None:
