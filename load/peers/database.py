@@ -1,4 +1,5 @@
-"""The site's database as an application uses it: a few connections, prepared statements, one round trip a request.
+"""The site's database as an application uses it: a few connections, prepared statements, one round trip for all reads
+of a request.
 
 psycopg without its pool: a list of free connections costs a third of what the pool does, and with it psycopg is no
 slower than asyncpg (measured: 84 to 127 µs of client CPU a single-row query, asyncpg 91 to 103, psycopg's pool 167).
@@ -10,16 +11,15 @@ closed and opened anew.
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
-import orjson
-from psycopg import AsyncConnection, AsyncRawCursor
+from psycopg import AsyncConnection, AsyncCursor, AsyncRawCursor
 from psycopg.pq import TransactionStatus
 
 from load.peers.json_forms import register
-from load.peers.statements import Statement, Values, numbered, wire_form
-from load.sides.side import SiteDefinition
+from load.peers.statements import Values, numbered
+from load.peers.view_query import Prepared, Question, ViewQuery
+from load.sides.side import SiteDefinition, SiteView
 
 #: More than the server's cores can use; fewer would queue where a statement waits for a lock.
 CONNECTIONS = 16
@@ -30,40 +30,28 @@ _BEGIN, _COMMIT = "BEGIN", "COMMIT"
 _TOKEN = "SELECT pg_current_wal_insert_lsn()::text"
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A statement and where its values are among a read's or a write's."""
-
-    sql: str
-    places: tuple[int, ...]
-
-    def arguments(self, values: Values) -> list[str | None]:
-        return [wire_form(values[place]) for place in self.places]
-
-
 class Database:
     """Views and writes of a site, run by name.
 
-    *State*: `_free` has the connections that nobody uses, the last used first; `_columns` the names that a view's rows
-    have, once it was read.
+    *State*: `_free` has the connections that nobody uses, the last used first.
     """
 
     def __init__(self, url: str, site: SiteDefinition) -> None:
         self._url = url
-        self._views = {
-            view.name: _prepared(numbered(view.sql, view.parameters), view.parameters) for view in site.views
-        }
+        self._views = {view.name: ViewQuery(view.sql, view.parameters) for view in site.views}
         self._writes = {
-            write.name: [_prepared(numbered(sql, write.parameters), write.parameters) for sql in write.statements]
+            write.name: [Prepared.of(numbered(sql, write.parameters), write.parameters) for sql in write.statements]
             for write in site.writes
         }
         self._free: asyncio.LifoQueue[AsyncConnection[Any]] = asyncio.LifoQueue()
-        self._columns: dict[str, tuple[str, ...]] = {}
 
     async def open(self) -> None:
-        """Connect."""
+        """Connect, and see which views can be asked for many keys at once."""
         for _ in range(CONNECTIONS):
             self._free.put_nowait(await self.connect())
+        async with self._connection() as connection:
+            for query in self._views.values():
+                await query.try_batch(connection)
 
     async def connect(self) -> AsyncConnection[Any]:
         """A connection of the caller's own."""
@@ -74,41 +62,62 @@ class Database:
         register(connection)
         return connection
 
-    def read_instead(self, view: str, statement: Statement, parameters: Sequence[str]) -> None:
-        """Have a view read by another statement, of the same rows."""
-        self._views[view] = _prepared(statement, parameters)
+    def read_instead(self, view: SiteView, sql: str) -> None:
+        """Have a view read by another statement, of the same rows. Before `open`."""
+        self._views[view.name] = ViewQuery(sql, view.parameters)
 
     async def read(self, view: str, values: Values) -> bytes:
         """The rows of one key, as a JSON array."""
-        prepared = self._views[view]
+        query = self._views[view]
         async with self._connection() as connection:
-            cursor = await connection.execute(prepared.sql, prepared.arguments(values), prepare=True)
-            return await self._json(view, cursor)
+            cursor = await connection.execute(query.one.sql, query.one.arguments(values), prepare=True)
+            return await query.answer(cursor)
 
     async def read_many(self, reads: Sequence[tuple[str, Values]]) -> list[bytes]:
-        """The rows of several keys, in one round trip."""
+        """The rows of several keys, in one round trip and a statement for each view."""
         if len(reads) == 1:
             return [await self.read(*reads[0])]
+        questions = self._questions(reads)
+        answers = [b"[]"] * len(reads)
         async with self._connection() as connection:
-            cursors = []
-            async with connection.pipeline():
-                for view, values in reads:
-                    prepared = self._views[view]
-                    cursors.append(await connection.execute(prepared.sql, prepared.arguments(values), prepare=True))
-            return [await self._json(view, cursor) for (view, _), cursor in zip(reads, cursors, strict=True)]
+            cursors = await _ask(connection, questions)
+            for question, cursor in zip(questions, cursors, strict=True):
+                query = self._views[question.view]
+                if question.many:
+                    found = await query.answers(cursor)
+                    for n, place in enumerate(question.places, start=1):
+                        answers[place] = found.get(n, b"[]")
+                else:
+                    answers[question.places[0]] = await query.answer(cursor)
+        return answers
+
+    def _questions(self, reads: Sequence[tuple[str, Values]]) -> list[Question]:
+        by_view: dict[str, list[int]] = {}
+        for place, (view, _) in enumerate(reads):
+            by_view.setdefault(view, []).append(place)
+        return [
+            question
+            for view, places in by_view.items()
+            for question in self._views[view].questions(view, places, [reads[place][1] for place in places])
+        ]
 
     async def write(self, name: str, values: Values) -> str:
-        """Run a write as one transaction, in one round trip; the token that a read as new as it asks for."""
+        """Run a write as one transaction; the token that a read as new as it asks for.
+
+        A statement is a transaction by itself: two round trips then, which cost less than psycopg's pipeline.
+        """
+        statements = self._writes[name]
         async with self._connection() as connection:
+            if len(statements) == 1:
+                await connection.execute(statements[0].sql, statements[0].arguments(values), prepare=True)
+                return await _only(await connection.execute(_TOKEN, prepare=True))
             async with connection.pipeline():
                 await connection.execute(_BEGIN, prepare=True)
-                for prepared in self._writes[name]:
-                    await connection.execute(prepared.sql, prepared.arguments(values), prepare=True)
+                for statement in statements:
+                    await connection.execute(statement.sql, statement.arguments(values), prepare=True)
                 await connection.execute(_COMMIT, prepare=True)
                 cursor = await connection.execute(_TOKEN, prepare=True)
-            row = await cursor.fetchone()
-            assert row is not None
-            return str(row[0])
+            return await _only(cursor)
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[AsyncConnection[Any]]:
@@ -123,28 +132,15 @@ class Database:
             finally:
                 self._free.put_nowait(connection)
 
-    async def _json(self, view: str, cursor: Any) -> bytes:
-        rows = await cursor.fetchall()
-        if not rows:
-            return b"[]"
-        columns = self._columns.get(view)
-        if columns is None:
-            columns = self._columns[view] = unique_names([column.name for column in cursor.description])
-        return orjson.dumps([dict(zip(columns, row, strict=True)) for row in rows])
+
+async def _ask(connection: AsyncConnection[Any], questions: Sequence[Question]) -> list[AsyncCursor[Any]]:
+    if len(questions) == 1:
+        return [await connection.execute(questions[0].sql, questions[0].arguments, prepare=True)]
+    async with connection.pipeline():
+        return [await connection.execute(each.sql, each.arguments, prepare=True) for each in questions]
 
 
-def unique_names(names: Sequence[str]) -> tuple[str, ...]:
-    """The names readers see: a repeated one gets ``_2``, ``_3``, …"""
-    taken: list[str] = []
-    for name in names:
-        candidate, n = name, 1
-        while candidate in taken:
-            n += 1
-            candidate = f"{name}_{n}"
-        taken.append(candidate)
-    return tuple(taken)
-
-
-def _prepared(statement: Statement, parameters: Sequence[str] | Any) -> _Prepared:
-    order = list(parameters)
-    return _Prepared(statement.sql, tuple([order.index(name) for name in statement.names]))
+async def _only(cursor: AsyncCursor[Any]) -> str:
+    row = await cursor.fetchone()
+    assert row is not None
+    return str(row[0])

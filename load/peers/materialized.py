@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Identifier
 from load.peers.backend import Answers, Read
 from load.peers.database import Database
 from load.peers.materialized_sql import Materialized, UnsuitableError, materialized
-from load.peers.statements import Values, numbered
+from load.peers.statements import Values
 from load.sides.side import SiteDefinition, SiteView
 
 _log = logging.getLogger(__name__)
@@ -65,9 +65,7 @@ class MaterializedViews:
             await connection.execute(SQL("CREATE INDEX ON {} ({})").format(name, keys))
         await connection.execute(SQL("ANALYZE {}").format(name))
         statement = SQL("SELECT {} FROM {} {}").format(SQL(", ").join(map(Identifier, shown)), name, SQL(made.rest))
-        self._database.read_instead(
-            view.name, numbered(statement.as_string(connection), view.parameters), list(view.parameters)
-        )
+        self._database.read_instead(view, statement.as_string(connection))
         self._names.append(view.name)
 
     async def _columns(self, connection: AsyncConnection[Any], name: str) -> list[str]:

@@ -5,7 +5,7 @@ statement is prepared once, whatever is given. Text in quotes and comments is ne
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,26 @@ class Statement:
 
 def numbered(sql: str, types: Mapping[str, str]) -> Statement:
     """The statement with a typed ``$n`` for each ``:name``. ValueError if a name has no type."""
+    return _replaced(sql, types, lambda name, n: f"${n}::{types[name]}")
+
+
+def batched(sql: str, types: Mapping[str, str]) -> Statement | None:
+    """The same for many keys in one statement, each parameter a list of values; its first column is the number of the
+    key, from 1. None if that cannot be written.
+
+    Rows of one key stay in their order: a lateral subquery that is ordered is run once for each key.
+    """
+    keyed = _replaced(sql, types, lambda _, n: f'"$key".p{n}')
+    if not keyed.names or any(kind.endswith(_LIST) for kind in types.values()):
+        return None
+    lists = ", ".join(f"${n}::{types[name]}[]" for n, name in enumerate(keyed.names, start=1))
+    columns = ", ".join(f"p{n}" for n in range(1, len(keyed.names) + 1))
+    keys = f'unnest({lists}) WITH ORDINALITY "$key" ({columns}, n)'
+    return Statement(f'SELECT "$key".n, "$rows".* FROM {keys} CROSS JOIN LATERAL ({keyed.sql}) "$rows"', keyed.names)
+
+
+def _replaced(sql: str, types: Mapping[str, str], form: Callable[[str, int], str]) -> Statement:
+    """`form` says what stands for a name, of its number from 1."""
     names: list[str] = []
 
     def place(name: str) -> str:
@@ -45,7 +65,7 @@ def numbered(sql: str, types: Mapping[str, str]) -> Statement:
             raise ValueError(f"the parameter :{name} has no type")
         if name not in names:
             names.append(name)
-        return f"${names.index(name) + 1}::{types[name]}"
+        return form(name, names.index(name) + 1)
 
     def replaced(match: re.Match[str]) -> str:
         if name := match["name"]:

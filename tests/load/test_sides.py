@@ -16,7 +16,7 @@ from load.sides.direct import direct
 from load.sides.empty import empty
 from load.sides.materialized_view import materialized_view
 from load.sides.postgres import running_upstream
-from load.sides.side import Side, StartSide, Upstream
+from load.sides.side import Side, SiteView, StartSide, Upstream
 from load.sides.upquery import upquery
 from tests.fixtures.service import until
 from tests.load.small_site import SITE, STORIES, load_rows
@@ -192,6 +192,14 @@ def test_the_rows_are_in_the_contracts_form(upstream: Upstream) -> None:
         "hotness": "0.2857142857",
         "is_hidden": False,
     }
+
+
+def test_keys_that_one_statement_cannot_take_are_asked_one_by_one(upstream: Upstream) -> None:
+    sql = "SELECT id FROM stories WHERE author = :author ORDER BY id LIMIT :n"
+    site = replace(SITE, views=(SiteView("first", sql, {"author": "text", "n": "bigint"}),))
+    with direct(upstream, site) as side:
+        results = Visitor(side).query("first", [{"author": "ann", "n": 2}, {"author": "ann", "n": 0}])
+    assert results == [[{"id": 2}, {"id": 4}], []]
 
 
 @pytest.mark.parametrize(

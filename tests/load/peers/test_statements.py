@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from load.peers.statements import ParameterError, Parameters, Statement, numbered, wire_form
+from load.peers.statements import ParameterError, Parameters, Statement, batched, numbered, wire_form
 
 TYPES = {"id": "bigint", "ids": "bigint[]", "name": "text"}
 
@@ -25,6 +25,20 @@ TYPES = {"id": "bigint", "ids": "bigint[]", "name": "text"}
 def test_parameters_are_numbered_and_typed(sql: str, expected: Statement) -> None:
     found = numbered(sql, TYPES)
     assert found == (expected if expected.sql else Statement(sql, ()))
+
+
+def test_many_keys_are_lists_of_values() -> None:
+    found = batched("SELECT a FROM t WHERE name = :name AND (id = :id OR x = :id)", {"id": "bigint", "name": "text"})
+    assert found == Statement(
+        'SELECT "$key".n, "$rows".* FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY "$key" (p1, p2, n)'
+        ' CROSS JOIN LATERAL (SELECT a FROM t WHERE name = "$key".p1 AND (id = "$key".p2 OR x = "$key".p2)) "$rows"',
+        ("name", "id"),
+    )
+
+
+@pytest.mark.parametrize("sql", ["SELECT 1", "SELECT 1 WHERE a IN (:ids)"])
+def test_not_all_can_be_asked_for_many_keys(sql: str) -> None:
+    assert batched(sql, {"ids": "bigint[]"}) is None
 
 
 def test_a_parameter_without_a_type_is_refused() -> None:
