@@ -5,7 +5,6 @@ Not here: what happens on that loop (`runtime`); starting this process again (`s
 
 import asyncio
 import contextlib
-import gc
 import shutil
 import signal
 
@@ -16,6 +15,7 @@ from service.admin.control import ControlServer
 from service.admin.operations import Operations
 from service.child import EngineChild, StartReport, parent_gone, report
 from service.run_directory import RunPaths
+from service.runtime import garbage
 from service.runtime.runtime import CannotStartError, Runtime
 from service.settings import SettingsError
 from service.telemetry import configure_logging
@@ -67,9 +67,7 @@ async def _serve(runtime: Runtime, wire: WireServer, stop: asyncio.Event) -> int
         stopping.cancel()
         return _cannot_start(str(error))
     await wire.start()
-    # What is there now stays; a collection would only walk it.
-    gc.collect()
-    gc.freeze()
+    garbage.be_seldom()
     report(StartReport(ready=True))
     running = asyncio.ensure_future(runtime.run())
     await asyncio.wait({stopping, running}, return_when=asyncio.FIRST_COMPLETED)

@@ -24,6 +24,7 @@ from dataflow.schema import Catalog
 from dataflow.types import ViewId
 from service import bridge
 from service.leaf_store.writer import LeafWriter
+from service.runtime import garbage
 from service.runtime.admission import Admission
 from service.runtime.dispatcher import Dispatcher
 from service.runtime.following import Following
@@ -33,6 +34,8 @@ from service.upstream.lookups import Lookups
 from service.views import Definition, Installation, Plan, RegisteredView, Status, ViewRegistry
 
 log = structlog.get_logger()
+
+_COLLECT_S = 0.2
 
 
 @dataclass(slots=True)
@@ -46,6 +49,8 @@ class Installer:
     lookups: Lookups
     admission: Admission
     _ids: Iterator[int] = field(init=False)
+    #: Frees the nodes of views that have gone, once for those that go together.
+    _collecting: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
         # Never used before in any engine process of this leaf store: a reader may still hold an id of the last one's.
@@ -119,8 +124,14 @@ class Installer:
         self.registry.installations.pop(installation.id, None)
         if self.dispatcher.running and not installation.tombstone:
             self.dispatcher.step(DropView(installation.id))
+            if self._collecting is None:
+                self._collecting = asyncio.get_running_loop().call_later(_COLLECT_S, self._collect)
         else:
             self._commit_drop(installation.id)
+
+    def _collect(self) -> None:
+        self._collecting = None
+        garbage.collect()
 
     def _commit_drop(self, view: ViewId) -> None:
         state = self.leaf.reader.state()

@@ -18,6 +18,7 @@ from dataflow.types import Position
 from service.errors import ApiError
 from service.leaf_store.writer import LeafWriter
 from service.process_memory import process_memory
+from service.runtime import garbage
 from service.runtime.admission import Admission
 from service.runtime.ages import Ages
 from service.runtime.backoff import Backoff
@@ -168,6 +169,8 @@ class Runtime:
         self.lookup_tasks.restart(self.following.catalog)
         self.refreshing.restart()
         self.reads.fail_all(no_stream())
+        del session
+        garbage.collect()
 
     async def close(self) -> None:
         """Stops everything."""
