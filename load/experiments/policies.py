@@ -23,7 +23,7 @@ PLOTTED = (0.002, 0.005, 0.01, 0.02, 0.05, 0.10, 0.25, 0.5)
 #: How far the default may be behind the best one, in percentage points.
 GOAL_POINTS = 1.0
 #: Arguments of a short run.
-SHORT = ("--reads", "100000", "--lobsters-visits", "0")
+SHORT = ("--reads", "50000", "--lobsters-visits", "300", "--scale", "0.02", "--no-plots")
 
 _ABOUT = """Reads of recorded traces go through a memory that holds a share of the keys (or of the bytes) that the trace
 reads; on a miss, the key is filled and others go by the policy. *Keys alike* counts keys. *In samples* is the same, but
@@ -51,7 +51,7 @@ MODES = (Mode("keys alike", False, 0), Mode("in samples", False, 5_000), Mode("w
 def command(
     reads: Annotated[int, typer.Option(min=1_000, help="Reads of each vote trace.")] = 300_000,
     stories: Annotated[int, typer.Option(min=1_000, help="Stories of the vote traces.")] = 1_000_000,
-    lobsters_visits: Annotated[int, typer.Option(min=0, help="Page visits of the Lobsters trace; 0: none.")] = 10_000,
+    lobsters_visits: Annotated[int, typer.Option(min=0, help="Page visits of the Lobsters trace; 0: none.")] = 3_000,
     scale: Annotated[float, typer.Option(min=0.001, max=1, help="How much of the Lobsters site.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of all that is random.")] = 1,
     trace: Annotated[list[Path] | None, typer.Option(help="Recorded traces to compare on instead.")] = None,

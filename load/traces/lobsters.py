@@ -5,12 +5,13 @@ The ids that a page asks for come out of earlier answers, so there is no trace w
 
 from random import Random
 
-from load.driver.connection import SingleConnection
+from load.driver.connection import Broken, SingleConnection
+from load.driver.visit import Visit
 from load.experiments.experiment import Tell
 from load.sides.postgres import running_upstream
 from load.sides.upquery import upquery
 from load.traces.recorder import Recorder, costs_of
-from load.traces.trace import Trace
+from load.traces.trace import Trace, TraceError
 from load.workloads.lobsters.dataset import Size
 from load.workloads.lobsters.loading import load
 from load.workloads.lobsters.site import lobsters
@@ -18,6 +19,8 @@ from load.workloads.lobsters.workload import LobstersSpec
 
 #: Told each so many visits.
 _TOLD_VISITS = 500
+#: More failed visits than that are not the workload any more.
+_FAILED = 0.05
 
 
 def record(size: Size, visits: int, seed: int, tell: Tell) -> Trace:
@@ -25,6 +28,7 @@ def record(size: Size, visits: int, seed: int, tell: Tell) -> Trace:
     site = lobsters()
     recorder = Recorder(costs_of(site.views))
     random = Random(seed)
+    failed = 0
     tell("lobsters: writing the site")
     with running_upstream(site, lambda url: load(url, size)) as upstream, upquery()(upstream, site) as side:
         workload = LobstersSpec(size).start(0, 1)
@@ -32,5 +36,17 @@ def record(size: Size, visits: int, seed: int, tell: Tell) -> Trace:
             for number in range(visits):
                 if number % _TOLD_VISITS == 0:
                     tell(f"lobsters: visit {number:,} of {visits:,}, {len(recorder):,} keys read")
-                connection.make(recorder.recorded(workload.visit(random)[1]))
-    return recorder.trace("lobsters", f"{visits:,} visits of the site at scale {size.scale:g}, seed {seed}")
+                failed += not _make(connection, recorder.recorded(workload.visit(random)[1]))
+    if failed > _FAILED * visits:
+        raise TraceError(f"{failed} of {visits} visits of lobsters failed")
+    about = f"{visits:,} visits of the site at scale {size.scale:g} ({failed} of them cut short), seed {seed}"
+    return recorder.trace("lobsters", about)
+
+
+def _make(connection: SingleConnection, visit: Visit) -> bool:
+    """Whether the visit was made to its end: a cold site may refuse its first pages."""
+    try:
+        connection.make(visit)
+    except (Broken, LookupError, OSError, ValueError):
+        return False
+    return True

@@ -16,8 +16,8 @@ import orjson
 _LINE_READS = 10_000
 
 
-class TraceError(Exception):
-    """A file is no trace."""
+class TraceError(RuntimeError):
+    """A file is no trace, or a workload could not be recorded."""
 
 
 class TracedKey(NamedTuple):

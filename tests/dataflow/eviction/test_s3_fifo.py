@@ -22,12 +22,20 @@ def test_what_was_not_read_goes_in_the_order_it_came() -> None:
     assert victims(filled(10), 3) == [0, 1, 2]
 
 
-def test_what_was_read_twice_moves_to_main() -> None:
+def test_what_was_read_moves_to_main() -> None:
     policy = filled(10)
-    policy.touch(0, 2)
-    policy.touch(1, 1)
+    policy.touch(0)
     assert victims(policy, 8) == [1, 2, 3, 4, 5, 6, 7, 8]
     assert 0 in policy
+
+
+def test_what_takes_many_bytes_needs_more_reads() -> None:
+    policy = filled(10)
+    policy.fill(10, 10_000, 1)
+    policy.fill(11, 10_000, 1)
+    policy.touch(10)
+    policy.touch(11, 2)
+    assert victims(policy, 11) == [*range(10), 10]
 
 
 def with_main_of(items: int) -> S3Fifo[int]:
