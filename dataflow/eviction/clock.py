@@ -10,7 +10,7 @@ from dataflow.eviction.policy import Item
 
 #: Items looked at for a victim; if all of them were read, the next one goes all the same.
 _LOOKS = 64
-_ENTRY_BYTES = 190
+_ENTRY_BYTES = 105
 
 
 class Clock(Generic[Item]):

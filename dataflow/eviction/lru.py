@@ -8,7 +8,7 @@ from typing import Generic
 
 from dataflow.eviction.policy import Item
 
-_ENTRY_BYTES = 220
+_ENTRY_BYTES = 125
 
 
 class Lru(Generic[Item]):

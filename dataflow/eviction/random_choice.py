@@ -10,7 +10,7 @@ from typing import Generic
 from dataflow.eviction.policy import Item
 
 _WORD = (1 << 64) - 1
-_ENTRY_BYTES = 150
+_ENTRY_BYTES = 90
 
 
 class RandomChoice(Generic[Item]):
