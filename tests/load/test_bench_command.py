@@ -4,6 +4,7 @@ import sys
 from importlib import import_module
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from load import __main__ as bench
@@ -15,8 +16,10 @@ SHORT = ("--seconds", "1")
 
 
 def command(seconds: int = 60, output: str = "") -> None:
-    """Takes a while."""
+    """Takes a while; none at all fails."""
     ran.append((f"{seconds} s", bool(output)))
+    if not seconds:
+        raise typer.Exit(1)
 
 
 @pytest.fixture
@@ -51,6 +54,14 @@ def test_a_command_is_run_with_its_options() -> None:
 def test_without_a_command_all_run_short() -> None:
     assert CliRunner().invoke(bench.bench, ["--output", "reports"]).exit_code == 0
     assert ran == [("1 s", True)]
+
+
+@pytest.mark.usefixtures("fake")
+def test_one_that_fails_fails_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[FAKE], "SHORT", ("--seconds", "0"))
+    shown = CliRunner().invoke(bench.bench, [])
+    assert shown.exit_code == 1
+    assert "failed: fake" in shown.output
 
 
 def test_an_unknown_command_is_a_mistake() -> None:
