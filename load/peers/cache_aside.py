@@ -1,8 +1,9 @@
 """Cache-aside as a careful team writes it: a read asks the cache, then the database, and keeps what it said for a time.
 
-Several keys are read in one round trip, misses of one request are one round trip to the database, requests that miss
-the same key at the same time wait for the first of them. With invalidation a write deletes, after its commit, the keys
-that its author knows to be wrong then; who reads after that is not joined to a computation that began before.
+Objects that are asked for in lists are cached one by one (`objects`). Several keys are read in one round trip, misses
+of one request are one round trip to the database, requests that miss the same key at the same time wait for the first
+of them. With invalidation a write deletes, after its commit, the keys that its author knows to be wrong then; who reads
+after that is not joined to a computation that began before.
 
 What remains wrong, as it does with every cache-aside: a computation that read before a commit and is stored after the
 deletion, until the time to live is over; and views whose keys the write does not know.
@@ -10,16 +11,18 @@ deletion, until the time to live is over; and views whose keys the write does no
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from load.peers.backend import Answers, Read
 from load.peers.cache import Cache, key_of
 from load.peers.database import Database
+from load.peers.objects import of_one, reads_of_each, together
 from load.peers.statements import Values
 from load.sides.side import SiteDefinition, SiteWrite
 
 
 class CacheAside:
-    """A `Backend`. *Maintains*: `_flights` has the misses that are being computed, by key."""
+    """A `Backend`. * *Maintains*: `_flights` has the misses that are being computed, by key."""
 
     def __init__(
         self, database: Database, cache: Cache, site: SiteDefinition, *, invalidate: bool, ttl_s: int | None
@@ -29,6 +32,11 @@ class CacheAside:
         self._ttl_s = ttl_s
         self._invalidations = {write.name: Invalidation(site, write) for write in site.writes if invalidate}
         self._flights: dict[bytes, asyncio.Future[bytes]] = {}
+        self._objects: set[str] = set()
+        for view in site.views:
+            if (one := of_one(view)) is not None:
+                self._objects.add(view.name)
+                database.add(one)
 
     async def open(self) -> None:
         """Connect to the database."""
@@ -36,6 +44,16 @@ class CacheAside:
 
     async def read(self, reads: Sequence[Read]) -> Answers:
         """From the cache, else from the database."""
+        if self._objects.isdisjoint([view for view, _ in reads]):
+            return await self._read(reads)
+        apart = [reads_of_each(*read) if read[0] in self._objects else [read] for read in reads]
+        answers = await self._read([read for parts in apart for read in parts])
+        following = iter(answers.rows)
+        taken = [list(islice(following, len(parts))) for parts in apart]
+        rows = [together(t) if view in self._objects else t[0] for (view, _), t in zip(reads, taken, strict=True)]
+        return Answers(rows, answers.hit)
+
+    async def _read(self, reads: Sequence[Read]) -> Answers:
         if len(reads) == 1:
             key = key_of(reads[0])
             found = await self._cache.get(key)
@@ -103,9 +121,10 @@ class Invalidation:
     def __init__(self, site: SiteDefinition, write: SiteWrite) -> None:
         views = {view.name: view for view in site.views}
         names = list(write.parameters)
+        objects = {view.name: one.name for view in site.views if (one := of_one(view)) is not None}
         #: Views with, for each of their parameters, the place of the write's.
         self._places = [
-            (view, [names.index(made_of[name].removeprefix(":")) for name in views[view].parameters])
+            (objects.get(view, view), [names.index(made_of[name].removeprefix(":")) for name in views[view].parameters])
             for view, made_of in write.invalidates
         ]
 

@@ -62,9 +62,9 @@ class Database:
         register(connection)
         return connection
 
-    def read_instead(self, view: SiteView, sql: str) -> None:
-        """Have a view read by another statement, of the same rows. Before `open`."""
-        self._views[view.name] = ViewQuery(sql, view.parameters)
+    def add(self, view: SiteView) -> None:
+        """A view beside the site's, or instead of the one of that name. Before `open`."""
+        self._views[view.name] = ViewQuery(view.sql, view.parameters)
 
     async def read(self, view: str, values: Values) -> bytes:
         """The rows of one key, as a JSON array."""

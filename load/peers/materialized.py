@@ -7,6 +7,7 @@ relation can hold stays a query, as a team would leave it.
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from psycopg import AsyncConnection, errors
@@ -65,7 +66,7 @@ class MaterializedViews:
             await connection.execute(SQL("CREATE INDEX ON {} ({})").format(name, keys))
         await connection.execute(SQL("ANALYZE {}").format(name))
         statement = SQL("SELECT {} FROM {} {}").format(SQL(", ").join(map(Identifier, shown)), name, SQL(made.rest))
-        self._database.read_instead(view, statement.as_string(connection))
+        self._database.add(replace(view, sql=statement.as_string(connection)))
         self._names.append(view.name)
 
     async def _columns(self, connection: AsyncConnection[Any], name: str) -> list[str]:

@@ -30,7 +30,8 @@ class SiteWrite:
     statements: tuple[str, ...]
     parameters: Mapping[str, str]
     #: What a careful author of a cache-aside application deletes: views, with the parameters that make their keys. A
-    #: parameter's value is ``:name`` of the write's. Views whose keys the write does not know are listed nowhere.
+    #: parameter's value is ``:name`` of the write's; for a list of objects it is the one that changed. Views whose keys
+    #: the write does not know are listed nowhere.
     invalidates: tuple[tuple[str, Mapping[str, str]], ...] = ()
 
 

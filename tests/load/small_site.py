@@ -25,6 +25,11 @@ SITE = SiteDefinition(
             " WHERE s.id = :id GROUP BY s.id, s.title",
             {"id": "bigint"},
         ),
+        SiteView(
+            "votes_of",
+            "SELECT votes.story_id, votes.user_id FROM votes WHERE votes.story_id IN (:stories)",
+            {"stories": "bigint[]"},
+        ),
         SiteView("stories_by_id", "SELECT stories.* FROM stories WHERE stories.id IN (:ids)", {"ids": "bigint[]"}),
         SiteView(
             "stories_of",
@@ -44,7 +49,11 @@ SITE = SiteDefinition(
             "vote",
             ("INSERT INTO votes (user_id, story_id) VALUES (:user, :story) ON CONFLICT DO NOTHING",),
             {"user": "bigint", "story": "bigint"},
-            (("story_with_votes", {"id": ":story"}), ("has_voted", {"user": ":user", "story": ":story"})),
+            (
+                ("story_with_votes", {"id": ":story"}),
+                ("has_voted", {"user": ":user", "story": ":story"}),
+                ("votes_of", {"stories": ":story"}),
+            ),
         ),
         SiteWrite(
             "submit",
@@ -59,6 +68,7 @@ SITE = SiteDefinition(
                 ("stories_of", {"author": ":author"}),
                 ("newest", {}),
                 ("has_voted", {"user": ":user", "story": ":id"}),
+                ("votes_of", {"stories": ":id"}),
             ),
         ),
     ),
