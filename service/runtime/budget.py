@@ -1,9 +1,8 @@
 """Keeps what is in memory, engine state and leaf store together, within the budget (architecture §7).
 
 Above the budget, keys are evicted until `TARGET` of it is used, in slices that take `SLICE_S` each; between two slices
-the loop runs whatever else is ready. Where misses bring in more than that takes away, they pay: above `CEILING` of the
-budget, a step that added something is followed by up to `PAY_S` of slices at once, and what is not under way upstream
-yet waits until there is room.
+the loop runs whatever else is ready. Where more comes than that takes away, above `CEILING` of the budget, slices are
+longer, and what is not under way upstream yet waits until there is room.
 
 *Invariants*: slices are of bounded length. Above the ceiling nothing is asked of the upstream, so what is used exceeds
 it by no more than what was under way. When nothing is left that may go, nobody waits for it.
@@ -26,11 +25,11 @@ log = structlog.get_logger()
 
 #: Eviction goes on down to this part of the budget, so that it is not begun for every key.
 TARGET = 0.95
-#: Above this part of the budget, whoever adds evicts, and waits.
+#: Above this part of the budget, whoever wants to add waits.
 CEILING = 1.05
 #: Of this thread's time: on a busy machine a slice is not to be less work.
 SLICE_S = 0.002
-PAY_S = 0.02
+LONG_SLICE_S = 0.008
 #: How often it is looked, whether anything was added or not; and how often at most.
 PERIOD_S = 0.5
 _LOOK_S = 0.005
@@ -89,7 +88,7 @@ class MemoryBudget:
 
     async def _until_over(self) -> None:
         if self.exhausted:
-            # Whatever is added is looked at by `_look`; the rest will not go before something changes.
+            # What is there will not go before something changes.
             await asyncio.sleep(PERIOD_S)
             return
         try:
@@ -101,9 +100,12 @@ class MemoryBudget:
 
     async def _evict_to(self, target_bytes: int) -> None:
         async with self._evicting:
-            while (used := self.used_bytes) > target_bytes and self._slice():
-                if used <= self._ceiling_bytes:
+            while (used := self.used_bytes) > target_bytes:
+                urgent = used > self._ceiling_bytes
+                if not urgent:
                     self._room.set()
+                if not self._slice(LONG_SLICE_S if urgent else SLICE_S):
+                    return
                 await asyncio.sleep(0)
 
     def _look(self) -> None:
@@ -115,21 +117,18 @@ class MemoryBudget:
         if used <= self.budget_bytes:
             return
         self._over.set()
-        until = thread_time() + PAY_S
-        while used > self._ceiling_bytes and thread_time() < until and self._slice() and not self.exhausted:
-            used = self.used_bytes
         if used > self._ceiling_bytes and not self.exhausted:
             self._room.clear()
 
-    def _slice(self) -> bool:
+    def _slice(self, wanted_s: float) -> bool:
         """One slice; whether there is more that may go."""
         started, started_cpu = perf_counter(), thread_time()
         self._dispatcher.step(EvictSome(self._slice_keys))
         took_s = thread_time() - started_cpu
         self._counters.budget_slices += 1
         self.longest_slice_s = max(self.longest_slice_s, perf_counter() - started)
-        wanted = self._slice_keys * min(2.0, SLICE_S / max(took_s, SLICE_S / 4))
-        self._slice_keys = max(1, min(_MAX_SLICE_KEYS, int(wanted)))
+        keys = self._slice_keys * min(2.0, wanted_s / max(took_s, 1e-6))
+        self._slice_keys = max(1, min(_MAX_SLICE_KEYS, round(keys)))
         engine = self._dispatcher.engine
         return engine is not None and self._dispatcher.running and not engine.exhausted
 
