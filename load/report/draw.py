@@ -1,6 +1,7 @@
 """Plots as SVG, by matplotlib. Text stays text, so that a page is small and can be searched."""
 
 import re
+from collections.abc import Sequence
 from io import StringIO
 from typing import Any
 
@@ -27,12 +28,12 @@ _STYLE = {
 }
 
 
-def svg(plot: Plot) -> str:
-    """The plot as an ``<svg>`` element."""
+def svg(plot: Plot, known: Sequence[str] = ()) -> str:
+    """The plot as an ``<svg>`` element. `known` groups have the same colour in every plot that is given them."""
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": plot.title}):
         canvas = Canvas(figsize=(9.6, 4.2), layout="constrained")
         axes = canvas.add_subplot()
-        groups = list(dict.fromkeys(_group(line) for line in plot.lines))
+        groups = list(dict.fromkeys([*known, *(_group(line) for line in plot.lines)]))
         for line in plot.lines:
             _draw(axes, plot, line, _COLOURS[groups.index(_group(line)) % len(_COLOURS)])
         _set_axes(axes, plot)

@@ -1,5 +1,6 @@
 """A report as one page of HTML that needs nothing else: no network, no scripts, plots within."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ _TEMPLATES.filters["number"] = number
 def page(report: Report, conditions: str) -> str:
     """The whole page."""
     plots = [*report.plots, *plots_of_runs(report.outcomes)]
+    sides = list(dict.fromkeys(run.side for run in report.outcomes))
     failures = [(run.side, run.offered_per_s, run.failures) for run in report.outcomes if run.failures]
     text: str = _TEMPLATES.get_template("report.html.jinja").render(
         report=report,
@@ -33,12 +35,12 @@ def page(report: Report, conditions: str) -> str:
         skipped=[result for result in report.results if not isinstance(result, Figure)],
         runs=table_of_runs(report.outcomes) if report.outcomes else None,
         pages=table_of_pages(report.outcomes),
-        plots=[_drawn(plot) for plot in plots],
+        plots=[_drawn(plot, sides) for plot in plots],
         failures=failures,
     )
     return text
 
 
-def _drawn(plot: Plot) -> dict[str, Any]:
+def _drawn(plot: Plot, sides: Sequence[str]) -> dict[str, Any]:
     # The drawing is ours and escaped by matplotlib.
-    return {"title": plot.title, "caption": plot.caption, "svg": Markup(svg(plot))}
+    return {"title": plot.title, "caption": plot.caption, "svg": Markup(svg(plot, sides))}

@@ -21,7 +21,7 @@ def table_of_runs(runs: Sequence[Outcome]) -> Table:
 
 
 #: Of the columns, those that fit on a console.
-_ON_A_CONSOLE = (0, 1, 2, 3, 4, 5, 7, 8, 12)
+_ON_A_CONSOLE = (0, 1, 2, 3, 4, 7, 8, 12)
 
 
 def narrow_table_of_runs(runs: Sequence[Outcome]) -> Table:
@@ -53,7 +53,7 @@ def _row(run: Outcome) -> tuple[str, ...]:
 
 def _remarks(run: Outcome) -> str:
     remarks = [
-        "" if run.limit == "none" else f"limited by the {run.limit}",
+        "" if run.limit == "none" else f"{run.limit}'s limit",
         f"{run.failed:,} failed" if run.failed else "",
         f"{run.unanswered:,} unanswered" if run.unanswered else "",
         f"generator {run.generator_busy:.0%} busy" if run.limit == "none" and run.generator_busy > _BUSY else "",
@@ -106,14 +106,14 @@ def _throughput(runs: Sequence[Outcome]) -> Plot:
         mine = sorted(
             (run for run in runs if run.side == side and run.latency.count), key=lambda run: run.offered_per_s
         )
-        lines.append(Line(side, [run.achieved_per_s for run in mine], [run.latency.p95_ms for run in mine]))
+        lines.append(Line(side, [run.offered_per_s for run in mine], [run.latency.p95_ms for run in mine]))
     return Plot(
         "Throughput against latency",
-        "visits done a second",
+        "visits due a second",
         "p95 ms",
         lines,
-        "Each point is a run at one offered rate. A side is at its limit where its line turns upwards, or back to the"
-        " left: it does less than was asked of it.",
+        "Each point is a run at one rate. A side is at its limit where its line turns upwards: it falls behind, and what"
+        " is due waits ever longer.",
         x_scale="log" if _is_wide([x for line in lines for x in line.x]) else "linear",
         y_scale="log",
     )
@@ -133,7 +133,7 @@ def _distribution(best: Sequence[Outcome]) -> Plot:
     lines = []
     for run in best:
         points = [(ms, share) for share, ms in run.latency.curve if ms > 0]
-        lines.append(Line(_named(run), [ms for ms, _ in points], [share * 100 for _, share in points]))
+        lines.append(Line(_named(run), [ms for ms, _ in points], [share * 100 for _, share in points], run.side))
     return Plot(
         "Latency",
         "ms from when a visit was due to its last answer",

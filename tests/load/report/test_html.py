@@ -37,7 +37,7 @@ def test_a_page_has_everything_and_needs_nothing() -> None:
     parts = (
         "A &lt;title&gt;", "What was done.", "ours / theirs", "memcached is not installed", "x &amp; y", "2 cores",
         "Look here.", "Throughput against latency", "Memory over time", "Hit rate over time", "503 &lt;busy&gt;",
-        "limited by the side", "3 failed",
+        "side&#39;s limit", "3 failed",
     )  # fmt: skip
     for part in parts:
         assert part in text
