@@ -25,7 +25,7 @@ def check_graph(graph: Graph) -> None:
         for merge in node.merges.values():
             for key in node.coverages().get(merge.columns, ()):
                 _check_merge(node, merge, key)
-        if node.state_bytes() < 0:
+        if node.measure() < 0:
             raise InvariantViolation(f"node {node.id} takes {node.state_bytes()} bytes")
         for target in [d.use.target for d in node.dependents] + [merge.target for merge in node.merged_by]:
             if target.id not in graph.by_id:

@@ -24,6 +24,7 @@ from dataflow.state.index import key_function
 from dataflow.state.intervals import Cover, OrderedCover, OrderedCoverage
 from dataflow.state.materialization import Materialization, as_bag, consolidate, grouped
 from dataflow.state.ordering import Interval, Ordering
+from dataflow.state.sizing import NUMBER_BYTES
 from dataflow.types import Columns, Delta, Key, NodeId, Row, ViewId
 
 
@@ -192,10 +193,21 @@ class Stored(ABC):
         #: Blocks and unions that have this node as an input.
         self.children: list[BlockNode | UnionNode] = []
         self.counts = NodeCounts()
+        #: What the counts came to when the node was measured last, and what it held.
+        self._measured_at = -1
+        self._measured = 0
 
-    @abstractmethod
     def state_bytes(self) -> int:
         """About what the node holds in the engine. The leaf store counts its own."""
+        counts = self.counts
+        at = counts.filled + counts.evicted + counts.rows_applied
+        if at != self._measured_at:
+            self._measured, self._measured_at = self.measure(), at
+        return self._measured
+
+    @abstractmethod
+    def measure(self) -> int:
+        """About what the node holds, as of now."""
 
     @abstractmethod
     def coverage_of(self, cover: Cover) -> Coverage:
@@ -227,7 +239,7 @@ class InnerNode(Stored):
     def coverages(self) -> Mapping[Cover, Coverage]:
         return self.materialization.coverages()
 
-    def state_bytes(self) -> int:
+    def measure(self) -> int:
         return self.materialization.state_bytes()
 
     @abstractmethod
@@ -252,6 +264,8 @@ class Store(InnerNode):
 
     def __init__(self, id_: NodeId, source: "SourceNode") -> None:
         super().__init__(id_, source, source.relation)
+        if not isinstance(source, ChainNode):
+            self.materialization.own_from = len(self.types)
 
     def absorb(self, delta: Delta, truncated: bool) -> Delta:
         known = self._absorb_truncated(delta) if truncated else self.materialization.absorb(delta)
@@ -313,7 +327,7 @@ class OperatorNode(InnerNode):
         self.counts.rows_applied += len(delta[0]) + len(delta[1]) - dropped
         return known
 
-    def state_bytes(self) -> int:
+    def measure(self) -> int:
         return self.materialization.state_bytes() + self.operator.state_bytes()
 
     def cover_known(self, columns: Columns, key: Key) -> None:
@@ -338,6 +352,8 @@ class GroupingNode(OperatorNode):
     def __init__(self, id_: NodeId, source: "SourceNode", aggregate: Aggregate) -> None:
         super().__init__(id_, source, aggregate)
         self.grouping = Grouping(aggregate, self.materialization)
+        if not isinstance(source, ChainNode):
+            self.materialization.own_from = len(aggregate.group)
 
     @property
     def operator(self) -> Grouping:
@@ -395,8 +411,9 @@ class Leaf(Stored):
         self.broken: str | None = None
         self.loaded = False
 
-    def state_bytes(self) -> int:
-        return self.coverage.state_bytes()
+    def measure(self) -> int:
+        coverage = self.coverage
+        return coverage.state_bytes() + coverage.text_bytes + NUMBER_BYTES * len(coverage)
 
     def cover_by(self, columns: Columns, ordered: OrderedCover | None) -> None:
         """Keys are on `columns` from now on, and covered in part by `ordered`."""

@@ -10,6 +10,7 @@ Not here: what a call remembers (`aggregate_state`), coverage and eviction (`sta
 
 from collections.abc import Sequence
 from itertools import islice
+from sys import getsizeof
 
 from dataflow.errors import InvariantViolation
 from dataflow.ops.aggregate_accumulator import Accumulator
@@ -18,14 +19,18 @@ from dataflow.plan.nodes import Aggregate, column_types
 from dataflow.schema import SqlType
 from dataflow.state.index import key_function
 from dataflow.state.materialization import Materialization
+from dataflow.state.sizing import BUCKET_BYTES, TEXT_BYTES, row_bytes, tuple_bytes
 from dataflow.types import Columns, Delta, Key, Row
 from dataflow.values import normal_form
+
+#: What a group's object takes, with the list of its accumulators and an empty dictionary.
+_GROUP_BYTES = 270
 
 
 class Group:
     """One group's state."""
 
-    __slots__ = ("accumulators", "row", "rows", "texts", "values")
+    __slots__ = ("accumulators", "grown", "row", "rows", "texts", "values")
 
     def __init__(self, values: Row, accumulators: list[Accumulator]) -> None:
         #: The group columns' values, as one of the group's rows has them.
@@ -37,6 +42,14 @@ class Group:
         self.accumulators = accumulators
         #: The output row that the materialization holds; None before the first.
         self.row: Row | None = None
+        #: What those of its accumulators that grow take, when it was last measured.
+        self.grown = 0
+
+    def measure(self) -> int:
+        """Measures those of its accumulators that grow; what they take more than before."""
+        before = self.grown
+        self.grown = sum(a.state_bytes() for a in self.accumulators if a.grows)
+        return self.grown - before
 
     def count_text(self, values: Row, times: int) -> None:
         """Notes that rows with these texts of the group columns came, or went."""
@@ -70,6 +83,15 @@ class Grouping:
         self.groups: dict[Key, Group] = {}
         #: Input rows that came under no covered key.
         self.rows_dropped = 0
+        #: Whether groups take more the more rows they have; what they take by that.
+        fresh = [call.make() for call in self._calls]
+        self._grows = any(accumulator.grows for accumulator in fresh)
+        self._grown = 0
+        #: What a group takes but for that.
+        fixed = sum(accumulator.state_bytes() for accumulator in fresh if not accumulator.grows)
+        self._group_bytes = _GROUP_BYTES + 2 * tuple_bytes(width) + fixed
+        if self._has_texts:
+            self._group_bytes += BUCKET_BYTES + 2 * tuple_bytes(width) + width * TEXT_BYTES
 
     def _new(self, values: Row) -> Group:
         return Group(values, [call.make() for call in self._calls])
@@ -117,23 +139,28 @@ class Grouping:
             after = group.output() if group.rows or self._stays_empty(key) else None
             if group.rows < 0:
                 raise InvariantViolation(f"group {key} has {group.rows} rows")
+            if after is None:
+                self._forget(key)
+            elif self._grows:
+                self._grown += group.measure()
             if before == after:
-                if after is None:
-                    del self.groups[key]
                 continue
             group.row = after
-            if after is None:
-                del self.groups[key]
-            else:
+            if after is not None:
                 added.append(after)
             if before is not None:
                 removed.append(before)
             self._store(before, after)
         return removed, added
 
+    def _forget(self, key: Key) -> None:
+        self._grown -= self.groups.pop(key).grown
+
     def _store(self, before: Row | None, after: Row | None) -> None:
         if before is not None and after is not None:
             self.materialization.replace(before, after)
+            if self._grows:
+                self.materialization.grow(row_bytes(after) - row_bytes(before))
         elif before is not None:
             self.materialization.delete(before)
         elif after is not None:
@@ -147,7 +174,7 @@ class Grouping:
         """Takes all rows of all groups away; returns the change of the groups' rows."""
         for key, group in self.groups.items():
             fresh = self._new(group.values)
-            fresh.row = group.row
+            fresh.row, fresh.grown = group.row, group.grown
             self.groups[key] = fresh
         return self._publish(dict(self.groups))
 
@@ -163,6 +190,8 @@ class Grouping:
             group.row = group.output() if group.rows else None
         for group_key, group in groups.items():
             known = self.groups.setdefault(group_key, group) if group.rows else self.groups.get(group_key)
+            if known is group:
+                self._grown += group.measure()
             if known is not None and known.row is not None:
                 rows[known.row] = 1
         if self.aggregate.scalar and columns == self.all_columns and key not in self.groups:
@@ -212,16 +241,17 @@ class Grouping:
     def evict(self, columns: Columns, key: Key) -> None:
         """Makes `key` a hole and forgets its groups that no other covered key holds."""
         for row in self.materialization.evict(columns, key):
-            del self.groups[self._key_of_output(row)]
+            self._forget(self._key_of_output(row))
 
     def clear(self) -> None:
         """Forgets everything, also when a change was applied half-way."""
         self.groups.clear()
+        self._grown = 0
         self.materialization.clear()
 
     def state_bytes(self) -> int:
         """About what the groups take, beside the materialization."""
-        return 500 * len(self.groups)
+        return getsizeof(self.groups) + self._group_bytes * len(self.groups) + self._grown
 
     # Checking
 
@@ -230,7 +260,11 @@ class Grouping:
         rows = {group.row for group in self.groups.values()}
         if rows != set(self.materialization.bag()):
             raise InvariantViolation("the groups' rows are not the known rows")
+        if sum(group.grown for group in self.groups.values()) != self._grown:
+            raise InvariantViolation(f"groups have grown by {self._grown} bytes in all, one by one they have not")
         for key, group in self.groups.items():
+            if group.measure():
+                raise InvariantViolation(f"group {key} has grown unmeasured")
             if group.row != group.output():
                 raise InvariantViolation(f"group {key} holds {group.row}, its state gives {group.output()}")
             if not group.rows and not self._stays_empty(key):

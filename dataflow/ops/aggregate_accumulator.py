@@ -18,6 +18,15 @@ class Accumulator(Protocol):
         """How many partial columns it has in a state row."""
         ...
 
+    @property
+    def grows(self) -> bool:
+        """Whether it holds more the more values it has."""
+        ...
+
+    def state_bytes(self) -> int:
+        """About what it holds, without looking at each value."""
+        ...
+
     def add(self, value: Any, times: int) -> None:
         """Adds `value` `times` times, or takes it away if negative. A list's value is the row of its columns
         (`aggregate_call.listed`)."""

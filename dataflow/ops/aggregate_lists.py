@@ -10,6 +10,7 @@ Not here: how values are written in arrays and JSON (`functions.arrays`, `functi
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
+from sys import getsizeof
 
 from dataflow.errors import EvaluationError
 from dataflow.functions import arrays
@@ -20,22 +21,29 @@ from dataflow.plan.nodes import AggregateCall, AggregateFunction, OrderTerm
 from dataflow.schema import SqlType
 from dataflow.state.index import key_function
 from dataflow.state.ordering import Ordering
+from dataflow.state.sizing import row_bytes
 from dataflow.types import Key, Row, Value
 from dataflow.values import comparable, orderable
 
 #: Makes the text of a list that is not empty.
 Printer = Callable[[Sequence[Row]], Value]
 
+#: About what an accumulator's object takes; what a place in order takes, but for the texts.
+_FIXED, _PLACE_BYTES = 112, 110
+
 
 class ValueList:
     """The rows of one group's list."""
 
-    __slots__ = ("_changed", "_kind", "_result", "_sorted", "rows")
+    __slots__ = ("_changed", "_kind", "_result", "_row_bytes", "_sorted", "rows")
+    grows = True
 
     def __init__(self, kind: "ListKind") -> None:
         self._kind = kind
         #: row of the columns -> count; no count is zero.
         self.rows: dict[Row, int] = {}
+        #: What the rows take.
+        self._row_bytes = 0
         #: Places and rows in order, once the list was asked for.
         self._sorted: list[tuple[bytes, Row]] | None = None
         self._result: Value = None
@@ -55,6 +63,8 @@ class ValueList:
             self.rows[row] = after
         else:
             self.rows.pop(row, None)
+        if not before or not after:
+            self._row_bytes += row_bytes(row) * (bool(after) - bool(before))
         self._changed = True
         if self._sorted is not None and (before > 0) != (after > 0):
             self._move(self._sorted, row, after > 0)
@@ -79,6 +89,13 @@ class ValueList:
             self._result = self._kind.print(listed) if listed else None
             self._changed = False
         return self._result
+
+    def state_bytes(self) -> int:
+        total = _FIXED + getsizeof(self.rows) + self._row_bytes
+        if self._sorted is not None:
+            # A place has the row's texts in it.
+            total += getsizeof(self._sorted) + len(self._sorted) * _PLACE_BYTES + self._row_bytes // 4
+        return total
 
     def _listed(self, ordered: list[tuple[bytes, Row]]) -> Iterator[Row]:
         key_of = self._kind.key_of

@@ -15,6 +15,7 @@ from dataflow.errors import EvaluationError
 from dataflow.functions.dates import over
 from dataflow.functions.floats import printed
 from dataflow.ops import numeric
+from dataflow.state.sizing import BUCKET_BYTES, NUMBER_BYTES
 from dataflow.types import Value
 from dataflow.values import float4
 
@@ -23,6 +24,8 @@ _INT4_MAX = 2**31 - 1
 _INT8_MAX = 2**63 - 1
 #: The smallest positive double is 2**-1074: every finite one is a whole number of these.
 _UNIT_BITS = 1074
+#: About what an accumulator's object takes.
+_FIXED = 64
 
 
 class CountRows:
@@ -30,6 +33,7 @@ class CountRows:
 
     __slots__ = ("count",)
     width = 1
+    grows = False
 
     def __init__(self) -> None:
         self.count = 0
@@ -44,6 +48,9 @@ class CountRows:
 
     def merge(self, partial: Sequence[Value]) -> None:
         self.count += int(partial[0] or 0)
+
+    def state_bytes(self) -> int:
+        return _FIXED + NUMBER_BYTES
 
     def result(self) -> Value:
         return str(self.count)
@@ -64,6 +71,7 @@ class IntegerSum:
 
     __slots__ = ("count", "sum")
     width = 2
+    grows = False
 
     def __init__(self) -> None:
         self.count = 0
@@ -82,6 +90,9 @@ class IntegerSum:
     def merge(self, partial: Sequence[Value]) -> None:
         self.count += int(partial[0] or 0)
         self.sum += int(partial[1] or 0)
+
+    def state_bytes(self) -> int:
+        return _FIXED + 2 * NUMBER_BYTES
 
     def result(self) -> Value:
         return str(self.sum) if self.count else None
@@ -122,6 +133,7 @@ class NumericSum:
 
     __slots__ = ("by_scale", "special")
     width = 3
+    grows = False
 
     def __init__(self) -> None:
         #: scale -> [count, unscaled sum]; no count is zero.
@@ -164,6 +176,9 @@ class NumericSum:
         scale = max(self.by_scale, default=0)
         return sum(total * 10 ** (scale - s) for s, (_, total) in self.by_scale.items()), scale
 
+    def state_bytes(self) -> int:
+        return _FIXED + 2 * BUCKET_BYTES + 5 * NUMBER_BYTES
+
     def result(self) -> Value:
         if not self.count():
             return None
@@ -187,6 +202,7 @@ class FloatSum:
 
     __slots__ = ("count", "special", "units")
     width = 2
+    grows = False
 
     def __init__(self) -> None:
         #: Finite values.
@@ -230,6 +246,9 @@ class FloatSum:
             return self.units / (divisor << _UNIT_BITS)
         except OverflowError:
             raise EvaluationError("value out of range: overflow") from None
+
+    def state_bytes(self) -> int:
+        return _FIXED + BUCKET_BYTES + NUMBER_BYTES + _UNIT_BITS // 6
 
     def result(self) -> Value:
         if not self.values():
@@ -288,6 +307,7 @@ class IntervalSum:
 
     __slots__ = ("count", "days", "microseconds", "months", "special")
     width = 2
+    grows = False
 
     def __init__(self) -> None:
         #: Finite values.
@@ -312,6 +332,9 @@ class IntervalSum:
 
     def merge(self, partial: Sequence[Value]) -> None:
         self.add(partial[0], int(partial[1] or 0))
+
+    def state_bytes(self) -> int:
+        return _FIXED + BUCKET_BYTES + 4 * NUMBER_BYTES
 
     def result(self) -> Value:
         up, down = self.special.get("infinity", 0), self.special.get("-infinity", 0)
@@ -341,6 +364,7 @@ class Truths:
 
     __slots__ = ("_all", "false", "true")
     width = 2
+    grows = False
 
     def __init__(self, of_all: bool) -> None:
         self.true = 0
@@ -357,6 +381,9 @@ class Truths:
     def merge(self, partial: Sequence[Value]) -> None:
         self.true += int(partial[0] or 0)
         self.false += int(partial[1] or 0)
+
+    def state_bytes(self) -> int:
+        return _FIXED + 2 * NUMBER_BYTES
 
     def result(self) -> Value:
         if not self.true and not self.false:

@@ -4,21 +4,29 @@ Not here: lists of values (`aggregate_lists`).
 """
 
 from collections.abc import Callable, Sequence
+from sys import getsizeof
 
 from dataflow.errors import InvariantViolation
 from dataflow.ops.aggregate_accumulator import Accumulator
+from dataflow.state.sizing import BUCKET_BYTES, TEXT_BYTES
 from dataflow.types import Value
+
+#: About what an accumulator's object takes.
+_FIXED = 96
 
 
 class Extreme:
     """MIN or MAX: a histogram of values, so that taking the extreme one away finds the next."""
 
-    __slots__ = ("_best", "_rank", "_stale", "_upwards", "values")
+    __slots__ = ("_best", "_length", "_rank", "_stale", "_upwards", "values")
     width = 2
+    grows = True
 
     def __init__(self, rank: Callable[[str], bytes], upwards: bool) -> None:
         #: value -> count; no count is zero.
         self.values: dict[str, int] = {}
+        #: Characters of the values.
+        self._length = 0
         self._rank = rank
         self._upwards = upwards
         self._best: Value = None
@@ -27,13 +35,17 @@ class Extreme:
     def add(self, value: Value, times: int) -> None:
         if value is None:
             return
-        count = self.values.get(value, 0) + times
+        before = self.values.get(value, 0)
+        count = before + times
         if count:
             self.values[value] = count
+            if not before:
+                self._length += len(value)
             if times > 0 and not self._stale:
                 self._improve(value)
-        else:
-            self.values.pop(value, None)
+        elif before:
+            del self.values[value]
+            self._length -= len(value)
             self._stale = self._stale or value == self._best
 
     def add_partial(self, value: Value, count: int, times: int) -> None:
@@ -56,16 +68,22 @@ class Extreme:
             raise InvariantViolation(f"extreme {self._best} is not among the values")
         return self._best
 
+    def state_bytes(self) -> int:
+        return _histogram_bytes(self.values, self._length)
+
 
 class Distinct:
     """Another aggregate over each value once. Of equal values with several texts, one that is there is used."""
 
-    __slots__ = ("_form", "_inner", "_texts", "values")
+    __slots__ = ("_form", "_inner", "_length", "_texts", "values")
     width = 2
+    grows = True
 
     def __init__(self, inner: Accumulator, form: Callable[[str], str] | None) -> None:
         #: text -> count; no count is zero.
         self.values: dict[str, int] = {}
+        #: Characters of the values.
+        self._length = 0
         self._inner = inner
         self._form = form
         #: Where equal values can have several texts: normal form -> the texts that are there, the first in use.
@@ -80,6 +98,7 @@ class Distinct:
             self.values[value] = after
         else:
             self.values.pop(value, None)
+        self._length += len(value) * (bool(after) - bool(before))
         if before <= 0 < after:
             self._appeared(value)
         elif after <= 0 < before:
@@ -114,3 +133,14 @@ class Distinct:
 
     def result(self) -> Value:
         return self._inner.result()
+
+    def state_bytes(self) -> int:
+        texts = 0
+        if self._texts:
+            texts = getsizeof(self._texts) + len(self._texts) * (BUCKET_BYTES + TEXT_BYTES) + self._length
+        return _histogram_bytes(self.values, self._length) + texts + self._inner.state_bytes()
+
+
+def _histogram_bytes(values: dict[str, int], length: int) -> int:
+    """A histogram of texts, in an object."""
+    return _FIXED + getsizeof(values) + TEXT_BYTES * len(values) + length

@@ -6,7 +6,8 @@ partition columns. The materialization holds the output rows of all partitions.
 Not here: what becomes of one partition's rows (`window`, `top_k`), coverage and eviction (`state.materialization`).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from sys import getsizeof
 
 from dataflow.errors import InvariantViolation
 from dataflow.ops.top_k import PartitionFunction, TopPartition, TopRows
@@ -14,7 +15,7 @@ from dataflow.ops.window import window_rows
 from dataflow.plan.nodes import TopK, Window, column_types
 from dataflow.state.index import Bag, key_function
 from dataflow.state.materialization import Materialization, as_bag
-from dataflow.state.sizing import row_bytes
+from dataflow.state.sizing import BUCKET_BYTES, CROWDED_BYTES, FEW, TEXT_BYTES, rows_bytes, tuple_bytes
 from dataflow.types import Columns, Delta, Key, Row
 
 
@@ -48,6 +49,9 @@ class WindowPartition:
 
 
 Partition = WindowPartition | TopPartition
+#: What a partition takes without rows; what the place of a row takes, in bytes and in its list.
+_PARTITION_BYTES = 200 + BUCKET_BYTES
+_PLACE_BYTES = TEXT_BYTES + 24
 
 
 def _maker(relation: Window | TopK) -> Callable[[], Partition]:
@@ -76,7 +80,12 @@ class Partitioned:
         self._silent: dict[Key, None] = {}
         #: Input rows of all partitions, copies counted.
         self._row_count = 0
-        self._bytes_per_row = 0
+        #: About what they take, each once, with their places in an order.
+        self._row_bytes = 0
+        self._bytes_of = _ranked_bytes if isinstance(relation, TopK) else _bare_bytes
+        if isinstance(relation, TopK):
+            # What comes first is stored as it is.
+            materialization.own_from = len(input_types)
         #: Input rows that came under no covered key.
         self.rows_dropped = 0
 
@@ -91,17 +100,22 @@ class Partitioned:
                 partition = self.partitions.get(key) or self._known_partition(key, row)
                 if partition is not None:
                     touched[key] = partition
-                    partition.add(row, sign)
-                    self._row_count += sign
+                    self._add(partition, row, sign)
                 else:
                     self.rows_dropped += 1
         return self._publish(touched)
+
+    def _add(self, partition: Partition, row: Row, sign: int) -> None:
+        before = len(partition.rows)
+        partition.add(row, sign)
+        self._row_count += sign
+        if len(partition.rows) != before:
+            self._row_bytes += sign * self._bytes_of((row,))
 
     def _known_partition(self, key: Key, row: Row) -> Partition | None:
         if not self.materialization.is_known(row + self._unset):
             return None
         partition = self.partitions[key] = self._new()
-        self._bytes_per_row = self._bytes_per_row or row_bytes(row)
         return partition
 
     def _publish(self, touched: dict[Key, Partition]) -> Delta:
@@ -133,7 +147,7 @@ class Partitioned:
         """Takes all rows of all partitions away; returns the change of the output rows."""
         for partition in self.partitions.values():
             partition.clear()
-        self._row_count = 0
+        self._row_count = self._row_bytes = 0
         return self._publish(dict(self.partitions))
 
     # Filling
@@ -149,7 +163,7 @@ class Partitioned:
             self._settle(partition_key, partition, output)
             rows.update(output)
             self._row_count += sum(partition.rows.values())
-            self._bytes_per_row = self._bytes_per_row or row_bytes(next(iter(partition.rows)))
+            self._row_bytes += self._bytes_of(list(partition.rows))
         self.materialization.fill(columns, key, rows)
 
     def cover_known(self, columns: Columns, key: Key) -> None:
@@ -177,7 +191,9 @@ class Partitioned:
         gone = dict.fromkeys([self._key_of(row) for row in self.materialization.evict(columns, key)])
         gone.update(dict.fromkeys(k for k in silent if not self._is_known(k)))
         for partition_key in gone:
-            self._row_count -= sum(self.partitions.pop(partition_key).rows.values())
+            rows = self.partitions.pop(partition_key).rows
+            self._row_count -= sum(rows.values())
+            self._row_bytes -= self._bytes_of(list(rows))
             self._silent.pop(partition_key, None)
 
     def _under(self, columns: Columns, key: Key, partition_key: Key) -> bool:
@@ -191,12 +207,15 @@ class Partitioned:
         """Forgets everything, also when a change was applied half-way."""
         self.partitions.clear()
         self._silent.clear()
-        self._row_count = 0
+        self._row_count = self._row_bytes = 0
         self.materialization.clear()
 
     def state_bytes(self) -> int:
         """About what the input rows take, beside the materialization."""
-        return self._bytes_per_row * self._row_count
+        tables = getsizeof(self.partitions) + getsizeof(self._silent)
+        number = len(self.partitions)
+        crowded = max(0, self._row_count - FEW * number)
+        return tables + _PARTITION_BYTES * number + CROWDED_BYTES * crowded + max(0, self._row_bytes)
 
     # Checking
 
@@ -217,6 +236,20 @@ class Partitioned:
             outputs.update(output)
         if outputs != self.materialization.bag():
             raise InvariantViolation("the partitions' outputs are not the known rows")
+
+
+def _bare_bytes(rows: Sequence[Row]) -> int:
+    """Rows whose texts are those of output rows."""
+    return len(rows) * tuple_bytes(len(rows[0])) if rows else 0
+
+
+def _ranked_bytes(rows: Sequence[Row]) -> int:
+    """Rows in an order: beside each stands its rank, with a pair for each value."""
+    if not rows:
+        return 0
+    width = len(rows[0])
+    rank = 2 * tuple_bytes(2) + _PLACE_BYTES + tuple_bytes(width) + width * tuple_bytes(2)
+    return rows_bytes(rows) + len(rows) * rank
 
 
 def _missing(bag: Mapping[Row, int], other: Mapping[Row, int]) -> list[Row]:

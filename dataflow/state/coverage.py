@@ -1,8 +1,10 @@
 """Which keys of an index are known to be complete (architecture §3). A key that is not covered is a *hole*."""
 
 from collections.abc import Iterator
+from sys import getsizeof
 
 from dataflow.state.ordering import WHOLE, Interval
+from dataflow.state.sizing import BUCKET_BYTES, CROWDED_BYTES, FEW, texts_bytes, tuple_bytes
 from dataflow.types import Columns, Key
 
 
@@ -12,7 +14,7 @@ class Coverage:
     *Maintains*: every partial index of `_agreeing` holds exactly the covered keys.
     """
 
-    __slots__ = ("_agreeing", "columns", "keys")
+    __slots__ = ("_agreeing", "columns", "keys", "text_bytes")
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
@@ -20,6 +22,8 @@ class Coverage:
         self.keys: dict[Key, int] = {}
         #: For some positions of the key: values there -> covered keys that have them. Built when first asked for.
         self._agreeing: dict[tuple[int, ...], dict[Key, dict[Key, None]]] = {}
+        #: What the keys' texts take. An inner node's are mostly those of rows, or of a view's keys.
+        self.text_bytes = 0
 
     def __contains__(self, key: Key) -> bool:
         return key in self.keys
@@ -32,13 +36,16 @@ class Coverage:
 
     def add(self, key: Key) -> None:
         """Covers `key`."""
+        if key not in self.keys:
+            self.text_bytes += texts_bytes(key)
         self.keys[key] = 0
         for positions, partial in self._agreeing.items():
             partial.setdefault(tuple(key[p] for p in positions), {})[key] = None
 
     def discard(self, key: Key) -> None:
         """Makes `key` a hole."""
-        self.keys.pop(key, None)
+        if self.keys.pop(key, None) is not None:
+            self.text_bytes -= texts_bytes(key)
         for positions, partial in self._agreeing.items():
             part = tuple(key[p] for p in positions)
             agreeing = partial.get(part)
@@ -48,8 +55,15 @@ class Coverage:
                     del partial[part]
 
     def state_bytes(self) -> int:
-        """About what the keys take."""
-        return 400 * len(self.keys)
+        """About what the keys take, but for their texts."""
+        partial = sum(map(self._partial_bytes, self._agreeing))
+        return getsizeof(self.keys) + tuple_bytes(len(self.columns)) * len(self.keys) + partial
+
+    def _partial_bytes(self, positions: tuple[int, ...]) -> int:
+        partial = self._agreeing[positions]
+        crowded = max(0, len(self.keys) - FEW * len(partial))
+        per_part = BUCKET_BYTES + tuple_bytes(len(positions))
+        return getsizeof(partial) + per_part * len(partial) + CROWDED_BYTES * crowded
 
     def covered(self, key: Key) -> tuple[Interval, ...]:
         """The covered intervals of a key that is not a hole."""

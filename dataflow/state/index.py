@@ -5,9 +5,11 @@ Not here: which keys are complete (`coverage`); which rows are known (`materiali
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
+from sys import getsizeof
 
 from dataflow.errors import InvariantViolation
 from dataflow.schema import SqlType
+from dataflow.state.sizing import BUCKET_BYTES, CROWDED_BYTES, FEW, TEXT_BYTES, tuple_bytes
 from dataflow.types import Columns, Key, Row
 from dataflow.values import normal_form
 
@@ -44,25 +46,35 @@ def _plain_key(columns: Columns) -> Callable[[Row], Key]:
 class Index:
     """Known rows by their key in `columns`."""
 
-    __slots__ = ("buckets", "columns", "key_of")
+    __slots__ = ("_crowded", "_key_bytes", "buckets", "columns", "key_of")
 
     def __init__(self, columns: Columns, types: Sequence[SqlType]) -> None:
         self.columns = columns
         self.key_of = key_function(columns, types)
         #: No bucket is empty.
         self.buckets: dict[Key, Bag] = {}
+        #: Rows that are the sixth of their bucket, or a later one.
+        self._crowded = 0
+        #: Texts of a key are those of a row, unless they have a normal form.
+        self._key_bytes = tuple_bytes(len(columns)) + sum(TEXT_BYTES for c in columns if normal_form(types[c]))
 
-    def insert(self, row: Row, times: int) -> None:
-        """Adds `times` copies of `row`."""
+    def insert(self, row: Row, times: int) -> bool:
+        """Adds `times` copies of `row`; whether it is new."""
         key = self.key_of(row)
         bucket = self.buckets.get(key)
         if bucket is None:
             self.buckets[key] = {row: times}
-        else:
-            bucket[row] = bucket.get(row, 0) + times
+            return True
+        rows = len(bucket)
+        bucket[row] = bucket.get(row, 0) + times
+        if len(bucket) == rows:
+            return False
+        if rows >= FEW:
+            self._crowded += 1
+        return True
 
-    def delete(self, row: Row, times: int) -> None:
-        """Takes `times` copies of `row` away; they must be there."""
+    def delete(self, row: Row, times: int) -> bool:
+        """Takes `times` copies of `row` away, which must be there; whether none is left."""
         key = self.key_of(row)
         bucket = self.buckets.get(key)
         left = (bucket.get(row, 0) if bucket is not None else 0) - times
@@ -70,10 +82,18 @@ class Index:
             raise InvariantViolation(f"{row} is removed from index {self.columns} more often than it is in it")
         if left:
             bucket[row] = left
-        else:
-            del bucket[row]
-            if not bucket:
-                del self.buckets[key]
+            return False
+        del bucket[row]
+        if not bucket:
+            del self.buckets[key]
+        elif len(bucket) >= FEW:
+            self._crowded -= 1
+        return True
+
+    def state_bytes(self) -> int:
+        """About what the index takes beside the rows."""
+        per_bucket = BUCKET_BYTES + self._key_bytes
+        return getsizeof(self.buckets) + per_bucket * len(self.buckets) + CROWDED_BYTES * self._crowded
 
     def get(self, key: Key) -> Mapping[Row, int]:
         """The bag of known rows under `key`. Not a copy."""

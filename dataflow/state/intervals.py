@@ -9,6 +9,7 @@ Not here: cuts and places (`ordering`), what to do about a gap (`engine.upquery`
 """
 
 from bisect import bisect_right
+from sys import getsizeof
 from typing import NamedTuple
 
 from dataflow.plan.nodes import OrderTerm
@@ -111,6 +112,8 @@ class Intervals:
 
 
 _NOTHING = Intervals()
+#: What a key's intervals take, and each of them.
+_INTERVALS_BYTES, _INTERVAL_BYTES = 360, 500
 
 
 class OrderedCoverage(Coverage):
@@ -119,12 +122,14 @@ class OrderedCoverage(Coverage):
     *Maintains*: `keys` and `intervals` have the same keys.
     """
 
-    __slots__ = ("intervals", "ordering")
+    __slots__ = ("_cuts", "intervals", "ordering")
 
     def __init__(self, columns: Columns, ordering: Ordering) -> None:
         super().__init__(columns)
         self.ordering = ordering
         self.intervals: dict[Key, Intervals] = {}
+        #: Covered intervals of all keys.
+        self._cuts = 0
 
     def add(self, key: Key) -> None:
         """Covers `key` whole."""
@@ -135,12 +140,21 @@ class OrderedCoverage(Coverage):
         if key not in self.keys:
             self.intervals[key] = Intervals()
             super().add(key)
-        self.intervals[key].add(interval, self.ordering)
+        intervals = self.intervals[key]
+        before = len(intervals.cuts)
+        intervals.add(interval, self.ordering)
+        self._cuts += len(intervals.cuts) - before
 
     def discard(self, key: Key) -> None:
         """Makes all of `key` a hole."""
         super().discard(key)
-        self.intervals.pop(key, None)
+        gone = self.intervals.pop(key, None)
+        if gone is not None:
+            self._cuts -= len(gone.cuts)
+
+    def state_bytes(self) -> int:
+        parts = _INTERVALS_BYTES * len(self.intervals) + _INTERVAL_BYTES * self._cuts
+        return super().state_bytes() + getsizeof(self.intervals) + parts
 
     def covered(self, key: Key) -> tuple[Interval, ...]:
         return tuple(self.intervals[key].cuts)

@@ -15,14 +15,14 @@ from dataflow.state.coverage import Coverage
 from dataflow.state.index import Bag, Index
 from dataflow.state.intervals import Cover, OrderedCover, OrderedCoverage
 from dataflow.state.ordering import Interval, Ordering
-from dataflow.state.sizing import row_bytes
+from dataflow.state.sizing import rows_bytes
 from dataflow.types import Columns, Delta, Key, Row
 
 
 class Materialization:
     """Known rows, a hash index for each column set that anyone looks up by, and coverage."""
 
-    __slots__ = ("_bytes_per_row", "coverage", "indexes", "ordered", "row_count", "types")
+    __slots__ = ("_row_bytes", "coverage", "indexes", "ordered", "own_from", "row_count", "types")
 
     def __init__(self, types: Sequence[SqlType]) -> None:
         self.types = tuple(types)
@@ -34,7 +34,10 @@ class Materialization:
         self.ordered: dict[OrderedCover, OrderedCoverage] = {}
         #: Known rows, copies counted.
         self.row_count = 0
-        self._bytes_per_row = 0
+        #: About what the rows take, each once.
+        self._row_bytes = 0
+        #: The texts of columns before this one are those of rows that are stored elsewhere.
+        self.own_from = 0
 
     # Structure
 
@@ -100,25 +103,49 @@ class Materialization:
 
     def state_bytes(self) -> int:
         """About what the rows, their index entries and the covered keys take."""
-        per_row = self._bytes_per_row + 120 * len(self.indexes)
-        return self.row_count * per_row + 150 * sum(len(c) for c in self.coverages().values())
+        total = max(0, self._row_bytes)
+        for index in self.indexes.values():
+            total += index.state_bytes()
+        for coverage in self.coverage.values():
+            total += coverage.state_bytes()
+        for ordered in self.ordered.values():
+            total += ordered.state_bytes()
+        return total
 
     # Changing
 
     def insert(self, row: Row, times: int = 1) -> None:
         """Stores a known row."""
-        self.row_count += times
-        for index in self.indexes.values():
-            index.insert(row, times)
+        if self._insert(row, times):
+            self._row_bytes += rows_bytes((row,), self.own_from)
 
     def delete(self, row: Row, times: int = 1) -> None:
         """Takes a known row away."""
-        self.row_count -= times
+        if self._delete(row, times):
+            self._row_bytes -= rows_bytes((row,), self.own_from)
+
+    def _insert(self, row: Row, times: int) -> bool:
+        """Whether it is new. Whoever calls it measures what is."""
+        self.row_count += times
+        new = False
         for index in self.indexes.values():
-            index.delete(row, times)
+            new = index.insert(row, times)
+        return new
+
+    def _delete(self, row: Row, times: int) -> bool:
+        """Whether none is left. Whoever calls it measures what is gone."""
+        self.row_count -= times
+        gone = False
+        for index in self.indexes.values():
+            gone = index.delete(row, times)
+        return gone
+
+    def grow(self, state_bytes: int) -> None:
+        """What `replace` stored takes so much more than what was there before; tiny differences need not be told."""
+        self._row_bytes += state_bytes
 
     def replace(self, before: Row, after: Row) -> None:
-        """Stores a known row instead of another; each is there once."""
+        """Stores a known row instead of another; each is there once. Of about the same size, or `grow` is told."""
         for index in self.indexes.values():
             bucket = index.buckets.get(index.key_of(after))
             if bucket is not None and before in bucket:
@@ -133,10 +160,10 @@ class Materialization:
         is_known = self.is_known
         removed = [row for row in delta[0] if is_known(row)]
         added = [row for row in delta[1] if is_known(row)]
-        for row in removed:
-            self.delete(row)
-        for row in added:
-            self.insert(row)
+        delete, insert = self._delete, self._insert
+        gone = [row for row in removed if delete(row, 1)]
+        new = [row for row in added if insert(row, 1)]
+        self._row_bytes += rows_bytes(new, self.own_from) - rows_bytes(gone, self.own_from)
         return removed, added
 
     def fill(self, columns: Columns, key: Key, rows: Mapping[Row, int]) -> None:
@@ -154,11 +181,10 @@ class Materialization:
         self.ordered[cover].extend(key, interval)
 
     def _learn(self, rows: Mapping[Row, int]) -> None:
-        for row, times in rows.items():
-            if not self.is_known(row):
-                self.insert(row, times)
-                if not self._bytes_per_row:
-                    self._bytes_per_row = row_bytes(row)
+        new = [row for row in rows if not self.is_known(row)]
+        for row in new:
+            self._insert(row, rows[row])
+        self._row_bytes += rows_bytes(new, self.own_from)
 
     def evict(self, cover: Cover, key: Key) -> list[Row]:
         """Makes `key` a hole and forgets its rows that no other covered key holds; returns those, each once."""
@@ -166,8 +192,10 @@ class Materialization:
         self.coverage_of(cover).discard(key)
         gone = [(row, n) for row, n in self.indexes[columns].get(key).items() if not self.is_known(row)]
         for row, times in gone:
-            self.delete(row, times)
-        return [row for row, _ in gone]
+            self._delete(row, times)
+        rows = [row for row, _ in gone]
+        self._row_bytes -= rows_bytes(rows, self.own_from)
+        return rows
 
     def clear(self) -> None:
         """Makes every key a hole."""
@@ -175,7 +203,8 @@ class Materialization:
             for key in list(coverage):
                 coverage.discard(key)
         for row, times in self.bag().items():
-            self.delete(row, times)
+            self._delete(row, times)
+        self._row_bytes = 0
 
     def subsumed(self, columns: Columns, key: Key) -> bool:
         """Whether the key's part on fewer columns is covered, so that its rows are all known (thesis §9.12)."""

@@ -1,0 +1,95 @@
+"""What the engine says that it holds is about what it holds, for every kind of node."""
+
+import gc
+import tracemalloc
+
+import pytest
+
+from dataflow.engine.events import Ahead, EvictSome, Extent
+from dataflow.eviction.lru import Lru
+from dataflow.types import ViewId
+from tests.dataflow.engine.site import Site
+
+KEYS = 700
+#: What may be said of a byte that is there. Texts that rows share are mostly counted for each.
+AT_LEAST, AT_MOST = 0.8, 1.3
+SHAPES = {
+    "rows by key": "SELECT id, title FROM stories WHERE id = :id",
+    "join": "SELECT c.text, c.at, u.name FROM comments c JOIN users u ON u.id = c.author WHERE c.story_id = :story",
+    "count": "SELECT s.id, s.title, COUNT(v.user_id) AS votes FROM stories s LEFT JOIN votes v ON v.story_id = s.id"
+    " WHERE s.id = :id GROUP BY s.id, s.title",
+    "sums": "SELECT s.id, SUM(v.value) AS a, AVG(v.value) AS b, BOOL_OR(v.value > 0) AS c FROM stories s"
+    " LEFT JOIN votes v ON v.story_id = s.id WHERE s.id = :id GROUP BY s.id",
+    "extremes": "SELECT s.id, MIN(v.user_id) AS a, MAX(v.user_id) AS b FROM stories s"
+    " LEFT JOIN votes v ON v.story_id = s.id WHERE s.id = :id GROUP BY s.id",
+    "distinct": "SELECT s.id, COUNT(DISTINCT v.user_id) AS n FROM stories s LEFT JOIN votes v ON v.story_id = s.id"
+    " WHERE s.id = :id GROUP BY s.id",
+    "list": "SELECT s.id, STRING_AGG(c.text, ', ' ORDER BY c.at) AS texts FROM stories s"
+    " LEFT JOIN comments c ON c.story_id = s.id WHERE s.id = :id GROUP BY s.id",
+    "window": "SELECT t.text, t.n, u.name FROM (SELECT story_id, author, text, ROW_NUMBER() OVER (PARTITION BY story_id"
+    " ORDER BY at) AS n FROM comments) t JOIN users u ON u.id = t.author WHERE t.story_id = :s",
+    "top": "SELECT s.id, c.text FROM stories s LEFT JOIN LATERAL (SELECT text FROM comments WHERE"
+    " comments.story_id = s.id ORDER BY at DESC LIMIT 3) c ON TRUE WHERE s.id = :id",
+    "union": "SELECT id, title AS t FROM stories WHERE id = :id UNION ALL"
+    " SELECT story_id, text FROM comments WHERE story_id = :id",
+    "parts of keys": "SELECT c.text, u.name FROM comments c JOIN users u ON u.id = c.author WHERE c.story_id = :story"
+    " ORDER BY c.at, c.id LIMIT :n",
+}
+
+
+def _filled(site: Site, view: ViewId, first: int, behind: int, extent: Extent = None) -> None:
+    for number in range(first, behind):
+        site.read(view, (str(number),), extent)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_is_said_is_about_what_is_held(shape: str) -> None:
+    site = Site(policy=Lru())
+    view = site.install(1, SHAPES[shape])
+    extent = Ahead(2) if shape == "parts of keys" else None
+    _filled(site, view, 0, 50, extent)
+    before = site.engine.state_bytes()
+    # The site remembers what is covered, too.
+    site.covered = set()
+    gc.collect()
+    tracemalloc.start(1)
+    try:
+        _filled(site, view, 50, 50 + KEYS, extent)
+        site.covered = set()
+        gc.collect()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    said = site.engine.state_bytes() - before
+    assert AT_LEAST * held < said < AT_MOST * held, f"{said} bytes are said to be held, {held} are"
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_what_has_gone_is_not_counted(shape: str) -> None:
+    site = Site(policy=Lru())
+    view = site.install(1, SHAPES[shape])
+    empty = site.engine.state_bytes()
+    extent = Ahead(2) if shape == "parts of keys" else None
+    _filled(site, view, 0, 300, extent)
+    full = site.engine.state_bytes()
+    for _ in range(100):
+        site.step(EvictSome(100))
+    assert not site.covered
+    assert site.engine.exhausted
+    # Tables of dictionaries stay as large as they were.
+    assert site.engine.state_bytes() - empty < 0.3 * (full - empty)
+
+
+def test_deltas_are_counted() -> None:
+    site = Site()
+    view = site.install(1, "SELECT id, body, name FROM stories JOIN users USING (id) WHERE author = :a")
+    site.read(view, ("7",))
+    before = site.engine.state_bytes()
+    rows = [(str(100_007 + 10_000 * i), "7", "t", "x" * 1000, "2026-01-01 00:00:00+00") for i in range(200)]
+    for row in rows:
+        site.commit("stories", added=[row])
+    grown = site.engine.state_bytes() - before
+    assert grown > 200 * 1000
+    for row in rows:
+        site.commit("stories", removed=[row])
+    assert site.engine.state_bytes() - before < 0.2 * grown + 200_000
