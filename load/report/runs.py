@@ -112,8 +112,8 @@ def _throughput(runs: Sequence[Outcome]) -> Plot:
         "visits due a second",
         "p95 ms",
         lines,
-        "Each point is a run at one rate. A side is at its limit where its line turns upwards: it falls behind, and what"
-        " is due waits ever longer.",
+        "Each point is a run at one rate. A side is at its limit where its line turns upwards: it falls behind, and"
+        " what is due waits ever longer.",
         x_scale="log" if _is_wide([x for line in lines for x in line.x]) else "linear",
         y_scale="log",
     )
