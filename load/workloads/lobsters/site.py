@@ -1,8 +1,8 @@
 """What all sides serve of the site: its 44 reads as views, and its writes.
 
 Each write says which keys a careful author of a cache deletes after it. Not in these lists, since nobody knows the keys
-or would delete them so often: the front page (every vote changes it), other people's notifications, and every list of
-ids that a page happens to ask for.
+or would delete them so often: the front page (every vote changes it), other people's notifications, and what a reader
+has made of the stories and comments of a list.
 
 Not here: tables and data (`loading`), who reads what (`pages`).
 """
@@ -22,16 +22,22 @@ _TYPES = {
 }  # fmt: skip
 _PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
 #: Views whose rows have an order that is total.
-ORDERED = ("newest_comments", "recent_stories")
+ORDERED = ("frontpage", "newest_comments", "recent_stories")
+#: Views with several right answers: ORDER BY … LIMIT 1 among equals.
+AMBIGUOUS = ("favourite_tag",)
 
 _SEEN = (("ribbon", {"user_id": ":user_id", "story_id": ":story_id"}), ("notifications", {"user_id": ":user_id"}))
 _STORY_VOTED = (
     ("story_with_votes_by_short_id", {"short_id": ":short_id"}),
     ("vote_on_story", {"user_id": ":user_id", "story_id": ":story_id"}),
+    ("stories_with_votes", {"ids": ":story_id"}),
+    ("frontpage_stories", {"ids": ":story_id"}),
 )
 _COMMENT_VOTED = (
     ("comments_of_story", {"story_id": ":story_id"}),
+    ("comments_with_votes", {"ids": ":comment_id"}),
     ("vote_on_comment", {"user_id": ":user_id", "story_id": ":story_id", "comment_id": ":comment_id"}),
+    ("comments_with_votes", {"ids": ":comment_id"}),
 )
 _VOTED_STORY = "INSERT INTO votes (user_id, story_id, vote) VALUES (:user_id, :story_id, :vote)"
 _VOTED_COMMENT = (

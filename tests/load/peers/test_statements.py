@@ -31,7 +31,8 @@ def test_many_keys_are_lists_of_values() -> None:
     found = batched("SELECT a FROM t WHERE name = :name AND (id = :id OR x = :id)", {"id": "bigint", "name": "text"})
     assert found == Statement(
         'SELECT "$key".n, "$rows".* FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY "$key" (p1, p2, n)'
-        ' CROSS JOIN LATERAL (SELECT a FROM t WHERE name = "$key".p1 AND (id = "$key".p2 OR x = "$key".p2)) "$rows"',
+        " CROSS JOIN LATERAL (SELECT * FROM (SELECT a FROM t"
+        ' WHERE name = "$key".p1 AND (id = "$key".p2 OR x = "$key".p2)) "$one" OFFSET 0) "$rows"',
         ("name", "id"),
     )
 
