@@ -43,6 +43,13 @@ def parent(pid: int) -> int:
     return int(_stat(pid)[_PARENT])
 
 
+def title(pid: int) -> str:
+    """Its command line, or what it calls itself; nothing once it has gone."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return (_PROC / str(pid) / "cmdline").read_text(errors="replace").replace("\0", " ").strip()
+    return ""
+
+
 def children(pid: int) -> list[int]:
     """The processes that it started itself."""
     return [other for other in _all_pids() if _parent_or_none(other) == pid]

@@ -26,6 +26,11 @@ class Stats:
         return int(self.document["pid"])
 
     @property
+    def position(self) -> int:
+        """How far the database's log has been applied."""
+        return int(self.document["position"])
+
+    @property
     def age_ms(self) -> float:
         """How far answers may be behind the database."""
         return float(self.document["age_ms"])

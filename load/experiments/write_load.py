@@ -1,0 +1,138 @@
+"""A process that writes at a rate, and how far the service is behind meanwhile.
+
+The writer is open-loop: what is due and not written is written next. Lag is measured from outside: how long ago the
+database's log was where the service is now.
+"""
+
+import os
+import threading
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from multiprocessing.connection import Connection as Pipe
+from time import monotonic, sleep
+
+import psycopg
+
+from load.experiments.upquery_stats import Admin
+from load.workloads.changes import Writer
+
+_TICK_S = 0.02
+#: Changes of one statement: what is due beyond that comes in the next.
+_AT_ONCE = 5_000
+_SAMPLE_S = 0.2
+_START_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJob:
+    """What the writer does."""
+
+    url: str
+    ids: int
+    alpha: float
+    #: Changes of a transaction, and changes a second.
+    many: int
+    rate: float
+    seconds: float
+    cores: tuple[int, ...] | None
+
+
+def write_on(job: WriteJob, pipe: Pipe) -> None:
+    """The process: says that it is ready, is told to begin, says how many changes it has made."""
+    if job.cores is not None:
+        os.sched_setaffinity(0, set(job.cores))
+    with psycopg.connect(job.url, autocommit=True) as connection:
+        writer = Writer(connection, job.ids, job.alpha, job.many)
+        pipe.send(0)
+        pipe.recv()
+        start, done = monotonic(), 0
+        while (elapsed := monotonic() - start) < job.seconds:
+            due = min(int(job.rate * elapsed) - done, _AT_ONCE) // job.many * job.many
+            if due > 0:
+                writer.write(due)
+                done += due
+            else:
+                sleep(_TICK_S)
+        pipe.send(done)
+
+
+@contextmanager
+def ready_writer(job: WriteJob) -> Iterator[Pipe]:
+    """The process, ready to begin: send it anything. Killed at the end if it has not ended."""
+    mine, theirs = get_context("spawn").Pipe()
+    process = get_context("spawn").Process(target=write_on, args=(job, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        if not mine.poll(_START_S):
+            raise RuntimeError("the writer was not ready in time")
+        mine.recv()
+        yield mine
+    finally:
+        mine.close()
+        process.join(2.0)
+        if process.is_alive():
+            process.kill()
+            process.join()
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One moment."""
+
+    at: float
+    #: The database's log position, and the service's.
+    written: int
+    applied: int
+    #: Changes that the service has applied since it began.
+    rows: int
+
+
+@dataclass(slots=True)
+class LagWatch:
+    """Samples while entered."""
+
+    url: str
+    admin: Admin
+    samples: list[Sample] = field(default_factory=list)
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    @contextmanager
+    def watching(self) -> Iterator["LagWatch"]:
+        """Sample in a thread."""
+        thread = threading.Thread(target=self._watch, name="lag", daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._stop.set()
+            thread.join()
+
+    def _watch(self) -> None:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            while not self._stop.wait(_SAMPLE_S):
+                row = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()
+                assert row is not None
+                at = monotonic()
+                stats = self.admin.stats()
+                self.samples.append(Sample(at, int(row[0]), stats.position, stats.counter("rows")))
+
+    def lags(self, begin: float, end: float) -> list[float]:
+        """Seconds behind, for each sample between: since when the log is beyond what was applied."""
+        written = [sample.written for sample in self.samples]
+        found = []
+        for sample in self.samples:
+            if begin <= sample.at < end:
+                reached = bisect_right(written, sample.applied)
+                found.append(max(0.0, sample.at - self.samples[reached].at) if reached < len(written) else 0.0)
+        return found
+
+    def rows_per_s(self, begin: float, end: float) -> float:
+        """Changes applied a second, between."""
+        inside = [sample for sample in self.samples if begin <= sample.at < end]
+        if len(inside) < 2:
+            return 0.0
+        return (inside[-1].rows - inside[0].rows) / (inside[-1].at - inside[0].at)
