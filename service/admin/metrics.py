@@ -35,6 +35,7 @@ _HELP = {
 
 _SIZES = {
     "budget_bytes": "The memory budget.",
+    "limit_bytes": "What may be used: less than the budget where the process has outgrown it.",
     "used_bytes": "What counts against the memory budget: engine state and the leaf store's pages.",
     "over_budget": "Whether more than the budget is used and nothing is left to evict.",
     "engine_state_bytes": "Engine state.",
@@ -42,7 +43,7 @@ _SIZES = {
     "leaf_free_bytes": "Pages of the leaf store that are free for what comes next.",
     "process_own_bytes": "Resident memory of the engine process's own.",
     "process_shared_bytes": "Resident memory that the engine process shares: the leaf store, programs.",
-    "process_base_bytes": "Resident memory of the engine process before it held anything.",
+    "process_grown_bytes": "By how much the engine process has grown since it held nothing.",
     "longest_eviction_s": "The longest slice of eviction.",
     "ring_rows": "Rows of transactions that lookups in flight may not have seen.",
     "reads_waiting": "Reads that wait for an upquery.",

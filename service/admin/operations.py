@@ -112,18 +112,19 @@ class Operations:
 
     def _sizes(self) -> dict[str, float]:
         runtime = self._runtime
-        engine, leaf, process = runtime.dispatcher.engine, runtime.leaf, process_memory()
+        engine, leaf, budget, process = runtime.dispatcher.engine, runtime.leaf, runtime.budget, process_memory()
         return {
-            "budget_bytes": runtime.budget.budget_bytes,
-            "used_bytes": runtime.budget.used_bytes,
-            "over_budget": int(runtime.budget.exhausted),
+            "budget_bytes": budget.budget_bytes,
+            "limit_bytes": budget.limit_bytes,
+            "used_bytes": budget.used_bytes,
+            "over_budget": int(budget.exhausted),
             "engine_state_bytes": 0 if engine is None else engine.state_bytes(),
             "leaf_bytes": leaf.used_bytes,
             "leaf_free_bytes": leaf.resident_bytes - leaf.used_bytes,
             "process_own_bytes": process.own_bytes,
             "process_shared_bytes": process.shared_bytes,
-            "process_base_bytes": runtime.base_memory.own_bytes + runtime.base_memory.shared_bytes,
-            "longest_eviction_s": runtime.budget.longest_slice_s,
+            "process_grown_bytes": budget.grown_bytes,
+            "longest_eviction_s": budget.longest_slice_s,
             "ring_rows": 0 if engine is None else engine.ring.rows,
             "reads_waiting": runtime.reads.pending,
             "lookups_in_flight": runtime.lookup_tasks.in_flight,

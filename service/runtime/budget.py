@@ -4,6 +4,10 @@ Above the budget, keys are evicted until `TARGET` of it is used, in slices that 
 the loop runs whatever else is ready. Where more comes than that takes away, above `CEILING` of the budget, slices are
 longer, and what is not under way upstream yet waits until there is room.
 
+What is used is counted, and the kernel has its own count of the process, which an allocator that cannot give back what
+lies between things makes larger. Where the process grows past the margin (`allowed_bytes`), so much less may be used,
+and what comes next takes the place of what went.
+
 *Invariants*: slices are of bounded length. Above the ceiling nothing is asked of the upstream, so what is used exceeds
 it by no more than what was under way. When nothing is left that may go, nobody waits for it.
 
@@ -18,6 +22,7 @@ import structlog
 
 from dataflow.engine.events import EvictSome
 from service.leaf_store.writer import LeafWriter
+from service.process_memory import ProcessMemory, process_memory
 from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
 
@@ -30,6 +35,11 @@ CEILING = 1.05
 #: Of this thread's time: on a busy machine a slice is not to be less work.
 SLICE_S = 0.002
 LONG_SLICE_S = 0.008
+#: By how much the process may grow beyond the budget: a part of it, and so many bytes.
+MARGIN = 0.1
+MARGIN_BYTES = 16 << 20
+#: This part of the budget may be used, whatever the kernel says.
+_LEAST = 0.7
 #: How often it is looked, whether anything was added or not; and how often at most.
 PERIOD_S = 0.5
 _LOOK_S = 0.005
@@ -39,12 +49,14 @@ _MAX_SLICE_KEYS = 2048
 class MemoryBudget:
     """`budget_bytes` for the engine's state and the leaf store's pages.
 
-    State: `_slice_keys` follows what can be evicted in `SLICE_S`. `exhausted`: nothing was left to evict (full views,
-    pinned keys and what waiting reads have fetched stay), and more than the budget was used.
+    State: `limit_bytes`, what may be used, the budget or less; `base`, the process before it held anything;
+    `_slice_keys` follows what can be evicted in `SLICE_S`. `exhausted`: nothing was left to evict (full views, pinned
+    keys and what waiting reads have fetched stay), and more than the limit was used.
     """
 
     def __init__(self, dispatcher: Dispatcher, leaf: LeafWriter, budget_bytes: int, counters: Counters) -> None:
-        self.budget_bytes = budget_bytes
+        self.budget_bytes = self.limit_bytes = budget_bytes
+        self.base: ProcessMemory | None = None
         self.exhausted = False
         #: The longest slice, in seconds on the clock.
         self.longest_slice_s = 0.0
@@ -53,12 +65,16 @@ class MemoryBudget:
         self._counters = counters
         self._slice_keys = 16
         self._look_at = 0.0
-        self._ceiling_bytes = int(budget_bytes * CEILING)
         self._over = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
         self._evicting = asyncio.Lock()
         dispatcher.on_growth(self._look)
+
+    @property
+    def allowed_bytes(self) -> int:
+        """By how much the process may have grown."""
+        return int(self.budget_bytes * (1 + MARGIN)) + MARGIN_BYTES
 
     @property
     def used_bytes(self) -> int:
@@ -74,11 +90,31 @@ class MemoryBudget:
         """Evicts when it is time to, for as long as it runs."""
         while True:
             await self._until_over()
-            used = self.used_bytes
-            if used > self.budget_bytes:
-                log.debug("over the memory budget", used_bytes=used, budget_bytes=self.budget_bytes)
-                await self._evict_to(int(self.budget_bytes * TARGET))
+            self._heed_process()
+            if self.used_bytes > self.limit_bytes:
+                await self._evict_to(int(self.limit_bytes * TARGET))
             self._note(self.used_bytes)
+
+    def begin(self) -> None:
+        """The process holds nothing yet."""
+        self.base = process_memory()
+
+    @property
+    def grown_bytes(self) -> int:
+        """By how much the process has grown, as the kernel counts."""
+        base, now = self.base, process_memory()
+        return 0 if base is None else now.own_bytes + now.shared_bytes - base.own_bytes - base.shared_bytes
+
+    def _heed_process(self) -> None:
+        excess = self.grown_bytes - self.allowed_bytes
+        limit = max(self.budget_bytes - max(0, excess), int(self.budget_bytes * _LEAST))
+        if limit < self.limit_bytes == self.budget_bytes:
+            log.info("the process has outgrown the memory budget; less is used", limit_bytes=limit)
+        self.limit_bytes = limit
+
+    @property
+    def _ceiling_bytes(self) -> int:
+        return int(self.limit_bytes * CEILING)
 
     async def free(self, state_bytes: int) -> int:
         """Evicts until so many bytes less are used, or nothing is left to evict. How many keys of views that took."""
@@ -114,7 +150,7 @@ class MemoryBudget:
             return
         self._look_at = now + _LOOK_S
         used = self.used_bytes
-        if used <= self.budget_bytes:
+        if used <= self.limit_bytes:
             return
         self._over.set()
         if used > self._ceiling_bytes and not self.exhausted:
@@ -134,7 +170,7 @@ class MemoryBudget:
 
     def _note(self, used: int) -> None:
         """Says it once when the budget cannot be kept to, and once when it can again."""
-        exhausted = used > self.budget_bytes
+        exhausted = used > self.limit_bytes
         if exhausted or used <= self._ceiling_bytes:
             self._room.set()
         if exhausted == self.exhausted:

@@ -17,7 +17,6 @@ from dataflow.engine.events import Touched
 from dataflow.types import Position
 from service.errors import ApiError
 from service.leaf_store.writer import LeafWriter
-from service.process_memory import ProcessMemory, process_memory
 from service.runtime import garbage
 from service.runtime.admission import Admission
 from service.runtime.ages import Ages
@@ -79,8 +78,6 @@ class Runtime:
         lock = asyncio.Lock()
         repair = Repair(installer, self.pool, lock)
         self.changes = Changes(installer, repair, self.pool, lock)
-        #: What the process had before it held anything.
-        self.base_memory = ProcessMemory(0, 0)
         self.worker_counters: dict[int, dict[str, dict[str, int]]] = {}
         self._settings = settings
         self._lock = lock
@@ -106,7 +103,7 @@ class Runtime:
             async with self.pool.connection() as connection:
                 self._heed(await check_server(connection, self._settings.cdc.publication))
             await self._begin()
-            self.base_memory = process_memory()
+            self.budget.begin()
         except (UpstreamError, StreamLost, StateError, TableRefusedError) as error:
             await self.close()
             raise CannotStartError(str(error)) from None

@@ -90,6 +90,19 @@ def test_so_many_bytes_are_freed(database: Database, tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_where_the_process_outgrows_the_budget_less_is_used(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            ballast = bytearray(b"x") * (runtime.budget.allowed_bytes + (1 << 20))
+            await until(lambda: runtime.budget.limit_bytes < 0.8 * BUDGET)
+            await asyncio.gather(*(runtime.read([ReadItem("story", (str(i),))]) for i in range(1, 5001)))
+            await until(lambda: runtime.budget.used_bytes < 0.8 * BUDGET)
+            del ballast
+            await until(lambda: runtime.budget.limit_bytes == BUDGET)
+
+    asyncio.run(scenario())
+
+
 def test_a_view_that_cannot_fit_is_refused_with_its_estimate(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(database, tmp_path) as runtime:
