@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -39,6 +40,12 @@ WRITES: list[tuple[str, dict[str, Any]]] = [
     ("vote", {"user": 9, "story": 3}),
     ("submit", {"id": STORIES + 1, "title": 'new, "it" says', "author": "o'brien", "user": 2}),
 ]
+REFUSED = {
+    "nothing": 404,
+    "story_with_votes": 422,
+    "story_with_votes?id=x": 422,
+    "story_with_votes?id=1&more=2": 422,
+}
 UNORDERED = ("stories_by_id", "votes_of")
 _with_redis = pytest.mark.skipif(shutil.which(REDIS.command) is None, reason="needs redis-server")
 _with_memcached = pytest.mark.skipif(shutil.which(MEMCACHED.command) is None, reason="needs memcached")
@@ -105,11 +112,30 @@ def server() -> Iterator[Upstream]:
 @pytest.fixture
 def upstream(server: Upstream) -> Upstream:
     """A copy of it."""
+    return copy_of(server)
+
+
+def copy_of(server: Upstream) -> Upstream:
     name = f"copy_{next(_databases)}"
     base = server.url.removesuffix("postgres")
     with psycopg.connect(f"{base}template1", autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}" TEMPLATE postgres')
     return replace(server, url=base + name)
+
+
+@pytest.fixture(scope="module")
+def before(server: Upstream) -> Any:
+    """What the database says to all reads at first."""
+    with direct(copy_of(server), SITE) as side:
+        return everything(side)
+
+
+@pytest.fixture(scope="module")
+def after(server: Upstream) -> Any:
+    """What it says after all writes."""
+    with direct(copy_of(server), SITE) as side:
+        write_everything(Visitor(side))
+        return everything(side)
 
 
 def everything(side: Side) -> list[Any]:
@@ -123,35 +149,44 @@ def everything(side: Side) -> list[Any]:
     return one_by_one
 
 
+def write_everything(visitor: Visitor) -> None:
+    """All of WRITES."""
+    for name, parameters in WRITES:
+        visitor.write(name, parameters)
+
+
 @pytest.mark.parametrize("start", FOLLOWING)
-def test_a_side_answers_as_the_database_does(start: StartSide, upstream: Upstream) -> None:
-    with direct(upstream, SITE) as truth, start(upstream, SITE) as side:
-        assert everything(side) == everything(truth)
+def test_a_side_answers_as_the_database_does(start: StartSide, upstream: Upstream, before: Any, after: Any) -> None:
+    with start(upstream, SITE) as side:
+        assert everything(side) == before
         write_everything(visitor := Visitor(side))
-        assert visitor.read(READS) == everything(truth)
+        assert visitor.read(READS) == after
         side.flush()
-        assert visitor.read(READS) == everything(truth)
+        assert visitor.read(READS) == after
         _takes_memory(side)
 
 
 @pytest.mark.parametrize("start", EXPIRING)
-def test_a_side_without_invalidation_answers_as_the_database_did(start: StartSide, upstream: Upstream) -> None:
-    with direct(upstream, SITE) as truth, start(upstream, SITE) as side:
-        before = everything(truth)
+def test_a_side_without_invalidation_answers_as_the_database_did(
+    start: StartSide, upstream: Upstream, before: Any, after: Any
+) -> None:
+    with start(upstream, SITE) as side:
+        assert _hits(side) == [False, True]
         assert everything(side) == before
         write_everything(visitor := Visitor(side))
         assert visitor.read(READS) == before
         side.flush()
-        assert visitor.read(READS) == everything(truth) != before
+        assert visitor.read(READS) == after != before
         _takes_memory(side)
 
 
-def test_materialized_views_answer_as_the_database_does_after_a_refresh(upstream: Upstream) -> None:
-    with direct(upstream, SITE) as truth, materialized_view(refresh_s=0.1)(upstream, SITE) as side:
-        assert everything(side) == everything(truth)
+def test_materialized_views_answer_as_the_database_does_after_a_refresh(
+    upstream: Upstream, before: Any, after: Any
+) -> None:
+    with materialized_view(refresh_s=0.1)(upstream, SITE) as side:
+        assert everything(side) == before
         assert side.state_bytes() > 0
         write_everything(visitor := Visitor(side))
-        after = everything(truth)
         until(lambda: visitor.read(READS) == after)
     with psycopg.connect(upstream.url) as connection:
         assert connection.execute("SELECT count(*) FROM pg_matviews").fetchone() == (0,)
@@ -162,18 +197,10 @@ def test_an_empty_side_says_the_same_to_everybody(upstream: Upstream) -> None:
         assert Visitor(side).get("anything", {}) == []
 
 
-@pytest.mark.parametrize("start", [pytest.param(redis(), marks=_with_redis), upquery(memory="64MiB")])
-def test_hits_are_told_from_misses(start: StartSide, upstream: Upstream) -> None:
-    with start(upstream, SITE) as side:
-        url = f"{side.reads_url}/v1/views/newest"
-        said = [httpx.get(url).headers["cache-status"] for _ in range(2)]
-    assert ["; hit" in each for each in said] == [False, True]
-
-
-def write_everything(visitor: Visitor) -> None:
-    """All of WRITES."""
-    for name, parameters in WRITES:
-        visitor.write(name, parameters)
+def _hits(side: Side) -> list[bool]:
+    """Whether two reads of the same key were hits."""
+    url = f"{side.reads_url}/v1/views/newest"
+    return ["; hit" in httpx.get(url).headers["cache-status"] for _ in range(2)]
 
 
 def _takes_memory(side: Side) -> None:
@@ -182,18 +209,14 @@ def _takes_memory(side: Side) -> None:
     assert len(side.pids()) > 1
 
 
-def test_the_rows_are_in_the_contracts_form(upstream: Upstream) -> None:
-    with direct(upstream, SITE) as side:
-        (row,) = Visitor(side).get("stories_by_id", {"ids": [2]})
-    assert row == {
-        "id": 2,
-        "title": "story 2",
-        "author": "ann",
-        "created_at": "2024-01-01T02:00:01",
-        "seen_at": "2024-01-01T00:00:02Z",
-        "hotness": "0.2857142857",
-        "is_hidden": False,
-    }
+@_with_redis
+def test_requests_that_miss_at_the_same_time_ask_the_database_once(upstream: Upstream) -> None:
+    with psycopg.connect(upstream.url, autocommit=True) as connection:
+        connection.execute("CREATE SEQUENCE asked")
+    counting = SiteView("counting", "SELECT nextval('asked') AS n, pg_sleep(0.5)::text AS slept", {})
+    with redis()(upstream, replace(SITE, views=(counting,), writes=())) as side, ThreadPoolExecutor(8) as clients:
+        replies = list(clients.map(lambda _: httpx.get(f"{side.reads_url}/v1/views/counting").json(), range(8)))
+    assert {reply["rows"][0]["n"] for reply in replies} == {1}
 
 
 def test_keys_that_one_statement_cannot_take_are_asked_one_by_one(upstream: Upstream) -> None:
@@ -204,15 +227,17 @@ def test_keys_that_one_statement_cannot_take_are_asked_one_by_one(upstream: Upst
     assert results == [[{"id": 2}, {"id": 4}], []]
 
 
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [
-        ("/v1/views/nothing", 404),
-        ("/v1/views/story_with_votes", 422),
-        ("/v1/views/story_with_votes?id=x", 422),
-        ("/v1/views/story_with_votes?id=1&more=2", 422),
-    ],
-)
-def test_what_cannot_be_read_is_refused(path: str, status: int, upstream: Upstream) -> None:
+def test_rows_are_in_the_contracts_form_and_what_cannot_be_read_is_refused(upstream: Upstream) -> None:
     with direct(upstream, SITE) as side:
-        assert httpx.get(side.reads_url + path).status_code == status
+        (row,) = Visitor(side).get("stories_by_id", {"ids": [2]})
+        statuses = {path: httpx.get(f"{side.reads_url}/v1/views/{path}").status_code for path in REFUSED}
+    assert statuses == REFUSED
+    assert row == {
+        "id": 2,
+        "title": "story 2",
+        "author": "ann",
+        "created_at": "2024-01-01T02:00:01",
+        "seen_at": "2024-01-01T00:00:02Z",
+        "hotness": "0.2857142857",
+        "is_hidden": False,
+    }
