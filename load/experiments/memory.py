@@ -21,7 +21,7 @@ from load.report.figures import Figure, Result, Spread, number
 from load.report.plots import Line, Plot, Table
 from load.report.write import JsonOption, OutputOption, perform
 from load.sides.postgres import running_upstream
-from load.sides.side import StartSide, Upstream
+from load.sides.side import Side, Upstream
 from load.sides.upquery import upquery
 from load.workloads.vote import SITE, VIEW, VoteSpec, load_stories
 
@@ -32,6 +32,7 @@ _GOAL = 10.0
 _MIB = 1 << 20
 #: Of the rate that the whole view keeps up with; what is compared is memory, so nothing else may be short.
 _LOAD = 0.5
+_FULL_RUNS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class _Point:
     """One budget."""
 
     name: str
+    rate: float
     budget_bytes: int | None
     state_bytes: int
     stories: int
@@ -85,28 +87,28 @@ def command(
 
 
 def run(options: Options, conditions: Conditions, tell: Tell) -> Report:
-    """Full state first and last, budgets between."""
+    """Full state first, then budgets."""
     spec = options.spec
     tell(f"{spec.stories:,} stories with {options.votes_each} votes each: loading")
     with running_upstream(SITE, load_stories(spec.stories, options.votes_each)) as upstream:
         bench = _Bench(options, conditions, tell, upstream)
-        rate, first = bench.full()
-        points = [bench.partial(percent, first.state_bytes, rate) for percent in options.percents]
-        _, last = bench.full(rate)
-    full_p95 = Spread.of([first.outcome.latency.p95_ms, last.outcome.latency.p95_ms])
+        whole = bench.full()
+        full, rate = whole[0], whole[0].rate
+        points = [bench.partial(percent, full.state_bytes, rate) for percent in options.percents]
+    full_p95 = Spread.of([point.outcome.latency.p95_ms for point in whole])
     return Report(
         title="Memory: how little is enough",
         about=(
             f"{spec.stories:,} stories with {options.votes_each} votes each, {spec.read_share:.0%} reads, skew"
             f" {spec.alpha}, {number(rate)} visits a second on every side. Full state is the view kept whole:"
-            f" {number(first.state_bytes / _MIB)} MiB by its own account (engine and leaf store), measured before"
-            " and after the others. Each budget is a service of its own; the hottest stories that fit were read"
+            f" {number(full.state_bytes / _MIB)} MiB by its own account (engine and leaf store), measured in"
+            f" {_FULL_RUNS} runs. Each budget is a service of its own; the hottest stories that fit were read"
             f" first, then it ran under load for {options.warm_s:g} s before the {options.seconds:g} s that are told."
         ),
-        results=_figures(points, first, full_p95),
-        tables=[_table([first, *points, last], first.state_bytes)],
-        plots=[_plot(points, first, full_p95.median)],
-        outcomes=[point.outcome for point in (first, *points, last)],
+        results=_figures(points, full, full_p95),
+        tables=[_table([*whole, *points], full_p95.median)],
+        plots=[_plot(points, full, full_p95.median)],
+        outcomes=[point.outcome for point in (*whole, *points)],
     )
 
 
@@ -119,12 +121,12 @@ class _Bench:
         self._tell = tell
         self._upstream = upstream
 
-    def full(self, rate: float | None = None) -> tuple[float, _Point]:
-        """The whole view, and the rate: the given one, else the asked for, else half of what it can do."""
-        start = upquery("64GiB", full=True)
+    def full(self) -> list[_Point]:
+        """The whole view, several runs at the asked for rate, or at half of what it can do."""
         self._tell("Upquery, full: building the view")
-        rate = rate or self._options.rate or self._capacity(start) * _LOAD
-        return rate, self._measure("full", start, None, 0, rate)
+        with upquery("64GiB", full=True)(self._upstream, SITE) as side:
+            rate = self._options.rate or self._capacity(side) * _LOAD
+            return [self._measure("full", side, None, rate, seed) for seed in range(1, 1 + _FULL_RUNS)]
 
     def partial(self, percent: float, full_bytes: int, rate: float) -> _Point:
         """A budget of a share of full state."""
@@ -132,28 +134,27 @@ class _Bench:
         name = f"partial, {percent:g} %"
         # Partial state may need less for a key than full state: what is too much is forgotten again.
         hottest = int(self._options.spec.stories * min(1.0, 1.5 * percent / 100))
-        return self._measure(name, upquery(str(budget), name=name), budget, hottest, rate)
+        with upquery(str(budget), name=name)(self._upstream, SITE) as side:
+            vote.read_hottest(side, self._options.spec, hottest, self._tell)
+            return self._measure(name, side, budget, rate)
 
-    def _capacity(self, start: StartSide) -> float:
-        with start(self._upstream, SITE) as side:
-            found = highest_rate(
-                side, self._options.spec, p95_ms=20, seconds=min(8.0, self._options.seconds), start_rate=500,
-                conditions=self._conditions, tell=self._tell, precision=0.2,
-            )  # fmt: skip
+    def _capacity(self, side: Side) -> float:
+        found = highest_rate(
+            side, self._options.spec, p95_ms=20, seconds=min(8.0, self._options.seconds), start_rate=500,
+            conditions=self._conditions, tell=self._tell, precision=0.2,
+        )  # fmt: skip
         return 500.0 if found.best is None else found.best.achieved_per_s
 
-    def _measure(self, name: str, start: StartSide, budget: int | None, hottest: int, rate: float) -> _Point:
+    def _measure(self, name: str, side: Side, budget: int | None, rate: float, seed: int = 1) -> _Point:
         spec = self._options.spec
-        with start(self._upstream, SITE) as side:
-            vote.read_hottest(side, spec, hottest, self._tell)
-            outcome = run_load(
-                side, spec, rate=rate, seconds=self._options.seconds, warm_s=self._options.warm_s,
-                conditions=self._conditions, tell=self._tell,
-            )  # fmt: skip
-            stats = Admin(side).stats()
+        outcome = run_load(
+            side, spec, rate=rate, seconds=self._options.seconds, warm_s=self._options.warm_s,
+            conditions=self._conditions, tell=self._tell, seed=seed,
+        )  # fmt: skip
+        stats = Admin(side).stats()
         # A view that is kept whole has one key, which is everything.
         stories = spec.stories if budget is None else stats.keys(VIEW)
-        return _Point(name, budget, max(stats.state_bytes, _held(outcome)), stories, outcome)
+        return _Point(name, rate, budget, max(stats.state_bytes, _held(outcome)), stories, outcome)
 
 
 def _held(outcome: Outcome) -> int:
@@ -187,11 +188,11 @@ def _figures(points: Sequence[_Point], full: _Point, full_p95: Spread) -> list[R
     return results
 
 
-def _table(points: Sequence[_Point], full_bytes: int) -> Table:
+def _table(points: Sequence[_Point], full_p95_ms: float) -> Table:
     columns = ("state", "budget MiB", "held MiB", "% of full's", "stories", "hits", "p95 ms", "p95 of reads", "p99 ms",
                "against full's p95")  # fmt: skip
-    base = points[0].outcome.latency.p95_ms
-    return Table("State and latency", columns, [_row(point, full_bytes, base) for point in points])
+    full_bytes = points[0].state_bytes
+    return Table("State and latency", columns, [_row(point, full_bytes, full_p95_ms) for point in points])
 
 
 def _row(point: _Point, full_bytes: int, full_p95_ms: float) -> tuple[str, ...]:

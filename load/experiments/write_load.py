@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
 from time import monotonic, sleep
+from types import TracebackType
+from typing import Self
 
 import psycopg
 
@@ -92,47 +94,54 @@ class Sample:
 
 
 @dataclass(slots=True)
-class LagWatch:
-    """Samples while entered."""
+class Samples:
+    """Moments in order, and what they say."""
 
-    url: str
-    admin: Admin
-    samples: list[Sample] = field(default_factory=list)
-    _stop: threading.Event = field(default_factory=threading.Event)
-
-    @contextmanager
-    def watching(self) -> Iterator["LagWatch"]:
-        """Sample in a thread."""
-        thread = threading.Thread(target=self._watch, name="lag", daemon=True)
-        thread.start()
-        try:
-            yield self
-        finally:
-            self._stop.set()
-            thread.join()
-
-    def _watch(self) -> None:
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            while not self._stop.wait(_SAMPLE_S):
-                row = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()
-                assert row is not None
-                at = monotonic()
-                stats = self.admin.stats()
-                self.samples.append(Sample(at, int(row[0]), stats.position, stats.counter("rows")))
+    taken: list[Sample] = field(default_factory=list)
 
     def lags(self, begin: float, end: float) -> list[float]:
         """Seconds behind, for each sample between: since when the log is beyond what was applied."""
-        written = [sample.written for sample in self.samples]
+        written = [sample.written for sample in self.taken]
         found = []
-        for sample in self.samples:
+        for sample in self.taken:
             if begin <= sample.at < end:
                 reached = bisect_right(written, sample.applied)
-                found.append(max(0.0, sample.at - self.samples[reached].at) if reached < len(written) else 0.0)
+                found.append(max(0.0, sample.at - self.taken[reached].at) if reached < len(written) else 0.0)
         return found
 
     def rows_per_s(self, begin: float, end: float) -> float:
         """Changes applied a second, between."""
-        inside = [sample for sample in self.samples if begin <= sample.at < end]
+        inside = [sample for sample in self.taken if begin <= sample.at < end]
         if len(inside) < 2:
             return 0.0
         return (inside[-1].rows - inside[0].rows) / (inside[-1].at - inside[0].at)
+
+
+class LagWatch:
+    """Takes samples in a thread while entered."""
+
+    def __init__(self, url: str, admin: Admin) -> None:
+        self._url = url
+        self._admin = admin
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="lag", daemon=True)
+        self.samples = Samples()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            while not self._stop.wait(_SAMPLE_S):
+                row = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()
+                assert row is not None
+                at = monotonic()
+                stats = self._admin.stats()
+                self.samples.taken.append(Sample(at, int(row[0]), stats.position, stats.counter("rows")))

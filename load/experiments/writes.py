@@ -38,7 +38,8 @@ SHORT = ("--stories", "20000", "--scale", "0.02", "--seconds", "3", "--start-rat
 _NORIA = 4_300.0
 #: A service that keeps up is at most that much behind at the end of a run.
 _BEHIND_S = 1.0
-_WRITTEN = 0.98
+#: Less than this share of what was asked for is not what was asked for; the last transactions of a run may be missing.
+_WRITTEN = 0.95
 _PRECISION = 1.15
 _CATCH_UP_S = 120.0
 _PROFILE_S = 6.0
@@ -206,7 +207,7 @@ class _Bench:
             self._conditions.client_cores,
         )  # fmt: skip
         watch = LagWatch(self._upstream.url, self._admin)
-        with ready_writer(job) as writer, watch.watching():
+        with ready_writer(job) as writer, watch:
             before = self._cpu()
             begin = monotonic()
             writer.send(0)
@@ -217,8 +218,9 @@ class _Bench:
             used = {name: (seen - before[name]) / (end - begin) for name, seen in self._cpu().items()}
             self._catch_up()
         quarter = (end - begin) / 4
-        last = watch.lags(end - quarter, end)
-        return _Run(rate, written / (end - begin), watch.rows_per_s(begin + quarter, end), median(last or [0.0]), used)
+        last = watch.samples.lags(end - quarter, end)
+        applied_per_s = watch.samples.rows_per_s(begin + quarter, end)
+        return _Run(rate, written / (end - begin), applied_per_s, median(last or [0.0]), used)
 
     def _written(self, writer: Pipe, seconds: float) -> int:
         if not writer.poll(seconds + _CATCH_UP_S):
