@@ -7,6 +7,10 @@ from pathlib import Path
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PROC = Path("/proc")
+#: Most kernels list the children of each thread; without, all processes are looked through.
+_LISTS_CHILDREN = (_PROC / "self" / "task" / str(os.getpid()) / "children").exists()
+#: Of ``st_blocks``.
+_BLOCK_BYTES = 512
 #: Of ``/proc/PID/stat``, behind the command name.
 _PARENT, _USER_TICKS, _SYSTEM_TICKS = 1, 11, 12
 
@@ -52,30 +56,43 @@ def title(pid: int) -> str:
 
 def children(pid: int) -> list[int]:
     """The processes that it started itself."""
-    return [other for other in _all_pids() if _parent_or_none(other) == pid]
-
-
-def family(pid: int) -> list[int]:
-    """The process and all below it, in one pass over all processes."""
-    below: dict[int, list[int]] = {}
-    for other in _all_pids():
-        if (its_parent := _parent_or_none(other)) is not None:
-            below.setdefault(its_parent, []).append(other)
-    found = [pid]
-    for member in found:
-        found += below.get(member, ())
+    if not _LISTS_CHILDREN:
+        return [other for other in _all_pids() if _parent_or_none(other) == pid]
+    found: list[int] = []
+    for thread in _threads(pid):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            listed = (_PROC / str(pid) / "task" / str(thread) / "children").read_text()
+            found += map(int, listed.split())
     return found
 
 
+def family(pid: int) -> list[int]:
+    """The process and all below it."""
+    return [pid, *(member for child in children(pid) for member in family(child))]
+
+
 def resident_bytes(pids: Iterable[int]) -> int:
-    """Memory that the processes take; what several of them share is counted once (proportional set size, ``Pss`` in
-    proc(5))."""
-    kibibytes = 0
+    """Memory that the processes take: what is their own, and once what they map of files (of the one with most of it).
+
+    Shared memory is in neither; see `stored_bytes`. These are counters: the exact shares of ``smaps_rollup`` would walk
+    the page tables, and stop the process meanwhile (some 100 ms a GiB).
+    """
+    own = files = 0
     for pid in pids:
         with suppress(FileNotFoundError, ProcessLookupError):
-            rollup = (_PROC / str(pid) / "smaps_rollup").read_text()
-            kibibytes += next((int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")), 0)
-    return kibibytes * 1024
+            sizes = _resident(pid)
+            own += sizes.get("RssAnon", 0)
+            files = max(files, sizes.get("RssFile", 0))
+    return own + files
+
+
+def stored_bytes(directory: Path) -> int:
+    """What the files below a directory take: on a memory file system, memory."""
+    total = 0
+    for path in directory.rglob("*"):
+        with suppress(FileNotFoundError):
+            total += path.lstat().st_blocks * _BLOCK_BYTES
+    return total
 
 
 def listens_on(pid: int, port: int) -> bool:
@@ -117,3 +134,13 @@ def _parent_or_none(pid: int) -> int | None:
 def _stat(pid: int) -> list[str]:
     # The command name is in parentheses and may hold anything; the fields follow the last one.
     return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+
+
+def _resident(pid: int) -> dict[str, int]:
+    """The kinds of resident memory, in bytes (proc(5), ``status``)."""
+    lines = (_PROC / str(pid) / "status").read_text().splitlines()
+    return {
+        name: int(size.split()[0]) * 1024
+        for name, _, size in (line.partition(":") for line in lines)
+        if name.startswith("Rss")
+    }

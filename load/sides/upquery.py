@@ -1,6 +1,7 @@
 """Upquery as everybody runs it, with the application in front of the database that takes the site's writes."""
 
 import json
+import os
 import select
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from load.sides.side import Side, SideError, SiteDefinition, SiteView, StartSide
 _START_S = 120.0
 _BUILD_S = 1800.0
 _POLL_S = 0.1
+_MEMORY = "/dev/shm"
 
 
 def upquery(
@@ -37,9 +39,10 @@ def upquery(
         with (
             running_application(PeerConfiguration("direct", site, upstream.url)) as writes,
             tempfile.TemporaryDirectory(prefix="upquery-load-") as directory,
+            tempfile.TemporaryDirectory(prefix="upquery-load-", dir=_memory()) as run,
         ):
             config = Path(directory) / "upquery.toml"
-            config.write_text(_toml(upstream.url, directory, engine, workers), encoding="utf-8")
+            config.write_text(_toml(upstream.url, directory, engine | {"directory": run}, workers), encoding="utf-8")
             command = [sys.executable, "-c", "from service.cli import app; app()", "serve", "--json"]
             with running([*command, "--config", str(config)], output=subprocess.PIPE) as process:
                 ready = _first_line(process)
@@ -50,13 +53,20 @@ def upquery(
                     reads_url=ready["http"],
                     writes_url=writes.url,
                     pids=lambda: [*processes.family(process.pid), writes.pid, *upstream.pids()],
-                    resident_bytes=lambda: processes.resident_bytes(processes.family(process.pid)),
+                    resident_bytes=lambda: (
+                        processes.resident_bytes(processes.family(process.pid)) + processes.stored_bytes(Path(run))
+                    ),
                     state_bytes=admin.state_bytes,
                     flush=admin.evict_all,
                     admin_url=ready["admin"],
                 )
 
     return start
+
+
+def _memory() -> str | None:
+    """Where the service keeps its leaf store unless told otherwise, if there is such a place."""
+    return _MEMORY if os.access(_MEMORY, os.W_OK | os.X_OK) else None
 
 
 def _toml(url: str, directory: str, engine: dict[str, str], workers: int) -> str:

@@ -40,10 +40,23 @@ def test_cpu_time_is_that_of_the_kernel(child: subprocess.Popen[bytes]) -> None:
     assert processes.cpu_seconds([child.pid, child.pid]) >= used
 
 
+def test_memory_is_counted() -> None:
+    held = [b"x" * (1 << 20) for _ in range(32)]
+    mine = processes.resident_bytes([os.getpid()])
+    assert len(held) << 20 < mine < 1 << 40
+    assert mine <= processes.resident_bytes([os.getpid(), os.getppid()])
+
+
+def test_files_in_a_directory_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "file").write_bytes(b"x" * 100_000)
+    assert 100_000 <= processes.stored_bytes(tmp_path) < 200_000
+
+
 def test_a_process_that_has_gone_counts_nothing() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
-    assert processes.cpu_seconds([process.pid]) == 0
+    assert processes.cpu_seconds([process.pid]) == processes.resident_bytes([process.pid]) == 0
     assert processes.children(process.pid) == []
     processes.pin([process.pid], 0)
 
