@@ -99,7 +99,7 @@ def list_views(admin: AdminOption = ADMIN_URL, as_json: JsonOption = False) -> N
     if as_json:
         print_json(views)
         return
-    table = Table("view", "parameters", "kept", "status", "hits", "misses", "keys")
+    table = Table("view", "parameters", "kept", "status", "hits", "misses", "keys", "MB")
     for view in views:
         counters = view["counters"]
         table.add_row(
@@ -108,6 +108,7 @@ def list_views(admin: AdminOption = ADMIN_URL, as_json: JsonOption = False) -> N
             view["materialization"] or view["tier"] or "",
             view["status"] if view["status"] == "ready" else escape(f"{view['status']}: {view['reason']}"),
             *(str(counters[c]) for c in ("hits", "misses", "covered_keys")),
+            f"{(counters['leaf_bytes'] + counters['inner_bytes']) / 1e6:.1f}",
         )
     output.print(table)
 
