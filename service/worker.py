@@ -11,6 +11,7 @@ from typing import Any
 import uvicorn
 
 from service.http.app import build_app
+from service.http.direct_protocol import DirectProtocol
 from service.http.hot import HotRoute
 from service.http.reads import Limits
 from service.leaf_store.reader import LeafReader
@@ -60,7 +61,7 @@ def server_of(app: Any, graceful_shutdown_s: float) -> uvicorn.Server:
     return uvicorn.Server(
         uvicorn.Config(
             app,
-            http="httptools",
+            http=DirectProtocol,
             loop="uvloop",
             ws="none",
             lifespan="off",

@@ -1,7 +1,8 @@
 """What a hit costs next to an empty response: one worker's hot route against an ASGI application that only sends.
 
 Both run on the same server, one after the other on the same core, in rounds; the empty response has the hit's headers
-and length. Needs wrk. ``python -m load.micro.hot_path [--keys 10000] [--seconds 3] [--rounds 3]`` prints one JSON line.
+and length. What sampling the keys costs of that is measured by itself. Needs wrk.
+``python -m load.micro.hot_path [--keys 10000] [--seconds 3] [--rounds 3]`` prints one JSON line.
 """
 
 import argparse
@@ -63,7 +64,34 @@ def _measure(directory: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         for server in (hit, empty):
             server.terminate()
             server.join()
-    return _summary(rounds)
+    summary = _summary(rounds)
+    sampling_us = min(_sampling_us(arguments.keys) for _ in range(5))
+    return {
+        **summary,
+        "sampling_us": round(sampling_us, 3),
+        "sampling_share": round(sampling_us / summary["hit_cpu_us"], 4),
+    }
+
+
+def _sampling_us(keys: int) -> float:
+    """CPU microseconds a hit for counting which keys are read, with a report of them every 20,000 hits."""
+    from random import Random
+
+    from service.http.touches import Touches
+    from service.leaf_store.layout import key_in, view_of
+
+    random, touches = Random(7), Touches()
+    names = [b"v\0\0\0\1\0%d\0" % random.randint(1, keys) for _ in range(20_000)]
+    spent = 0
+    for _ in range(5):
+        # As a request makes them: objects of their own.
+        read = [bytes(bytearray(name)) for name in names]
+        started = time.process_time_ns()
+        for name in read:
+            touches.note(name)
+        json.dumps([(view_of(name), key_in(name), times) for name, times in touches.take() if isinstance(name, bytes)])
+        spent += time.process_time_ns() - started
+    return spent / (5 * len(names)) / 1000
 
 
 def _summary(rounds: dict[str, list[tuple[float, float]]]) -> dict[str, Any]:

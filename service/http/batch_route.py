@@ -38,18 +38,18 @@ class BatchRoute:
         self._reads = reads
         self._batches = batches
         self._documented = documented
+        self._max_bytes = reads.limits.max_body_bytes
         self._catalog: object = None
         self._routes: dict[str, ViewRoute] = {}
         self._queries: dict[bytes, ViewRoute] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        limits = self._reads.limits
-        if not (_is_batch(scope) and _is_plain(scope["headers"], limits.max_body_bytes)):
+        if not self.is_for(scope):
             await self._documented(scope, receive, send)
             return
         started = time.perf_counter_ns()
-        body = await RequestBody.read(receive, limits.max_body_bytes)
+        body = await RequestBody.read(receive, self._max_bytes)
         reply = None
         if body.content is not None and (asked := self._parse(scope["raw_path"], body.content)) is not None:
             reply = self._hits(asked, scope["headers"], started) or await self._general(asked, scope, started)
@@ -57,6 +57,16 @@ class BatchRoute:
             await self._documented(scope, body.again(receive), send)
         else:
             await send_reply(send, reply)
+
+    def is_for(self, scope: Scope) -> bool:
+        """Whether this is a batch read as most clients write it; any other is left to the documented application."""
+        return _is_batch(scope) and _is_plain(scope["headers"], self._max_bytes)
+
+    def answer(self, scope: Scope, body: bytes) -> Reply | None:
+        """The response, if all of it is in the leaf store and the request is right."""
+        started = time.perf_counter_ns()
+        asked = self._parse(scope["raw_path"], body)
+        return None if asked is None else self._hits(asked, scope["headers"], started)
 
     def _parse(self, path: bytes, content: bytes) -> AskedKeys | AskedItems | None:
         if path == _READ:

@@ -11,15 +11,26 @@ documented application.
 
 import time
 from binascii import hexlify
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from struct import Struct
-from typing import Any, cast
+from typing import cast
 from urllib.parse import quote
 
 import lmdb
 
 from dataflow.types import Key, ViewId
-from service.http.messages import CACHE_CONTROL, CACHE_HIT, CONTENT_JSON, App, Headers, Receive, Scope, Send, send_reply
+from service.http.batch_route import BatchRoute
+from service.http.messages import (
+    CACHE_CONTROL,
+    CACHE_HIT,
+    CONTENT_JSON,
+    Headers,
+    Receive,
+    Reply,
+    Scope,
+    Send,
+    send_reply,
+)
 from service.http.reads import Reads, ViewRoute
 from service.http.version import version_text
 from service.http.view_reads import VIEWS_PATH, ViewReads, not_modified
@@ -37,21 +48,20 @@ _ASKING = frozenset({b"if-none-match", b"upquery-min-version"})
 _MAX_TIMING_US = 1000
 _TIMINGS = [(b"server-timing", b"leaf;dur=%.3f" % (us / 1000)) for us in range(_MAX_TIMING_US + 1)]
 _count = Struct(f">{COUNT_SLICE.start}xI").unpack_from
-Message = MutableMapping[str, Any]
 _now_ns = time.time_ns
 
 
 class HotRoute:
-    """ASGI: reads of views here, all else in `documented`.
+    """ASGI: reads of views here, all else in `batches`, and what is behind that. Also `Direct`, for both of them.
 
     *State*: `_routes` has the ready views by raw path; with `_tail`, `_version` and `_at_ms` it belongs to the commit
     whose LMDB transaction id is `_commit`.
     """
 
-    def __init__(self, reads: Reads, views: ViewReads, documented: App) -> None:
+    def __init__(self, reads: Reads, views: ViewReads, batches: BatchRoute) -> None:
         self._reads = reads
         self._views = views
-        self._documented = documented
+        self._batches = batches
         self._begin = cast(Callable[[], Transaction], reads.reader.environment.begin)
         self._routes: dict[bytes, ViewRoute] = {}
         self._catalog: object = None
@@ -65,16 +75,25 @@ class HotRoute:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         route = self._routes.get(scope.get("raw_path", b""))
-        if route is not None and scope.get("method") in _READS:
-            found = self._hit(route, scope)
-            if found is not None:
-                await send(found[0])
-                await send(found[1])
-                return
-        await self._general(scope, receive, send)
+        reply = None if route is None or scope["method"] not in _READS else self._hit(route, scope)
+        if reply is None:
+            await self._general(scope, receive, send)
+        else:
+            await send_reply(send, reply)
 
-    def _hit(self, route: ViewRoute, scope: Scope) -> tuple[Message, Message] | None:
-        """The two messages of an answer from the leaf store; None if this is not the plain case."""
+    def reads_body(self, scope: Scope) -> bool:
+        """Whether `answer` needs the request's body."""
+        return scope["method"] == "POST" and self._batches.is_for(scope)
+
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | None:
+        """The response, if it can be given at once."""
+        if body is not None:
+            return self._batches.answer(scope, body)
+        route = self._routes.get(scope["raw_path"])
+        return None if route is None or scope["method"] not in _READS else self._hit(route, scope)
+
+    def _hit(self, route: ViewRoute, scope: Scope) -> Reply | None:
+        """An answer from the leaf store; None if this is not the plain case."""
         started = _now_ns()
         name = route.entry_of(scope["query_string"])
         if name is None:
@@ -115,7 +134,7 @@ class HotRoute:
         etag = (b"etag", b'W/"%b"' % tag)
         if asked is not None and not_modified(asked, tag):
             headers: Headers = [etag, CACHE_HIT, self._version, self._age, CACHE_CONTROL]
-            return {"type": "http.response.start", "status": 304, "headers": headers}, {"type": "http.response.body"}
+            return Reply(304, headers, b"")
         body = b"".join((_HEAD, rows, self._tail))
         took_us = (now_ns - started) // 1000
         headers = [
@@ -129,10 +148,7 @@ class HotRoute:
             # The clock may be set back meanwhile.
             _TIMINGS[took_us if 0 <= took_us < _MAX_TIMING_US else -1],
         ]
-        return (
-            {"type": "http.response.start", "status": 200, "headers": headers},
-            {"type": "http.response.body", "body": body},
-        )
+        return Reply(200, headers, body)
 
     def counters(self) -> dict[str, dict[str, int]]:
         """Reads of this worker since its start, by view."""
@@ -160,12 +176,12 @@ class HotRoute:
 
     async def _general(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._documented(scope, receive, send)
+            await self._batches(scope, receive, send)
             return
         path = scope["path"]
         name = path.removeprefix(VIEWS_PATH)
         if not path.startswith(VIEWS_PATH) or not name or "/" in name:
-            await self._documented(scope, receive, send)
+            await self._batches(scope, receive, send)
             return
         self._follow_catalog()
         await send_reply(send, await self._views.get(scope, name))

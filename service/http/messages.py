@@ -1,8 +1,7 @@
 """Answers and problems as ASGI responses."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -21,8 +20,7 @@ CACHE_HIT = (b"cache-status", b"upquery; hit")
 CACHE_MISS = (b"cache-status", b"upquery; fwd=miss; stored")
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """A whole response."""
 
     status: int
