@@ -18,8 +18,10 @@ from load.programs import MissingProgramError
 _RATE = 200
 _PATIENCE_S = 30.0
 _OURS = ("cdc/", "dataflow/", "service/")
-#: Where a process waits: no time of its own.
-_WAITING = "waiting, event loop"
+#: What is no work: a thread that waits for a pipe, as if it ran; and the loop itself, with its waiting.
+_IDLE = "_wait_for_parent"
+_LOOP = "run_engine"
+_REST = "event loop, and what is not ours"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ def summed(stacks: Iterable[str]) -> Profile:
     functions: Counter[str] = Counter()
     for line in stacks:
         frames, _, count = line.rpartition(" ")
+        if _IDLE in frames:
+            continue
         part, function = _place(frames.split(";"))
         parts[part] += int(count)
         functions[function] += int(count)
@@ -69,11 +73,13 @@ def _place(frames: list[str]) -> tuple[str, str]:
     """The part of the project and the function of a stack."""
     for frame in reversed(frames):
         function, _, where = frame.partition(" (")
+        if function == _LOOP:
+            break
         for ours in _OURS:
             if ours in where:
                 path = where[where.index(ours) :].partition(":")[0].rstrip(")")
                 return path.rpartition("/")[0], f"{path} {function}"
-    return _WAITING, _WAITING
+    return _REST, _REST
 
 
 def _shares(counts: Counter[str], total: int) -> tuple[tuple[str, float], ...]:

@@ -50,7 +50,7 @@ class Admin:
     def __init__(self, side: Side) -> None:
         if side.admin_url is None:
             raise SideError(f"{side.name} is no Upquery")
-        self._client = httpx.Client(base_url=side.admin_url, timeout=120)
+        self._client = httpx.Client(base_url=side.admin_url, timeout=300)
 
     def stats(self) -> Stats:
         """Now."""

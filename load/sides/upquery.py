@@ -130,7 +130,11 @@ class _Admin:
         return self._client.get("/readyz").is_success
 
     def _are_ready(self, count: int) -> bool:
-        views = self._views()
+        reply = self._client.get("/v1/catalog/views")
+        if reply.status_code == httpx.codes.GATEWAY_TIMEOUT:
+            # The engine process is busy with a large view; it says nothing until it has it.
+            return False
+        views: list[dict[str, Any]] = self._json(reply)["views"]
         broken = [f"{view['name']}: {view['reason']}" for view in views if view["status"] == "broken"]
         if broken:
             raise SideError("views are broken: " + "; ".join(broken))
