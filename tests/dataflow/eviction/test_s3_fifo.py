@@ -42,7 +42,9 @@ def with_main_of(items: int) -> S3Fifo[int]:
     policy = filled(10 * items)
     for item in range(items):
         policy.touch(item, 2)
-    assert victims(policy, 9 * items - 1) == list(range(items, 10 * items - 1))
+    left_in_small = max(1, items // 4)
+    gone = 9 * items - left_in_small
+    assert victims(policy, gone) == list(range(items, items + gone))
     return policy
 
 
@@ -67,7 +69,7 @@ def test_a_ghost_comes_back_into_main() -> None:
     policy = filled(20)
     assert policy.victim() == 0
     policy.fill(0, 100, 1)
-    assert victims(policy, 17) == list(range(1, 18)), "Small's items go while it holds more than a tenth."
+    assert victims(policy, 17) == list(range(1, 18)), "Small's items go while it holds more than its part."
     assert 0 in policy
 
 
@@ -109,7 +111,7 @@ def test_of_equally_read_items_the_expensive_ones_stay() -> None:
     random = Random(2)
     reads = [random.randrange(200) for _ in range(40_000)]
     _, held = replay(S3Fifo(), reads, 100, cost=lambda item: 20 if even(item) else 1)
-    assert sum(even(item) for item in held) >= 90
+    assert sum(even(item) for item in held) >= 75
 
 
 def test_a_large_item_stays_if_it_is_read_enough() -> None:
@@ -121,8 +123,8 @@ def test_a_large_item_stays_if_it_is_read_enough() -> None:
 
 def test_a_large_item_that_is_read_as_rarely_as_others_goes() -> None:
     random = Random(4)
-    reads = [random.randrange(1001) for _ in range(40_000)]
-    _, held = replay(S3Fifo(), [*reads, *range(1, 1001)], 700, weight=lambda item: 1 if item else 100)
+    reads = [random.randrange(10_001) for _ in range(40_000)]
+    _, held = replay(S3Fifo(), [*reads, *range(1, 3001)], 2000, weight=lambda item: 1 if item else 100)
     assert 0 not in held
 
 
