@@ -1,4 +1,4 @@
-"""A small Lobsters site's trace, recorded on a running Upquery."""
+"""A small Lobsters site's trace, recorded on its database."""
 
 import pytest
 
