@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from dataflow.engine.graph import Graph
 from dataflow.plan import explain_refresh
+from dataflow.plan.estimate import Size, estimated_bytes, estimated_leaf_bytes
 from dataflow.plan.explain import Explanation
 from dataflow.plan.refresh import RefreshParameter, RefreshView, TableRead
 from dataflow.scalar import Call, ColumnRef, Literal
@@ -114,3 +115,20 @@ def test_a_view_that_expires_says_when() -> None:
     assert explain_refresh.explain_text(view, CATALOG) == (
         "view v\n  ttl: now() is not a function of tables.\n  an answer is good for 5000 ms\n  columns: now\n"
     )
+
+
+def test_what_the_planner_says_is_taken_before_the_tables_statistics() -> None:
+    view = plan_view("v", "SELECT author, title, count(*) AS n FROM stories GROUP BY author, title ORDER BY n", CATALOG)
+    catalog = counted(100_000)
+    guessed = estimated_bytes(view.relation, catalog)
+    few = estimated_bytes(view.relation, catalog, {view.relation: Size(10, 60)})
+    wide = estimated_bytes(view.relation, catalog, {view.relation: Size(100_000, 2_000)})
+    assert guessed is not None
+    assert few is not None
+    assert wide is not None
+    assert few < guessed / 1000
+    assert wide > 200_000_000
+    assert estimated_leaf_bytes(view, CATALOG) is None
+    leaf = estimated_leaf_bytes(view, CATALOG, {view.relation: Size(1000, 2_000)})
+    assert leaf is not None
+    assert 2_000_000 < leaf < 3_000_000

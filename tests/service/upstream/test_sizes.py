@@ -1,0 +1,42 @@
+"""What PostgreSQL's planner expects of lookups of everything."""
+
+import pytest
+
+from dataflow.plan.nodes import Aggregate, Chain, Relation, inputs_of
+from dataflow.sql import plan_view
+from service.upstream.catalog import load_catalog
+from service.upstream.connect import UpstreamPool
+from service.upstream.sizes import expected_sizes
+from tests.fixtures.postgres import Database
+from tests.fixtures.streams import run
+
+pytestmark = pytest.mark.postgres
+
+
+def test_conditions_groups_and_widths_count(database: Database) -> None:
+    database.execute(
+        "CREATE TABLE notes (id int PRIMARY KEY, kind int, body text)",
+        "INSERT INTO notes SELECT i, i % 10, repeat('x', 500) FROM generate_series(1, 5000) i",
+        "ANALYZE notes",
+    )
+
+    async def ask() -> None:
+        pool = UpstreamPool(database.url)
+        try:
+            async with pool.connection() as connection:
+                catalog = await load_catalog(connection)
+                bodies = plan_view("v", "SELECT id, body FROM notes WHERE kind = 3", catalog).relation
+                counted = plan_view("v", "SELECT kind, count(*) AS n FROM notes GROUP BY kind", catalog).relation
+                (kinds,) = inputs_of(counted)
+                assert isinstance(bodies, Chain)
+                assert isinstance(kinds, Aggregate)
+                sizes = await expected_sizes(connection, [bodies, kinds], catalog)
+        finally:
+            await pool.close()
+        wanted: list[Relation] = [bodies, kinds]
+        assert list(sizes) == wanted
+        assert 300 < sizes[bodies].rows < 800
+        assert sizes[bodies].row_bytes > 400
+        assert sizes[kinds].rows == 10
+
+    run(ask())
