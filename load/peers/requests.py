@@ -8,11 +8,15 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 import orjson
-from psycopg import DataError
+from psycopg import DataError, IntegrityError
 
 from load.peers.backend import Answers, Backend, Read
 from load.peers.statements import ParameterError, Parameters
 from load.sides.side import SiteDefinition
+
+#: What a client can do wrong: unknown names, values that are none, rows that are there already.
+_STATUSES: dict[type[Exception], int] = {KeyError: 404, ParameterError: 422, DataError: 422, IntegrityError: 409}
+_REFUSALS = tuple(_STATUSES)
 
 
 class Response(NamedTuple):
@@ -36,7 +40,7 @@ class Requests:
         try:
             values = self._views[view].of_pairs(parse_qsl(query.decode(), keep_blank_values=True))
             answers = await self._backend.read([(view, values)])
-        except (KeyError, ParameterError, DataError) as error:
+        except _REFUSALS as error:
             return _refused(error)
         return Response(200, b'{"rows":%b}' % answers.rows[0], answers.hit)
 
@@ -45,7 +49,7 @@ class Requests:
         try:
             of_json = self._views[view].of_json
             return await self._read_many([(view, of_json(key)) for key in orjson.loads(body)["keys"]])
-        except (KeyError, ParameterError, DataError) as error:
+        except _REFUSALS as error:
             return _refused(error)
 
     async def read(self, body: bytes) -> Response:
@@ -54,14 +58,14 @@ class Requests:
             wanted = orjson.loads(body)["reads"]
             views = self._views
             return await self._read_many([(r["view"], views[r["view"]].of_json(r.get("params", {}))) for r in wanted])
-        except (KeyError, ParameterError, DataError) as error:
+        except _REFUSALS as error:
             return _refused(error)
 
     async def write(self, name: str, body: bytes) -> Response:
         """``POST /writes/{name}``."""
         try:
             version = await self._backend.write(name, self._writes[name].of_json(orjson.loads(body)))
-        except (KeyError, ParameterError, DataError) as error:
+        except _REFUSALS as error:
             return _refused(error)
         return Response(200, b'{"version":"%b"}' % version.encode())
 
@@ -74,4 +78,5 @@ class Requests:
 def _refused(error: Exception) -> Response:
     """What the client did wrong: a name or a value."""
     body: dict[str, Any] = {"detail": f"{type(error).__name__}: {error}"}
-    return Response(404 if isinstance(error, KeyError) else 422, orjson.dumps(body))
+    status = next(status for kind, status in _STATUSES.items() if isinstance(error, kind))
+    return Response(status, orjson.dumps(body))

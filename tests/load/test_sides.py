@@ -231,7 +231,10 @@ def test_rows_are_in_the_contracts_form_and_what_cannot_be_read_is_refused(upstr
     with direct(upstream, SITE) as side:
         (row,) = Visitor(side).get("stories_by_id", {"ids": [2]})
         statuses = {path: httpx.get(f"{side.reads_url}/v1/views/{path}").status_code for path in REFUSED}
+        again = {"id": 1, "title": "", "author": "", "user": 1}
+        taken = [httpx.post(f"{side.writes_url}/writes/submit", json=again).status_code for _ in range(2)]
     assert statuses == REFUSED
+    assert taken == [409, 409]
     assert row == {
         "id": 2,
         "title": "story 2",
