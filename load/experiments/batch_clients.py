@@ -185,7 +185,8 @@ def _client(connect: Connect, run: BatchRun, number: int, pipe: Pipe) -> None:
         pipe.send(None)
         pipe.recv()
         pipe.send(_loop(client, batches, run))
-    except (OSError, Broken) as error:
+    except Exception as error:
+        # Whatever it is (every library has its own), the experiment is told.
         pipe.send(f"{type(error).__name__}: {error}")
 
 
