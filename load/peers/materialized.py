@@ -60,8 +60,8 @@ class MaterializedViews:
         await connection.execute(SQL("CREATE MATERIALIZED VIEW {} AS {}").format(name, SQL(made.sql)))
         columns = await self._columns(connection, view.name)
         shown = columns[: len(columns) - made.hidden]
-        await self._make_refreshable(connection, name, [made.keys, made.groups, columns])
-        if made.keys:
+        unique = await self._make_refreshable(connection, name, [made.keys, made.groups, columns])
+        if made.keys and unique != made.keys:
             keys = SQL(", ").join(map(Identifier, made.keys))
             await connection.execute(SQL("CREATE INDEX ON {} ({})").format(name, keys))
         await connection.execute(SQL("ANALYZE {}").format(name))
@@ -75,8 +75,8 @@ class MaterializedViews:
 
     async def _make_refreshable(
         self, connection: AsyncConnection[Any], name: Identifier, candidates: Sequence[Sequence[str]]
-    ) -> None:
-        """A refresh beside readers needs a unique index (PostgreSQL manual, REFRESH MATERIALIZED VIEW)."""
+    ) -> Sequence[str]:
+        """A refresh beside readers needs a unique index (PostgreSQL manual, REFRESH MATERIALIZED VIEW): its columns."""
         for columns in candidates:
             if not columns:
                 continue
@@ -85,7 +85,7 @@ class MaterializedViews:
                 await connection.execute(SQL("CREATE UNIQUE INDEX ON {} ({})").format(name, unique))
             except errors.UniqueViolation:
                 continue
-            return
+            return columns
         await connection.execute(SQL("DROP MATERIALIZED VIEW {}").format(name))
         raise UnsuitableError("none of its columns are unique")
 
