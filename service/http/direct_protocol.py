@@ -70,7 +70,11 @@ class DirectProtocol(HttpToolsProtocol):
                 super()._start_asgi_task(cycle, app)
                 return
             body = bytes(cycle.body)
-        reply = direct.answer(scope, body)
+        try:
+            reply = direct.answer(scope, body)
+        except Exception:
+            # Out of here it would be taken for a mistake of the client's. The ordinary way meets it again, and says so.
+            reply = None
         if reply is None:
             super()._start_asgi_task(cycle, app)
         else:

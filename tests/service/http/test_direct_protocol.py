@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.http.app import build_app
 from service.http.direct_protocol import DirectProtocol
+from service.http.messages import Reply, Scope
 from service.http.reads import Limits
 from service.worker import server_of
 from tests.service.http.conftest import running
@@ -174,6 +175,27 @@ def test_who_wants_to_close_is_let_go(talk: Talk) -> None:
         status, headers, _ = await client.answer()
         assert (status, headers["connection"]) == (200, "close")
         assert await client.ended()
+
+    talk(test)
+
+
+class Failing:
+    """A `Direct` with a mistake."""
+
+    def reads_body(self, scope: Scope) -> bool:
+        return scope["method"] == "PUT"
+
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | None:
+        raise LookupError(scope["path"], body)
+
+
+def test_a_mistake_on_the_short_way_leaves_the_ordinary_one(talk: Talk) -> None:
+    async def test(client: Client) -> None:
+        (protocol,) = client.server.server_state.connections
+        protocol._direct = Failing()
+        client.writer.write((GET % 7) + post([8]))
+        assert await client.titles() == ["Seven"]
+        assert await client.titles() == ["Eight"]
 
     talk(test)
 
