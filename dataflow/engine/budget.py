@@ -11,6 +11,7 @@ and bytes.
 Not here: when memory is short (`service.runtime.budget`), which key is first (`ranking`).
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 from dataflow.engine.evict import Evictions, Target, covers_of, inner_keys, keys_read, merged
@@ -35,6 +36,7 @@ class Budget:
         upqueries: Upqueries,
         refreshes: Refreshes,
         limits: Limits,
+        counters: "Counter[str]",
     ) -> None:
         self._graph = graph
         self._ranking = ranking
@@ -42,6 +44,7 @@ class Budget:
         self._upqueries = upqueries
         self._refreshes = refreshes
         self._limits = limits
+        self._counters = counters
         #: The pass round the inner keys, and how many of them it has forgotten.
         self._pass: Iterator[Target] | None = None
         self._pass_forgot = 0
@@ -71,6 +74,7 @@ class Budget:
         view = self._refreshes.leaves[view_id] if leaf is None else leaf
         self._forgotten += KEY_BYTES + view.coverage.keys[key]
         view.counts.evicted_by_budget += 1
+        self._counters["evicted"] += 1
         if leaf is None:
             self._refreshes.evict(view_id, key, now)
         else:
@@ -111,4 +115,6 @@ class Budget:
                 return
             node, columns, key = found
             if self._graph.by_id.get(node.id) is node:
-                self._pass_forgot += self._release_if_unused(node, columns, key)
+                left_behind = self._release_if_unused(node, columns, key)
+                self._pass_forgot += left_behind
+                self._counters["left_behind"] += left_behind

@@ -98,7 +98,9 @@ class Engine:
             self._demand, self._forward, self._end_demand,
         )  # fmt: skip
         self._refills = Refills(self._upqueries, self.limits)
-        self._budget = Budget(self.graph, self._ranking, self._evictions, self._upqueries, self.refreshes, self.limits)
+        self._budget = Budget(
+            self.graph, self._ranking, self._evictions, self._upqueries, self.refreshes, self.limits, self.counters
+        )
         #: Results that a lookup was not allowed to give yet; repeated at the next heartbeat.
         self._postponed: list[Sent] = []
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -461,9 +463,11 @@ class Engine:
     # Pins and refills
 
     def _pin(self, event: Pin) -> None:
+        if key_bytes(event.key) > self.limits.key_bytes:
+            return
         self.refreshes.pin(event.view, event.key, self._now)
         leaf = self.graph.leaves.get(event.view)
-        if leaf is not None and self._may_pin(event.key):
+        if leaf is not None and None not in event.key:
             key = leaf.covering_key(event.key)
             leaf.pins[key] = leaf.pins.get(key, 0) + 1
             self._ranking.pinned(leaf, key)
@@ -473,17 +477,13 @@ class Engine:
     def _unpin(self, event: Unpin) -> None:
         self.refreshes.unpin(event.view, event.key)
         leaf = self.graph.leaves.get(event.view)
-        if leaf is not None and self._may_pin(event.key):
+        if leaf is not None and None not in event.key:
             key = leaf.covering_key(event.key)
             left = leaf.pins.pop(key, 0) - 1
             if left > 0:
                 leaf.pins[key] = left
             elif left == 0:
                 self._ranking.unpinned(leaf, key)
-
-    def _may_pin(self, key: Key) -> bool:
-        """What is never stored is not kept."""
-        return None not in key and key_bytes(key) <= self.limits.key_bytes
 
     def _leaf_evicted(self, leaf: Leaf, key: Key) -> None:
         self._emit(LeafEvict(leaf.view_id, key))

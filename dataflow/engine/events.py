@@ -184,7 +184,7 @@ class RefreshFailed:
 @dataclass(frozen=True, slots=True)
 class Pin:
     """A subscription: the key is filled, never chosen by the eviction policy, and refilled when correctness evicts
-    it."""
+    it; unless it is larger than keys may be."""
 
     view: ViewId
     key: Key

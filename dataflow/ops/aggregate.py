@@ -197,6 +197,7 @@ class Grouping:
         if self.aggregate.scalar and columns == self.all_columns and key not in self.groups:
             empty = self.groups[key] = self._new(key)
             empty.row = empty.output()
+            self._grown += empty.measure()
             rows[empty.row] = 1
         self.materialization.fill(columns, key, rows)
 

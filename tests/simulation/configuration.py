@@ -6,6 +6,7 @@ from typing import Any
 
 from dataflow.engine.effects import Lookup
 from dataflow.engine.events import Extent
+from dataflow.eviction.policies import DEFAULT
 from dataflow.state.ordering import Cut
 from dataflow.types import Key, ReadId, ViewId
 from tests.simulation.world import LookupResult, SimulatedSnapshot
@@ -21,6 +22,8 @@ class Configuration:
     #: Names of the views that are installed, in any number of copies.
     views: tuple[str, ...] = ()
     limits: dict[str, int] = field(default_factory=dict)
+    #: Which keys go first when memory is short.
+    policy: str = DEFAULT
     #: How often each action is taken.
     weights: dict[str, float] = field(default_factory=dict)
 

@@ -10,10 +10,13 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from dataflow.engine import engine, evict, graph, incongruence, install, nodes, ring, upquery
+from dataflow.engine import budget, engine, evict, graph, incongruence, install, nodes, ring, upquery
 from dataflow.engine.events import TableDelta, Transaction
+from dataflow.engine.evict import Evictions
 from dataflow.engine.nodes import UnionNode
 from dataflow.engine.propagation import Propagation
+from dataflow.engine.ranking import Ranking
+from dataflow.engine.refill import Refills
 from dataflow.engine.refresh import Refreshes, RefreshLeaf
 from dataflow.engine.touching import Touch
 from dataflow.engine.upquery import Demand
@@ -362,6 +365,60 @@ def answers_from_before_the_question() -> AbstractContextManager[Any]:
     return patch.object(engine, "Demand", lambda wants, read=None, _=0: Demand(wants, read, 0))
 
 
+def pinned_key_chosen() -> AbstractContextManager[Any]:
+    """A subscription does not keep its key from being chosen."""
+    return patch.object(Ranking, "pinned", lambda *_: None)
+
+
+def unpinned_key_never_chosen() -> AbstractContextManager[Any]:
+    """A key whose subscription has ended stays for ever."""
+    return patch.object(Ranking, "unpinned", lambda *_: None)
+
+
+def forgotten_key_ranked() -> AbstractContextManager[Any]:
+    """The policy goes on with keys that have gone."""
+    return patch.object(Ranking, "lost", lambda *_: False)
+
+
+def dropped_view_ranked() -> AbstractContextManager[Any]:
+    """The policy goes on with the keys of a view that has gone."""
+    return patch.object(Ranking, "dropped", lambda *_: None)
+
+
+def needed_key_released() -> AbstractContextManager[Any]:
+    """An inner key goes with a leaf's key although another one needs it."""
+    return patch.object(Evictions, "has_dependents", lambda *_: False)
+
+
+def needed_key_forgotten_alone() -> AbstractContextManager[Any]:
+    """Where memory is short, an inner key goes without what depends on it."""
+    release = budget.Budget._release_if_unused
+
+    def mutant(self: Any, node: Any, columns: Any, key: Any) -> Any:
+        if release(self, node, columns, key) or not node.holds(columns, key):
+            return True
+        node.forget(columns, key)
+        return True
+
+    return patch.object(budget.Budget, "_release_if_unused", mutant)
+
+
+def evicted_key_filled_again() -> AbstractContextManager[Any]:
+    """A hot key that was evicted on purpose is looked up again."""
+    return patch.object(Refills, "forget_hot", lambda _: None)
+
+
+def refill_of_a_dropped_view() -> AbstractContextManager[Any]:
+    """A hot key is still wanted when its view has gone."""
+    fail = engine.Engine._fail
+
+    def mutant(self: Any, demand: Any, reason: str, retryable: bool) -> None:
+        if not demand.hot or "dropped" not in reason:
+            fail(self, demand, reason, retryable)
+
+    return patch.object(engine.Engine, "_fail", mutant)
+
+
 #: A table joins soon, and what is open then commits late.
 JOINING = {"join_table": 20, "install": 10, "commit": 0.5, "restart": 0, "crash": 0, "change_schema": 0, "break": 0}
 #: Where a mutant shows only in rare shapes, the runs are narrowed to them.
@@ -406,4 +463,12 @@ MUTANTS: dict[Mutant, Focus | None] = {
     truncate_touches_nothing: Focus(("refreshed",), {"truncate": 5}),
     overflow_touches_nothing: Focus(("refreshed",), {"overflow": 3}),
     answers_from_before_the_question: Focus(("refreshed",)),
+    pinned_key_chosen: None,
+    unpinned_key_never_chosen: None,
+    forgotten_key_ranked: None,
+    dropped_view_ranked: None,
+    needed_key_released: Focus(("story", "comment"), {"evict_some": 8}),
+    needed_key_forgotten_alone: Focus(("story", "comment"), {"evict_some": 8}),
+    evicted_key_filled_again: Focus(("story", "comment", "ordered"), {"evict_some": 4, "touch": 20}),
+    refill_of_a_dropped_view: Focus(("story", "comment"), {"drop": 6, "touch": 20}),
 }

@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from dataflow.eviction.policies import DEFAULT, POLICIES
 from tests.simulation.configuration import Configuration
 from tests.simulation.ordered_views import ORDERED_VIEWS
 from tests.simulation.refreshed_views import EARLY_REFRESHED, LATE_REFRESHED, REFRESHED
@@ -28,8 +29,10 @@ WEIGHTS = {
     "noise": 1, "execute": 22, "execute_forward": 4, "apply": 20, "advance": 5, "heartbeat": 4, "join_table": 0,
     "install": 1.5, "drop": 0.6, "read": 22, "cancel": 1, "deliver": 22, "fail": 1, "break": 0.05,
     "change_schema": 0.05, "forward_done": 4, "pin": 1.5, "unpin": 1, "evict_key": 3, "evict_inner": 5,
-    "evict_some": 2, "touch": 3, "restart": 0.15, "crash": 0.1,
+    "evict_some": 2, "touch": 8, "restart": 0.15, "crash": 0.1,
 }  # fmt: skip
+#: Limits that are tight in some runs.
+MEMORY_LIMITS = {"key_bytes": (1, 2), "evict_bytes": (1, 2000), "hot_refills": (0, 1)}
 #: What every run needs.
 ALWAYS = frozenset({"transaction", "apply", "execute", "deliver", "read", "execute_forward", "forward_done"})
 #: Actions in one run: long enough for everything to have happened, short enough for many mixes.
@@ -38,7 +41,8 @@ ACTIONS = 1200
 PROOFS = (
     "redo", "forward_hole", "padding", "refill", "ring_trimmed", "parent_covered", "subsumed", "repeated", "overflow",
     "cascade", "abandoned", "pinned_refilled", "answered", "answered_forward", "answered_mixed", "answered_once",
-    "refresh_stored", "hot_refilled", "stale", "refreshed_evicted_narrowly", "refreshed_kept",
+    "refresh_stored", "stale", "refreshed_evicted_narrowly", "refreshed_kept", "hot_refill", "hot_refilled",
+    "evicted_some", "left_behind",
 )  # fmt: skip
 REGRESSIONS = Path(__file__).parent / "regressions"
 
@@ -105,7 +109,10 @@ def configure(seed: int) -> Configuration:
     if rng.random() < 0.35:
         views += rng.sample(EARLY_REFRESHED, rng.randint(1, 5))
         views += LATE_REFRESHED if weights["join_table"] else ()
-    return Configuration(seed, foreign_keys, rng.random() < 0.25, tuple(dict.fromkeys(views)), limits, weights)
+    odd_numbers = rng.random() < 0.25
+    limits |= {name: rng.choice(values) for name, values in MEMORY_LIMITS.items() if rng.random() < 0.2}
+    policy = rng.choice((DEFAULT, *POLICIES))
+    return Configuration(seed, foreign_keys, odd_numbers, tuple(dict.fromkeys(views)), limits, policy, weights)
 
 
 def draw(configuration: Configuration, number: int) -> list[Action]:

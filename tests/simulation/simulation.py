@@ -28,7 +28,6 @@ from dataflow.engine.effects import (
     LeafChange,
     LeafClear,
     LeafDrop,
-    LeafEffect,
     LeafEvict,
     LeafExtend,
     LeafFill,
@@ -63,6 +62,7 @@ from dataflow.engine.events import (
     Unpin,
 )
 from dataflow.engine.limits import Limits
+from dataflow.eviction.policies import by_name
 from dataflow.plan.nodes import Aggregate, Relation, View, column_types
 from dataflow.state.intervals import Cover, OrderedCover
 from dataflow.state.ordering import END, Interval
@@ -71,6 +71,7 @@ from tests.simulation.configuration import Asked, Configuration, Flight, Forward
 from tests.simulation.expectation import BaseTables, Expectations
 from tests.simulation.forwarding import compare_forward, run_forward
 from tests.simulation.leaf_model import LeafModel
+from tests.simulation.memory import any_touches, check_eviction, count_refill
 from tests.simulation.oracle_values import ERROR
 from tests.simulation.ordered import RowOrder, within
 from tests.simulation.ordered_views import ORDERED_VIEWS
@@ -111,7 +112,8 @@ class Simulation:
 
     def start_engine(self) -> None:
         """A new engine, which knows nothing."""
-        self.engine = Engine(self.world.catalog, Limits(**self.configuration.limits))
+        policy = by_name(self.configuration.policy)
+        self.engine = Engine(self.world.catalog, Limits(**self.configuration.limits), policy)
         self.leaf = LeafModel()
         self.flights: list[Flight] = []
         self.lookup_ids: set[LookupId] = set()
@@ -147,6 +149,8 @@ class Simulation:
         if self.trace is not None:
             self.trace.extend(f"     {brief(effect)}" for effect in effects)
         answers = [e for e in effects if isinstance(e, Answer | AnswerForward | AnswerRefresh | FailRead)]
+        if isinstance(event, EvictSome | EvictKey):
+            check_eviction(event, effects, self.pins, self.counters)
         with self.refreshing.counting(event, self.leaf):
             for effect in effects:
                 self.perform_effect(effect, event)
@@ -163,7 +167,7 @@ class Simulation:
         if isinstance(effect, LEAF_EFFECTS):
             require(effect.view in self.views or isinstance(event, DropView), effect, "for a dropped view")
             self.leaf.apply(effect)
-            self.count_refills(effect)
+            self.counters["pinned_refilled"] += count_refill(effect, self.pins, self.refilling)
         elif isinstance(effect, Lookup):
             self.begin_lookup(effect)
         elif isinstance(effect, Refresh | CancelRefresh):
@@ -185,14 +189,6 @@ class Simulation:
                 self.broken.discard(effect.view)
         elif isinstance(effect, Reach):
             require(effect.position <= self.world.wal, effect, "lies behind the end of the log")
-
-    def count_refills(self, effect: LeafEffect) -> None:
-        """Pinned keys that go and come back."""
-        if isinstance(effect, LeafEvict) and (effect.view, effect.key) in self.pins:
-            self.refilling.add((effect.view, effect.key))
-        elif isinstance(effect, LeafFill) and (effect.view, effect.key) in self.refilling:
-            self.refilling.discard((effect.view, effect.key))
-            self.counters["pinned_refilled"] += 1
 
     def begin_lookup(self, lookup: Lookup) -> None:
         """A lookup is on its way upstream."""
@@ -631,15 +627,9 @@ class Simulation:
         self.step(EvictSome(rng.choice((1, 1, 2, 5, 1000))))
 
     def do_touch(self, rng: Random) -> None:
-        """Readers say what they read: keys that are covered, some that are not any more, of views that have gone."""
-        views = sorted({*self.views, *self.dropped})
-        touched = [self.any_touched(rng.choice(views), rng) for _ in range(rng.randint(0, 8))] if views else []
-        self.step(Touched(tuple(touched)))
-
-    def any_touched(self, view_id: ViewId, rng: Random) -> tuple[ViewId, Key, int]:
-        """A key of a view, and how often it was read."""
-        key = self.any_key(view_id, rng, covered=rng.random() < 0.8) if view_id in self.views else ("1",)
-        return view_id, key, rng.choice((1, 1, 3, 20))
+        """Readers say what they read."""
+        touches = any_touches(sorted(self.views), lambda view, covered: self.any_key(view, rng, covered), rng)
+        self.step(Touched(touches))
 
     def do_restart(self, rng: Random) -> None:
         """Continuity is lost: a new slot. What was in flight arrives all the same."""
@@ -699,7 +689,7 @@ class Simulation:
 
     def uncovered_pins(self) -> list[tuple[ViewId, Key]]:
         """Pinned keys that are holes although they need not be."""
-        if "key_rows" in self.configuration.limits:
+        if self.configuration.limits.keys() & {"key_rows", "key_bytes"}:
             return []
         needed = [
             pin for pin in self.pins if pin[0] not in self.broken and not self.views[pin[0]].name.startswith(FAILING)
