@@ -11,7 +11,7 @@ from typing import Self
 import httpx
 
 from load import processes
-from load.sides.side import Side
+from load.sides.side import Side, SideError
 
 
 class Watch:
@@ -59,7 +59,7 @@ class Watch:
 
     def _sample_on(self) -> None:
         while True:
-            with suppress(OSError, httpx.HTTPError, ValueError, KeyError):
+            with suppress(OSError, httpx.HTTPError, SideError, ValueError, KeyError):
                 self._sample_cpu()
                 self.resident_bytes = self._side.resident_bytes()
                 self.state_bytes = self._side.state_bytes()
