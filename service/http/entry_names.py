@@ -125,11 +125,8 @@ def _integers_of_body(head: bytes, name: bytes, digits: int) -> _OfBody:
         first, between = form
         text = body[len(first) : -len(last)]
         parts = (text.replace(between, b"\0,") + b"\0").split(b",")
-        lengths = set(map(len, parts))
-        if not text.replace(between, b"").isdigit() or min(lengths) < 2 or max(lengths) > digits + 1:
-            return None
-        # Another spelling of the same number, which JSON does not have.
-        if text.startswith(b"0") or between + b"0" in text:
+        # What is no number, as nothing or a leading zero, has no entry either: a miss, and then it is parsed.
+        if not text.replace(between, b"").isdigit() or max(map(len, parts)) > digits + 1:
             return None
         return list(map(head.__add__, parts))
 
