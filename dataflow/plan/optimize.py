@@ -21,11 +21,13 @@ from dataflow.plan.rules.remove_top_aggregate import remove_top_aggregate
 from dataflow.plan.rules.rewriting import Rule, as_source, bottom_up
 from dataflow.plan.rules.simplify_counts import simplify_counts
 from dataflow.plan.rules.spread_constants import spread_constants
+from dataflow.plan.rules.unused_joins import drop_unused_joins
 from dataflow.plan.total_order import with_total_order
 from dataflow.schema import Catalog
 
 #: In order. The join rules come twice: removing an aggregate makes joins of joins.
 RULES: tuple[Rule, ...] = (
+    drop_unused_joins,
     distribute_unions,
     merge_blocks,
     simplify_outer_joins,

@@ -489,3 +489,56 @@ view counts_are_by_a_unique_key_already
   lookup: SELECT t."story_id", t."user_id" FROM public.votes t WHERE t."story_id" = ANY($1::int8[])
   lookup: SELECT t."story_id", t."author", count(*), count(*) FROM public.comments t JOIN unnest($1::int8[], $2::text[]) AS k(k1, k2) ON t."story_id" = k.k1 AND t."author" = k.k2 GROUP BY t."story_id", t."author"
 */
+
+-- view: a_left_join_of_one_row_that_nothing_reads_goes
+SELECT s.id, s.title FROM stories s LEFT JOIN (SELECT story_id, count(*) AS n FROM votes GROUP BY story_id) v ON v.story_id = s.id LEFT JOIN users u ON u.name = s.author WHERE s.id = :id;
+/*
+view a_left_join_of_one_row_that_nothing_reads_goes
+  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  parameters: :id = id
+  columns: id, title
+  table public.stories (id, title)
+  lookup: SELECT t."id", t."title" FROM public.stories t WHERE t."id" = ANY($1::int8[])
+*/
+
+-- view: a_left_join_of_several_rows_stays
+SELECT s.id, s.title FROM stories s LEFT JOIN votes v ON v.story_id = s.id WHERE s.id = :id;
+/*
+view a_left_join_of_several_rows_stays
+  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  parameters: :id = stories.id
+  columns: id, title
+  route: stories by id, then votes by story_id
+  join
+    left votes.story_id = stories.id
+    columns stories.id, stories.title
+    table public.stories (id, title)
+      kept by id
+    table public.votes (story_id)
+      kept by story_id
+  lookup: SELECT t."id", t."title" FROM public.stories t WHERE t."id" = ANY($1::int8[])
+  lookup: SELECT t."story_id" FROM public.votes t WHERE t."story_id" = ANY($1::int8[])
+*/
+
+-- view: a_left_join_that_another_needs_stays
+SELECT c.id, u.name FROM comments c LEFT JOIN comments p ON p.id = c.parent_id LEFT JOIN users u ON u.name = p.author WHERE c.id = :id;
+/*
+view a_left_join_that_another_needs_stays
+  incremental, partial: Each key is filled when it is first asked for, by the lookups below.
+  parameters: :id = comments.id
+  columns: id, name
+  route: comments by id, then comments2 by id, then users by name
+  join
+    left comments2.id = comments.parent_id
+    left users.name = comments2.author
+    columns comments.id, users.name
+    table public.comments (id, parent_id)
+      kept by id
+    table public.comments (id, author)
+      kept by id
+    table public.users (name)
+      kept by name
+  lookup: SELECT t."id", t."parent_id" FROM public.comments t WHERE t."id" = ANY($1::int8[])
+  lookup: SELECT t."id", t."author" FROM public.comments t WHERE t."id" = ANY($1::int8[])
+  lookup: SELECT t."name" FROM public.users t WHERE t."name" = ANY($1::text[])
+*/

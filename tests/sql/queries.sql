@@ -84,6 +84,9 @@ SELECT d.title, u.name FROM (SELECT title, author_id FROM stories WHERE score > 
 SELECT s.id, c.n FROM stories s LEFT JOIN (SELECT story_id, COUNT(*) AS n FROM votes GROUP BY story_id) c ON c.story_id = s.id WHERE s.id = :id;
 SELECT s.id, c.n FROM stories s LEFT JOIN (SELECT story_id, COUNT(*) + 1 AS n FROM votes GROUP BY story_id HAVING COUNT(*) > 1) c ON c.story_id = s.id;
 WITH counts AS (SELECT story_id, COUNT(*) AS n, SUM(value) AS v FROM votes GROUP BY story_id), tagged AS (SELECT t.tag, s.id, s.title FROM tags t JOIN stories s ON s.id = t.story_id) SELECT g.tag, g.title, c.n FROM tagged g JOIN counts c ON c.story_id = g.id WHERE g.tag = :t AND c.v > 0;
+SELECT s.id, s.title FROM stories s LEFT JOIN (SELECT story_id, COUNT(*) AS n FROM votes GROUP BY story_id) c ON c.story_id = s.id LEFT JOIN users u ON u.id = s.author_id WHERE s.id = :id;
+SELECT s.title, v.value FROM stories s LEFT JOIN users u ON u.id = s.author_id AND u.karma > s.score JOIN votes v ON v.story_id = s.id WHERE v.user_id = :u;
+SELECT c.id, w.name FROM comments c LEFT JOIN stories s ON s.id = c.story_id LEFT JOIN users u ON u.id = c.user_id LEFT JOIN users w ON w.id = s.author_id;
 SELECT n, COUNT(*) FROM (SELECT author_id, COUNT(*) AS n FROM stories GROUP BY author_id) d GROUP BY n;
 SELECT u.id, d.total FROM users u LEFT JOIN (SELECT s.author_id, SUM(v.value) AS total FROM stories s JOIN votes v ON v.story_id = s.id GROUP BY s.author_id) d ON d.author_id = u.id;
 SELECT u.id, d.id AS story, d.name FROM users u LEFT JOIN (SELECT s.id, s.author_id, w.name FROM stories s JOIN users w ON w.id = s.score) d ON d.author_id = u.id;
