@@ -1,11 +1,11 @@
 """A site made up on the spot: stories, comments, votes and users of any number, and an engine over them whose lookups
 are answered at once. Every text is an object of its own, as those that come from a driver are."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from dataflow.engine.effects import Effect, LeafEvict, LeafExtend, LeafFill, Lookup
+from dataflow.engine.effects import Effect, LeafEvict, LeafExtend, LeafFill, Lookup, Part
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import (
     Apply,
@@ -21,10 +21,11 @@ from dataflow.engine.events import (
 from dataflow.engine.limits import Limits
 from dataflow.engine.ranking import LeafKey
 from dataflow.eviction.policy import Policy
-from dataflow.plan.nodes import Aggregate, Chain
+from dataflow.plan.nodes import Aggregate, Chain, column_types
 from dataflow.plan.routes import parent_columns
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.sql import plan_view
+from dataflow.state.ordering import Ordering
 from dataflow.types import Key, Position, ReadId, Row, Snapshot, TransactionId, ViewId
 from tests.simulation.oracle import compiled
 from tests.simulation.state_rows import state_rows
@@ -150,4 +151,14 @@ def rows_of(lookup: Lookup) -> list[Row]:
     found = [row for key in lookup.keys for row in _ROWS[chain.table, base[0]](int(key[0] or 0))]
     if isinstance(lookup.relation, Aggregate):
         return state_rows(lookup.relation, lambda _: found, Random(1))
-    return list(compiled(chain).evaluate(lambda _: found))
+    rows = list(compiled(chain).evaluate(lambda _: found))
+    return rows if lookup.part is None else _first(rows, lookup.part, column_types(chain))
+
+
+def _first(rows: list[Row], part: Part, types: Sequence[SqlType]) -> list[Row]:
+    """The rows of a part; no two tie."""
+    ordering = Ordering(part.order, types)
+    start, end = ordering.place(part.start), ordering.place(part.end)
+    placed = sorted((ordering.place_of_row(row), row) for row in rows)
+    within = [row for place, row in placed if start is not None and start <= place and (end is None or place < end)]
+    return within[: part.limit_rows]
