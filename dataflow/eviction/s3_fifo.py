@@ -90,6 +90,7 @@ class S3Fifo(Generic[Item]):
         entry = self._entry(item)
         if entry is not None:
             self._remove(item, entry)
+            self._haunt(item, entry.weight)
 
     def victim(self) -> Item | None:
         coldest: Item | None = None
@@ -103,7 +104,7 @@ class S3Fifo(Generic[Item]):
             if rounds < fewest:
                 coldest, fewest = item, rounds
         if coldest is not None:
-            self.forget(coldest)
+            self._evict(coldest)
         return coldest
 
     def is_hot(self, item: Item) -> bool:
@@ -161,13 +162,20 @@ class S3Fifo(Generic[Item]):
         entry.reads = 0.0
         return 0.0
 
+    def _evict(self, item: Item) -> None:
+        """What had its chance in main leaves no ghost: in a loop that is longer than main it would come back at once,
+        and push out what was to be read next."""
+        entry = self._main.get(item) or self._small[item]
+        self._remove(item, entry)
+        if not entry.in_main:
+            self._haunt(item, entry.weight)
+
     def _remove(self, item: Item, entry: _Entry) -> None:
         self._count(entry, -entry.weight, -entry.cost)
         del (self._main if entry.in_main else self._small)[item]
         if not self:
             # What rounding has left of the sum.
             self._cost = 0.0
-        self._haunt(item, entry.weight)
 
     def _count(self, entry: _Entry, weight: int, cost: float) -> None:
         self._weight += weight
@@ -176,7 +184,7 @@ class S3Fifo(Generic[Item]):
             self._small_weight += weight
 
     def _haunt(self, item: Item, weight: int) -> None:
-        """Remembers an item that goes, whatever the reason: what comes back soon is read often."""
+        """Remembers an item that goes: what comes back soon is read often."""
         self._ghost_weight += weight - self._ghost.pop(hash(item), 0)
         self._ghost[hash(item)] = weight
         while self._ghost and self._ghost_weight > self._weight:

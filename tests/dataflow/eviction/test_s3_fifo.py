@@ -94,6 +94,15 @@ def test_a_slow_scan_among_reads_costs_little() -> None:
     assert hits > hits_of_lru * 1.3
 
 
+def test_of_a_loop_longer_than_memory_a_part_stays() -> None:
+    """Pages that ask for the same long list, each time from the beginning: others keep exactly what was read last."""
+    reads = list(range(150)) * 40
+    hits, _ = replay(S3Fifo(), reads, 100)
+    hits_of_lru, _ = replay(Lru(), reads, 100)
+    assert hits_of_lru == 0
+    assert hits > 0.3 * len(reads)
+
+
 def even(item: int) -> bool:
     return item % 2 == 0
 
