@@ -122,13 +122,15 @@ class Connection(asyncio.Protocol):
             return
         if reply is None:
             return
-        waiter, self._waiter = self._waiter, None
+        # The pool may send the next request at once, which has another index.
+        waiter, index = self._waiter, self._index
+        self._waiter = None
         if waiter is None or not self._parser.keeps:
             self.abort("")
         else:
             self._pool.idle(self)
         if waiter is not None:
-            waiter.replied(self._index, reply)
+            waiter.replied(index, reply)
 
 
 class Pool:

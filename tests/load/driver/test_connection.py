@@ -1,10 +1,11 @@
 """One connection, one request after another."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 
-from load.driver.connection import Broken, ReplyParser, SingleConnection
+from load.driver.connection import Broken, Pool, ReplyParser, SingleConnection
 from load.driver.visit import Reply, Visit, get, read_keys, write
 from load.sides.side import Side
 from tests.load.driver.echo_server import running_echo
@@ -52,6 +53,33 @@ def test_a_whole_visit_is_made(connection: SingleConnection) -> None:
 
     assert [reply.hit for reply in connection.make(page())] == [True, False, None]
     assert seen == [200, 200, 503]
+
+
+def test_a_reply_has_its_own_index_although_another_request_waits_for_the_connection(
+    echo: tuple[Side, list[str]],
+) -> None:
+    async def ask() -> dict[int, bytes]:
+        pool = Pool(echo[0].reads_url, limit=1, timeout_s=5.0)
+        replies: dict[int, bytes] = {}
+        done = asyncio.Event()
+
+        class Asker:
+            def replied(self, index: int, reply: Reply) -> None:
+                replies[index] = reply.body
+                if len(replies) == 2:
+                    done.set()
+
+            def broke(self, index: int, reason: str) -> None:
+                raise AssertionError((index, reason))
+
+        for index, view in ((0, "hit"), (1, "chunked")):
+            pool.send(get(view, {}).request, Asker(), index)
+        async with asyncio.timeout(5):
+            await done.wait()
+        pool.close()
+        return replies
+
+    assert asyncio.run(ask()) == {0: b'{"rows": []}', 1: b"abcde"}
 
 
 def test_replies_in_pieces_are_put_together() -> None:
