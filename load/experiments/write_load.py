@@ -8,7 +8,7 @@ import os
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
@@ -25,6 +25,7 @@ _TICK_S = 0.02
 #: Changes of one statement: what is due beyond that comes in the next.
 _AT_ONCE = 5_000
 _SAMPLE_S = 0.2
+_LOG_SAMPLE_S = 0.05
 _START_S = 60.0
 
 
@@ -59,6 +60,9 @@ def write_on(job: WriteJob, pipe: Pipe) -> None:
             else:
                 sleep(_TICK_S)
         pipe.send(done)
+        # The session stays until its CPU time has been read.
+        with suppress(EOFError):
+            pipe.recv()
 
 
 @contextmanager
@@ -83,13 +87,12 @@ def ready_writer(job: WriteJob) -> Iterator[Pipe]:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One moment."""
+    """What the service had applied at a moment."""
 
     at: float
-    #: The database's log position, and the service's.
-    written: int
+    #: A log position.
     applied: int
-    #: Changes that the service has applied since it began.
+    #: Rows that came and went since it began.
     rows: int
 
 
@@ -98,19 +101,21 @@ class Samples:
     """Moments in order, and what they say."""
 
     taken: list[Sample] = field(default_factory=list)
+    #: (time, position): how far the database's log was.
+    log: list[tuple[float, int]] = field(default_factory=list)
 
     def lags(self, begin: float, end: float) -> list[float]:
         """Seconds behind, for each sample between: since when the log is beyond what was applied."""
-        written = [sample.written for sample in self.taken]
+        positions = [position for _, position in self.log]
         found = []
         for sample in self.taken:
             if begin <= sample.at < end:
-                reached = bisect_right(written, sample.applied)
-                found.append(max(0.0, sample.at - self.taken[reached].at) if reached < len(written) else 0.0)
+                beyond = bisect_right(positions, sample.applied)
+                found.append(max(0.0, sample.at - self.log[beyond][0]) if beyond < len(positions) else 0.0)
         return found
 
     def rows_per_s(self, begin: float, end: float) -> float:
-        """Changes applied a second, between."""
+        """Rows applied a second, between."""
         inside = [sample for sample in self.taken if begin <= sample.at < end]
         if len(inside) < 2:
             return 0.0
@@ -118,30 +123,37 @@ class Samples:
 
 
 class LagWatch:
-    """Takes samples in a thread while entered."""
+    """Takes samples while entered, of each in a thread of its own: a service that is busy answers late."""
 
     def __init__(self, url: str, admin: Admin) -> None:
         self._url = url
         self._admin = admin
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="lag", daemon=True)
+        self._threads = [
+            threading.Thread(target=watch, name="lag", daemon=True) for watch in (self._watch_log, self._watch_service)
+        ]
         self.samples = Samples()
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
-    def _watch(self) -> None:
+    def _watch_log(self) -> None:
         with psycopg.connect(self._url, autocommit=True) as connection:
-            while not self._stop.wait(_SAMPLE_S):
+            while not self._stop.wait(_LOG_SAMPLE_S):
                 row = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()
                 assert row is not None
-                at = monotonic()
-                stats = self._admin.stats()
-                self.samples.taken.append(Sample(at, int(row[0]), stats.position, stats.counter("rows")))
+                self.samples.log.append((monotonic(), int(row[0])))
+
+    def _watch_service(self) -> None:
+        while not self._stop.wait(_SAMPLE_S):
+            stats = self._admin.stats()
+            self.samples.taken.append(Sample(monotonic(), stats.position, stats.counter("rows")))
