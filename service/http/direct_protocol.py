@@ -6,12 +6,14 @@ headers are ours. So where a request would become a task it is first offered to 
 (`Direct`); what they answer goes out at once, anything else takes the ordinary way.
 
 *Invariants*: answers go out in the order of their requests: only a request that nothing before it waits for is answered
-so. A client that does not read what it is sent gets no more of it: that, too, is left to the ordinary way. What this
-class overrides and uses of uvicorn beyond its documented interface is `_start_asgi_task` and the attributes of a cycle;
-a uvicorn without it serves as if this class were not there.
+so. A client that does not read what it is sent gets no more of it, and one that sends many requests at once does not
+keep others waiting: both are left to the ordinary way, where all take turns. What this class overrides and uses of
+uvicorn beyond its documented interface is `_start_asgi_task`, the keep-alive timer and the attributes of a cycle; a
+uvicorn without that method serves as if this class were not there.
 """
 
 from asyncio import AbstractEventLoop
+from time import perf_counter
 from typing import Any, Protocol, runtime_checkable
 
 from uvicorn.config import Config
@@ -22,6 +24,8 @@ from service.http.messages import App, Reply, Scope
 
 #: Bodies up to here are waited for before the application is asked; of larger ones the server reads no more by itself.
 _MAX_AWAITED_BYTES = 1 << 15
+#: How long requests that came together are answered without a turn for other connections.
+_TURN_S = 0.005
 
 
 @runtime_checkable
@@ -41,7 +45,8 @@ class Direct(Protocol):
 class DirectProtocol(HttpToolsProtocol):
     """uvicorn's protocol, with a shorter way for what a `Direct` application can answer.
 
-    *State*: `_awaited` is the request whose body is being received before the application is asked.
+    *State*: `_awaited` is the request whose body is being received before the application is asked; until `_turn_ends`
+    what came last may be answered at once.
     """
 
     def __init__(
@@ -54,8 +59,16 @@ class DirectProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._direct = self.app if isinstance(self.app, Direct) else None
         self._awaited: tuple[RequestResponseCycle, App] | None = None
+        self._turn_ends = 0.0
+
+    def data_received(self, data: bytes) -> None:
+        """Some of a request, or several requests."""
+        self._turn_ends = perf_counter() + _TURN_S
+        super().data_received(data)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        # Armed by the answer to a request that came together with this one.
+        self._unset_keepalive_if_required()
         direct = self._direct
         if direct is None or app is not self.app or self.pipeline or not self._is_plain(cycle):
             super()._start_asgi_task(cycle, app)
@@ -88,7 +101,8 @@ class DirectProtocol(HttpToolsProtocol):
             self._start_asgi_task(*awaited)
 
     def _is_plain(self, cycle: RequestResponseCycle) -> bool:
-        return cycle.keep_alive and not cycle.waiting_for_100_continue and not self.flow.write_paused
+        waits = cycle.waiting_for_100_continue or self.flow.write_paused or perf_counter() > self._turn_ends
+        return cycle.keep_alive and not waits
 
     def _send(self, cycle: RequestResponseCycle, reply: Reply) -> None:
         content = [STATUS_LINE[reply.status]]

@@ -6,18 +6,20 @@ import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from service.http import direct_protocol
 from service.http.app import build_app
-from service.http.direct_protocol import DirectProtocol
+from service.http.direct_protocol import Direct, DirectProtocol
 from service.http.messages import Reply, Scope
 from service.http.reads import Limits
 from service.worker import server_of
-from tests.service.http.conftest import running
+from tests.service.http.conftest import Engine, running
 
 GET = b"GET /v1/views/story?id=%d HTTP/1.1\r\nhost: test\r\n\r\n"
 LIMITS = Limits(read_timeout_s=5.0, max_body_bytes=1 << 20, max_keys=1000)
@@ -26,10 +28,13 @@ LIMITS = Limits(read_timeout_s=5.0, max_body_bytes=1 << 20, max_keys=1000)
 class Client:
     """A connection."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, server: uvicorn.Server) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, server: uvicorn.Server, engine: Engine
+    ) -> None:
         self.reader = reader
         self.writer = writer
         self.server = server
+        self.engine = engine
 
     async def answer(self, *, body: bool = True) -> tuple[int, dict[str, str], bytes]:
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
@@ -67,8 +72,8 @@ async def connected(directory: Path) -> AsyncIterator[Client]:
         for _ in range(2):
             for story in (7, 8):
                 writer.write(GET % story)
-                await Client(reader, writer, server).answer()
-        yield Client(reader, writer, server)
+                await Client(reader, writer, server, service.engine).answer()
+        yield Client(reader, writer, server, service.engine)
         writer.close()
         listener.close()
 
@@ -244,5 +249,47 @@ def test_a_client_that_reads_nothing_is_not_sent_more_and_more(talk: Talk) -> No
         assert protocol.transport.get_write_buffer_size() < held + 10_000
         for _ in range(asked + 200):
             assert await client.titles() == ["Seven"]
+
+    talk(test)
+
+
+class Counting:
+    """Counts what is answered at once."""
+
+    def __init__(self, direct: Direct) -> None:
+        self.reads_body = direct.reads_body
+        self._answer = direct.answer
+        self.answered = 0
+
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | None:
+        self.answered += 1
+        return self._answer(scope, body)
+
+
+def test_many_requests_at_once_leave_others_their_turn(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes too long all together goes the ordinary way, from one request to the next."""
+    thousandths = count()
+    monkeypatch.setattr(direct_protocol, "perf_counter", lambda: next(thousandths) / 1000)
+
+    async def test(client: Client) -> None:
+        (protocol,) = client.server.server_state.connections
+        protocol._direct = direct = Counting(protocol._direct)
+        client.writer.write((GET % 7) * 100)
+        assert [await client.titles() for _ in range(100)] == [["Seven"]] * 100
+        assert 1 < direct.answered < 10
+
+    talk(test)
+
+
+def test_a_connection_that_waits_for_a_miss_behind_a_hit_is_not_idle(talk: Talk) -> None:
+    async def test(client: Client) -> None:
+        (protocol,) = client.server.server_state.connections
+        client.engine.gate = asyncio.Event()
+        client.writer.write((GET % 7) + (GET % 99))
+        assert await client.titles() == ["Seven"]
+        assert protocol.timeout_keep_alive_task is None
+        client.engine.gate.set()
+        assert await client.titles() == [None]
+        assert protocol.timeout_keep_alive_task is not None
 
     talk(test)
