@@ -35,8 +35,11 @@ _PAYLOAD = 25
 #: 2000-01-01, PostgreSQL's epoch, in Unix seconds.
 _EPOCH_S = 946_684_800
 
-#: How often the server hears from us at least; it drops who is silent for ``wal_sender_timeout`` (60 s here).
+#: How often the server hears from us at least; it drops who is silent for `_SENDER_PATIENCE`.
 STATUS_S = 10.0
+#: ``wal_sender_timeout`` of our connection. Long: nobody answers while one step fills a view of millions of rows, and to
+#: be dropped then would mean to begin it again, for ever. A connection whose peer is gone is found by TCP's keepalives.
+_SENDER_PATIENCE = b"10min"
 #: How often an acknowledgement is sent on at most.
 ACKNOWLEDGE_S = 1.0
 #: Messages decoded before the loop gets a turn: a huge transaction must not stop everything else.
@@ -111,7 +114,7 @@ class PostgresSource:
             await self._check_publication(ordinary)
             self._connection = await self._connect(replication="database")
             await self._connection.execute(session_sql().encode())
-            await self._connection.execute(b"SET wal_sender_timeout = '60s'")
+            await self._connection.execute(b"SET wal_sender_timeout = '%s'" % _SENDER_PATIENCE)
             name = f"upquery_{secrets.token_hex(8)}"
             created = await (await self._connection.execute(_create_slot(name))).fetchone()
             assert created is not None  # A CREATE_REPLICATION_SLOT that does not fail returns one row.
