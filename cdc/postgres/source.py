@@ -37,8 +37,8 @@ _EPOCH_S = 946_684_800
 
 #: How often the server hears from us at least; it drops who is silent for `_SENDER_PATIENCE`.
 STATUS_S = 10.0
-#: ``wal_sender_timeout`` of our connection. Long: nobody answers while one step fills a view of millions of rows, and to
-#: be dropped then would mean to begin it again, for ever. A connection whose peer is gone is found by TCP's keepalives.
+#: ``wal_sender_timeout`` of our connection. Long: nobody answers while one step fills a view of millions of rows, and
+#: to be dropped then would mean to begin it again, for ever. TCP's keepalives find a connection whose peer is gone.
 _SENDER_PATIENCE = b"10min"
 #: How often an acknowledgement is sent on at most.
 ACKNOWLEDGE_S = 1.0
