@@ -74,6 +74,8 @@ class EngineService(Protocol):
 _LENGTH_BYTES = 4
 #: A frame that claims to be longer is not one of ours.
 MAX_FRAME_BYTES = 256 << 20
+#: An engine that has not read so much of what it was sent gets no more reports for now.
+MAX_UNREAD_BYTES = 1 << 20
 #: Requests of one worker that are being worked on; more are refused, so that nothing queues without bound.
 MAX_IN_FLIGHT = 4096
 
@@ -227,6 +229,10 @@ class _Connection:
         """Send without waiting for a reply."""
         self._writer.write(_frame(message))
 
+    def unread_bytes(self) -> int:
+        """What was sent and has not left yet: the other side does not read."""
+        return self._writer.transport.get_write_buffer_size()
+
     async def ask(self, request: dict[str, Any]) -> Any:
         """Send, and wait for the reply; a caller that stops waiting cancels the request."""
         number = next(self._numbers)
@@ -306,10 +312,12 @@ class EngineClient:
         return int(await self._ask({"op": "checkpoint"}, timeout_s, late))
 
     async def report(self, worker: int, counters: dict[str, dict[str, int]], touches: Sequence[Touch]) -> None:
-        """Sends and does not wait; nothing happens without an engine."""
+        """Sends and does not wait; nothing happens without an engine, or while it does not read."""
         message = {"op": "report", "id": 0, "worker": worker, "counters": counters, "touches": touches}
         with suppress(ApiError):
-            (await self._connected()).send(message)
+            connection = await self._connected()
+            if connection.unread_bytes() <= MAX_UNREAD_BYTES:
+                connection.send(message)
 
     async def close(self) -> None:
         """Close the connection; calls that still wait get ``engine_unavailable``."""

@@ -13,12 +13,15 @@ Not here: what key an entry has (`Arguments.key_of`); what is made of it (`dataf
 from collections.abc import Iterator, Sequence
 from random import Random
 
+from dataflow.engine.limits import Limits, key_bytes
 from dataflow.types import Key, ViewId
 from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.request import Values, request_of
 
 #: Some milliseconds of the worker's time for each report, and at most some 200 kB of it.
 MAX_TOUCHES = 8192
+#: Larger keys are not held, so that none of them can be evicted; a view that is held as a whole answers for them too.
+_MAX_KEY_BYTES = Limits().key_bytes
 #: The name of an entry, or the key itself where that is at hand.
 Touched = bytes | tuple[ViewId, Key]
 
@@ -58,7 +61,8 @@ class Touches:
             self._skip -= 1
             return
         for key in request_of(info, values).keys:
-            self._count((info.id, key))
+            if key_bytes(key) <= _MAX_KEY_BYTES:
+                self._count((info.id, key))
 
     def take(self) -> list[tuple[Touched, int]]:
         """What was read since the last time, with how many of the counted hits it had."""

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from service.leaf_store.writer import LeafWriter
-from service.wire import WireServer
+from service.wire import MAX_UNREAD_BYTES, EngineClient, WireServer
 from tests.service.http.conftest import STORY_ID, Engine, Run, Service, unavailable
 
 
@@ -199,5 +199,29 @@ def test_counters_are_reported(run: Run) -> None:
         assert number == 4
         assert counters["story"] == {"hits": 2, "misses": 1}
         assert engine.touches == [(STORY_ID, ("7",), 2)]
+
+    run(test)
+
+
+def test_reports_to_an_engine_that_does_not_read_are_not_piled_up(run: Run) -> None:
+    async def test(service: Service) -> None:
+        gone = asyncio.Event()
+
+        async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await gone.wait()
+            writer.close()
+
+        path = service.socket.with_suffix(".silent")
+        server = await asyncio.start_unix_server(silent, path)
+        client = EngineClient(path)
+        touches = [(STORY_ID, (str(n),), 1) for n in range(8192)]
+        for _ in range(100):
+            await client.report(0, {}, touches)
+        connection = client._connection
+        assert connection is not None
+        assert MAX_UNREAD_BYTES < connection.unread_bytes() < 2 * MAX_UNREAD_BYTES
+        gone.set()
+        await client.close()
+        server.close()
 
     run(test)

@@ -61,6 +61,17 @@ def test_key_whose_entry_is_a_hash(run: Run) -> None:
     run(test)
 
 
+def test_keys_that_are_too_large_to_be_held_are_not_kept_here_either(run: Run) -> None:
+    async def test(service: Service) -> None:
+        info = service.engine.writer.info(AUTHOR_ID)
+        touches = Touches()
+        touches.note_read(info, ("a" * 4096,))
+        touches.note_read(info, ("a" * 4097,))
+        assert touches.take() == [((AUTHOR_ID, ("a" * 4096,)), 1)]
+
+    run(test)
+
+
 def test_keys_of_a_batch(run: Run) -> None:
     async def test(service: Service) -> None:
         body = {"keys": [{"id": 7}, {"id": 8}, {"id": 7}]}
