@@ -248,7 +248,7 @@ view a_value_of_everything_is_a_cross_join
     columns stories2.id, stories2.author
     aggregate by nothing: max(score)
       a row even for no rows
-      kept whole: about 1 row, 239 bytes
+      kept whole: about 1 row, 243 bytes
       table public.stories (score)
     table public.stories (id, author, score)
       kept by author
