@@ -61,15 +61,21 @@ class Admission:
     async def _admit(
         self, connection: AsyncConnection, plan: Plan, view: View, catalog: Catalog, running: Graph | None
     ) -> None:
-        new = [node for node in Explanation(view, catalog, whole=plan.whole).kept_whole if not _has(running, node)]
+        whole = Explanation(view, catalog, whole=plan.whole).kept_whole
+        new = [node for node in whole if not self._is_let_in(node) and not _has(running, node)]
         if not new:
             return
-        sizes = await expected_sizes(connection, dict.fromkeys(r for n in new if (r := _looked_up(n))), catalog)
+        # Also what is there already: what is new may be made of it.
+        sizes = await expected_sizes(connection, dict.fromkeys(r for n in whole if (r := _looked_up(n))), catalog)
         wanted = {whole: size for node in new for whole, size in [_expected(node, catalog, sizes)] if size is not None}
         free = self.budget_bytes - self._taken(running)
         if sum(wanted.values()) > free:
             raise _too_large(view, sum(wanted.values()), free, self.budget_bytes)
         self._expected.update(wanted)
+
+    def _is_let_in(self, node: Stored) -> bool:
+        """Whether another view needs it whole too, and was let in with it."""
+        return not isinstance(node, Leaf) and node.relation in self._expected
 
     def _taken(self, running: Graph | None) -> float:
         """What is kept whole, or will be, takes."""

@@ -2,20 +2,23 @@
 
 Above the budget, keys are evicted until `TARGET` of it is used, in slices that take `SLICE_S` each; between two slices
 the loop runs whatever else is ready. Where more comes than that takes away, above `CEILING` of the budget, slices are
-longer, and what is not under way upstream yet waits until there is room.
+longer, and reads that miss, and what is not under way upstream yet, wait until there is room.
 
 What is used is counted, and the kernel has its own count of the process, which an allocator that cannot give back what
 lies between things makes larger. Where the process grows past the margin (`allowed_bytes`), so much less may be used,
 and what comes next takes the place of what went.
 
-*Invariants*: slices are of bounded length. Above the ceiling nothing is asked of the upstream, so what is used exceeds
-it by no more than what was under way. When nothing is left that may go, nobody waits for it.
+*Invariants*: slices are of bounded length. Above the ceiling no read is begun and nothing is asked of the upstream, so
+what is used exceeds it by no more than what was under way. When nothing is left that may go, or nobody keeps to the
+budget because there is no session, nobody waits for room.
 
 Not here: which keys go (`dataflow.eviction`), what goes with them (`dataflow.engine.budget`), what is not let in
 (`runtime.admission`).
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from math import inf
 from time import perf_counter, thread_time
 
 import structlog
@@ -28,6 +31,8 @@ from service.runtime.dispatcher import Dispatcher
 
 log = structlog.get_logger()
 
+#: Returns once there is room in memory for what is to be brought in.
+Room = Callable[[], Awaitable[None]]
 #: Eviction goes on down to this part of the budget, so that it is not begun for every key.
 TARGET = 0.95
 #: Above this part of the budget, whoever wants to add waits.
@@ -65,6 +70,8 @@ class MemoryBudget:
         self._counters = counters
         self._slice_keys = 16
         self._look_at = 0.0
+        #: Whether `keep` runs: it is what makes room.
+        self._kept = False
         self._over = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -84,16 +91,23 @@ class MemoryBudget:
 
     async def room(self) -> None:
         """Returns once more may be brought in."""
-        await self._room.wait()
+        # Of those who waited, the first ones may bring in so much that the others wait again.
+        while not self._room.is_set():
+            await self._room.wait()
 
     async def keep(self) -> None:
         """Evicts when it is time to, for as long as it runs."""
-        while True:
-            await self._until_over()
-            self._heed_process()
-            if self.used_bytes > self.limit_bytes:
-                await self._evict_to(int(self.limit_bytes * TARGET))
-            self._note(self.used_bytes)
+        self._kept = True
+        try:
+            while True:
+                await self._until_over()
+                self._heed_process()
+                if self.used_bytes > self.limit_bytes:
+                    await self._evict_to(int(self.limit_bytes * TARGET))
+                self._note(self.used_bytes)
+        finally:
+            self._kept = False
+            self._room.set()
 
     def begin(self) -> None:
         """The process holds nothing yet."""
@@ -117,9 +131,12 @@ class MemoryBudget:
         return int(self.limit_bytes * CEILING)
 
     async def free(self, state_bytes: int) -> int:
-        """Evicts until so many bytes less are used, or nothing is left to evict. How many keys of views that took."""
-        before = self._counters.leaf_evictions
-        await self._evict_to(max(0, self.used_bytes - state_bytes))
+        """Evicts until so many bytes less are used, or nothing is left to evict. How many keys of views that took.
+
+        Where reads bring in what goes, it ends when so many bytes went.
+        """
+        before, used = self._counters.leaf_evictions, self.used_bytes
+        await self._evict_to(max(0, used - state_bytes), min(state_bytes, used))
         return self._counters.leaf_evictions - before
 
     async def _until_over(self) -> None:
@@ -134,14 +151,16 @@ class MemoryBudget:
             pass
         self._over.clear()
 
-    async def _evict_to(self, target_bytes: int) -> None:
+    async def _evict_to(self, target_bytes: int, most_bytes: float = inf) -> None:
+        """`most_bytes`: how much is to go, whatever comes meanwhile."""
         async with self._evicting:
-            while (used := self.used_bytes) > target_bytes:
+            while (used := self.used_bytes) > target_bytes and most_bytes > 0:
                 urgent = used > self._ceiling_bytes
                 if not urgent:
                     self._room.set()
                 if not self._slice(LONG_SLICE_S if urgent else SLICE_S):
                     return
+                most_bytes -= used - self.used_bytes
                 await asyncio.sleep(0)
 
     def _look(self) -> None:
@@ -153,7 +172,7 @@ class MemoryBudget:
         if used <= self.limit_bytes:
             return
         self._over.set()
-        if used > self._ceiling_bytes and not self.exhausted:
+        if used > self._ceiling_bytes and self._kept and not self.exhausted:
             self._room.clear()
 
     def _slice(self, wanted_s: float) -> bool:

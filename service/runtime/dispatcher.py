@@ -26,7 +26,7 @@ from dataflow.engine.effects import (
     ViewStatus,
 )
 from dataflow.engine.engine import Engine
-from dataflow.engine.events import Advance, Apply, Event, LookupDone, RefreshDone, SnapshotTaken, StreamStarted
+from dataflow.engine.events import Advance, Apply, Event, LookupDone, Read, RefreshDone, SnapshotTaken, StreamStarted
 from dataflow.types import Position
 from service.leaf_store.writer import LeafWriter
 from service.runtime.ages import Ages
@@ -38,8 +38,9 @@ E = TypeVar("E")
 _LEAF = frozenset({LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafDrop})
 #: Events after which readers should see a new position or age, whether any row changed or not.
 _MOVES = frozenset({StreamStarted, Apply, Advance, SnapshotTaken})
-#: Events that may leave more in memory than there was.
-_GROWS = frozenset({LookupDone, RefreshDone, Apply})
+#: Events that may leave more in memory than there was. A read fills what can be computed from what is there; what was
+#: looked up is stored when the stream has got so far.
+_GROWS = frozenset({Read, LookupDone, RefreshDone, Apply, Advance})
 
 
 class Dispatcher:

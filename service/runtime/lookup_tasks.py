@@ -4,7 +4,6 @@ Not here: how one is run and versioned (`upstream.lookups`); which are wanted (`
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -17,6 +16,7 @@ from dataflow.plan.nodes import Aggregate, Chain
 from dataflow.schema import Catalog
 from dataflow.types import Columns, LookupId, NodeId
 from service import bridge
+from service.runtime.budget import Room
 from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
 from service.upstream.connect import UpstreamError
@@ -24,8 +24,6 @@ from service.upstream.lookups import Lookups
 
 log = structlog.get_logger()
 
-#: Returns once there is room in memory for what is to be fetched.
-Room = Callable[[], Awaitable[None]]
 #: Failures that every lookup of the relation will meet. Others are about one key, or about now.
 _BREAKING = frozenset({"missing", "denied"})
 
@@ -102,8 +100,8 @@ class LookupTasks:
         self._dispatcher.step(event)
 
     async def _look_up(self, lookup: Lookup) -> LookupDone:
-        await self._room()
         async with self._slots:
+            await self._room()
             started_s = perf_counter()
             found = await self._lookups.run(self._statement(lookup), lookup_arguments(lookup))
         self._count(lookup, len(found.rows), perf_counter() - started_s)

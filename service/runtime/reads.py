@@ -26,6 +26,7 @@ from service.errors import ApiError
 from service.leaf_store.catalog import Role, ViewInfo
 from service.leaf_store.request import Request, request_of
 from service.leaf_store.writer import LeafWriter
+from service.runtime.budget import Room
 from service.runtime.counters import Counters
 from service.runtime.cutting_back import CuttingBack
 from service.runtime.dispatcher import Dispatcher
@@ -63,12 +64,19 @@ class Reads:
     """Pending reads, by id."""
 
     def __init__(
-        self, dispatcher: Dispatcher, leaf: LeafWriter, registry: ViewRegistry, lookups: Lookups, counters: Counters
+        self,
+        dispatcher: Dispatcher,
+        leaf: LeafWriter,
+        registry: ViewRegistry,
+        lookups: Lookups,
+        room: Room,
+        counters: Counters,
     ) -> None:
         self._dispatcher = dispatcher
         self._leaf = leaf
         self._registry = registry
         self._lookups = lookups
+        self._room = room
         self._counters = counters
         self._ids = itertools.count(1)
         self._pending: dict[ReadId, PendingRead] = {}
@@ -87,8 +95,7 @@ class Reads:
 
     async def read(self, items: Sequence[ReadItem]) -> ReadReply:
         """Fills what is missing; all answers are of one position. Raises `ApiError`."""
-        if not self._dispatcher.running:
-            raise no_stream()
+        await self._until_room()
         views = [self._readable(item) for item in items]
         try:
             requests = [
@@ -112,10 +119,20 @@ class Reads:
             for counts in self._missed(items):
                 counts.failed += 1
             raise
+        else:
+            self._count(pending, perf_counter() - started_s)
+            return reply
         finally:
             self._pending.pop(pending.id, None)
-        self._count(pending, perf_counter() - started_s)
-        return reply
+            # The error's traceback has this frame: it is not to lead back to the error by the future.
+            del pending
+
+    async def _until_room(self) -> None:
+        """Raises `ApiError` when there is no stream."""
+        if self._dispatcher.running:
+            await self._room()
+        if not self._dispatcher.running:
+            raise no_stream()
 
     def _missed(self, items: Sequence[ReadItem]) -> list[MissCounts]:
         """The counts of the views that are read, of each once."""

@@ -16,9 +16,9 @@ from dataflow.engine.events import EvictKey, RefreshDone, RefreshFailed
 from dataflow.plan.refresh import RefreshView
 from dataflow.types import Key, RefreshId, ViewId
 from service import bridge
+from service.runtime.budget import Room
 from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
-from service.runtime.lookup_tasks import Room
 from service.runtime.stand_in import placed
 from service.upstream.connect import UpstreamError
 from service.upstream.lookups import Lookups
@@ -98,8 +98,8 @@ class Refreshing:
             self._expire_at(refresh, asked_at + view.ttl_ms / 1000)
 
     async def _refresh(self, refresh: Refresh, plan: Plan, view: RefreshView) -> RefreshDone | RefreshFailed:
-        await self._room()
         async with self._slots:
+            await self._room()
             started_s = perf_counter()
             found = await self._lookups.forward([(plan.sql, list(refresh.key))])
         if not plan.answers(found.columns[0]):

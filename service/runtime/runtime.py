@@ -66,11 +66,11 @@ class Runtime:
         self.lookups = Lookups(self.pool)
         self.dispatcher = Dispatcher(self.leaf, self.ages, self.counters)
         self.following = Following(settings.cdc)
-        self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, self.counters)
         slots = asyncio.Semaphore(upstream.concurrent_lookups)
         budget_bytes = int(settings.engine.memory)
         self.budget = MemoryBudget(self.dispatcher, self.leaf, budget_bytes, self.counters)
         room = self.budget.room
+        self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, room, self.counters)
         self.lookup_tasks = LookupTasks(self.dispatcher, self.lookups, slots, room, self.counters)
         self.refreshing = Refreshing(self.dispatcher, self.registry, self.lookups, slots, room, self.counters)
         admission = Admission(self.dispatcher, self.leaf, budget_bytes)

@@ -1,6 +1,7 @@
 """The memory budget over a real PostgreSQL: kept to under load, told when it cannot be, and what is not let in."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from service.errors import ApiError
+from service.runtime.reads import PendingRead
 from service.runtime.runtime import Runtime
 from service.settings import Settings
 from service.views import Status, ViewOptions
-from service.wire import ReadItem
+from service.wire import ReadItem, ReadReply
 from tests.fixtures.postgres import Database
 from tests.service.runtime.test_runtime import until
 
@@ -19,6 +21,11 @@ pytestmark = pytest.mark.postgres
 
 STORY = "SELECT id, title FROM stories WHERE id = :id"
 ALL = "SELECT title, count(*) AS n FROM stories GROUP BY title ORDER BY n DESC"
+#: Some stories beside a small row, all of which is numbered and therefore kept whole.
+PAIR = (
+    "SELECT s.r, s.title, m.n FROM (SELECT title, row_number() OVER (ORDER BY id) AS r FROM stories WHERE id < 50) s "
+    "CROSS JOIN (SELECT row_number() OVER (ORDER BY id) AS n FROM stories WHERE id <= 1500) m WHERE m.n = :n"
+)
 BUDGET = 4 << 20
 
 
@@ -103,6 +110,74 @@ def test_where_the_process_outgrows_the_budget_less_is_used(database: Database, 
     asyncio.run(scenario())
 
 
+def test_what_reads_fill_without_asking_the_database_is_kept_to_the_budget(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path, views={"pair": PAIR}) as runtime:
+            await runtime.read([ReadItem("pair", ("1",))])
+            lookups, most = runtime.counters.lookups, 0
+
+            async def read(n: int) -> None:
+                nonlocal most
+                await runtime.read([ReadItem("pair", (str(n),))])
+                most = max(most, runtime.budget.used_bytes)
+
+            # Each is answered with 30 kB out of what is kept whole.
+            await asyncio.gather(*(read(n) for n in range(1, 1501)))
+            assert runtime.counters.lookups == lookups
+            assert most < 2 * BUDGET
+
+    asyncio.run(scenario())
+
+
+def test_what_reads_bring_back_is_not_freed_for_ever(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path, views={"pair": PAIR}) as runtime:
+            stop = asyncio.Event()
+
+            async def keep_reading(n: int) -> None:
+                while not stop.is_set():
+                    await runtime.read([ReadItem("pair", (str(n % 1500 + 1),))])
+                    await asyncio.sleep(0)
+                    n += 7
+
+            readers = [asyncio.ensure_future(keep_reading(n)) for n in range(50)]
+            await until(lambda: runtime.counters.reads > 500)
+            assert await asyncio.wait_for(runtime.budget.free(1 << 40), 20) > 0
+            stop.set()
+            await asyncio.gather(*readers)
+
+    asyncio.run(scenario())
+
+
+def test_a_session_that_ends_leaves_nobody_waiting_for_room(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path, views={"pair": PAIR}) as runtime:
+            await runtime.read([ReadItem("pair", ("1",))])
+            reads = [asyncio.ensure_future(runtime.read([ReadItem("pair", (str(n),))])) for n in range(1, 1501)]
+            await until(lambda: runtime.counters.budget_slices > 0)
+        replies = await asyncio.wait_for(asyncio.gather(*reads, return_exceptions=True), 10)
+        assert all(isinstance(reply, ReadReply | ApiError) for reply in replies)
+
+    asyncio.run(scenario())
+
+
+def test_reads_that_fail_leave_no_garbage(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        views = {"ratio": "SELECT id, title, 1 / (id - 7) AS ratio FROM stories WHERE id = :id"}
+        async with running(database, tmp_path, views=views) as runtime:
+            gc.collect()
+            gc.disable()
+            try:
+                for _ in range(20):
+                    with pytest.raises(ApiError, match="division by zero"):
+                        await runtime.read([ReadItem("ratio", ("7",))])
+                assert not [found for found in gc.get_objects() if isinstance(found, PendingRead)]
+            finally:
+                gc.enable()
+
+    asyncio.run(scenario())
+
+
 def test_a_view_that_cannot_fit_is_refused_with_its_estimate(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(database, tmp_path) as runtime:
@@ -136,6 +211,19 @@ def test_at_start_a_view_that_cannot_fit_is_broken_and_others_go_on(database: Da
             # It is tried again with the others that are broken, and is still too large.
             await runtime.changes.repair.check()
             assert broken.status is Status.BROKEN
+
+    asyncio.run(scenario())
+
+
+def test_what_views_share_is_counted_once(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        # Of each, the stories are kept whole: 3 MB.
+        one = "SELECT s.title, m.body FROM stories s CROSS JOIN small m WHERE m.id = :id AND s.id < 3500"
+        two = one.replace("m.body", "m.body, m.id")
+        async with running(database, tmp_path, views={"one": one, "two": two}) as runtime:
+            assert [view.status for view in runtime.registry.views.values()] == [Status.READY, Status.READY]
+            with pytest.raises(ApiError, match="needs about"):
+                await runtime.changes.put("more", one.replace("3500", "4500"), ViewOptions(), create_only=False)
 
     asyncio.run(scenario())
 
