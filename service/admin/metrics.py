@@ -83,7 +83,7 @@ def histograms_of(stats: dict[str, Any] | None) -> Iterator[Histogram]:
     for name, counts in stats["upqueries"].items():
         yield Histogram(
             "upquery_view_upquery_seconds",
-            "Reads that missed and were answered after filling: from the engine's question to its answer.",
+            "Reads that missed and were answered after filling: from the worker's question to its answer.",
             BOUNDS_S,
             counts,
             stats["views"][name]["upquery_s"],

@@ -95,6 +95,7 @@ class Reads:
 
     async def read(self, items: Sequence[ReadItem]) -> ReadReply:
         """Fills what is missing; all answers are of one position. Raises `ApiError`."""
+        started_s = perf_counter()
         await self._until_room()
         views = [self._readable(item) for item in items]
         try:
@@ -108,7 +109,6 @@ class Reads:
             raise _bad_token() from None
         self._pending[pending.id] = pending
         self._counters.reads += 1
-        started_s = perf_counter()
         self._dispatcher.step(Read(pending.id, keys))
         try:
             reply = await pending.reply
