@@ -75,7 +75,7 @@ view exists_of_anything
     columns stories.id
     aggregate by nothing: count(*)
       a row even for no rows
-      kept whole: about 1 row, 243 bytes
+      kept whole: about 1 row, 239 bytes
       table public.tags ()
         where name = 'open'
     table public.stories (id)
@@ -248,7 +248,7 @@ view a_value_of_everything_is_a_cross_join
     columns stories2.id, stories2.author
     aggregate by nothing: max(score)
       a row even for no rows
-      kept whole: about 1 row, 243 bytes
+      kept whole: about 1 row, 235 bytes
       table public.stories (score)
     table public.stories (id, author, score)
       kept by author
@@ -313,7 +313,7 @@ view a_subquery_beside_an_aggregate_is_joined_to_the_groups
       table public.stories (author)
     aggregate by nothing: count(*)
       a row even for no rows
-      kept whole: about 1 row, 243 bytes
+      kept whole: about 1 row, 239 bytes
       table public.tags ()
     table public.users (name, joined)
       kept by name
