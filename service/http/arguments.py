@@ -18,7 +18,7 @@ from dataflow.schema import SqlType
 from dataflow.types import Key, Value
 from dataflow.values import normal_form, parse_parameter
 from service.errors import ApiError
-from service.http.entry_names import EntryNames, entry_of_query
+from service.http.entry_names import EntryNames, entry_of_query, texts_of
 from service.leaf_store.answer import Window
 from service.leaf_store.catalog import ParameterInfo, Role, ViewInfo
 from service.leaf_store.layout import HASH_BYTES, entry_key, is_hashed, key_in, view_head
@@ -36,6 +36,7 @@ _MAX_COUNT_DIGITS = 19
 
 
 _Parse = Callable[[str], str]
+_Texts = Callable[[list[Any]], list[str] | None]
 
 
 class Arguments:
@@ -47,7 +48,9 @@ class Arguments:
         self._head = view_head(info.id)
         #: By name; a parameter with two uses takes what its first one takes.
         self._parameters = {parameter.name: parameter for parameter in reversed(info.parameters)}
-        self._parsers = [(parameter, _parser(parameter, info.refreshed)) for parameter in info.parameters]
+        self._parsers = [
+            (parameter, _parser(parameter, info.refreshed), texts_of(parameter.type)) for parameter in info.parameters
+        ]
         self._remembered: dict[bytes, bytes] = {}
         #: The keys of those of them whose entries do not say them.
         self._hashed: dict[bytes, Key] = {}
@@ -96,13 +99,9 @@ class Arguments:
 
     def values(self, given: Mapping[str, Any]) -> Values:
         """The values from parameters by name: text, or what JSON has for it. ApiError ``parameter_…``."""
-        for name in given:
-            if name not in self._parameters:
-                raise self._unknown(name)
-        for name, parameter in self._parameters.items():
-            if name not in given:
-                raise self._missing(parameter)
-        values = tuple([self._value(parameter, parse, given[parameter.name]) for parameter, parse in self._parsers])
+        if given.keys() != self._parameters.keys():
+            raise self._other_names(given)
+        values = tuple([self._value(given[parser[0].name], *parser) for parser in self._parsers])
         if keys_of(values) > self._max_keys:
             raise ApiError(
                 "too_large", f"The lists make {keys_of(values)} keys.", f"Ask for at most {self._max_keys} at once."
@@ -146,16 +145,20 @@ class Arguments:
         parameter = self._parameters.get(name)
         return parameter is not None and parameter.role is Role.LIST
 
-    def _value(self, parameter: ParameterInfo, parse: _Parse, given: Any) -> Given:
+    def _value(self, given: Any, parameter: ParameterInfo, parse: _Parse, texts: _Texts) -> Given:
         if parameter.role is not Role.LIST:
             if isinstance(given, list):
                 # The parameter has another use, which takes a list.
                 raise _ill_typed(parameter.name, "a list", parameter.type.sql)
             return self._scalar(parameter, parse, given)
-        listed = tuple([self._scalar(parameter, parse, v) for v in (given if isinstance(given, list) else [given])])
+        several = given if isinstance(given, list) else [given]
+        if not self.info.refreshed:
+            # What is NULL equals nothing.
+            several = [value for value in several if value is not None]
+        listed: Sequence[Value] = texts(several) or [self._scalar(parameter, parse, value) for value in several]
         if self.info.refreshed:
-            return listed
-        # What is there twice, and NULL, which equals nothing, makes no key; the order does not matter.
+            return tuple(listed)
+        # What is there twice makes no further key; the order does not matter.
         return tuple(sorted({value for value in listed if value is not None}))
 
     def _scalar(self, parameter: ParameterInfo, parse: _Parse, given: Any) -> Value:
@@ -168,6 +171,12 @@ class Arguments:
             return parse(text)
         except ValueError as reason:
             raise _ill_typed(parameter.name, text, f"{parameter.type.sql}: {reason}") from None
+
+    def _other_names(self, given: Mapping[str, Any]) -> ApiError:
+        for name in given:
+            if name not in self._parameters:
+                return self._unknown(name)
+        return self._missing(next(known for name, known in self._parameters.items() if name not in given))
 
     def _missing(self, parameter: ParameterInfo) -> ApiError:
         name = parameter.name

@@ -10,8 +10,10 @@ plain is left to them, mistakes of the client included.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from dataflow.schema import SqlType
 from dataflow.values import normal_form
 from service.leaf_store.catalog import ParameterInfo, Role, ViewInfo
 from service.leaf_store.layout import MAX_ENTRY_BYTES, view_head
@@ -37,9 +39,9 @@ def entry_of_query(info: ViewInfo, general: EntryOf) -> EntryOf:
     if len(info.parameters) > 1 or not info.plain or not (parameter.name.isascii() and parameter.name.isidentifier()):
         return general
     prefix = parameter.name.encode() + b"="
-    if (digits := _digits(parameter)) is not None:
+    if (digits := _digits(parameter.type)) is not None:
         return _integer_of_query(head, prefix, digits, general)
-    return _text_of_query(head, prefix, general) if _is_text(parameter) else general
+    return _text_of_query(head, prefix, general) if _is_text(parameter.type) else general
 
 
 def _integer_of_query(head: bytes, prefix: bytes, digits: int, general: EntryOf) -> EntryOf:
@@ -107,8 +109,8 @@ def _of_body(info: ViewInfo, head: bytes) -> _OfBody:
     if len(info.parameters) != 1 or not (info.plain or info.refreshed):
         return lambda _: None
     parameter = info.parameters[0]
-    name, digits = parameter.name, _digits(parameter)
-    if digits is None or not (name.isascii() and name.isidentifier()):
+    name, digits = parameter.name, _digits(parameter.type)
+    if digits is None or parameter.role is Role.LIST or not (name.isascii() and name.isidentifier()):
         return lambda _: None
     return _integers_of_body(head, name.encode(), digits)
 
@@ -134,10 +136,30 @@ def _integers_of_body(head: bytes, name: bytes, digits: int) -> _OfBody:
 
 
 def _column(parameter: ParameterInfo, head: bytes) -> _Column | None:
-    digits = _digits(parameter)
+    if parameter.role is Role.LIST:
+        return None
+    digits = _digits(parameter.type)
     if digits is not None:
         return _integers(head, 10**digits)
-    return _texts(head) if _is_text(parameter) else None
+    return _texts(head) if _is_text(parameter.type) else None
+
+
+def texts_of(sql_type: SqlType) -> Callable[[list[Any]], list[str] | None]:
+    """Values that a body has -> their normal forms, all at once; None if not all of them are plain."""
+    digits = _digits(sql_type)
+    if digits is not None:
+        return partial(_integer_texts, 10**digits)
+    return _plain_texts if _is_text(sql_type) else lambda _: None
+
+
+def _integer_texts(limit: int, values: list[Any]) -> list[str] | None:
+    if set(map(type, values)) != _INTEGERS or min(values) <= -limit or max(values) >= limit:
+        return None
+    return list(map(str, values))
+
+
+def _plain_texts(values: list[Any]) -> list[str] | None:
+    return None if set(map(type, values)) != _TEXTS or "\0" in "".join(values) else values
 
 
 def _integers(head: bytes, limit: int) -> _Column:
@@ -161,13 +183,9 @@ def _texts(head: bytes) -> _Column:
     return parts
 
 
-def _digits(parameter: ParameterInfo) -> int | None:
-    if parameter.type.kind != "base" or parameter.role is Role.LIST:
-        return None
-    return _INTEGER_DIGITS.get(parameter.type.name)
+def _digits(sql_type: SqlType) -> int | None:
+    return _INTEGER_DIGITS.get(sql_type.name) if sql_type.kind == "base" else None
 
 
-def _is_text(parameter: ParameterInfo) -> bool:
-    sql_type = parameter.type
-    plain = sql_type.kind == "base" and sql_type.name in _TEXT_TYPES and normal_form(sql_type) is None
-    return plain and parameter.role is not Role.LIST
+def _is_text(sql_type: SqlType) -> bool:
+    return sql_type.kind == "base" and sql_type.name in _TEXT_TYPES and normal_form(sql_type) is None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property
 from typing import Any
 
 import orjson
@@ -12,6 +12,7 @@ from dataflow.plan.nodes import OrderTerm, View, column_types
 from dataflow.schema import SqlType
 from dataflow.state.ordering import Ordering
 from dataflow.types import ViewId
+from service.leaf_store.layout import view_head
 from service.leaf_store.render import unique_names
 
 _INT8 = SqlType("int8", "bigint")
@@ -57,13 +58,15 @@ class OrderColumn:
     nulls_first: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ViewInfo:
     """A view, without its plan. `null_rows` is the answer (a JSON array) when a parameter is NULL (None: the upstream's
     own).
 
     `parameters` are in the order in which a read gives their values: those that make the key, as the plan has them,
     then bounds, LIMIT and OFFSET.
+
+    Not slotted: what follows from its fields is worked out once, when a read first needs it.
     """
 
     id: ViewId
@@ -86,26 +89,37 @@ class ViewInfo:
     #: Answers are the upstream's own, cached: a key is all parameters as they were given, NULLs and lists included.
     refreshed: bool = False
 
-    @property
+    @cached_property
+    def head(self) -> bytes:
+        """What every key of its records in the store starts with."""
+        return view_head(self.id)
+
+    @cached_property
     def cut(self) -> bool:
         """Whether an answer may leave out rows of its key."""
         return self.limit_rows is not None or self.offset_rows > 0
 
-    @property
+    @cached_property
     def plain(self) -> bool:
         """Whether the values of its parameters are its key."""
         return all(parameter.role is Role.EQUAL for parameter in self.parameters)
 
-    @property
+    @cached_property
+    def one_key(self) -> bool:
+        """Whether a read without a window is of one whole key."""
+        return self.plain or self.refreshed
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether a read without a window is of whole keys: one, or all rows of several, whose order says nothing."""
+        keyed = all(parameter.role in (Role.EQUAL, Role.LIST) for parameter in self.parameters)
+        return self.one_key or (keyed and not (self.cut or self.ordered or self.storage))
+
+    @cached_property
     def ordering(self) -> Ordering:
         """The order of a key's rows in the store."""
-        return _ordering(self.storage)
-
-
-@lru_cache(maxsize=1024)
-def _ordering(storage: tuple[OrderColumn, ...]) -> Ordering:
-    terms = [OrderTerm(i, column.descending, column.nulls_first) for i, column in enumerate(storage)]
-    return Ordering(terms, [column.type for column in storage])
+        terms = [OrderTerm(i, column.descending, column.nulls_first) for i, column in enumerate(self.storage)]
+        return Ordering(terms, [column.type for column in self.storage])
 
 
 @dataclass(frozen=True, slots=True)

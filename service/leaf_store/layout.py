@@ -23,8 +23,9 @@ hashes mod 2**128, so it does not depend on how the rows got there. A row whose 
 several times, or its suffix was cut) is *special*, and an entry with special rows is of kind SPECIAL.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from itertools import product
 from struct import Struct
 
 from dataflow.types import Key, ViewId
@@ -93,6 +94,17 @@ def entry_key(head: bytes, key: Key) -> bytes:
         # Long, or with a zero byte inside a value (no PostgreSQL text has one): as wide as any other of this form.
         return head + b"\x01" + _hashed(key, raw)
     return head + b"\x00" + raw
+
+
+def entry_keys(head: bytes, parts: Sequence[Sequence[str]]) -> list[bytes]:
+    """The keys of the entries for all keys that are made of these values, without zero bytes, for each part."""
+    names = [head + b"\x00"]
+    for values in parts:
+        ends = [value.encode() + b"\0" for value in values]
+        names = [name + end for name in names for end in ends]
+    if not parts or max(map(len, names), default=0) > MAX_ENTRY_BYTES:
+        return [entry_key(head, key) for key in product(*parts)]
+    return names
 
 
 def view_of(entry: bytes) -> ViewId:

@@ -29,10 +29,9 @@ from service.leaf_store.layout import (
     Places,
     content_hash,
     entry_key,
-    view_head,
 )
 from service.leaf_store.paging import Place, page_bounds, page_of, read_token
-from service.leaf_store.request import Request, Values, check_of, request_of
+from service.leaf_store.request import Request, Values, check_of, names_of, request_of
 from service.leaf_store.scan import NotCoveredError, Record, covered_rows
 from service.leaf_store.transaction import Transaction, begin
 
@@ -114,33 +113,46 @@ class LeafReader:
 
 def answer_in(txn: Transaction, info: ViewInfo, values: Values, window: Window | None) -> Answer | None:
     """The answer to one read; None: something of it is not covered."""
-    request = request_of(info, values, window)
-    if not request.keys:
-        return None if info.null_rows is None else null_answer(info)
     try:
-        if window is None and (info.plain or info.refreshed):
-            return _whole_answer(txn, info, request)
-        check = check_of(info, values)
-        start = None if window is None or window.after is None else read_token(window.after, check)
+        if window is None and info.whole:
+            names = names_of(info, values)
+            if not names:
+                return None if info.null_rows is None else null_answer(info)
+            return _whole_answer(txn, info, names[0]) if info.one_key else _joined_answer(txn, info, names)
+        request = request_of(info, values, window)
+        if not request.keys:
+            return None if info.null_rows is None else null_answer(info)
+        check, start = _start(info, values, window)
         return page_of(_records(txn, info, request, start), request, start, check)
     except NotCoveredError:
         return None
 
 
-def _whole_answer(txn: Transaction, info: ViewInfo, request: Request) -> Answer | None:
+def _whole_answer(txn: Transaction, info: ViewInfo, name: bytes) -> Answer | None:
     """All that the view answers for one key."""
-    head = view_head(info.id)
-    name = entry_key(head, request.keys[0])
     entry = txn.get(name)
     if entry is not None:
         rows, tag = rows_in(txn, info, name, entry)
         return Answer(b"[" + rows + b"]", tag.hex())
-    if txn.get(head) is None:
+    if txn.get(info.head) is None:
         return None
-    if info.null_rows not in ("[]", None):
-        # An aggregate without GROUP BY has a row also for a key that no row of its input has.
-        return null_answer(info)
-    return page_of((), request, None, b"") if info.cut else Answer(b"[]", EMPTY_TAG)
+    if info.null_rows is None:
+        return Answer(b"[]", content_hash(b"").hex() if info.cut else EMPTY_TAG)
+    # An aggregate without GROUP BY has a row also for a key that no row of its input has.
+    return null_answer(info)
+
+
+def _joined_answer(txn: Transaction, info: ViewInfo, names: Sequence[bytes]) -> Answer | None:
+    """All rows of several keys, in no order. Their tags' sum is the tag."""
+    found = [rows_in(txn, info, name, entry) for name in names if (entry := txn.get(name)) is not None]
+    if len(found) < len(names) and txn.get(info.head) is None:
+        return None
+    tag = sum([int.from_bytes(tag, "big") for _, tag in found])
+    return Answer(b"[" + b",".join([rows for rows, _ in found if rows]) + b"]", _tag(tag))
+
+
+def _tag(digest: int) -> str:
+    return (digest % (1 << 8 * HASH_BYTES)).to_bytes(HASH_BYTES, "big").hex()
 
 
 def null_answer(info: ViewInfo) -> Answer:
@@ -153,12 +165,10 @@ def null_answer(info: ViewInfo) -> Answer:
 
 def answer_of(bag: Sequence[Record], info: ViewInfo, values: Values, window: Window | None) -> Answer:
     """The answer that the leaf store would give if these rows, its LIMIT and OFFSET done, were what the read finds."""
-    if window is None and (info.plain or info.refreshed) and not info.cut:
+    if window is None and info.whole and not info.cut:
         digest = sum(copies * int.from_bytes(suffix[-HASH_BYTES:], "big") for suffix, _, copies in bag)
-        tag = (digest % (1 << 8 * HASH_BYTES)).to_bytes(HASH_BYTES, "big")
-        return Answer(b"[" + b",".join(_copies(bag)) + b"]", tag.hex())
-    check = check_of(info, values)
-    start = None if window is None or window.after is None else read_token(window.after, check)
+        return Answer(b"[" + b",".join(_copies(bag)) + b"]", _tag(digest))
+    check, start = _start(info, values, window)
     records: Iterable[Record] = bag if info.direct else _resorted(bag)
     if start is not None:
         records = [record for record in records if record[0] >= start.suffix]
@@ -173,7 +183,7 @@ def rows_in(txn: Transaction, info: ViewInfo, name: bytes, entry: bytes) -> tupl
         return entry[ENTRY_BYTES : ENTRY_BYTES + _count(entry)], entry[HASH_SLICE]
     end = None if info.limit_rows is None else info.offset_rows + info.limit_rows
     if kind == PLAIN:
-        values = _plain_values(txn, name, entry)
+        values: Iterable[bytes] = _plain_values(txn, name, entry)
     else:
         values = _copies(covered_rows(txn, name, entry, all_wanted=end is None))
     if not info.cut:
@@ -184,15 +194,14 @@ def rows_in(txn: Transaction, info: ViewInfo, name: bytes, entry: bytes) -> tupl
 
 def _records(txn: Transaction, info: ViewInfo, request: Request, start: Place | None) -> Iterable[Record]:
     """The rows of all keys of a request in the order of the answer, from the row of `start` on."""
-    head = view_head(info.id)
-    full = txn.get(head) is not None
+    full = txn.get(info.head) is not None
     wanted = _places(info, request)
     all_wanted = not info.direct or page_bounds(request, start).rows is None
     if info.direct and start is not None:
         wanted = max(wanted[0], start.suffix), wanted[1]
     streams = []
     for key in request.keys:
-        name = entry_key(head, key)
+        name = entry_key(info.head, key)
         entry = txn.get(name)
         if entry is not None:
             streams.append(covered_rows(txn, name, entry, wanted, all_wanted=all_wanted))
@@ -202,6 +211,14 @@ def _records(txn: Transaction, info: ViewInfo, request: Request, start: Place | 
         return streams[0] if len(streams) == 1 else merge(*streams)
     rows = _resorted(record for stream in streams for record in stream)
     return rows if start is None else [row for row in rows if row[0] >= start.suffix]
+
+
+def _start(info: ViewInfo, values: Values, window: Window | None) -> tuple[bytes, Place | None]:
+    """What tokens of this read carry, if it is for a page, and behind which row that begins."""
+    if window is None:
+        return b"", None
+    check = check_of(info, values)
+    return check, None if window.after is None else read_token(window.after, check)
 
 
 def _places(info: ViewInfo, request: Request) -> Places:
@@ -220,7 +237,9 @@ def _count(entry: bytes) -> int:
     return int.from_bytes(entry[COUNT_SLICE], "big")
 
 
-def _plain_values(txn: Transaction, name: bytes, entry: bytes) -> Iterator[bytes]:
+def _plain_values(txn: Transaction, name: bytes, entry: bytes) -> Iterable[bytes]:
+    if not _count(entry):
+        return ()
     cursor = txn.cursor()
     cursor.set_key(name)
     values = cursor.iternext(keys=False, values=True)

@@ -12,7 +12,7 @@ from dataflow.state.ordering import WHOLE, Cut, Interval, Ordering
 from dataflow.types import Key, Value
 from service.leaf_store.answer import Window
 from service.leaf_store.catalog import OrderColumn, Role, ViewInfo
-from service.leaf_store.layout import content_hash
+from service.leaf_store.layout import content_hash, entry_key, entry_keys
 
 #: A parameter's value; of one that takes a list, a tuple.
 Given = Value | tuple[Value, ...]
@@ -42,15 +42,13 @@ def request_of(info: ViewInfo, values: Values, window: Window | None = None) -> 
         key = tuple(arrays.render(value) if isinstance(value, tuple) else value for value in values)
         return Request((key,), WHOLE, None, 0, window)
     by_role = list(zip(info.parameters, values, strict=True))
-    parts: list[tuple[Value, ...]] = []
+    parts: list[list[str]] = []
     bounds: list[tuple[Role, Value]] = []
     limit_rows, offset_rows = info.limit_rows, info.offset_rows
     for parameter, value in by_role:
         match parameter.role:
             case Role.EQUAL | Role.LIST:
-                # A value that is there twice, and NULL, which equals nothing, make no further key.
-                listed = dict.fromkeys(value if isinstance(value, tuple) else (value,))
-                parts.append(tuple(v for v in listed if v is not None))
+                parts.append(_listed(value))
             case Role.LIMIT:
                 limit_rows = None if value is None else _count(value)
             case Role.OFFSET:
@@ -58,7 +56,7 @@ def request_of(info: ViewInfo, values: Values, window: Window | None = None) -> 
             case role:
                 assert not isinstance(value, tuple)
                 bounds.append((role, value))
-    keys = tuple(product(*parts))
+    keys: tuple[Key, ...] = tuple(product(*parts))
     part = WHOLE
     if bounds:
         known = [(role, bound) for role, bound in bounds if bound is not None]
@@ -66,6 +64,19 @@ def request_of(info: ViewInfo, values: Values, window: Window | None = None) -> 
         if len(known) < len(bounds) or _is_empty(info.ordering, part):
             keys = ()
     return Request(keys, part, limit_rows, offset_rows, window)
+
+
+def names_of(info: ViewInfo, values: Values) -> list[bytes]:
+    """The entries that a read of whole keys (`ViewInfo.whole`) asks for, each once; none: nothing can be equal."""
+    if info.refreshed:
+        return [entry_key(info.head, key) for key in request_of(info, values).keys]
+    return entry_keys(info.head, [_listed(value) for value in values])
+
+
+def _listed(value: Given) -> list[str]:
+    """Values for a part of a key. One that is there twice, and NULL, which equals nothing, make no further key."""
+    listed = dict.fromkeys(value if isinstance(value, tuple) else (value,))
+    return [v for v in listed if v is not None]
 
 
 def _count(value: Given) -> int:
