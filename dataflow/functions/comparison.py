@@ -42,7 +42,21 @@ def comparison_forms(operator: str, left: SqlType, right: SqlType) -> tuple[Form
         return int, int
     if left.kind == "base" and left.name in ("bool", "uuid"):
         return None, None
+    if left.kind == "base" and left.name in MOMENTS:
+        return _moment_text, _moment_text
     return order_form(left), order_form(right)
+
+
+_order_of_moment = order_form(SqlType("timestamp", "timestamp"))
+_order_of_date = order_form(SqlType("date", "date"))
+
+
+def _moment_text(text: str) -> str:
+    """A date or timestamp of the years 1 to 9999 is its text, which is how almost all are; others before and behind."""
+    if text[4:5] == "-" and text[-1] != "C":
+        return text
+    order = _order_of_moment if ":" in text else _order_of_date
+    return (" " if text[-1] == "C" or text == "-infinity" else "~") + order(text).hex()
 
 
 def _number_forms(left: SqlType, right: SqlType) -> tuple[Form, Form]:
