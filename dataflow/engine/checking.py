@@ -7,6 +7,7 @@ from dataflow.engine.graph import Graph
 from dataflow.engine.nodes import InnerNode, Leaf, Merge, OperatorNode, Store, Stored, Use
 from dataflow.engine.upquery import Upqueries
 from dataflow.errors import InvariantViolation
+from dataflow.ops.block import where
 from dataflow.state.intervals import OrderedCover, OrderedCoverage
 from dataflow.types import Key, Row
 
@@ -78,12 +79,12 @@ def _check_route(node: Stored, use: Use, key: Key) -> None:
 
 def _check_steps(node: Stored, use: Use, driving: Iterable[Row]) -> None:
     route, join = use.route, use.block.join
-    combinations = [join.start(route.driver, row) for row in driving]
+    combinations = where(use.conditions[0], [join.start(route.driver, row) for row in driving])
     for position, step in enumerate(route.steps, start=1):
         for step_key in join.keys_at(step, combinations):
             if step_key is not None:
                 _check_covered(node, use, position, step_key)
-        combinations = join.bind(step, combinations)
+        combinations = where(use.conditions[position], join.bind(step, combinations))
 
 
 def _check_covered(node: Stored, use: Use, position: int, key: Key) -> None:

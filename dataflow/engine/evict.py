@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from dataflow.engine.nodes import Dependent, InnerNode, Leaf, Merge, OperatorNode, Stored, Use
-from dataflow.ops.block import Combination
+from dataflow.ops.block import Combination, where
 from dataflow.state.intervals import Cover
 from dataflow.types import Key, NodeId, Row
 
@@ -151,6 +151,7 @@ def _looking_up(use: Use, position: int, key: Key, rows: Iterable[Row]) -> Itera
     combinations = [join.start(input_, row) for row in rows]
     for before in completion.before[: completion.driven]:
         combinations = join.bind(before, combinations)
+    combinations = where(use.led[position - 1], combinations)
     return (c for c in combinations if _may_look_up(use, position, c, key))
 
 
@@ -196,13 +197,14 @@ def keys_read(use: Use, key: Key) -> Iterator[Target]:
     route, join = use.route, use.block.join
     part = use.driving_key(key)
     yield use.node_at(0), use.covers[0], use.cover_key(0, part)
-    combinations = [join.start(route.driver, row) for row in join.known(route.driver, route.driver_columns, part)]
+    driving = [join.start(route.driver, row) for row in join.known(route.driver, route.driver_columns, part)]
+    combinations = where(use.conditions[0], driving)
     for position, step in enumerate(route.steps, start=1):
         node, cover = use.node_at(position), use.covers[position]
         found = [use.cover_key(position, k) for k in join.keys_at(step, combinations) if k is not None]
         for step_key in dict.fromkeys(found) if cover else ((),):
             yield node, cover, step_key
-        combinations = join.bind(step, combinations)
+        combinations = where(use.conditions[position], join.bind(step, combinations))
 
 
 def merged(merge: Merge, key: Key) -> Iterator[Target]:

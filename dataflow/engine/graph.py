@@ -35,6 +35,7 @@ from dataflow.plan.routes import (
     completion,
     coverable,
     lookup_completion,
+    on_inputs,
     ordered_route,
     paddings_read,
     parent_columns,
@@ -181,6 +182,7 @@ class Graph:
         use.lookers = [lookup_completion(route, use.covered_sources(p)) for p in range(1, len(use.covers))]
         for complete in use.completions:
             join.require_indexes(complete.before)
+        use.led = [join.condition(on_inputs(block, complete.leads_through())) for *_, complete in use.lookers]
         for first, columns, _, complete in use.lookers:
             use.block.inputs[first].materialization.require_index(columns)
             join.require_indexes(complete.before)
@@ -189,7 +191,7 @@ class Graph:
             # A row that moves within the order may come into a covered interval.
             order = {term.column for term in use.covers[0].order}
             use.relevant[route.driver] = tuple(sorted(order.union(use.relevant[route.driver])))
-        use.paddings = paddings_read(block)
+        use.paddings = paddings_read(block, route)
         use.parents = self._parent_steps(use)
         for table in use.parent_tables():
             self.parent_uses.setdefault(table, []).append(use)

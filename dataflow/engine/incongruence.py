@@ -2,7 +2,7 @@
 
 A row added to one input of a route makes new combinations: they may look up keys of later inputs that nobody has
 covered. The targets' keys that they belong to are evicted at the end of the step. A removed row needs nothing, unless
-another left input's ON reads it (`x IS NULL`): padding in its place may let that one match.
+another left input's ON or a condition reads it (`x IS NULL`): padding in its place may let that be TRUE.
 
 Also here: covering the children of a freshly inserted parent row as empty, so that this does not happen to every
 new row.
@@ -16,7 +16,7 @@ from dataflow.engine.events import TableDelta
 from dataflow.engine.evict import Target, driven_keys
 from dataflow.engine.nodes import BlockNode, ChainNode, InnerNode, Use
 from dataflow.errors import EvaluationError
-from dataflow.ops.block import Combination
+from dataflow.ops.block import Combination, where
 from dataflow.plan.routes import Step
 from dataflow.state.index import key_function
 from dataflow.state.intervals import OrderedCover
@@ -73,6 +73,8 @@ class Incongruence:
     def _go_on(self, use: Use, input_: int, combinations: list[Combination], found: dict[Key, None]) -> None:
         """Walks the route on behind an input, and notes what meets a hole."""
         order = use.route.order()
+        for condition in use.conditions[: order.index(input_) + 1]:
+            combinations = where(condition, combinations)
         for step in use.completions[input_].after:
             if not combinations:
                 break
@@ -107,7 +109,7 @@ class Incongruence:
             else:
                 self._counters["forward_hole"] += 1
                 found.update(dict.fromkeys(driven_keys(use, combination)))
-        return join.bind(step, kept)
+        return where(use.conditions[position], join.bind(step, kept))
 
 
 def _newly_connected(delta: Delta, relevant: Columns) -> list[Row]:

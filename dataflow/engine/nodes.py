@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from dataflow.engine.counts import NodeCounts
 from dataflow.ops.aggregate import Group, Grouping
-from dataflow.ops.block import BlockJoin
+from dataflow.ops.block import BlockJoin, Condition
 from dataflow.ops.chain import ChainFunction
 from dataflow.ops.partitioned import Partition, Partitioned
 from dataflow.plan.nodes import Aggregate, Block, Chain, Relation, TopK, Union, View, Window, column_types
@@ -104,10 +104,14 @@ class Use:
     covers: Sequence[Cover]
     #: Likewise: the positions of the route's key for the input that the covered key takes.
     picks: list[tuple[int, ...]] = field(init=False)
+    #: Likewise: what must be TRUE for the route to go on, once that input is bound.
+    conditions: list[Condition | None] = field(init=False)
     #: Per input of the block; none for a full route.
     completions: list[Completion] = field(default_factory=list)
     #: Per step of the route: how to find the combinations that look a key up (input, columns, positions, completion).
     lookers: list[tuple[int, Columns, tuple[int, ...], Completion]] = field(default_factory=list)
+    #: Likewise: what must be TRUE of these combinations.
+    led: list[Condition | None] = field(default_factory=list)
     #: Per input of the block: the columns by which the route finds its way; none for a full route.
     relevant: list[Columns] = field(default_factory=list)
     #: Inputs of the block whose padding can lead the route on, to what it did not look up before; none if it is full.
@@ -119,6 +123,7 @@ class Use:
         wanted = [self.route.driver_columns, *(step.columns for step in self.route.steps)]
         covered = [cover.columns if isinstance(cover, OrderedCover) else cover for cover in self.covers]
         self.picks = [tuple(map(w.index, c)) for w, c in zip(wanted, covered, strict=True)]
+        self.conditions = self.block.join.conditions(self.route.order())
 
     @property
     def key_positions(self) -> tuple[int, ...]:

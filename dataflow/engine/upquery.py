@@ -29,7 +29,7 @@ from dataflow.engine.nodes import (
     Use,
 )
 from dataflow.engine.ranking import ROW_COST, Ranking
-from dataflow.ops.block import Combination
+from dataflow.ops.block import Combination, where
 from dataflow.state.index import key_function
 from dataflow.state.intervals import Cover, OrderedCover
 from dataflow.state.ordering import Interval
@@ -208,7 +208,7 @@ class Upqueries:
     def complete(self, use: Use, driving: Mapping[Row, int]) -> list[Row] | None:
         """The block's rows that come of rows of its driving input; None if a lookup on the way is not covered."""
         route, join = use.route, use.block.join
-        combinations = [join.start(route.driver, row, times) for row, times in driving.items()]
+        combinations = where(use.conditions[0], [join.start(route.driver, row, n) for row, n in driving.items()])
         complete = True
         for position in range(1, len(use.covers)):
             combinations, met = self._cover_step(use, position, combinations)
@@ -239,7 +239,7 @@ class Upqueries:
         }
         if holes:
             combinations = [c for c, key in zip(combinations, keys, strict=True) if key not in holes]
-        return join.bind(step, combinations), not holes
+        return where(use.conditions[position], join.bind(step, combinations)), not holes
 
     def _gather(self, merge: Merge, key: Key) -> list[Row] | None:
         """The rows of a union for a target's key, over what is covered; None if something is not."""

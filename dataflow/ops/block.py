@@ -23,9 +23,9 @@ from operator import itemgetter
 from typing import Any
 
 from dataflow.evaluate import compile_predicate, compile_scalar
-from dataflow.plan.expressions import renumber
+from dataflow.plan.expressions import conjunction, renumber
 from dataflow.plan.nodes import Block, column_types
-from dataflow.plan.routes import DeltaOrder, Source, Step, delta_order, input_offsets, mentioned
+from dataflow.plan.routes import DeltaOrder, Source, Step, asked_last, conditions, delta_order, input_offsets, mentioned
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.state.materialization import Materialization, consolidate, grouped
 from dataflow.types import Delta, Key, Row, Value
@@ -41,6 +41,8 @@ Lookup = Callable[[Key], Mapping[Row, int] | None]
 Replacement = tuple[Sequence[Row | None], Sequence[Row | None]]
 #: Whether the rest of an ON is TRUE for a row, given what is bound.
 Rest = Callable[[Combination], Callable[[Row], bool]]
+#: Whether something is TRUE of a combination whose inputs that it reads are bound.
+Condition = Callable[[Combination], bool]
 #: How a step finds rows: input, columns -> the lookup to use.
 Find = Callable[[int, tuple[int, ...]], Lookup]
 
@@ -91,6 +93,8 @@ class BlockJoin:
         #: Per left input with a rest of its ON: whether that is TRUE for a row of it, given a combination.
         self._rests = {i: _rest_of_on(block, i) for i, item in enumerate(block.inputs) if item.on is not None}
         self.orders = [delta_order(block, i) for i in range(len(block.inputs))]
+        #: Per order: by how many inputs are bound. A left input's own row comes after what it hangs off.
+        self._asked = [self.conditions(_bound_by(block, order)) for order in self.orders]
         for order in self.orders:
             self.require_indexes(order.inner + order.above + order.left)
         for i, item in enumerate(block.inputs):
@@ -152,6 +156,34 @@ class BlockJoin:
                 bound.append(combination)
         return bound
 
+    def conditions(self, order: Sequence[int]) -> list[Condition | None]:
+        """What is asked when inputs are bound in this order, each time that one more is."""
+        return [self.condition(parts) for parts in conditions(self.block, order)]
+
+    def condition(self, parts: Sequence[Scalar]) -> Condition | None:
+        """Whether all of these parts of the predicate are TRUE; None without any."""
+        predicate = conjunction(parts)
+        if predicate is None:
+            return None
+        read = mentioned(self.block, predicate)
+        offsets = input_offsets(self.block)
+        keeps = compile_predicate(renumber(predicate, {offsets[s.input] + s.column: n for n, s in enumerate(read)}))
+        places = [(source.input, source.column) for source in read]
+
+        if len(places) == 2:
+            (first, own), (second, other) = places
+
+            def pair_holds(combination: Combination) -> bool:
+                a, b = combination[first], combination[second]
+                return keeps((None if a is None else a[own], None if b is None else b[other]))
+
+            return pair_holds
+
+        def holds(combination: Combination) -> bool:
+            return keeps(tuple([None if (row := combination[i]) is None else row[c] for i, c in places]))
+
+        return holds
+
     def where_matches(self, lefts: Sequence[int], combinations: list[Combination]) -> list[Combination]:
         """The combinations in which the rest of these left inputs' ON is TRUE; their rows are taken for matches."""
         for left in lefts:
@@ -185,7 +217,7 @@ class BlockJoin:
         return combination
 
     def rows(self, combinations: Iterable[Combination]) -> list[Row]:
-        """The block's rows of complete combinations, those that its predicate keeps."""
+        """The block's rows of complete combinations, whose conditions have been asked as they were bound."""
         output = self.output
         rows: list[Row] = []
         for combination in combinations:
@@ -231,11 +263,12 @@ class BlockJoin:
         self, order: DeltaOrder, change: InputChange, find: Find, removed: list[Row], added: list[Row]
     ) -> None:
         for rows, target in ((change.removed, removed), (change.added, added)):
-            combinations = [self.start(order.start, row) for row in rows]
-            for step in order.inner + order.left:
+            first, *others = self._asked[order.start]
+            combinations = where(first, [self.start(order.start, row) for row in rows])
+            for step, condition in zip(order.inner + order.left, others, strict=True):
                 if not combinations:
                     break
-                combinations = self.bind(step, combinations, find)
+                combinations = where(condition, self.bind(step, combinations, find))
             target += self.rows(combinations)
 
     def _left_change(
@@ -249,8 +282,10 @@ class BlockJoin:
         sides = {key: self._with_padding(rows, index.get(key)) for key, rows in changed.items()}
         # Any row with the key stands for all of them until the inputs that it hangs off are bound.
         combinations = [self.start(i, (gone or come)[0]) for gone, come in changed.values()]
-        for step in order.inner + order.above:
-            combinations = self.bind(step, combinations, find)
+        above = order.inner + order.above
+        asked = self._asked[i]
+        for step, condition in zip(above, asked, strict=False):
+            combinations = where(condition, self.bind(step, combinations, find))
         combinations = self.where_matches(order.matched, combinations)
         keys = [index.key_of(combination[i]) for combination in combinations]
         rest = self._rests.get(i)
@@ -267,8 +302,9 @@ class BlockJoin:
                 for combination, change in zip(combinations, changes, strict=True)
                 for row in change[side]
             ]
-            for step in order.left:
-                replaced = self.bind(step, replaced, find)
+            replaced = where(asked[len(above)], replaced)
+            for step, condition in zip(order.left, asked[len(above) + 1 :], strict=True):
+                replaced = where(condition, self.bind(step, replaced, find))
             target += self.rows(replaced)
 
     def _matching(
@@ -296,6 +332,17 @@ class BlockJoin:
         return replaced
 
 
+def where(condition: Condition | None, combinations: list[Combination]) -> list[Combination]:
+    """The combinations of which a condition is TRUE."""
+    return combinations if condition is None else [c for c in combinations if condition(c)]
+
+
+def _bound_by(block: Block, order: DeltaOrder) -> list[int]:
+    """The inputs as a change binds them."""
+    first, then = [step.input for step in order.inner + order.above], [step.input for step in order.left]
+    return [*first, order.start, *then] if block.inputs[order.start].left else [order.start, *first, *then]
+
+
 def own_columns(block: Block, left: int) -> tuple[int, ...]:
     """The columns that a left input's ON compares, ascending."""
     return tuple(sorted({c.own for c in block.inputs[left].conditions}))
@@ -319,9 +366,9 @@ def _rest_of_on(block: Block, left: int) -> Rest:
 
 
 def compile_output(block: Block, padding: Sequence[Row]) -> Callable[[Combination], Row | None]:
-    """A function from a complete combination to the block's row; None if the predicate is not TRUE."""
-    project = compile_projection(block.columns)
-    keeps = compile_predicate(block.predicate) if block.predicate is not None else None
+    """A function from a complete combination to the block's row; None if what is asked last is not TRUE."""
+    project, last = compile_projection(block.columns), asked_last(block)
+    keeps = compile_predicate(last) if last is not None else None
 
     # Input 0 is inner: it always has a row.
     others = tuple(enumerate(padding))[1:]

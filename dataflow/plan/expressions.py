@@ -24,6 +24,8 @@ _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 _BY_VALUE = frozenset({
     "=", "<>", "<", "<=", ">", ">=", "is distinct from", "is not distinct from", "in", "is null", "is not null",
 })  # fmt: skip
+#: Functions that have a value, or NULL, for all arguments.
+_NEVER_FAIL = _BY_VALUE | {"and", "or", "not", "is true", "is not true", "is false", "is not false"}
 
 
 def column_refs(expression: Scalar | None) -> Iterator[ColumnRef]:
@@ -126,6 +128,13 @@ def column_equality(expression: Scalar) -> tuple[ColumnRef, ColumnRef] | None:
         if isinstance(left, ColumnRef) and isinstance(right, ColumnRef):
             return left, right
     return None
+
+
+def never_fails(expression: Scalar) -> bool:
+    """Whether the expression has a value for every row, so that asking for it early makes no error."""
+    if isinstance(expression, Call):
+        return expression.function in _NEVER_FAIL and all(map(never_fails, expression.arguments))
+    return True
 
 
 def tells_texts(expression: Scalar) -> bool:

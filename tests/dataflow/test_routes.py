@@ -22,8 +22,10 @@ from dataflow.plan.nodes import (
 )
 from dataflow.plan.routes import (
     block_route,
+    conditions,
     coverable,
     delta_order,
+    paddings_read,
     relevant_columns,
     union_columns,
 )
@@ -131,3 +133,19 @@ def test_the_rest_of_on_is_asked_when_all_it_reads_is_bound() -> None:
     route = block_route(block, (0,))
     assert route is not None
     assert relevant_columns(block, route, 1) == (0, 1)
+
+
+def test_a_condition_is_asked_when_all_it_reads_is_bound_and_may_let_a_route_go_on() -> None:
+    """big, LEFT JOIN small, LEFT JOIN keyed; small.b is NULL. What may fail for a row is asked last."""
+    missing, failing = Call("is null", refs(4), BOOL), Call("=", (Call("/", refs(0, 1), INT4), *refs(4)), BOOL)
+    inputs = (
+        BlockInput(BIG),
+        BlockInput(SMALL, True, (JoinCondition(0, 0, 0),)),
+        BlockInput(KEYED, True, (JoinCondition(0, 0, 1),)),
+    )
+    block = Block(inputs, Call("and", (missing, failing), BOOL), refs(0))
+    route = block_route(block, (0,))
+    assert route is not None
+    assert conditions(block, route.order()) == [[], [missing], []]
+    assert relevant_columns(block, route, 1) == (0, 1)
+    assert paddings_read(block, route) == {1}

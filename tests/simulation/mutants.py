@@ -217,7 +217,19 @@ def rest_of_on_not_relevant() -> AbstractContextManager[Any]:
 
 def padding_leads_nowhere() -> AbstractContextManager[Any]:
     """A removed row needs nothing, also where its padding makes the rest of another ON TRUE."""
-    return patch.object(graph, "paddings_read", lambda _: frozenset())
+    return patch.object(graph, "paddings_read", lambda *_: frozenset())
+
+
+def condition_not_relevant() -> AbstractContextManager[Any]:
+    """A row whose change makes a condition TRUE counts as one that was there before."""
+    relevant = graph.relevant_columns
+    return patch.object(graph, "relevant_columns", lambda block, *a: relevant(replace(block, predicate=None), *a))
+
+
+def padding_makes_no_condition_true() -> AbstractContextManager[Any]:
+    """A removed row needs nothing, also where its padding makes a condition TRUE."""
+    paddings = graph.paddings_read
+    return patch.object(graph, "paddings_read", lambda block, *a: paddings(replace(block, predicate=None), *a))
 
 
 def no_eviction_of_what_is_joined_with_everything() -> AbstractContextManager[Any]:
@@ -444,6 +456,8 @@ MUTANTS: dict[Mutant, Focus | None] = {
     rest_of_on_forgotten_going_up: Focus(("on_",)),
     rest_of_on_not_relevant: Focus(("on_title",)),
     padding_leads_nowhere: Focus(("on_answered",), {"restart": 0, "crash": 0}),
+    condition_not_relevant: Focus(("conditioned",)),
+    padding_makes_no_condition_true: Focus(("conditioned",), {"restart": 0, "crash": 0}),
     no_eviction_of_what_is_joined_with_everything: Focus(("users_tags", "between", "across")),
     branch_forgotten_in_the_cascade: Focus(("people", "active", "activity")),
     equal_branches_count_once: Focus(("twice",)),

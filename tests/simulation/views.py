@@ -8,6 +8,7 @@ from dataflow.plan.nodes import Frame, OrderTerm, TopK, View, Window, WindowCall
 from dataflow.plan.rules.held_inputs import held
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from tests.simulation.aggregate_views import keeping_values
+from tests.simulation.conditioned_views import conditioned
 from tests.simulation.cross_views import cross_joins, more_in_on
 from tests.simulation.partition_views import tops, windows
 from tests.simulation.plans import (
@@ -372,7 +373,7 @@ def late_tables() -> list[Shape]:
 SHAPES: tuple[Shape, ...] = (
     *single_tables(), *aggregates_over_chains(), *inner_joins(), *left_joins(), *aggregates_over_blocks(),
     *joins_over_aggregates(), *without_provenance(), *blocks_in_blocks(), *failing(), *late_tables(),
-    *cross_joins(), *more_in_on(), *unions(), *sets(), *windows(), *tops(), *keeping_values(),
+    *cross_joins(), *more_in_on(), *conditioned(), *unions(), *sets(), *windows(), *tops(), *keeping_values(),
 )  # fmt: skip
 VIEWS: tuple[View, ...] = tuple(view for shape in SHAPES for view in shape.views())
 LATE_VIEWS = tuple(view for view in VIEWS if LATE_TABLE in tables_of(view.relation))
