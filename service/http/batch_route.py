@@ -20,18 +20,23 @@ from service.http.messages import App, Headers, Receive, Reply, Scope, Send, pro
 from service.http.reads import Answers, Reads, ViewRoute
 from service.http.request_body import RequestBody
 from service.http.view_reads import VIEWS_PATH, conditions_of
+from service.leaf_store.answer import LeafState
 from service.leaf_store.scan import NotCoveredError
+from service.leaf_store.transaction import Transaction
 
 _READ = b"/v1/read"
 _VIEWS, _QUERY = VIEWS_PATH.encode(), b"/query"
 _JSON = b"application/json"
+#: Where a scope has what its body asks for, once that is known.
+_ASKED = "upquery.asked"
+_Asked = AskedKeys | AskedItems
 _log = structlog.get_logger(__name__)
 
 
 class BatchRoute:
     """ASGI: batch reads here, all else in `documented`.
 
-    *State*: the views that can be read, by name and by raw path, as `_catalog` has them.
+    *State*: `_queries` has the views that can be read by raw path, as `_catalog` has them.
     """
 
     def __init__(self, reads: Reads, batches: Batches, documented: App) -> None:
@@ -40,7 +45,6 @@ class BatchRoute:
         self._documented = documented
         self._max_bytes = reads.limits.max_body_bytes
         self._catalog: object = None
-        self._routes: dict[str, ViewRoute] = {}
         self._queries: dict[bytes, ViewRoute] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -49,10 +53,13 @@ class BatchRoute:
             await self._documented(scope, receive, send)
             return
         started = time.perf_counter_ns()
+        # What was asked for directly, and is not all there, is not parsed again.
+        asked, reply = scope.pop(_ASKED, None), None
         body = await RequestBody.read(receive, self._max_bytes)
-        reply = None
-        if body.content is not None and (asked := self._parse(scope["raw_path"], body.content)) is not None:
-            reply = self._hits(asked, scope["headers"], started) or await self._general(asked, scope, started)
+        if asked is None and body.content is not None:
+            asked, reply = self._at_once(scope, body.content, started)
+        if asked is not None and reply is None:
+            reply = await self._general(asked, scope, started)
         if reply is None:
             await self._documented(scope, body.again(receive), send)
         else:
@@ -64,41 +71,39 @@ class BatchRoute:
 
     def answer(self, scope: Scope, body: bytes) -> Reply | None:
         """The response, if all of it is in the leaf store and the request is right."""
-        started = time.perf_counter_ns()
-        asked = self._parse(scope["raw_path"], body)
-        return None if asked is None else self._hits(asked, scope["headers"], started)
+        asked, reply = self._at_once(scope, body, time.perf_counter_ns())
+        if asked is not None and reply is None:
+            scope[_ASKED] = asked
+        return reply
 
-    def _parse(self, path: bytes, content: bytes) -> AskedKeys | AskedItems | None:
-        if path == _READ:
-            return AskedItems.of(self._routes, content)
-        if path not in self._queries:
-            self._follow_catalog()
-        route = self._queries.get(path)
-        return None if route is None else AskedKeys.of(route, content)
-
-    def _hits(self, asked: AskedKeys | AskedItems, headers: Headers, started: int) -> Reply | None:
-        """The answer from the leaf store; None if that is not enough."""
-        reader = self._reads.reader
-        with reader.begin() as txn:
-            state = reader.state_in(txn)
-            if state is None or reader.catalog_in(txn, state) is not self._catalog:
-                return None
+    def _at_once(self, scope: Scope, content: bytes, started: int) -> tuple[_Asked | None, Reply | None]:
+        """What the body asks for, None if that is wrong or not plain; the answer, if the leaf store has all of it."""
+        asked = None
+        with self._reads.reader.begin() as txn:
+            state = self._follow(txn)
             try:
-                _, minimum, _ = conditions_of(headers)
-                if minimum is not None and state.position < minimum:
-                    return None
-                results = asked.hits(txn, self._reads.limits.max_keys, self._reads.touches)
+                asked = self._parse(scope["raw_path"], content)
+                _, minimum, _ = conditions_of(scope["headers"])
+                if asked is None or state is None or (minimum is not None and state.position < minimum):
+                    return asked, None
+                results = asked.hits(txn, self._reads.touches)
             except (ApiError, NotCoveredError):
-                return None
+                return asked, None
         if results is None:
-            return None
-        return batch_reply(Answers([], state.position, state.at_ms, hit=True), results, started)
+            return asked, None
+        return asked, batch_reply(Answers([], state.position, state.at_ms, hit=True), results, started)
 
-    async def _general(self, asked: AskedKeys | AskedItems, scope: Scope, started: int) -> Reply | None:
+    def _parse(self, path: bytes, content: bytes) -> _Asked | None:
+        """ApiError."""
+        if path == _READ:
+            return AskedItems.of(self._batches, content)
+        route = self._queries.get(path)
+        return None if route is None else AskedKeys.of(self._batches, route, content)
+
+    async def _general(self, asked: _Asked, scope: Scope, started: int) -> Reply | None:
         """The answer, or the problem that reading ran into; None if the request is wrong."""
-        self._follow_catalog()
         try:
-            wanted = asked.wanted(self._batches)
+            wanted = asked.wanted()
         except ApiError:
             return None
         if wanted is None:
@@ -112,15 +117,15 @@ class BatchRoute:
             failed = ApiError("internal_error", "The request failed; the log has the reason.")
             return problem_reply(failed, scope["path"])
 
-    def _follow_catalog(self) -> None:
+    def _follow(self, txn: Transaction) -> LeafState | None:
+        """The state; the views are those of its catalog from here on."""
         reads = self._reads
-        reads.refresh()
+        state = reads.follow(txn)
         if reads.catalog is not self._catalog:
             self._catalog = reads.catalog
-            self._routes = {name: route for name, route in reads.routes.items() if route.info.status != "broken"}
-            self._queries = {
-                _VIEWS + quote(name, safe="").encode() + _QUERY: route for name, route in self._routes.items()
-            }
+            ready = [(name, route) for name, route in reads.routes.items() if route.info.status != "broken"]
+            self._queries = {_VIEWS + quote(name, safe="").encode() + _QUERY: route for name, route in ready}
+        return state
 
 
 def _is_batch(scope: Scope) -> bool:

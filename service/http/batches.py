@@ -24,17 +24,17 @@ class Item(NamedTuple):
 
 
 class Batches:
-    """``POST /v1/views/{view}/query`` and ``POST /v1/read``."""
+    """``POST /v1/views/{view}/query`` and ``POST /v1/read``, of the views that `Reads` saw last."""
 
     def __init__(self, reads: Reads, views: ViewReads) -> None:
         self._reads = reads
         self._views = views
-        self._max_keys = reads.limits.max_keys
+        self.max_keys = reads.limits.max_keys
 
     def keys(self, view: str, keys: Sequence[Mapping[str, Any]]) -> list[Wanted]:
         """What several keys of one view ask for. ApiError."""
         self._bound(len(keys))
-        route = self._reads.route(view)
+        route = self._reads.listed(view)
         return self._bounded([Wanted(route, route.arguments.values(key)) for key in keys])
 
     def items(self, items: Sequence[Item]) -> list[Wanted]:
@@ -42,7 +42,7 @@ class Batches:
         self._bound(len(items))
         wanted = []
         for item in items:
-            route = self._reads.route(item.view)
+            route = self._reads.listed(item.view)
             values = route.arguments.values(item.params)
             wanted.append(Wanted(route, values, route.arguments.window(values, item.limit, item.after)))
         return self._bounded(wanted)
@@ -54,15 +54,15 @@ class Batches:
         return batch_reply(answers, b",".join(map(result_of, answers.answers)), started)
 
     def _bound(self, keys: int) -> None:
-        if keys > self._max_keys:
-            raise ApiError("too_large", f"{keys} keys in one request.", f"Send at most {self._max_keys}.")
+        if keys > self.max_keys:
+            raise ApiError("too_large", f"{keys} keys in one request.", f"Send at most {self.max_keys}.")
 
     def _bounded(self, wanted: list[Wanted]) -> list[Wanted]:
         """Lists make several keys of one read."""
         n = sum(keys_of(w.values) for w in wanted)
-        if n > self._max_keys:
+        if n > self.max_keys:
             detail = f"{n} keys in one request, counting those of lists."
-            raise ApiError("too_large", detail, f"Send at most {self._max_keys}.")
+            raise ApiError("too_large", detail, f"Send at most {self.max_keys}.")
         return wanted
 
 

@@ -51,6 +51,7 @@ def _add_reads(app: FastAPI, reads: Reads, batches: Batches) -> None:
     async def query_view(request: Request, view: str, body: ViewKeys) -> Response:
         """Several keys of one view, all at one version."""
         started = time.perf_counter_ns()
+        reads.refresh()
         wanted = batches.keys(view, body.keys)
         return _response(await batches.answer(wanted, request.scope["headers"], started))
 
@@ -58,6 +59,7 @@ def _add_reads(app: FastAPI, reads: Reads, batches: Batches) -> None:
     async def read_many(request: Request, body: ReadsRequest) -> Response:
         """Keys of several views, all at one version."""
         started = time.perf_counter_ns()
+        reads.refresh()
         wanted = batches.items([Item(read.view, read.params, read.limit, read.after) for read in body.reads])
         return _response(await batches.answer(wanted, request.scope["headers"], started))
 

@@ -18,6 +18,7 @@ from service.leaf_store.catalog import LeafCatalog
 from service.leaf_store.layout import view_of
 from service.leaf_store.reader import LeafReader, null_answer
 from service.leaf_store.request import Values, request_of
+from service.leaf_store.transaction import Transaction
 from service.wire import EngineClient, ReadItem
 
 
@@ -102,8 +103,12 @@ class Reads:
     def refresh(self) -> None:
         """Follow the catalog."""
         with self.reader.begin() as txn:
-            state = self.reader.state_in(txn)
-            catalog = self.reader.catalog_in(txn, state)
+            self.follow(txn)
+
+    def follow(self, txn: Transaction) -> LeafState | None:
+        """As `refresh`, in a transaction; its state."""
+        state = self.reader.state_in(txn)
+        catalog = self.reader.catalog_in(txn, state)
         self._started = state is not None
         if catalog is not self.catalog:
             self.catalog = catalog
@@ -111,10 +116,15 @@ class Reads:
                 name: ViewRoute(Arguments(info, self.limits.max_keys), self.counters.setdefault(name, ViewCounters()))
                 for name, info in catalog.by_name.items()
             }
+        return state
 
     def route(self, name: str) -> ViewRoute:
         """A view that can be read. ApiError ``view_not_found``, ``view_broken``, ``engine_unavailable``."""
         self.refresh()
+        return self.listed(name)
+
+    def listed(self, name: str) -> ViewRoute:
+        """As `route`, in the catalog that was seen last."""
         route = self.routes.get(name)
         if route is None:
             raise self._not_found(name)

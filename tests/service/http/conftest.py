@@ -22,7 +22,7 @@ from service.wire import EngineClient, ReadItem, ReadReply, Touch, WireServer
 from tests.service.leaf_store.sample_views import BY_AUTHOR, INT8, STORY, TEXT, make_view
 
 STORY_ID, AUTHOR_ID, COUNT_ID, TOP_ID, BROKEN_ID, BUILDING_ID = (ViewId(n) for n in range(1, 7))
-RANGE_ID, LIST_ID, LIMIT_ID, REFRESH_ID = (ViewId(n) for n in range(7, 11))
+RANGE_ID, LIST_ID, LIMIT_ID, REFRESH_ID, AMONG_ID = (ViewId(n) for n in range(7, 12))
 NOW_MS = 1_700_000_000_000
 
 
@@ -119,6 +119,7 @@ def register_all(writer: LeafWriter) -> None:
     views |= {
         RANGE_ID: (make_view("between", {"author": 2}, order=BY_AUTHOR.order, ranges=votes), "ready"),
         LIST_ID: (make_view("of_authors", {"authors": 2}, lists=("authors",), order=BY_AUTHOR.order), "ready"),
+        AMONG_ID: (make_view("among", {"author": 2, "ids": 0}, lists=("ids",), shown=(0, 1, 3)), "ready"),
         LIMIT_ID: (
             make_view("first", {"author": 2}, order=BY_AUTHOR.order, limit_parameter="n", offset_parameter="m"),
             "ready",
@@ -147,6 +148,9 @@ ROWS: dict[tuple[str, Key], list[Row]] = {
         (view, ("ann",)): [(str(n), f"Story {n}", "ann", str(n % 4)) for n in range(10)]
         for view in ("between", "of_authors", "first")
     },
+    ("among", ("ann", "7")): [("7", "Seven", "ann", "3")],
+    ("among", ("ann", "8")): [("8", "Eight", "ann", "5"), ("8", "Eight", "ann", "5"), ("8", "Eighth", "ann", None)],
+    ("among", ("ann", "-8")): [("-8", "Less", "ann", "5")],
     ("of_authors", ("bob",)): [("11", "Bob's", "bob", "2")],
     ("refreshed", ("{b,a,b}", None)): [
         ("z", "2", None, None, "0"),

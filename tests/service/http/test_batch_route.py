@@ -15,17 +15,21 @@ from service.http.body_limit import BodyLimit
 from service.http.documented import documented_app
 from service.http.reads import Limits, Reads
 from service.http.view_reads import ViewReads
-from tests.service.http.conftest import AUTHOR_ID, LIST_ID, RANGE_ID, STORY_ID, Run, Service, running
+from tests.service.http.conftest import AMONG_ID, AUTHOR_ID, LIST_ID, RANGE_ID, STORY_ID, Run, Service, running
 
 LIMITS = Limits(read_timeout_s=5.0, max_body_bytes=4096, max_keys=20)
 #: What a parameter may be given as: right, spelled otherwise, wrong.
 IDS: list[Any] = [7, 7, 8, 8, 99, "7", "07", " 7", -0, 0, -8, True, None, 7.0, 1.5, 2**62, 2**63, 10**25, "", [7], {}]
 AUTHORS: list[Any] = ["ann", "ann", "bob", "", "é", "a\0b", "%d", "x" * 300, 5, None, ["ann"], ["bob", "ann", None]]
+LISTS: list[Any] = [
+    [7, 8], [8, 7, 99], list(range(1, 15)), [7, None, -8], 8, [], [8, "8", "08"], [7, 7], list(range(30)), [None],
+    [True], ["x"], [1.5], [[7]], "7", None,
+]  # fmt: skip
 COUNTS: list[Any] = [0, 1, 2, "3", -1, None, True, "many"]
-VALUES = {"id": IDS, "author": AUTHORS, "authors": AUTHORS, "least": COUNTS, "below": COUNTS, "n": COUNTS, "m": COUNTS,
-          "votes": COUNTS, "other": [1]}  # fmt: skip
+VALUES = {"id": IDS, "ids": LISTS, "author": AUTHORS, "authors": AUTHORS, "least": COUNTS, "below": COUNTS, "n": COUNTS,
+          "m": COUNTS, "votes": COUNTS, "other": [1]}  # fmt: skip
 VIEWS = {
-    "story": ["id"], "stories_of": ["author"], "votes_of": ["id", "author"], "top": [],
+    "story": ["id"], "among": ["author", "ids"], "stories_of": ["author"], "votes_of": ["id", "author"], "top": [],
     "between": ["author", "least", "below"], "of_authors": ["authors"], "first": ["author", "n", "m"],
     "refreshed": ["authors", "votes"], "broken": ["id"], "building": ["id"], "nothing": [],
 }  # fmt: skip
@@ -42,7 +46,7 @@ RAW = [
 FILLED = [
     LeafEvict(view, (text,))
     for view, text in ((STORY_ID, "7"), (STORY_ID, "8"), (AUTHOR_ID, "ann"), (RANGE_ID, "ann"), (LIST_ID, "bob"))
-]
+] + [LeafEvict(AMONG_ID, ("ann", text)) for text in ("7", "8", "14", "99")]
 
 
 def key(random: Random, view: str) -> Any:
@@ -57,7 +61,7 @@ def key(random: Random, view: str) -> Any:
 
 
 def item(random: Random) -> Any:
-    view = random.choice(list(VIEWS)[: random.choice((2, 4, 8, 8, 8, 11))])
+    view = random.choice(list(VIEWS)[: random.choice((3, 5, 9, 9, 9, 12))])
     read: dict[str, Any] = {"view": view, "params": key(random, view)}
     if random.random() < 0.2:
         read["limit"] = random.choice((1, 2, 100, None, None, 0, True, 1.0, "2")[: random.choice((5, 5, 9))])

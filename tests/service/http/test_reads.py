@@ -3,7 +3,7 @@
 import asyncio
 
 from dataflow.engine.effects import LeafChange, LeafEvict
-from tests.service.http.conftest import AUTHOR_ID, STORY_ID, Run, Service
+from tests.service.http.conftest import AMONG_ID, AUTHOR_ID, STORY_ID, Run, Service
 
 SEVEN = {"id": 7, "title": "Seven", "author": "ann", "votes": 3}
 
@@ -179,5 +179,23 @@ def test_checkpoint(run: Run) -> None:
         token = (await service.http.post("/v1/checkpoint")).json()["version"]
         answer = await service.http.get("/v1/views/story?id=7", headers={"Upquery-Min-Version": token})
         assert answer.status_code == 200
+
+    run(test)
+
+
+def test_a_list_of_a_view_without_an_order_joins_its_keys(run: Run) -> None:
+    async def test(service: Service) -> None:
+        tags = set()
+        for query in ("ids=7&ids=8&ids=99", "ids=8&ids=7&ids=99&ids=8", "ids=99&ids=8&ids=7"):
+            for status in ("upquery; fwd=miss; stored", "upquery; hit"):
+                answer = await service.http.get(f"/v1/views/among?author=ann&{query}")
+                assert answer.headers["cache-status"] == status
+                rows = [(row["id"], row["title"]) for row in answer.json()["rows"]]
+                assert sorted(rows) == [(7, "Seven"), (8, "Eight"), (8, "Eight"), (8, "Eighth")]
+                tags.add(answer.headers["etag"])
+            service.engine.commit(LeafEvict(AMONG_ID, ("ann", "8")))
+        assert len(tags) == 1
+        one = await service.http.get("/v1/views/among?author=ann&ids=7")
+        assert one.headers["etag"] not in tags
 
     run(test)
