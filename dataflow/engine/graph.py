@@ -59,6 +59,8 @@ class Graph:
         self.sources: dict[Source, SourceNode] = {}
         self.stores: dict[Relation, InnerNode] = {}
         self.by_id: dict[NodeId, SourceNode | Stored] = {}
+        #: Of these, the nodes with coverage.
+        self._stored: dict[NodeId, Stored] = {}
         self.by_table: dict[str, list[ChainNode]] = {}
         #: Routes that lead from new rows of a table to their children, by that table.
         self.parent_uses: dict[str, list[Use]] = {}
@@ -68,9 +70,7 @@ class Graph:
 
     def stored(self) -> Iterator[Stored]:
         """All nodes with coverage, parents before children."""
-        for node in self.by_id.values():
-            if isinstance(node, Stored):
-                yield node
+        return iter(self._stored.values())
 
     def over(self, table: str) -> Iterator[Stored]:
         """The nodes with coverage over chains of `table`."""
@@ -268,11 +268,13 @@ class Graph:
 
     def _adopt(self, node: Stored) -> None:
         self.by_id[node.id] = node
+        self._stored[node.id] = node
         node.source.children.append(node)
 
     def _remove(self, node: Stored) -> None:
         """Takes a stored node away, and what only it needed."""
         del self.by_id[node.id]
+        del self._stored[node.id]
         if not isinstance(node, Leaf):
             del self.stores[node.relation]
         source = node.source
