@@ -133,7 +133,9 @@ def column_equality(expression: Scalar) -> tuple[ColumnRef, ColumnRef] | None:
 def never_fails(expression: Scalar) -> bool:
     """Whether the expression has a value for every row, so that asking for it early makes no error."""
     if isinstance(expression, Call):
-        return expression.function in _NEVER_FAIL and all(map(never_fails, expression.arguments))
+        # An enum may have got a label of which it is not known yet where it stands among the others.
+        ordered_enum = expression.function in _MIRRORED and expression.arguments[0].type.kind == "enum"
+        return expression.function in _NEVER_FAIL and not ordered_enum and all(map(never_fails, expression.arguments))
     return True
 
 
