@@ -17,7 +17,7 @@ from dataflow.engine.events import LookupDone
 from dataflow.engine.limits import Limits
 from dataflow.engine.nodes import Leaf, Stored
 from dataflow.plan.nodes import Aggregate, Chain
-from dataflow.state.sizing import rows_bytes
+from dataflow.state.sizing import sampled_bytes
 from dataflow.types import Columns, Key, LookupId, NodeId
 
 #: What a flight takes, with its part of its lookup.
@@ -152,7 +152,7 @@ class Flights:
 
     def state_bytes(self) -> int:
         """About what flights take, and results that wait for the stream."""
-        held = sum(rows_bytes(sent.result.rows) for sent in self.held if sent.result is not None)
+        held = sum(sampled_bytes(sent.result.rows) for sent in self.held if sent.result is not None)
         return held + _FLIGHT_BYTES * len(self._carrier)
 
     def __contains__(self, flight: FlightKey) -> bool:

@@ -16,7 +16,7 @@ from dataflow.engine.counts import NodeCounts
 from dataflow.errors import InvariantViolation
 from dataflow.eviction.policy import Policy
 from dataflow.state.coverage import Coverage
-from dataflow.state.sizing import rows_bytes
+from dataflow.state.sizing import rows_bytes, sampled_bytes
 from dataflow.types import Delta, Key, Row, ViewId
 
 #: A key of a view, as the policy knows it.
@@ -59,12 +59,12 @@ class Ranking:
 
     def filled(self, view: Ranked, key: Key, rows: Sequence[Row], cost: float) -> None:
         """`key` is covered by exactly these rows; getting them cost so much."""
-        view.coverage.keys[key] = rows_bytes(rows)
+        view.coverage.keys[key] = sampled_bytes(rows)
         self._paid(view, key, cost)
 
     def extended(self, view: Ranked, key: Key, rows: Sequence[Row], cost: float) -> None:
         """More of `key` is covered: these rows."""
-        view.coverage.keys[key] += rows_bytes(rows)
+        view.coverage.keys[key] += sampled_bytes(rows)
         self._paid(view, key, cost)
 
     def _paid(self, view: Ranked, key: Key, cost: float) -> None:

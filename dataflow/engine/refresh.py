@@ -40,7 +40,7 @@ from dataflow.engine.upquery import Demand
 from dataflow.errors import InvariantViolation
 from dataflow.plan.refresh import RefreshView
 from dataflow.state.coverage import Coverage
-from dataflow.state.sizing import NUMBER_BYTES, rows_bytes
+from dataflow.state.sizing import NUMBER_BYTES, sampled_bytes
 from dataflow.types import Key, Position, ReadId, RefreshId, Row, Snapshot, ViewId
 
 #: What a fetch takes, with who waits for it.
@@ -461,7 +461,7 @@ class Refreshes:
 
     def state_bytes(self) -> int:
         """About what is held here; the rows are in the leaf store."""
-        held = sum(rows_bytes(fetch.result.rows) for fetch in self._fetches.values() if fetch.result is not None)
+        held = sum(sampled_bytes(fetch.result.rows) for fetch in self._fetches.values() if fetch.result is not None)
         coverages = [leaf.coverage for leaf in self.leaves.values()]
         covered = sum(c.state_bytes() + c.text_bytes + NUMBER_BYTES * len(c) for c in coverages)
         return covered + held + _FETCH_BYTES * len(self._fetches)

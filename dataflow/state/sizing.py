@@ -1,16 +1,19 @@
 """About how many bytes things take in this process: CPython's object sizes.
 
-Tables of dictionaries and lists are asked for their size, which costs nothing; of a batch of rows a few are measured,
-and stand for the others. `tests/dataflow/engine/test_state_bytes.py` compares the sums with what is really taken.
+Tables of dictionaries and lists are asked for their size, which costs nothing; rows are measured as they come and go,
+others by a sample. `tests/dataflow/engine/test_state_bytes.py` compares the sums with what is really taken.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from sys import getsizeof
 
 from dataflow.types import Row
 
 #: Memory is given in units of 16 bytes: what texts and tuples take beyond their size, on average.
 _TEXT_ROUNDING, _TUPLE_ROUNDING = 8, 4
+#: A tuple of nothing, and each place in one.
+_EMPTY_BYTES, _POINTER_BYTES = getsizeof(()) + _TUPLE_ROUNDING, getsizeof((None,)) - getsizeof(())
 #: A text without its characters.
 TEXT_BYTES = 49 + _TEXT_ROUNDING
 #: An integer that is not among the smallest.
@@ -19,13 +22,13 @@ NUMBER_BYTES = 32
 FEW = 5
 BUCKET_BYTES = getsizeof({((),): 1})
 CROWDED_BYTES = 45
-#: Rows of a batch that are measured.
+#: Rows of a sample.
 _SAMPLE = 8
 
 
 def tuple_bytes(width: int) -> int:
     """A tuple without what is in it."""
-    return getsizeof((None,) * width) + _TUPLE_ROUNDING
+    return _EMPTY_BYTES + width * _POINTER_BYTES
 
 
 def texts_bytes(row: Row) -> int:
@@ -39,10 +42,21 @@ def row_bytes(row: Row) -> int:
 
 
 def rows_bytes(rows: Sequence[Row], own_from: int = 0) -> int:
-    """About what some rows take; the texts of columns before `own_from` are not theirs."""
-    number = len(rows)
-    sample = rows if number <= _SAMPLE else rows[:: number // _SAMPLE]
-    if not own_from:
-        return sum(map(row_bytes, sample)) * number // max(1, len(sample))
-    tuples = number * tuple_bytes(len(sample[0])) if sample else 0
-    return tuples + sum(texts_bytes(row[own_from:]) for row in sample) * number // max(1, len(sample))
+    """What rows of one relation take; the texts of columns before `own_from` are not theirs.
+
+    Each is measured. Rows come in some batches and go in others: a sum in which a few stood for them would wander off.
+    """
+    if not rows:
+        return 0
+    width = len(rows[0])
+    own = width - own_from
+    total = len(rows) * (tuple_bytes(width) + own * _TEXT_ROUNDING)
+    if own:
+        total += sum(map(getsizeof, chain.from_iterable([row[own_from:] for row in rows] if own_from else rows)))
+    return total
+
+
+def sampled_bytes(rows: Sequence[Row]) -> int:
+    """About what rows take, by a few of them."""
+    sample = rows if len(rows) <= _SAMPLE else rows[:: len(rows) // _SAMPLE]
+    return rows_bytes(sample) * len(rows) // max(1, len(sample))

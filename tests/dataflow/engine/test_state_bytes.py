@@ -7,6 +7,8 @@ import pytest
 
 from dataflow.engine.events import Ahead, EvictSome, Extent
 from dataflow.eviction.lru import Lru
+from dataflow.schema import SqlType
+from dataflow.state.materialization import Materialization
 from dataflow.types import ViewId
 from tests.dataflow.engine.site import Site
 
@@ -93,3 +95,18 @@ def test_deltas_are_counted() -> None:
     for row in rows:
         site.commit("stories", removed=[row])
     assert site.engine.state_bytes() - before < 0.2 * grown + 200_000
+
+
+def test_rows_that_come_and_go_in_other_batches_leave_nothing_behind() -> None:
+    text = SqlType("text", "text")
+    rows = Materialization((text, text))
+    rows.require_coverage((0,))
+    rows.fill((0,), ("stays",), {("stays", "x" * 100_000): 1})
+    before = rows.state_bytes()
+    for _ in range(20):
+        rows.fill((0,), ("hot",), {("hot", "first " * 500): 1, ("hot", "second"): 1})
+        for number in range(20):
+            rows.absorb(([], [("hot", str(number))]))
+        rows.evict((0,), ("hot",))
+    # Dictionaries keep some room.
+    assert abs(rows.state_bytes() - before) < 1000
