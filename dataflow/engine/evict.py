@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from dataflow.engine.nodes import Dependent, InnerNode, Leaf, Merge, OperatorNode, Stored, Use
+from dataflow.errors import EvaluationError
 from dataflow.ops.block import Combination, where
 from dataflow.state.intervals import Cover
 from dataflow.types import Key, NodeId, Row
@@ -193,7 +194,8 @@ def covers_of(node: Stored, cover: Cover) -> tuple[Cover, ...]:
 
 
 def keys_read(use: Use, key: Key) -> Iterator[Target]:
-    """The keys of other nodes that a covered key's route has read, over known rows."""
+    """The keys of other nodes that a covered key's route has read, over known rows, as far as no ON fails for one that
+    is known beside the part of the key that is covered."""
     route, join = use.route, use.block.join
     part = use.driving_key(key)
     yield use.node_at(0), use.covers[0], use.cover_key(0, part)
@@ -204,7 +206,10 @@ def keys_read(use: Use, key: Key) -> Iterator[Target]:
         found = [use.cover_key(position, k) for k in join.keys_at(step, combinations) if k is not None]
         for step_key in dict.fromkeys(found) if cover else ((),):
             yield node, cover, step_key
-        combinations = where(use.conditions[position], join.bind(step, combinations))
+        try:
+            combinations = where(use.conditions[position], join.bind(step, combinations))
+        except EvaluationError:
+            return
 
 
 def merged(merge: Merge, key: Key) -> Iterator[Target]:

@@ -2,10 +2,11 @@
 
 from dataflow.engine.effects import Answer, Effect, Forward, Lookup, ViewStatus
 from dataflow.engine.engine import Engine
-from dataflow.engine.events import InstallView, LookupDone, Read, StreamStarted
+from dataflow.engine.events import Ahead, EvictSome, InstallView, LookupDone, Read, StreamStarted
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.sql import plan_view
 from dataflow.types import Position, ReadId, Row, Snapshot, TransactionId, ViewId
+from tests.dataflow.engine.site import Site
 
 INT = SqlType("int4", "int4")
 CATALOG = Catalog(
@@ -65,3 +66,22 @@ def test_a_view_that_is_kept_whole_breaks_with_the_reason() -> None:
     statuses = [e for e in answer_lookups(engine, effects) if isinstance(e, ViewStatus)]
     assert statuses[-1].status == "broken"
     assert "out of range" in (statuses[-1].reason or "")
+
+
+def test_a_part_of_a_key_goes_although_an_on_fails_for_a_row_beside_it() -> None:
+    site = Site()
+    first = site.install(
+        1, "SELECT c.id, u.name FROM comments c LEFT JOIN users u ON u.id = c.author AND c.id / (u.id - 8) <> 0"
+        " WHERE c.story_id = :story ORDER BY c.at, c.id",
+    )  # fmt: skip
+    every = site.install(
+        2, "SELECT c.id, c.at, u.name FROM comments c LEFT JOIN users u ON u.id = c.author WHERE c.story_id = :story"
+    )
+    # The last of its comments is of user 8.
+    site.read(first, ("5",), Ahead(2))
+    site.read(every, ("5",))
+    assert site.covered == {(first, ("5",)), (every, ("5",))}
+    site.step(EvictSome(1))
+    site.step(EvictSome(1))
+    assert site.covered == set()
+    site.engine.check()
