@@ -75,7 +75,8 @@ _REPLIES = 4
 
 def _vote_and_look(user: int, random: Random) -> Visit:
     (reply,) = yield [read_many([("frontpage", {})])]
-    stories = [row["id"] for row in rows_of(reply)[0]]
+    # A comment or a vote of no story has a line of its own there, without an id.
+    stories = [row["id"] for row in rows_of(reply)[0] if row["id"] is not None]
     votes = ("votes_on_stories", {"user_id": user, "story_ids": stories})
     (reply,) = yield [read_many([votes])]
     voted = {row["story_id"] for row in rows_of(reply)[0]}
