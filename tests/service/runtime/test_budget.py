@@ -2,8 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -11,15 +10,13 @@ import pytest
 from service.errors import ApiError
 from service.runtime.reads import PendingRead
 from service.runtime.runtime import Runtime
-from service.settings import Settings
 from service.views import Status, ViewOptions
 from service.wire import ReadItem, ReadReply
 from tests.fixtures.postgres import Database
-from tests.service.runtime.test_runtime import until
+from tests.service.runtime.running import STORY, running, until
 
 pytestmark = pytest.mark.postgres
 
-STORY = "SELECT id, title FROM stories WHERE id = :id"
 ALL = "SELECT title, count(*) AS n FROM stories GROUP BY title ORDER BY n DESC"
 #: Some stories beside a small row, all of which is numbered and therefore kept whole.
 PAIR = (
@@ -42,32 +39,17 @@ def _stories(database: Database) -> None:
     )
 
 
-@asynccontextmanager
-async def running(
+def short_of_memory(
     database: Database, directory: Path, eviction: str = "s3-fifo", views: dict[str, str] | None = None
-) -> AsyncIterator[Runtime]:
-    """A runtime with a small budget whose sessions run."""
-    settings = Settings(
-        upstream={"url": database.url},
-        state={"directory": directory / "state"},
-        engine={"memory": BUDGET, "eviction": eviction},
-        views=[{"name": name, "sql": sql} for name, sql in (views or {"story": STORY}).items()],
-    )
-    runtime = Runtime(settings, directory / "leaf")
-    await runtime.start()
-    sessions = asyncio.ensure_future(runtime.run())
-    try:
-        yield runtime
-    finally:
-        sessions.cancel()
-        await asyncio.gather(sessions, return_exceptions=True)
-        await runtime.close()
+) -> AbstractAsyncContextManager[Runtime]:
+    """A runtime with a small budget."""
+    return running(database, directory, views=views, engine={"memory": BUDGET, "eviction": eviction})
 
 
 @pytest.mark.parametrize("eviction", ["s3-fifo", "lru", "clock", "random"])
 def test_reads_of_far_more_than_fits(database: Database, tmp_path: Path, eviction: str) -> None:
     async def scenario() -> None:
-        async with running(database, tmp_path, eviction) as runtime:
+        async with short_of_memory(database, tmp_path, eviction) as runtime:
             most = 0
             for first in range(1, 12001, 200):
                 items = [[ReadItem("story", (str(i),))] for i in range(first, first + 200)]
@@ -85,7 +67,7 @@ def test_reads_of_far_more_than_fits(database: Database, tmp_path: Path, evictio
 
 def test_so_many_bytes_are_freed(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running(database, tmp_path) as runtime:
+        async with short_of_memory(database, tmp_path) as runtime:
             await asyncio.gather(*(runtime.read([ReadItem("story", (str(i),))]) for i in range(1, 1001)))
             used = runtime.budget.used_bytes
             evicted = await runtime.budget.free(used // 2)
@@ -99,7 +81,7 @@ def test_so_many_bytes_are_freed(database: Database, tmp_path: Path) -> None:
 
 def test_where_the_process_outgrows_the_budget_less_is_used(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running(database, tmp_path) as runtime:
+        async with short_of_memory(database, tmp_path) as runtime:
             ballast = bytearray(b"x") * (runtime.budget.allowed_bytes + (1 << 20))
             await until(lambda: runtime.budget.limit_bytes < 0.8 * BUDGET)
             # A few at a time: what thousands of waiting reads take is growth, too, and does not all go back.
@@ -115,7 +97,7 @@ def test_where_the_process_outgrows_the_budget_less_is_used(database: Database, 
 
 def test_what_reads_fill_without_asking_the_database_is_kept_to_the_budget(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running(database, tmp_path, views={"pair": PAIR}) as runtime:
+        async with short_of_memory(database, tmp_path, views={"pair": PAIR}) as runtime:
             await runtime.read([ReadItem("pair", ("1",))])
             lookups, most = runtime.counters.lookups, 0
 
@@ -134,7 +116,7 @@ def test_what_reads_fill_without_asking_the_database_is_kept_to_the_budget(datab
 
 def test_what_reads_bring_back_is_not_freed_for_ever(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running(database, tmp_path, views={"pair": PAIR}) as runtime:
+        async with short_of_memory(database, tmp_path, views={"pair": PAIR}) as runtime:
             stop = asyncio.Event()
 
             async def keep_reading(n: int) -> None:
@@ -154,7 +136,7 @@ def test_what_reads_bring_back_is_not_freed_for_ever(database: Database, tmp_pat
 
 def test_a_session_that_ends_leaves_nobody_waiting_for_room(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running(database, tmp_path, views={"pair": PAIR}) as runtime:
+        async with short_of_memory(database, tmp_path, views={"pair": PAIR}) as runtime:
             await runtime.read([ReadItem("pair", ("1",))])
             reads = [asyncio.ensure_future(runtime.read([ReadItem("pair", (str(n),))])) for n in range(1, 1501)]
             await until(lambda: runtime.counters.budget_slices > 0)
@@ -167,7 +149,7 @@ def test_a_session_that_ends_leaves_nobody_waiting_for_room(database: Database, 
 def test_reads_that_fail_leave_no_garbage(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
         views = {"ratio": "SELECT id, title, 1 / (id - 7) AS ratio FROM stories WHERE id = :id"}
-        async with running(database, tmp_path, views=views) as runtime:
+        async with short_of_memory(database, tmp_path, views=views) as runtime:
             gc.collect()
             gc.disable()
             try:
@@ -183,7 +165,7 @@ def test_reads_that_fail_leave_no_garbage(database: Database, tmp_path: Path) ->
 
 def test_a_view_that_cannot_fit_is_refused_with_its_estimate(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running(database, tmp_path) as runtime:
+        async with short_of_memory(database, tmp_path) as runtime:
             with pytest.raises(ApiError, match="needs about") as refused:
                 await runtime.changes.put("all_stories", ALL, ViewOptions(), create_only=False)
             assert refused.value.code == "too_large"
@@ -203,7 +185,7 @@ def test_a_view_that_cannot_fit_is_refused_with_its_estimate(database: Database,
 
 def test_at_start_a_view_that_cannot_fit_is_broken_and_others_go_on(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running(database, tmp_path, views={"all_stories": ALL, "story": STORY}) as runtime:
+        async with short_of_memory(database, tmp_path, views={"all_stories": ALL, "story": STORY}) as runtime:
             broken = runtime.registry.views["all_stories"]
             assert broken.status is Status.BROKEN
             assert broken.status_reason is not None
@@ -223,7 +205,7 @@ def test_what_views_share_is_counted_once(database: Database, tmp_path: Path) ->
         # Of each, the stories are kept whole: 3 MB.
         one = "SELECT s.title, m.body FROM stories s CROSS JOIN small m WHERE m.id = :id AND s.id < 3500"
         two = one.replace("m.body", "m.body, m.id")
-        async with running(database, tmp_path, views={"one": one, "two": two}) as runtime:
+        async with short_of_memory(database, tmp_path, views={"one": one, "two": two}) as runtime:
             assert [view.status for view in runtime.registry.views.values()] == [Status.READY, Status.READY]
             with pytest.raises(ApiError, match="needs about"):
                 await runtime.changes.put("more", one.replace("3500", "4500"), ViewOptions(), create_only=False)
@@ -234,7 +216,7 @@ def test_what_views_share_is_counted_once(database: Database, tmp_path: Path) ->
 def test_what_grows_and_cannot_be_evicted_is_told(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
         views = {"all_small": "SELECT body, count(*) AS n FROM small GROUP BY body ORDER BY n", "story": STORY}
-        async with running(database, tmp_path, views=views) as runtime:
+        async with short_of_memory(database, tmp_path, views=views) as runtime:
             await until(lambda: runtime.registry.views["all_small"].status is Status.READY)
             database.execute("INSERT INTO small SELECT i, repeat('body', 200) || i FROM generate_series(11, 9000) i")
             await until(lambda: runtime.budget.exhausted)

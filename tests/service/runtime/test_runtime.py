@@ -2,8 +2,7 @@
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,11 @@ from dataflow.types import ViewId
 from service.errors import ApiError
 from service.runtime import garbage
 from service.runtime.runtime import Runtime
-from service.settings import Settings
 from service.wire import ReadItem
 from tests.fixtures.postgres import Database
+from tests.service.runtime.running import STORY, running, until
 
 pytestmark = pytest.mark.postgres
-
-STORY = "SELECT id, title FROM stories WHERE id = :id"
 
 
 @pytest.fixture(autouse=True)
@@ -33,30 +30,9 @@ def _stories(database: Database) -> None:
     )
 
 
-@asynccontextmanager
-async def running(database: Database, directory: Path, **upstream: Any) -> AsyncIterator[Runtime]:
-    """A runtime whose sessions run."""
-    settings = Settings(
-        upstream={"url": database.url, **upstream},
-        state={"directory": directory / "state"},
-        cdc={"schema_check_s": 0.2},
-        views=[{"name": "story", "sql": STORY}],
-    )
-    runtime = Runtime(settings, directory / "leaf")
-    await runtime.start()
-    sessions = asyncio.ensure_future(runtime.run())
-    try:
-        yield runtime
-    finally:
-        sessions.cancel()
-        await asyncio.gather(sessions, return_exceptions=True)
-        await runtime.close()
-
-
-async def until(condition: Callable[[], Any], limit_s: float = 20.0) -> None:
-    async with asyncio.timeout(limit_s):
-        while not condition():
-            await asyncio.sleep(0.01)
+def checking_often(database: Database, directory: Path, **sections: Any) -> AbstractAsyncContextManager[Runtime]:
+    """A runtime that notices at once that a table is gone."""
+    return running(database, directory, cdc={"schema_check_s": 0.2}, **sections)
 
 
 async def title(runtime: Runtime, id_: int) -> bytes:
@@ -75,7 +51,7 @@ async def title(runtime: Runtime, id_: int) -> bytes:
 
 def test_an_engine_that_fails_is_built_anew(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running(database, tmp_path) as runtime:
+        async with checking_often(database, tmp_path) as runtime:
             assert b"title 7" in await title(runtime, 7)
             garbage.collect()
             assert runtime.dispatcher.engine is not None
@@ -97,7 +73,7 @@ def test_an_engine_that_fails_is_built_anew(database: Database, tmp_path: Path) 
 
 def test_a_read_that_waits_while_the_engine_fails_is_told(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running(database, tmp_path) as runtime:
+        async with checking_often(database, tmp_path) as runtime:
             waiting = asyncio.ensure_future(runtime.read([ReadItem("story", ("8",))]))
             await asyncio.sleep(0)
             runtime.dispatcher.step("not an event")  # type: ignore[arg-type]
@@ -109,7 +85,7 @@ def test_a_read_that_waits_while_the_engine_fails_is_told(database: Database, tm
 
 def test_a_view_that_makes_the_engine_fail_is_not_tried_again(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running(database, tmp_path) as runtime:
+        async with checking_often(database, tmp_path) as runtime:
             nonsense = View("story", STORY, Chain("public.stories", None, ()), (), ())
             object.__setattr__(nonsense, "relation", None)
             runtime.dispatcher.step(InstallView(ViewId(1), nonsense))
@@ -122,7 +98,7 @@ def test_a_view_that_makes_the_engine_fail_is_not_tried_again(database: Database
 
 def test_equal_misses_share_one_lookup(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running(database, tmp_path) as runtime:
+        async with checking_often(database, tmp_path) as runtime:
             replies = await asyncio.gather(*(runtime.read([ReadItem("story", ("9",))]) for _ in range(50)))
             assert len({reply.answers[0].rows for reply in replies}) == 1
             assert runtime.counters.lookups == 1
@@ -132,7 +108,7 @@ def test_equal_misses_share_one_lookup(database: Database, tmp_path: Path) -> No
 
 def test_many_misses_with_few_connections(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running(database, tmp_path, pool_size=3) as runtime:
+        async with checking_often(database, tmp_path, upstream={"pool_size": 3}) as runtime:
             replies = await asyncio.gather(
                 *(runtime.read([ReadItem("story", (str(i),))]) for i in range(1, 1001)),
             )
@@ -143,7 +119,7 @@ def test_many_misses_with_few_connections(database: Database, tmp_path: Path) ->
 
 def test_several_keys_are_of_one_version(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running(database, tmp_path) as runtime:
+        async with checking_often(database, tmp_path) as runtime:
             reply = await runtime.read([ReadItem("story", (str(i),)) for i in (1, 2, 3)])
             assert [b"title %d" % i in a.rows for i, a in enumerate(reply.answers, start=1)] == [True] * 3
             assert reply.position > 0
@@ -153,7 +129,7 @@ def test_several_keys_are_of_one_version(database: Database, tmp_path: Path) -> 
 
 def test_an_idle_stream_reaches_now(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running(database, tmp_path) as runtime:
+        async with checking_often(database, tmp_path) as runtime:
             database.execute(
                 "CREATE TABLE unpublished (x int)", "INSERT INTO unpublished SELECT generate_series(1, 1000)"
             )
@@ -169,7 +145,7 @@ def test_an_idle_stream_reaches_now(database: Database, tmp_path: Path) -> None:
 
 def test_a_cancelled_read_leaves_nothing(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running(database, tmp_path) as runtime:
+        async with checking_often(database, tmp_path) as runtime:
             waiting = asyncio.ensure_future(runtime.read([ReadItem("story", ("11",))]))
             await asyncio.sleep(0)
             waiting.cancel()
@@ -184,7 +160,7 @@ def test_a_cancelled_read_leaves_nothing(database: Database, tmp_path: Path) -> 
 
 def test_replaced_while_it_was_read(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running(database, tmp_path) as runtime:
+        async with checking_often(database, tmp_path) as runtime:
             with pytest.raises(ApiError, match="replaced"):
                 await runtime.read([ReadItem("story", ("1", "2"))])
             with pytest.raises(ApiError, match="view_not_found"):
@@ -195,7 +171,7 @@ def test_replaced_while_it_was_read(database: Database, tmp_path: Path) -> None:
 
 def test_reads_are_answered_while_the_stream_is_behind(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running(database, tmp_path) as runtime:
+        async with checking_often(database, tmp_path) as runtime:
             await title(runtime, 1)
             database.execute(*(f"UPDATE stories SET title = 'round {n}'" for n in range(10)))
             order = []
