@@ -18,6 +18,8 @@ from load.sides.side import Side
 #: A side that cannot do this many visits a second is not looked at more closely.
 _LEAST_RATE = 0.5
 _MOST_RUNS = 24
+#: A side that does so little of what was due is not repeated: that was not by chance.
+_HOPELESS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +76,12 @@ def highest_rate(
     before_run: Callable[[], None] | None = None,
 ) -> Search:
     """Search from `start_rate` until good and bad rates are `precision` apart. A bad run is repeated until it was bad
-    `tries` times: one may be bad by chance. `before_run` is called before each. Raises `GeneratorError`."""
+    `tries` times, since one may be bad by chance; a very bad one is not. `before_run` is called before each. Raises
+    `GeneratorError`."""
     tried: list[Outcome] = []
 
     def is_good(rate: float) -> bool:
+        reason = None
         for _ in range(tries):
             if before_run is not None:
                 before_run()
@@ -88,9 +92,9 @@ def highest_rate(
             tried.append(run)
             reason = why_not(run, p95_ms)
             tell(f"{side.name}: {number(rate)}/s is {'good' if reason is None else f'too much: {reason}'}")
-            if reason is None:
-                return True
-        return False
+            if reason is None or _is_hopeless(run):
+                break
+        return reason is None
 
     low, high = _bracket(is_good, start_rate, most_rate)
     while high is not None and low and high / low > 1 + precision and len(tried) < _MOST_RUNS:
@@ -99,6 +103,10 @@ def highest_rate(
     tried.sort(key=lambda run: run.offered_per_s)
     good = [run for run in tried if why_not(run, p95_ms) is None]
     return Search(good[-1] if good else None, tried, p95_ms)
+
+
+def _is_hopeless(run: Outcome) -> bool:
+    return run.limit == "side" and run.achieved_per_s < _HOPELESS * run.offered_per_s
 
 
 def _bracket(is_good: Callable[[float], bool], start: float, most: float) -> tuple[float | None, float | None]:

@@ -1,7 +1,7 @@
 """A trace of the Lobsters workload, recorded while its pages are visited one after another, on the database itself.
 
 The ids that a page asks for come out of earlier answers, so there is no trace without a side; they are the same on all
-sides, and this one is not slower while it is cold.
+sides, and this one is not slower while it is cold. Its votes and hotness are kept: a front page would take seconds.
 """
 
 from random import Random
@@ -31,7 +31,7 @@ def record(size: Size, visits: int, seed: int, tell: Tell) -> Trace:
     random = Random(seed)
     failed = 0
     tell("lobsters: writing the site")
-    with running_upstream(site, lambda url: load(url, size)) as upstream, direct(upstream, site) as side:
+    with running_upstream(site, lambda url: load(url, size, kept=True)) as upstream, direct(upstream, site) as side:
         workload = LobstersSpec(size).start(0, 1)
         with SingleConnection(side.reads_url, side.writes_url) as connection:
             for number in range(visits):

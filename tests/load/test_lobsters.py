@@ -1,4 +1,4 @@
-"""The site's data and visitors, without a database."""
+"""The site's data and visitors; and what a database computes of them."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ import pytest
 from load.driver.visit import READS, Call, Reply, Visit
 from load.sides.side import SiteView
 from load.workloads.lobsters.dataset import Site, Size, site, tables
+from load.workloads.lobsters.loading import load
 from load.workloads.lobsters.site import WRITES, lobsters, views
 from load.workloads.lobsters.statistics import (
     COMMENTS_PER_STORY,
@@ -21,6 +22,7 @@ from load.workloads.lobsters.statistics import (
     values,
 )
 from load.workloads.lobsters.workload import LobstersSpec
+from tests.fixtures.postgres import Database
 
 SMALL = Size(0.01)
 
@@ -153,3 +155,37 @@ def test_processes_of_a_run_write_different_rows() -> None:
 def test_the_schema_has_repairs_below_what_is_published() -> None:
     sql = lobsters().schema_sql
     assert sql.index("CREATE VIEW frontpage_ids") < sql.index("CREATE OR REPLACE VIEW frontpage_ids")
+
+
+KEPT = """
+    SELECT story_id, upvotes, downvotes, hotness FROM story_counters
+    EXCEPT SELECT id, up.votes, down.votes, hotness
+    FROM FULL_story_hotness
+    FULL JOIN FULL_story_upvotes AS up USING (id) FULL JOIN FULL_story_downvotes AS down USING (id)
+"""
+KEPT_OF_COMMENTS = """
+    SELECT comment_id, upvotes, downvotes FROM comment_counters
+    EXCEPT SELECT id, up.votes, down.votes
+    FROM FULL_comment_upvotes AS up FULL JOIN FULL_comment_downvotes AS down USING (id)
+"""
+WRITTEN = (
+    "INSERT INTO votes (user_id, story_id, vote) SELECT 1, 1 + n % 400, n % 2 FROM generate_series(1, 900) AS n",
+    "INSERT INTO votes (user_id, story_id, comment_id, vote)"
+    " SELECT 1, story_id, id, id % 2 FROM comments WHERE id % 3 = 0",
+    "INSERT INTO stories (id, user_id, title, short_id) VALUES (90001, 1, 'nobody has voted', 'new1')",
+    "INSERT INTO taggings (story_id, tag_id) VALUES (90001, 1)",
+    "WITH written AS (INSERT INTO comments (created_at, short_id, story_id, user_id, comment)"
+    " VALUES (localtimestamp, 'new2', 2, 7, 'of the story') RETURNING id, story_id, user_id)"
+    " INSERT INTO votes (user_id, story_id, comment_id, vote) SELECT user_id, story_id, id, 1 FROM written",
+)
+
+
+@pytest.mark.postgres
+def test_what_is_kept_is_what_would_be_computed(database: Database) -> None:
+    database.execute(lobsters().schema_sql)
+    load(database.url, SMALL, kept=True)
+    database.execute(*WRITTEN)
+    assert database.query("SELECT count(*) FROM story_counters")[0][0] > 400
+    assert database.query(KEPT) == []
+    assert database.query(KEPT_OF_COMMENTS) == []
+    assert len(database.query("SELECT * FROM frontpage_ids")) == 51

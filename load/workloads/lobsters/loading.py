@@ -1,4 +1,5 @@
-"""Puts the site into a database: tables and views as published, what is repaired; then rows by COPY, and indexes.
+"""Puts the site into a database: tables and views as published, what is repaired; then rows by COPY, and indexes; and,
+where it is asked for, what the site's own code keeps beside them.
 
 Not here: what the rows are (`dataset`).
 """
@@ -21,13 +22,18 @@ def schema_sql() -> str:
     return _text("schema.sql") + _text("repairs.sql")
 
 
-def load(url: str, size: Size) -> None:
-    """Fill the tables, and make the indexes that are not published. The whole site takes about a minute."""
+def load(url: str, size: Size, *, kept: bool = False) -> None:
+    """Fill the tables, and make the indexes that are not published. The whole site takes about a minute.
+
+    `kept`: votes and hotness are counted when they change (``kept_columns.sql``), not when they are read.
+    """
     with psycopg.connect(url, autocommit=True) as connection:
         with connection.transaction():
             for rows in tables(site(size)):
                 _copy(connection, rows)
         connection.execute(_text("indexes.sql").encode())
+        if kept:
+            connection.execute(_text("kept_columns.sql").encode())
         connection.execute("VACUUM ANALYZE")
 
 
