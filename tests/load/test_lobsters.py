@@ -168,6 +168,9 @@ KEPT_OF_COMMENTS = """
     EXCEPT SELECT id, up.votes, down.votes
     FROM FULL_comment_upvotes AS up FULL JOIN FULL_comment_downvotes AS down USING (id)
 """
+NOTIFIED = """
+    SELECT user_id, COUNT(*) AS notifications FROM BOUNDARY_replying_comments_for_count GROUP BY user_id
+"""
 WRITTEN = (
     "INSERT INTO votes (user_id, story_id, vote) SELECT 1, 1 + n % 400, n % 2 FROM generate_series(1, 900) AS n",
     "INSERT INTO votes (user_id, story_id, comment_id, vote)"
@@ -189,3 +192,5 @@ def test_what_is_kept_is_what_would_be_computed(database: Database) -> None:
     assert database.query(KEPT) == []
     assert database.query(KEPT_OF_COMMENTS) == []
     assert len(database.query("SELECT * FROM frontpage_ids")) == 51
+    notified = database.query("SELECT * FROM BOUNDARY_notifications ORDER BY user_id")
+    assert notified == database.query(f"{NOTIFIED} ORDER BY user_id") != []

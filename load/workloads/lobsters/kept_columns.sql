@@ -1,6 +1,7 @@
 -- What the site's own code keeps, so that its database need not compute it for every reader (thesis §6.3): votes of stories
 -- and comments, hotness. Triggers stand for that code: a few statements at each write, in the same transaction. The reads
--- stay as they are; four of the views below them look up what is kept. Votes and tags are only ever added by this site.
+-- stay as they are; four of the views below them look up what is kept, and one is written so that it begins at its reader.
+-- Votes and tags are only ever added by this site.
 --
 -- Not kept: the line of the front page that has no id (the sum of all stories that are merged into none).
 CREATE TABLE story_counters (
@@ -74,3 +75,15 @@ FROM comments LEFT JOIN comment_counters ON comment_counters.comment_id = commen
 WHERE is_deleted = 0 AND is_moderated = 0;
 CREATE OR REPLACE VIEW frontpage_ids AS
 SELECT story_id AS id FROM story_counters ORDER BY hotness DESC NULLS LAST, story_id DESC LIMIT 51;
+-- Replies to stories (`always_null`) match nothing as published.
+CREATE OR REPLACE VIEW BOUNDARY_notifications AS
+SELECT read_ribbons.user_id, COUNT(*) AS notifications
+FROM read_ribbons
+JOIN comments ON comments.story_id = read_ribbons.story_id AND comments.created_at > read_ribbons.updated_at
+JOIN comments AS parent ON parent.id = comments.parent_comment_id AND parent.story_id = comments.story_id
+LEFT JOIN comment_counters ON comment_counters.comment_id = parent.id
+WHERE read_ribbons.is_following = 1 AND parent.user_id <> read_ribbons.user_id
+  AND comments.is_deleted = 0 AND comments.is_moderated = 0 AND parent.is_deleted = 0 AND parent.is_moderated = 0
+  AND coalesce(upvotes, 0) - coalesce(downvotes, 0) >= 0
+GROUP BY read_ribbons.user_id;
+CREATE INDEX ON comments (story_id, created_at);
