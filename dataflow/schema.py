@@ -3,6 +3,7 @@
 Not here: how values of a type compare (`values`); who reads the catalog (`service.upstream`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -47,6 +48,15 @@ class ForeignKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """How many rows of a table have the same value in a column, by the upstream's statistics; NULLs are not counted."""
+
+    mean: float
+    #: Of the most common value.
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """A base table of the upstream. Rows of it have one value per entry of `columns`, in that order."""
 
@@ -60,6 +70,8 @@ class Table:
     indexes: tuple[tuple[int, ...], ...] = ()
     #: The planner's estimate of the number of rows (``pg_class.reltuples``); -1 if unknown.
     estimated_rows: float = -1
+    #: By ordinal; of the columns that the upstream has statistics of.
+    spreads: Mapping[int, Spread] = field(default_factory=dict, hash=False)
 
     def ordinal(self, name: str) -> int:
         """The position of the column `name`; KeyError if there is none."""

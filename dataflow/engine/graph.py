@@ -104,7 +104,11 @@ class Graph:
     def _ordered(self, leaf: Leaf) -> OrderedCover | None:
         """How the view's keys can be covered in part: if its order is one of rows that a lookup can be told to sort."""
         view = leaf.view
-        if not view.storage_order or not all(orderable(leaf.types[term.column]) for term in view.storage_order):
+        if (
+            view.within
+            or not view.storage_order
+            or not all(orderable(leaf.types[term.column]) for term in view.storage_order)
+        ):
             return None
         cover = OrderedCover(view.key_columns, view.storage_order)
         if isinstance(leaf.source, BlockNode):

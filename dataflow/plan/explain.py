@@ -85,6 +85,9 @@ class Explanation:
             return (
                 "Each key is filled when it is first asked for; what no route leads to from the key is kept whole then."
             )
+        if not leaf.full and self.view.within:
+            key = names[self.view.key_columns[0]]
+            return f"Few rows have the same {key}: they are filled when one of them is first asked for."
         if not leaf.full:
             return "Each key is filled when it is first asked for, by the lookups below."
         if self._whole:
@@ -168,6 +171,8 @@ class Explanation:
         yield f"incremental, {self.materialization}: {self.reason}{whole}"
         if view.parameters:
             yield "parameters: " + ", ".join(_parameter(p, names) for p in view.parameters)
+        if view.within:
+            yield "rows of a key picked by: " + ", ".join(_parameter(p, names) for p in view.within)
         yield "columns: " + ", ".join(_output(c.name, names[c.column]) for c in view.output)
         for r in view.ranges:
             yield f"range: {names[r.column]} {r.operator} :{r.name}"
@@ -237,7 +242,7 @@ class Explanation:
             "reason": self.reason,
             "estimated_bytes": self.estimated_bytes,
             "shared_with": self.shared_with(self.view.relation),
-            "parameters": [p.name for p in self.view.parameters],
+            "parameters": sorted(p.name for p in self.view.parameters + self.view.within),
             "columns": [c.name for c in self.view.output],
             "notes": list(self.lines()),
             "plan": _json(self.steps()),

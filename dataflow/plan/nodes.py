@@ -261,10 +261,15 @@ class View:
     #: Names of the parameters of LIMIT and OFFSET.
     limit_parameter: str | None = None
     offset_parameter: str | None = None
+    #: Parameters that are no part of the key: they pick some of its rows. Such a view has no order, ranges or limit.
+    within: tuple[Parameter, ...] = ()
 
     @property
     def storage_order(self) -> tuple[OrderTerm, ...]:
-        """The order in which a key's rows are kept: ORDER BY, behind the column of a range, if there is one."""
+        """The order in which a key's rows are kept: ORDER BY, behind the column of a range, if there is one; or the
+        columns by which rows are picked."""
+        if self.within:
+            return tuple(OrderTerm(p.column) for p in self.within)
         if not self.ranges or (self.order and self.order[0].column == self.ranges[0].column):
             return self.order
         return (OrderTerm(self.ranges[0].column), *self.order)

@@ -8,6 +8,7 @@ To add a rule: a file in `rules` with one function, a place in `RULES`, a text f
 
 from dataclasses import replace
 
+from dataflow.plan.coarser_key import with_coarser_key
 from dataflow.plan.nodes import Relation, View
 from dataflow.plan.rules.aggregate_early import aggregate_early
 from dataflow.plan.rules.distribute_unions import distribute_unions
@@ -53,6 +54,7 @@ def optimize(view: View, catalog: Catalog) -> View:
     for rule in RULES:
         relation = bottom_up(rule, relation, catalog)
     view = _pruned(with_total_order(replace(view, relation=as_source(relation)), catalog))
+    view = with_coarser_key(view, catalog)
     return replace(view, relation=by_parts(view.relation, view.key_columns))
 
 

@@ -6,7 +6,7 @@ Results are the JSON forms of `admin.models`. Everything here runs on the engine
 import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from dataflow.engine.events import EvictKey
@@ -231,7 +231,7 @@ class Operations:
 
 
 def _parameters(view: View | RefreshView) -> list[Named]:
-    return [Named(name=name, type=f"{kind.sql}[]" if many else kind.sql) for name, kind, many in parameters_of(view)]
+    return [Named(name=name, type=f"{kind.sql}[]" if many else kind.sql) for name, kind, many in _all_parameters(view)]
 
 
 def _columns(view: View | RefreshView) -> list[Named]:
@@ -252,10 +252,18 @@ def parameters_of(view: View | RefreshView) -> list[tuple[str, SqlType, bool]]:
     return [(p.name, types[p.column], p.many) for p in view.parameters]
 
 
+def _all_parameters(view: View | RefreshView) -> list[tuple[str, SqlType, bool]]:
+    """As `parameters_of`, with those that pick rows of a key."""
+    if isinstance(view, RefreshView) or not view.within:
+        return parameters_of(view)
+    return sorted(parameters_of(replace(view, parameters=view.parameters + view.within)), key=lambda each: each[0])
+
+
 def _within_a_key(view: View | RefreshView) -> set[str | None]:
     if isinstance(view, RefreshView):
         return set()
-    return {view.limit_parameter, view.offset_parameter, *(r.name for r in view.ranges)}
+    picking = {r.name for r in view.ranges} | {p.name for p in view.within}
+    return {view.limit_parameter, view.offset_parameter} | picking
 
 
 def key_of(view: View | RefreshView, arguments: dict[str, str]) -> Key:

@@ -23,7 +23,7 @@ from service.leaf_store.answer import Window
 from service.leaf_store.catalog import ParameterInfo, Role, ViewInfo
 from service.leaf_store.layout import HASH_BYTES, entry_key, is_hashed, key_in, view_head
 from service.leaf_store.paging import read_token
-from service.leaf_store.request import Given, Values, check_of, request_of
+from service.leaf_store.request import Given, Request, Values, check_of, picked_places, request_of
 
 #: Query strings whose entry is remembered, by view.
 _MAX_REMEMBERED = 4096
@@ -51,7 +51,12 @@ class Arguments:
         self._parsers = [
             (parameter, _parser(parameter, info.refreshed), texts_of(parameter.type)) for parameter in info.parameters
         ]
+        #: Whether a read is of one key, and picks the rows of one place if it picks any.
+        self._is_one_key = info.refreshed or all(parameter.role is Role.EQUAL for parameter in info.parameters)
         self._remembered: dict[bytes, bytes] = {}
+        #: Of a view whose reads pick rows: the place of the rows that a query string of `_remembered` picks.
+        self._places: dict[bytes, bytes] = {}
+        self.place_of = self._places.__getitem__
         #: The keys of those of them whose entries do not say them.
         self._hashed: dict[bytes, Key] = {}
         #: The leaf store's entry that a query string asks for, if that can be said fast; None: see `parse`. Only for
@@ -78,15 +83,18 @@ class Arguments:
         limit, after = self._page(given)
         values = self.values(given)
         window = self.window(values, limit, after)
-        if window is None and len(query) <= _MAX_REMEMBERED_BYTES and (self.info.plain or self.info.refreshed):
-            self._remember(query, request_of(self.info, values).keys)
+        if window is None and len(query) <= _MAX_REMEMBERED_BYTES and self._is_one_key:
+            self._remember(query, request_of(self.info, values))
         return values, window
 
-    def _remember(self, query: bytes, keys: Sequence[Key]) -> None:
-        for key in keys:
+    def _remember(self, query: bytes, request: Request) -> None:
+        for key in request.keys:
             if len(self._remembered) >= _MAX_REMEMBERED:
                 self._remembered.clear()
+                self._places.clear()
                 self._hashed.clear()
+            for place in picked_places(self.info, request):
+                self._places[query] = place
             self._remembered[query] = name = entry_key(self._head, key)
             if is_hashed(name):
                 self._hashed[name] = key

@@ -35,7 +35,6 @@ from service.http.reads import Reads, ViewRoute
 from service.http.version import version_text
 from service.http.view_reads import VIEWS_PATH, ViewReads, not_modified
 from service.leaf_store.layout import COUNT_SLICE, ENTRY_BYTES, HASH_SLICE, INLINE
-from service.leaf_store.reader import rows_in
 from service.leaf_store.scan import NotCoveredError
 from service.leaf_store.transaction import Transaction
 
@@ -115,11 +114,9 @@ class HotRoute:
             if entry is None:
                 return None
             if entry[0] == INLINE and not route.cut:
-                rows = entry[ENTRY_BYTES : ENTRY_BYTES + _count(entry)[0]]
-                tag = hexlify(entry[HASH_SLICE])
+                rows, digest = entry[ENTRY_BYTES : ENTRY_BYTES + _count(entry)[0]], entry[HASH_SLICE]
             else:
-                rows, digest = rows_in(txn, route.info, name, entry)
-                tag = hexlify(digest)
+                rows, digest = route.rows_in(txn, name, entry, scope["query_string"])
         except NotCoveredError:
             return None
         finally:
@@ -131,6 +128,7 @@ class HotRoute:
         if now_ms != self._now_ms:
             self._now_ms = now_ms
             self._age = (b"upquery-age-ms", b"%d" % max(0, now_ms - self._at_ms))
+        tag = hexlify(digest)
         etag = (b"etag", b'W/"%b"' % tag)
         if asked is not None and not_modified(asked, tag):
             headers: Headers = [etag, CACHE_HIT, self._version, self._age, CACHE_CONTROL]

@@ -16,7 +16,7 @@ from service.http.version import version_text
 from service.leaf_store.answer import Answer, LeafState, Window
 from service.leaf_store.catalog import LeafCatalog
 from service.leaf_store.layout import view_of
-from service.leaf_store.reader import LeafReader, null_answer
+from service.leaf_store.reader import LeafReader, null_answer, picked_in, rows_in
 from service.leaf_store.request import Values, request_of
 from service.leaf_store.transaction import Transaction
 from service.wire import EngineClient, ReadItem
@@ -79,10 +79,18 @@ class ViewRoute:
         self.arguments = arguments
         self.entry_of = arguments.entry_of
         self.info = arguments.info
-        self.cut = arguments.info.cut
+        #: Whether an answer may leave out rows of its key.
+        self.cut = arguments.info.cut or arguments.info.within > 0
         #: Whether an entry with one row ends with that row's JSON, and the answer is all of it.
         self.bare = not self.cut and self.info.direct and not self.info.storage
         self.counters = counters
+
+    def rows_in(self, txn: Transaction, name: bytes, entry: bytes, query: bytes) -> tuple[bytes, bytes]:
+        """The rows that a query string asks for, of the entry that `entry_of` has said of it, without the brackets, and
+        their tag's bytes. NotCoveredError."""
+        if self.info.within:
+            return picked_in(txn, name, entry, self.arguments.place_of(query))
+        return rows_in(txn, self.info, name, entry)
 
 
 class Reads:

@@ -64,7 +64,7 @@ class ViewInfo:
     own).
 
     `parameters` are in the order in which a read gives their values: those that make the key, as the plan has them,
-    then bounds, LIMIT and OFFSET.
+    those `within` a key, which pick rows of it by the columns of `storage`, then bounds, LIMIT and OFFSET.
 
     Not slotted: what follows from its fields is worked out once, when a read first needs it.
     """
@@ -88,6 +88,8 @@ class ViewInfo:
     direct: bool = True
     #: Answers are the upstream's own, cached: a key is all parameters as they were given, NULLs and lists included.
     refreshed: bool = False
+    #: How many of `parameters` pick rows of a key.
+    within: int = 0
 
     @cached_property
     def head(self) -> bytes:
@@ -102,7 +104,7 @@ class ViewInfo:
     @cached_property
     def plain(self) -> bool:
         """Whether the values of its parameters are its key."""
-        return all(parameter.role is Role.EQUAL for parameter in self.parameters)
+        return not self.within and all(parameter.role is Role.EQUAL for parameter in self.parameters)
 
     @cached_property
     def one_key(self) -> bool:
@@ -114,6 +116,11 @@ class ViewInfo:
         """Whether a read without a window is of whole keys: one, or all rows of several, whose order says nothing."""
         keyed = all(parameter.role in (Role.EQUAL, Role.LIST) for parameter in self.parameters)
         return self.one_key or (keyed and not (self.cut or self.ordered or self.storage))
+
+    @cached_property
+    def bag(self) -> bool:
+        """Whether a read without a window answers all rows that it finds, of whole keys or picked, in no order."""
+        return bool(self.within) or (self.whole and not self.cut)
 
     @cached_property
     def ordering(self) -> Ordering:
@@ -157,6 +164,7 @@ def describe(
         storage=tuple(OrderColumn(types[t.column], t.descending, t.nulls_first) for t in plan.storage_order),
         direct=is_direct(plan),
         refreshed=refreshed,
+        within=len(plan.within),
     )
 
 
@@ -166,7 +174,7 @@ def is_direct(plan: View) -> bool:
 
 
 def _parameters(plan: View, types: tuple[SqlType, ...]) -> Iterator[ParameterInfo]:
-    for parameter in plan.parameters:
+    for parameter in (*plan.parameters, *plan.within):
         yield ParameterInfo(parameter.name, types[parameter.column], Role.LIST if parameter.many else Role.EQUAL)
     for bound in plan.ranges:
         yield ParameterInfo(bound.name, types[bound.column], Role(bound.operator))

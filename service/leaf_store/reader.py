@@ -31,8 +31,8 @@ from service.leaf_store.layout import (
     entry_key,
 )
 from service.leaf_store.paging import Place, page_bounds, page_of, read_token
-from service.leaf_store.request import Request, Values, check_of, names_of, request_of
-from service.leaf_store.scan import NotCoveredError, Record, covered_rows
+from service.leaf_store.request import Request, Values, check_of, names_of, picked_places, request_of
+from service.leaf_store.scan import NotCoveredError, Record, covered_rows, picked_rows
 from service.leaf_store.transaction import Transaction, begin
 
 MAX_READERS = 512
@@ -122,6 +122,8 @@ def answer_in(txn: Transaction, info: ViewInfo, values: Values, window: Window |
         request = request_of(info, values, window)
         if not request.keys:
             return None if info.null_rows is None else null_answer(info)
+        if request.picked:
+            return _picked_answer(txn, info, request)
         check, start = _start(info, values, window)
         return page_of(_records(txn, info, request, start), request, start, check)
     except NotCoveredError:
@@ -148,11 +150,41 @@ def _joined_answer(txn: Transaction, info: ViewInfo, names: Sequence[bytes]) -> 
     if len(found) < len(names) and txn.get(info.head) is None:
         return None
     tag = sum([int.from_bytes(tag, "big") for _, tag in found])
-    return Answer(b"[" + b",".join([rows for rows, _ in found if rows]) + b"]", _tag(tag))
+    return Answer(b"[" + b",".join([rows for rows, _ in found if rows]) + b"]", _tag(tag).hex())
 
 
-def _tag(digest: int) -> str:
-    return (digest % (1 << 8 * HASH_BYTES)).to_bytes(HASH_BYTES, "big").hex()
+def _picked_answer(txn: Transaction, info: ViewInfo, request: Request) -> Answer | None:
+    """Rows of some keys that have some values in the columns by which they are sorted, in no order."""
+    places = picked_places(info, request)
+    found: list[Record] = []
+    for key in request.keys:
+        name = entry_key(info.head, key)
+        entry = txn.get(name)
+        if entry is not None:
+            found += picked_rows(txn, name, entry, places)
+        elif txn.get(info.head) is None:
+            return None
+    return _bag_answer(found)
+
+
+def picked_in(txn: Transaction, name: bytes, entry: bytes, place: bytes) -> tuple[bytes, bytes]:
+    """The rows of a key at one place, without the brackets, and the tag's bytes. NotCoveredError."""
+    bag = list(picked_rows(txn, name, entry, [place]))
+    return b",".join(_copies(bag)), _bag_tag(bag)
+
+
+def _bag_answer(bag: Sequence[Record]) -> Answer:
+    """All rows of a bag."""
+    return Answer(b"[" + b",".join(_copies(bag)) + b"]", _bag_tag(bag).hex())
+
+
+def _bag_tag(bag: Iterable[Record]) -> bytes:
+    """The tag of rows in no order: the sum of theirs, as it is of whole keys."""
+    return _tag(sum([copies * int.from_bytes(suffix[-HASH_BYTES:], "big") for suffix, _, copies in bag]))
+
+
+def _tag(digest: int) -> bytes:
+    return (digest % (1 << 8 * HASH_BYTES)).to_bytes(HASH_BYTES, "big")
 
 
 def null_answer(info: ViewInfo) -> Answer:
@@ -165,9 +197,8 @@ def null_answer(info: ViewInfo) -> Answer:
 
 def answer_of(bag: Sequence[Record], info: ViewInfo, values: Values, window: Window | None) -> Answer:
     """The answer that the leaf store would give if these rows, its LIMIT and OFFSET done, were what the read finds."""
-    if window is None and info.whole and not info.cut:
-        digest = sum(copies * int.from_bytes(suffix[-HASH_BYTES:], "big") for suffix, _, copies in bag)
-        return Answer(b"[" + b",".join(_copies(bag)) + b"]", _tag(digest))
+    if window is None and info.bag:
+        return _bag_answer(bag)
     check, start = _start(info, values, window)
     records: Iterable[Record] = bag if info.direct else _resorted(bag)
     if start is not None:

@@ -26,14 +26,15 @@ CHECK_BYTES = 8
 @dataclass(frozen=True, slots=True)
 class Request:
     """What is read of a view: the rows of `keys`, merged if there are several, and of those the ones in `part`, at most
-    `limit_rows` behind the first `offset_rows`. Without a key nothing can be equal, or within the bounds: the answer
-    does not depend on data."""
+    `limit_rows` behind the first `offset_rows`; or those that have one of the values `picked` in the columns that they
+    are sorted by. Without a key nothing can be equal, or within the bounds: the answer does not depend on data."""
 
     keys: tuple[Key, ...]
     part: Interval
     limit_rows: int | None
     offset_rows: int
     window: Window | None = None
+    picked: tuple[Key, ...] = ()
 
 
 def request_of(info: ViewInfo, values: Values, window: Window | None = None) -> Request:
@@ -56,14 +57,20 @@ def request_of(info: ViewInfo, values: Values, window: Window | None = None) -> 
             case role:
                 assert not isinstance(value, tuple)
                 bounds.append((role, value))
-    keys: tuple[Key, ...] = tuple(product(*parts))
+    of_key = len(parts) - info.within
+    keys: tuple[Key, ...] = tuple(product(*parts[:of_key]))
+    picked: tuple[Key, ...] = ()
+    if info.within:
+        picked = tuple(product(*parts[of_key:]))
+        if not picked:
+            keys = ()
     part = WHOLE
     if bounds:
         known = [(role, bound) for role, bound in bounds if bound is not None]
         part = part_of(info.storage[0], info.ordering, known)
         if len(known) < len(bounds) or _is_empty(info.ordering, part):
             keys = ()
-    return Request(keys, part, limit_rows, offset_rows, window)
+    return Request(keys, part, limit_rows, offset_rows, window, picked)
 
 
 def names_of(info: ViewInfo, values: Values) -> list[bytes]:
@@ -71,6 +78,11 @@ def names_of(info: ViewInfo, values: Values) -> list[bytes]:
     if info.refreshed:
         return [entry_key(info.head, key) for key in request_of(info, values).keys]
     return entry_keys(info.head, [_listed(value) for value in values])
+
+
+def picked_places(info: ViewInfo, request: Request) -> list[bytes]:
+    """Where the rows of a key are that a request picks, among those that are not."""
+    return [info.ordering.place_of_row(values) for values in request.picked]
 
 
 def _listed(value: Given) -> list[str]:

@@ -3,7 +3,7 @@
 Not here: what of them is answered (`paging`), whole answers in the plain case, which need no order (`reader`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from service.leaf_store.layout import (
     COUNT_SLICE,
@@ -13,6 +13,7 @@ from service.leaf_store.layout import (
     INLINE,
     MAX_KEY_BYTES,
     PART,
+    ROWS_SLICE,
     SPECIAL_SLICE,
     Places,
     load_places,
@@ -24,6 +25,9 @@ from service.leaf_store.transaction import Transaction
 Record = tuple[bytes, bytes, int]
 _EVERYTHING: Places = (b"", None)
 _NO_COUNT = bytes(4)
+#: So many rows are looked through faster than one place is found.
+_LOOK_THROUGH = 4
+_BEHIND_HASHES = b"\xff" * (HASH_BYTES + 1)
 
 
 class NotCoveredError(Exception):
@@ -49,6 +53,22 @@ def covered_rows(
             if last:
                 return
     raise NotCoveredError
+
+
+def picked_rows(txn: Transaction, name: bytes, entry: bytes, places: Sequence[bytes]) -> Iterator[Record]:
+    """The rows whose places are among some; what is asked for twice is there once."""
+    rows = int.from_bytes(entry[ROWS_SLICE], "big")
+    if not rows:
+        return
+    if rows <= _LOOK_THROUGH * len(places):
+        wanted = set(places)
+        for record in covered_rows(txn, name, entry):
+            if record[0][:-HASH_BYTES] in wanted:
+                yield record
+        return
+    for place in sorted(set(places)):
+        # A row's suffix goes on with its hash: behind them all is what no hash can be.
+        yield from covered_rows(txn, name, entry, (place, place + _BEHIND_HASHES))
 
 
 def _rows(txn: Transaction, name: bytes, entry: bytes, start: bytes, end: bytes | None) -> Iterable[Record]:

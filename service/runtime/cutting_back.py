@@ -37,7 +37,7 @@ class CuttingBack:
 
     def read(self, info: ViewInfo, values: Values, request: Request) -> None:
         """A read that missed was answered."""
-        if not info.storage:
+        if not info.storage or info.within:
             return
         rows = rows_asked(info, values, request)
         for key in request.keys:

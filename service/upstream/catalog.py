@@ -14,7 +14,7 @@ from psycopg import AsyncConnection
 from cdc.change import TableLayout
 from cdc.position import parse_lsn
 from cdc.postgres.names import qualified_name, quote_identifier
-from dataflow.schema import Catalog, Column, ForeignKey, SqlType, Table, UpstreamView
+from dataflow.schema import Catalog, Column, ForeignKey, Spread, SqlType, Table, UpstreamView
 from service.upstream.collations import DEFAULT_COLLATION, Collation, load_collations
 
 #: Types whose equality, order and text we know. Others are carried as text.
@@ -78,6 +78,17 @@ WHERE k.contype = 'f' AND k.convalidated AND {_USER_SCHEMA}
 ORDER BY k.oid
 """
 
+#: By ``pg_stats`` (PostgreSQL manual, 53.27): how many values a column has (negative: by how many rows), and what part
+#: of the rows the most common one has. Of columns that we may not read, and of tables never analyzed, there is nothing.
+_STATISTICS = f"""
+SELECT c.oid, a.attnum, s.n_distinct, s.null_frac, s.most_common_freqs[1]
+FROM pg_catalog.pg_stats s
+     JOIN pg_catalog.pg_namespace n ON n.nspname = s.schemaname
+     JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = s.tablename
+     JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = s.attname
+WHERE {_USER_SCHEMA} AND s.n_distinct <> 0 AND c.reltuples > 0 AND s.inherited = (c.relkind = 'p')
+"""
+
 _LAYOUTS = """
 SELECT w.name, c.oid, array_agg(a.attname::text ORDER BY a.attnum), array_agg(a.attnum::int ORDER BY a.attnum),
        array_agg(a.atttypid::int8 ORDER BY a.attnum), array_agg(a.atttypmod ORDER BY a.attnum)
@@ -109,6 +120,7 @@ async def load_catalog(connection: AsyncConnection) -> Catalog:
         types = await _load_types(connection, {collation for _, _, _, _, collation, _, _ in columns})
         indexes = await _all(connection, _INDEXES)
         foreign_keys = await _all(connection, _FOREIGN_KEYS)
+        statistics = await _all(connection, _STATISTICS)
         path = await _all(connection, "SELECT pg_catalog.current_schemas(false)::text[]")
     shapes = {
         oid: _Shape(Table(qualified_name(schema, name), (), estimated_rows=rows))
@@ -118,6 +130,8 @@ async def load_catalog(connection: AsyncConnection) -> Catalog:
         shapes[oid].add_column(Column(name, types.of(type_oid, collation, modifier), not_null), number)
     for oid, numbers, key_count, _, unique, whole, plain in indexes:
         shapes[oid].add_index(numbers[:key_count], unique and whole, plain and whole)
+    for oid, number, distinct, nulls, most in statistics:
+        shapes[oid].add_spread(number, distinct, nulls, most)
     for oid, parent, numbers, parent_numbers in foreign_keys:
         if parent in shapes:
             shapes[oid].add_foreign_key(shapes[parent], numbers, parent_numbers)
@@ -173,6 +187,7 @@ class _Shape:
         self._keys: list[tuple[int, ...]] = []
         self._indexes: list[tuple[int, ...]] = []
         self._foreign_keys: list[ForeignKey] = []
+        self._spreads: dict[int, Spread] = {}
 
     def add_column(self, column: Column, number: int) -> None:
         self._ordinals[number] = len(self._columns)
@@ -196,6 +211,12 @@ class _Shape:
         parent_columns = tuple(parent._ordinals[number] for number in parent_numbers)
         self._foreign_keys.append(ForeignKey(columns, parent.table.name, parent_columns))
 
+    def add_spread(self, number: int, distinct: float, nulls: float, most: float | None) -> None:
+        """`distinct`: values, or if negative the part of the rows that they are; `nulls`, `most`: parts of the rows."""
+        rows = self.table.estimated_rows
+        mean = max(1.0, rows * (1 - nulls) / (distinct if distinct > 0 else -distinct * rows))
+        self._spreads[self._ordinals[number]] = Spread(mean, max(mean, rows * (most or 0)))
+
     def finished(self) -> Table:
         return replace(
             self.table,
@@ -203,6 +224,7 @@ class _Shape:
             keys=tuple(self._keys),
             foreign_keys=tuple(self._foreign_keys),
             indexes=tuple(self._indexes),
+            spreads=self._spreads,
         )
 
 

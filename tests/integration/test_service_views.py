@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.fixtures.postgres import Database
@@ -93,6 +94,41 @@ def test_a_table_without_replica_identity_is_refused_with_the_statement(
     database.execute("ALTER TABLE notes REPLICA IDENTITY FULL", "INSERT INTO notes VALUES (1, 'x')")
     assert service.put("note", "SELECT id, body FROM notes WHERE id = :id").status_code == 201
     assert service.rows("note", id=1) == [{"id": 1, "body": "x"}]
+
+
+VOTED = "SELECT story, value FROM voted WHERE voter = :voter AND story IN (:stories)"
+ONE_VOTE = "SELECT value FROM voted WHERE voter = :voter AND story = :story"
+
+
+def test_parameters_that_pick_rows_of_a_key(service: RunningService, database: Database) -> None:
+    database.execute(
+        "CREATE TABLE voted (voter int, story int, value int, PRIMARY KEY (voter, story))",
+        "ALTER TABLE voted REPLICA IDENTITY FULL",
+        "INSERT INTO voted SELECT v, s, v + s FROM generate_series(1, 40) v, generate_series(1, 20) s"
+        " WHERE s % 4 = v % 4",
+        "ANALYZE voted",
+    )
+    for name, sql in (("voted", VOTED), ("one_vote", ONE_VOTE)):
+        assert service.put(name, sql).status_code == 201
+        assert [p["name"] for p in service.view(name)["parameters"]] in (["stories", "voter"], ["story", "voter"])
+    assert service.rows("one_vote", voter=3, story=7) == [{"value": 10}]
+    lookups = service.stats()["counters"]["lookups"]
+    assert service.rows("one_vote", voter=3, story=8) == []
+    assert service.rows("one_vote", voter=3, story=3) == [{"value": 6}]
+    assert service.stats()["counters"]["lookups"] == lookups
+    again = service.read("one_vote", voter=3, story=7)
+    unchanged = service.read("one_vote", voter=3, story=7, headers={"If-None-Match": again.headers["etag"]})
+    assert (again.json()["rows"], unchanged.status_code) == ([{"value": 10}], 304)
+    keys = [{"voter": 3, "story": 3}, {"voter": 3, "story": 4}, {"voter": None, "story": 3}]
+    results = httpx.post(f"{service.http}/v1/views/one_vote/query", json={"keys": keys}).json()["results"]
+    assert [result["rows"] for result in results] == [[{"value": 6}], [], []]
+    several = service.read("voted", voter=2, stories=[2, 3, 6, 6, 99]).json()["rows"]
+    assert sorted(row["story"] for row in several) == [2, 6]
+    database.execute("DELETE FROM voted WHERE voter = 2 AND story = 2", "INSERT INTO voted VALUES (2, 3, 0), (3, 4, 1)")
+    wanted = checkpoint(database)
+    after = service.read("voted", headers=wanted, voter=2, stories=[2, 3, 6]).json()["rows"]
+    assert sorted(row["story"] for row in after) == [3, 6]
+    assert service.read("one_vote", headers=wanted, voter=3, story=4).json()["rows"] == [{"value": 1}]
 
 
 @pytest.mark.parametrize(

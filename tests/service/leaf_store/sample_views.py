@@ -25,8 +25,9 @@ def make_view(
     ranges: tuple[RangeParameter, ...] = (),
     limit_parameter: str | None = None,
     offset_parameter: str | None = None,
+    within: dict[str, int] | None = None,
 ) -> View:
-    """A view over `RELATION`; the parameters in `lists` take several values."""
+    """A view over `RELATION`; the parameters in `lists` take several values, those of `within` pick rows of a key."""
     return View(
         name=name,
         sql=f"SELECT … /* {name} */",
@@ -40,6 +41,7 @@ def make_view(
         ranges=ranges,
         limit_parameter=limit_parameter,
         offset_parameter=offset_parameter,
+        within=tuple(Parameter(p, column, p in lists) for p, column in sorted((within or {}).items())),
     )
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from cdc.change import TableLayout
-from dataflow.schema import Catalog, Column, ForeignKey, SqlType, UpstreamView
+from dataflow.schema import Catalog, Column, ForeignKey, Spread, SqlType, UpstreamView
 from service.upstream.catalog import load_catalog, load_layouts
 from service.upstream.connect import UpstreamPool
 from tests.fixtures.postgres import Database
@@ -138,6 +138,24 @@ def test_foreign_keys(database: Database) -> None:
     assert keys == {ForeignKey((0,), "public.p", (2,)), both, ForeignKey((3,), "public.c", (0,))}
     database.execute("ALTER TABLE p DISABLE TRIGGER ALL")
     assert set(catalog_of(database).tables["public.c"].foreign_keys) == {ForeignKey((3,), "public.c", (0,))}
+
+
+def test_how_many_rows_have_the_same_value(database: Database) -> None:
+    database.execute(
+        "CREATE TABLE t (id int4 PRIMARY KEY, gone int4, grp int4, rare int4, void int4)",
+        "ALTER TABLE t DROP COLUMN gone",
+        "INSERT INTO t SELECT n, CASE WHEN n <= 400 THEN 0 ELSE n % 5 END, CASE WHEN n <= 10 THEN 1 END, NULL"
+        " FROM generate_series(1, 1000) AS n",
+        "CREATE TABLE unknown (id int4)",
+    )  # fmt: skip
+    assert catalog_of(database).tables["public.t"].spreads == {}
+    database.execute("ANALYZE t")
+    spreads = catalog_of(database).tables["public.t"].spreads
+    assert spreads == {
+        0: Spread(1, 1),
+        1: Spread(200, pytest.approx(520)),
+        2: Spread(pytest.approx(10), pytest.approx(10)),
+    }
 
 
 def test_names_sizes_and_search_path(database: Database) -> None:
