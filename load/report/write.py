@@ -34,6 +34,7 @@ OutputOption = Annotated[
     Path | None, typer.Option("--output", help="Also write NAME.html and NAME.json into this folder.")
 ]
 
+_FILE_WIDTH = 160
 #: What an experiment may meet that is not its own mistake.
 FAILURES = (
     AuditError, Broken, GeneratorError, MissingProgramError, OSError, RuntimeError, httpx.HTTPError, psycopg.Error,
@@ -77,7 +78,15 @@ def finish(name: str, report: Report, conditions: Conditions, *, as_json: bool, 
     if as_json:
         typer.echo(document)
     else:
-        _print(Console(), report, text)
+        _print(_console(), report, text)
+
+
+def _console() -> Console:
+    """Standard output; where that is a file, wide enough for tables."""
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _FILE_WIDTH
+    return console
 
 
 def conditions_text(conditions: Conditions) -> str:
