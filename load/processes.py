@@ -13,6 +13,8 @@ _LISTS_CHILDREN = (_PROC / "self" / "task" / str(os.getpid()) / "children").exis
 _BLOCK_BYTES = 512
 #: Of ``/proc/PID/stat``, behind the command name.
 _PARENT, _USER_TICKS, _SYSTEM_TICKS = 1, 11, 12
+#: Of ``/proc/stat``, whose first line begins with a name.
+_STEAL_TICKS = 8
 
 
 def pin(pids: Iterable[int], *cores: int) -> None:
@@ -40,6 +42,13 @@ def cpu_seconds(pids: Iterable[int]) -> float:
             fields = _stat(pid)
             ticks += int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])
     return ticks / _TICKS_PER_S
+
+
+def stolen_seconds() -> float:
+    """CPU time that the machine wanted and its hypervisor gave to others, since it was started (proc(5), ``steal``)."""
+    with suppress(FileNotFoundError):
+        return int((_PROC / "stat").read_text().split(maxsplit=_STEAL_TICKS + 1)[_STEAL_TICKS]) / _TICKS_PER_S
+    return 0.0
 
 
 def parent(pid: int) -> int:

@@ -25,6 +25,8 @@ class Moment:
     #: Of the side, at the end of this second.
     resident_bytes: int = 0
     state_bytes: int = 0
+    #: CPU time of the machine that others had meanwhile, over all cores.
+    stolen_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

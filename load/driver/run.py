@@ -19,6 +19,7 @@ from load.driver.tally import EXAMPLES, Distribution, Tally, moment
 from load.driver.visit import Spec
 from load.driver.watch import Watch
 from load.experiments.experiment import Conditions, Tell
+from load.processes import stolen_seconds
 from load.report.narrate import bar
 from load.sides.side import Side
 
@@ -179,6 +180,7 @@ class _Ledger:
     _last_answer: float = 0.0
     _client_cpu_s: float = 0.0
     _client_queued_s: float = 0.0
+    _stolen: float = field(default_factory=stolen_seconds)
 
     def enter(self, tally: Tally) -> None:
         """A second of one process; when all have told theirs, it is entered."""
@@ -193,7 +195,9 @@ class _Ledger:
         for page, counts in second.latencies.items():
             self._pages.setdefault(page, Distribution()).add(counts)
             self._all.add(counts)
-        second_moment = moment(second, self.watch.resident_bytes, self.watch.state_bytes)
+        stolen = stolen_seconds()
+        stolen_s, self._stolen = stolen - self._stolen, stolen
+        second_moment = moment(second, self.watch.resident_bytes, self.watch.state_bytes, stolen_s)
         second.latencies = {}
         self._total.add(second)
         if second.second >= self.seconds:

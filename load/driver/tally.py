@@ -104,7 +104,7 @@ class Distribution:
         )
 
 
-def moment(tally: Tally, resident_bytes: int, state_bytes: int) -> Moment:
+def moment(tally: Tally, resident_bytes: int, state_bytes: int, stolen_s: float = 0.0) -> Moment:
     """A second as it is reported."""
     second = Distribution(digits=2)
     for counts in tally.latencies.values():
@@ -112,5 +112,5 @@ def moment(tally: Tally, resident_bytes: int, state_bytes: int) -> Moment:
     at = second.percentiles_ms((50, 95, 99))
     return Moment(
         tally.second, tally.offered, tally.done, tally.failed, tally.hits, tally.misses, at[50], at[95], at[99],
-        resident_bytes, state_bytes,
+        resident_bytes, state_bytes, stolen_s,
     )  # fmt: skip

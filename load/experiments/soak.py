@@ -32,6 +32,7 @@ _MIB = 1 << 20
 _LOAD = 0.7
 _P95_MS = 50.0
 _SEARCH_S = 8.0
+_LATE_MS = 100.0
 #: Outcomes that count as flat: the last fifth against the third.
 _FLAT_MEMORY, _FLAT_LATENCY = 1.02, 1.25
 
@@ -112,8 +113,21 @@ def _figures(outcome: Outcome) -> list[Result]:
         Figure(BENCH, "p95 of a second, end against middle", _ratio(latency), "x", _FLAT_LATENCY, False, done),
         *_slope(outcome.moments, "growth of resident memory", memory),
         *_slope(outcome.moments, "growth of p95", latency),
+        Figure(BENCH, f"seconds with p95 above {_LATE_MS:g} ms", _late(outcome.moments), "", more_is_better=False,
+               detail=_stolen(outcome.moments)),
         Figure(BENCH, "visits that failed", Spread.of([outcome.failed]), "", 0, False, "; ".join(outcome.failures)),
     ]  # fmt: skip
+
+
+def _late(moments: Sequence[Moment]) -> Spread:
+    return Spread.of([float(sum(moment.p95_ms > _LATE_MS for moment in moments))])
+
+
+def _stolen(moments: Sequence[Moment]) -> str:
+    """How much of the machine others had, in all and while it was late."""
+    late = [moment.stolen_s for moment in moments if moment.p95_ms > _LATE_MS]
+    taken = f"{fmean([moment.stolen_s for moment in moments]):.1%} of a core was taken by other machines"
+    return f"{taken}, {fmean(late):.1%} in those seconds" if late else taken
 
 
 def _resident(moments: Sequence[Moment]) -> list[float]:
@@ -156,4 +170,5 @@ def _plots(moments: Sequence[Moment]) -> list[Plot]:
             {"resident": lambda m: m.resident_bytes / _MIB, "own state": lambda m: m.state_bytes / _MIB},
         ),
         over_time("Latency of each second", "ms", {"p50": lambda m: m.p50_ms, "p95": lambda m: m.p95_ms}),
+        over_time("CPU time that other machines had", "cores", {"taken": lambda m: m.stolen_s}),
     ]

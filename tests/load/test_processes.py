@@ -34,6 +34,11 @@ def test_family(child: subprocess.Popen[bytes]) -> None:
     assert {os.getpid(), child.pid} <= set(processes.family(os.getpid()))
 
 
+def test_what_was_stolen_does_not_become_less() -> None:
+    first = processes.stolen_seconds()
+    assert 0 <= first <= processes.stolen_seconds()
+
+
 def test_cpu_time_is_that_of_the_kernel(child: subprocess.Popen[bytes]) -> None:
     used = processes.cpu_seconds([child.pid])
     assert 0 <= used < 60
