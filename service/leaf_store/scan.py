@@ -58,7 +58,7 @@ def covered_rows(
 def picked_rows(txn: Transaction, name: bytes, entry: bytes, places: Sequence[bytes]) -> Iterator[Record]:
     """The rows whose places are among some; what is asked for twice is there once."""
     rows = int.from_bytes(entry[ROWS_SLICE], "big")
-    if not rows:
+    if not rows and entry[0] != PART:
         return
     if rows <= _LOOK_THROUGH * len(places):
         wanted = set(places)

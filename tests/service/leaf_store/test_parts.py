@@ -281,3 +281,12 @@ def test_parts_are_the_model(data: st.DataObject) -> None:
             writer.commit([effect for effect in drawn if effect is not None], position, 0)
             check(writer, model)
         writer.close()
+
+
+def test_rows_are_not_picked_beyond_what_is_covered(tmp_path: Path) -> None:
+    writer = LeafWriter(tmp_path, map_bytes=1 << 22)
+    writer.register(PICKED, VIEWS[PICKED])
+    part = Interval(START, Cut(("b",), behind=False))
+    writer.commit([LeafExtend(PICKED, ("ann",), [], (part,))], 1, 0)
+    assert read(writer, PICKED, (("ann",), "c", ("1",)), None) is None
+    writer.close()
