@@ -5,13 +5,13 @@ Results are the JSON forms of `admin.models`. Everything here runs on the engine
 
 import asyncio
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from dataflow.engine.events import EvictKey
 from dataflow.literals import takes_parameters
-from dataflow.plan.nodes import View, column_types
+from dataflow.plan.nodes import Parameter, View, column_types
 from dataflow.plan.refresh import RefreshView
 from dataflow.schema import SqlType
 from dataflow.types import Key
@@ -248,15 +248,19 @@ def parameters_of(view: View | RefreshView) -> list[tuple[str, SqlType, bool]]:
     """Names and types of what makes a view's key, in its order, and whether each takes a list."""
     if isinstance(view, RefreshView):
         return [(p.name, p.type, p.many) for p in view.parameters]
-    types = column_types(view.relation)
-    return [(p.name, types[p.column], p.many) for p in view.parameters]
+    return _typed(view, view.parameters)
 
 
 def _all_parameters(view: View | RefreshView) -> list[tuple[str, SqlType, bool]]:
-    """As `parameters_of`, with those that pick rows of a key."""
-    if isinstance(view, RefreshView) or not view.within:
+    """As `parameters_of`, with those that pick rows of a key, by name."""
+    if isinstance(view, RefreshView):
         return parameters_of(view)
-    return sorted(parameters_of(replace(view, parameters=view.parameters + view.within)), key=lambda each: each[0])
+    return _typed(view, sorted(view.parameters + view.within, key=lambda p: p.name))
+
+
+def _typed(view: View, parameters: Iterable[Parameter]) -> list[tuple[str, SqlType, bool]]:
+    types = column_types(view.relation)
+    return [(p.name, types[p.column], p.many) for p in parameters]
 
 
 def _within_a_key(view: View | RefreshView) -> set[str | None]:
