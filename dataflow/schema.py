@@ -12,6 +12,8 @@ class SqlType:
     """A type of the upstream, with what equality and order of its values depend on."""
 
     #: PostgreSQL's ``typname``: ``int4``, ``text``, ``timestamptz`` … (an array's is its element's, see `element`).
+    #: Of MariaDB and MySQL the same names where values print and compare the same, else names of its own
+    #: (`dataflow.mysql_types`).
     name: str
     #: How a cast to it is written, quoted and qualified where needed: ``int8``, ``public.mood``, ``int4[]``.
     sql: str
@@ -103,3 +105,5 @@ class Catalog:
     registered: dict[str, str] = field(default_factory=dict)
     #: Text of no column, as functions make it: of the database's own collation.
     text: SqlType = SqlType("text", "text", collation="deterministic")
+    #: Whose SQL the views are written in, and the lookups: ``postgres``, ``mariadb`` or ``mysql``.
+    dialect: str = "postgres"

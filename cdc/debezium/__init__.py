@@ -1,0 +1,1 @@
+"""The change stream as Debezium publishes it to Kafka."""

@@ -1,0 +1,1 @@
+"""The change stream of MariaDB and MySQL: the binary log."""

@@ -1,0 +1,57 @@
+"""Positions of MariaDB and MySQL: a place in the binary log as one number, and snapshots that are prefixes of it.
+
+A binary log is a sequence of numbered files (``binlog.000012``); a place in it is the file's number and an offset. Both
+together are one integer in the log's order, `OFFSET_BITS` of which are the offset (MariaDB manual, "Binary Log Overview":
+a file that is larger than ``max_binlog_size`` ends with the transaction that made it so).
+
+*Invariants*: positions compare as the places do. A snapshot is a position between two transactions: it sees exactly those
+that end at or before it.
+
+Not here: who takes a snapshot (`service.upstream.mysql`).
+"""
+
+from dataclasses import dataclass
+
+OFFSET_BITS = 40
+_OFFSET = (1 << OFFSET_BITS) - 1
+
+
+def position_of(file: str, offset: int) -> int:
+    """The position of an offset in a file of the binary log. ValueError if the file's name has no number."""
+    number = file.rpartition(".")[2]
+    if not number.isdecimal():
+        raise ValueError(f"{file!r} is no file of a binary log: its name does not end with a number.")
+    return (int(number) << OFFSET_BITS) | offset
+
+
+def format_position(position: int) -> str:
+    """``12:345``: file 12, offset 345."""
+    return f"{position >> OFFSET_BITS}:{position & _OFFSET}"
+
+
+def parse_position(text: str) -> int:
+    """``12:345``, or with the file's name ``binlog.000012:345``. ValueError says what a position looks like."""
+    file, colon, offset = text.rpartition(":")
+    number = file.rpartition(".")[2]
+    if not colon or not number.isdecimal() or not offset.isdecimal() or int(offset) > _OFFSET:
+        raise ValueError(f"{text!r} is not a position such as binlog.000012:345.")
+    return (int(number) << OFFSET_BITS) | int(offset)
+
+
+@dataclass(frozen=True, slots=True)
+class BinlogSnapshot:
+    """What a consistent snapshot saw: everything before `position`."""
+
+    position: int
+
+    def sees(self, transaction: int, end: int) -> bool:  # noqa: ARG002  (a transaction is its position)
+        """Whether that committed transaction was visible."""
+        return end <= self.position
+
+    def covers(self, other: "BinlogSnapshot") -> bool:
+        """Whether everything that `other` sees is seen here too."""
+        return other.position <= self.position
+
+    def finished(self, other: "BinlogSnapshot") -> bool:
+        """Whether all that the stream may lack of a table that joined at `other` is seen: the log has every table."""
+        return other.position <= self.position

@@ -1,0 +1,64 @@
+"""What every change stream can do, whatever it comes from: the one interface that the service follows.
+
+*Invariants* of an implementation: transactions come in commit order, each whole and once; a batch's position never goes
+back, and all that committed at or before it has been delivered. After `StreamLost` a source is of no use: a new one
+starts at a new snapshot.
+
+Not here: the words of a stream (`change`), any particular stream (a folder each).
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from cdc.change import Batch
+
+
+class Snapshot(Protocol):
+    """Which transactions one statement of the upstream saw; snapshots of one upstream can be compared."""
+
+    def sees(self, transaction: int, end: int) -> bool:
+        """Whether that transaction, whose commit ends at `end` in the stream, was visible."""
+        ...
+
+    def covers(self, other: Self) -> bool:
+        """Whether everything that `other` sees is seen here too."""
+        ...
+
+    def finished(self, other: Self) -> bool:
+        """Whether every transaction that was open, or older, when `other` was taken had ended."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Where the stream begins. What `snapshot` sees is not in the stream; everything else is, from `position` on."""
+
+    position: int
+    snapshot: Snapshot
+
+
+class Source(Protocol):
+    """Committed transactions of the followed tables, in commit order. Used by one task."""
+
+    async def start(self) -> Started:
+        """Connect and begin. Raises StreamLost."""
+        ...
+
+    async def next_batch(self, max_rows: int = 1000) -> Batch:
+        """Wait for something: whole transactions (up to the first that brings the rows to `max_rows`), or an advance.
+
+        Raises StreamLost. Cancelling it loses nothing.
+        """
+        ...
+
+    def request_position(self) -> None:
+        """Ask how far the stream is; `next_batch` returns when that is known."""
+        ...
+
+    def acknowledge(self, position: int) -> None:
+        """What ends at or before `position` will never be asked for again."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        ...
