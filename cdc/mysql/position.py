@@ -1,11 +1,10 @@
 """Positions of MariaDB and MySQL: a place in the binary log as one number, and snapshots that are prefixes of it.
 
-A binary log is a sequence of numbered files (``binlog.000012``); a place in it is the file's number and an offset. Both
-together are one integer in the log's order, `OFFSET_BITS` of which are the offset (MariaDB manual, "Binary Log Overview":
-a file that is larger than ``max_binlog_size`` ends with the transaction that made it so).
+A binary log is a sequence of numbered files (``binlog.000012``); a place in it is the file's number and an offset. The
+two are one integer in the log's order, `OFFSET_BITS` of which are the offset (MariaDB manual, "Binary Log Formats").
 
-*Invariants*: positions compare as the places do. A snapshot is a position between two transactions: it sees exactly those
-that end at or before it.
+*Invariants*: positions compare as the places do. A snapshot is a position between two transactions: it sees exactly
+those that end at or before it.
 
 Not here: who takes a snapshot (`service.upstream.mysql`).
 """
