@@ -8,6 +8,8 @@ Not here: decoding (`postgres.pgoutput`), the connection (`postgres.source`), th
 
 from dataclasses import dataclass, field
 
+from cdc.column_type import ColumnType
+
 #: A row as the upstream prints it, one text (or None) per column.
 ChangedRow = tuple[str | None, ...]
 
@@ -30,6 +32,8 @@ class TableLayout:
     types: tuple[tuple[int, int], ...] = ()
     #: For each column its ``attnum``. The stream does not carry it; the catalog check compares it.
     numbers: tuple[int, ...] = ()
+    #: For each column its type, where values are printed by the source and not by the database (MariaDB, MySQL, Kafka).
+    kinds: tuple[ColumnType, ...] = ()
     #: The table is known to be like this from here on; its rows in transactions that end at or before are dropped.
     since: int = field(default=0, compare=False)
 
