@@ -8,7 +8,7 @@ from typing import cast
 
 from cdc.change import TableChange
 from cdc.change import Transaction as Change
-from cdc.position import PostgresSnapshot
+from cdc.source import Snapshot as Taken
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.types import Snapshot, TransactionId
 
@@ -27,7 +27,7 @@ def _delta(change: TableChange) -> TableDelta:
     return TableDelta(change.removed, change.added, change.truncated, change.overflow)
 
 
-def snapshot(taken: PostgresSnapshot) -> Snapshot:
+def snapshot(taken: Taken) -> Snapshot:
     """The engine's view of a snapshot: it compares snapshots of one upstream only, which the protocol cannot say."""
     return cast(Snapshot, taken)
 

@@ -13,7 +13,6 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from struct import Struct
 from typing import Any, NoReturn
 
@@ -26,6 +25,7 @@ from cdc.position import PostgresSnapshot, parse_lsn
 from cdc.postgres.failures import Failure, check_conninfo, classify, replication_hint
 from cdc.postgres.pgoutput import Decoder, MalformedStream
 from cdc.postgres.session import session_sql
+from cdc.source import Started
 
 _STATUS = Struct("!cQQQqB").pack
 _KEEPALIVE = Struct("!cQqB").unpack_from
@@ -46,19 +46,12 @@ ACKNOWLEDGE_S = 1.0
 SLICE_MESSAGES = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
-    """Where the stream begins; `snapshot` sees exactly what was committed before and is therefore not in the stream."""
-
-    position: int
-    snapshot: PostgresSnapshot
-
-
 class PostgresSource:
     """Committed transactions of the followed tables, in commit order, from one replication slot.
 
     Used by one task. `tables` gives the layouts of the tables to follow by qualified name (as
-    `service.upstream.catalog` makes them); it is asked anew before transactions are decoded, others are skipped unread.
+    `service.upstream.postgres.catalog` makes them); it is asked anew before transactions are decoded, others are
+    skipped unread.
 
     A table that becomes one of `tables` later on is like one just added to the publication: transactions that committed
     before, but that a lookup may not see yet, went by unread.

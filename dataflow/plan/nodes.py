@@ -312,6 +312,14 @@ def inputs_of(relation: Relation) -> tuple[Relation, ...]:
     return (relation.input,)
 
 
+def table_of(relation: Relation) -> str:
+    """The table that a chain, or an aggregate over one, reads. ValueError for what reads more than one."""
+    chain = relation.input if isinstance(relation, Aggregate) else relation
+    if not isinstance(chain, Chain):
+        raise ValueError("only what reads one table is looked up")
+    return chain.table
+
+
 def passed_through(relation: Chain | Block) -> dict[int, int]:
     """Columns of the relation that are plain columns of its input row: output column -> input column."""
     return {i: c.index for i, c in enumerate(relation.columns) if isinstance(c, ColumnRef)}
@@ -321,4 +329,5 @@ __all__ = [
     "Aggregate", "AggregateCall", "AggregateFunction", "Block", "BlockInput", "CallOrder", "Chain", "Frame",
     "FrameMode", "JoinCondition", "Key", "OrderTerm", "OutputColumn", "Parameter", "RangeParameter", "Relation",
     "Source", "TopK", "Union", "View", "Window", "WindowCall", "column_types", "inputs_of", "passed_through",
+    "table_of",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ whole.
 it stands in, if the condition is ANDed in WHERE, or in ON where failing means not being joined. Where an outer join may
 put NULLs in the row's place, the condition must fail for these as well, since the row may be what kept them out.
 
-Not here: whether functions and tables are what the change stream says all about (`service.upstream.describe`).
+Not here: whether functions and tables are what the change stream says all about (`service.upstream.postgres.describe`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

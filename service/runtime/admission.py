@@ -12,8 +12,6 @@ Not here: the estimates (`dataflow.plan.estimate`), keeping to the budget (`runt
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from psycopg import AsyncConnection
-
 from dataflow.engine.graph import Graph
 from dataflow.engine.nodes import ChainNode, GroupingNode, InnerNode, Leaf, Stored
 from dataflow.plan.estimate import Sizes, estimated_bytes, estimated_leaf_bytes
@@ -23,7 +21,7 @@ from dataflow.schema import Catalog
 from service.errors import ApiError
 from service.leaf_store.writer import LeafWriter
 from service.runtime.dispatcher import Dispatcher
-from service.upstream.sizes import expected_sizes
+from service.upstream.upstream import UpstreamSession
 from service.views import Plan
 
 #: What is kept whole: rows inside the engine by their relation, those of a view in the leaf store by the view.
@@ -43,8 +41,11 @@ class Admission:
         """Nothing is in the engine, and all views are to come."""
         self._expected.clear()
 
-    async def admit(self, connection: AsyncConnection, plans: Iterable[Plan], catalog: Catalog) -> None:
-        """Lets plans in that are to be installed next, all or none. Raises `ApiError` ``too_large``, psycopg.Error."""
+    async def admit(self, session: UpstreamSession, plans: Iterable[Plan], catalog: Catalog) -> None:
+        """Lets plans in that are to be installed next, all or none.
+
+        Raises `ApiError` ``too_large``, `UpstreamError`.
+        """
         running = None if self.dispatcher.engine is None else self.dispatcher.engine.graph
         if running is not None:
             there = {*running.stores, *(leaf.view for leaf in running.leaves.values())}
@@ -53,20 +54,20 @@ class Admission:
         try:
             for plan in plans:
                 if isinstance(plan.view, View):
-                    await self._admit(connection, plan, plan.view, catalog, running)
+                    await self._admit(session, plan, plan.view, catalog, running)
         except ApiError:
             self._expected = before
             raise
 
     async def _admit(
-        self, connection: AsyncConnection, plan: Plan, view: View, catalog: Catalog, running: Graph | None
+        self, session: UpstreamSession, plan: Plan, view: View, catalog: Catalog, running: Graph | None
     ) -> None:
         whole = Explanation(view, catalog, whole=plan.whole).kept_whole
         new = [node for node in whole if not self._is_let_in(node) and not _has(running, node)]
         if not new:
             return
         # Also what is there already: what is new may be made of it.
-        sizes = await expected_sizes(connection, dict.fromkeys(r for n in whole if (r := _looked_up(n))), catalog)
+        sizes = await session.expected_sizes(dict.fromkeys(r for n in whole if (r := _looked_up(n))), catalog)
         wanted = {whole: size for node in new for whole, size in [_expected(node, catalog, sizes)] if size is not None}
         free = self.budget_bytes - self._taken(running)
         if sum(wanted.values()) > free:

@@ -7,7 +7,6 @@ import asyncio
 from dataclasses import dataclass
 
 import structlog
-from psycopg import AsyncConnection
 
 from dataflow.schema import Catalog
 from service.errors import ApiError
@@ -15,8 +14,8 @@ from service.runtime.following import TableRefusedError
 from service.runtime.installer import Installer
 from service.runtime.reads import no_stream, upstream_problem
 from service.runtime.repair import Repair
-from service.upstream.catalog import load_catalog
-from service.upstream.connect import UpstreamError, UpstreamPool
+from service.upstream.upstream import Upstream, UpstreamSession
+from service.upstream.words import UpstreamError
 from service.views import Definition, Origin, Plan, RegisteredView, StateError, Status, ViewOptions
 
 log = structlog.get_logger()
@@ -37,7 +36,7 @@ class Changes:
 
     installer: Installer
     repair: Repair
-    pool: UpstreamPool
+    upstream: Upstream
     lock: asyncio.Lock
 
     async def put(self, name: str, sql: str, options: ViewOptions, *, create_only: bool) -> PutResult:
@@ -74,9 +73,9 @@ class Changes:
         """The plan that a PUT would install, and the catalog it was made with. Raises `ApiError`."""
         definition = Definition(name, sql, Origin.HTTP, options)
         try:
-            async with self.pool.connection() as connection:
-                fresh = await load_catalog(connection)
-                return await self.installer.planning(fresh, definition).plan(connection, definition), fresh
+            async with self.upstream.session() as session:
+                fresh = await session.load_catalog()
+                return await self.installer.planning(fresh, definition).plan(session, definition), fresh
         except UpstreamError as error:
             raise upstream_problem(error) from None
         except TableRefusedError as refused:
@@ -102,14 +101,14 @@ class Changes:
 
     async def _install(self, definition: Definition) -> None:
         try:
-            async with self.pool.connection() as connection:
-                plans = [(definition, await self._prepared(connection, definition))]
+            async with self.upstream.session() as session:
+                plans = [(definition, await self._prepared(session, definition))]
                 plans += [
-                    (reader, await self._prepared_reader(connection, reader, definition))
+                    (reader, await self._prepared_reader(session, reader, definition))
                     for reader in self._readers(definition.name)
                 ]
-                fresh = await load_catalog(connection)
-                await self.installer.admit(connection, [plan for _, plan in plans], fresh)
+                fresh = await session.load_catalog()
+                await self.installer.admit(session, [plan for _, plan in plans], fresh)
         except UpstreamError as error:
             raise upstream_problem(error) from None
         except TableRefusedError as refused:
@@ -122,29 +121,29 @@ class Changes:
                 "internal_error", f"View {definition.name!r} cannot be installed; the engine's log says more."
             )
 
-    async def _prepared_reader(self, connection: AsyncConnection, reader: Definition, put: Definition) -> Plan:
+    async def _prepared_reader(self, session: UpstreamSession, reader: Definition, put: Definition) -> Plan:
         """The plan of a view that reads the one that is put."""
-        fresh = await load_catalog(connection)
+        fresh = await session.load_catalog()
         try:
-            plan = await self.installer.planning(fresh, reader, put=put).plan(connection, reader)
+            plan = await self.installer.planning(fresh, reader, put=put).plan(session, reader)
         except ApiError as error:
             raise ApiError("view_in_use", f"View {reader.name!r} reads it: {error.detail}", error.hint) from None
-        await self.installer.join(connection, plan.tables, fresh)
+        await self.installer.join(session, plan.tables, fresh)
         return plan
 
-    async def _prepared(self, connection: AsyncConnection, definition: Definition) -> Plan:
+    async def _prepared(self, session: UpstreamSession, definition: Definition) -> Plan:
         """The plan, all of whose tables are followed."""
-        fresh = await load_catalog(connection)
+        fresh = await session.load_catalog()
         outdated = self.repair.outdated(fresh)
         if outdated:
             # The stream decodes these as they were: what reads them is made anew together with this view.
-            plan = await self.installer.planning(fresh, definition, as_followed=False).plan(connection, definition)
+            plan = await self.installer.planning(fresh, definition, as_followed=False).plan(session, definition)
             if not outdated.isdisjoint(plan.tables):
                 reason = "The table has other columns now; the view is being planned anew."
                 self.repair.break_views(outdated & plan.tables, reason)
-                await self.repair.mend(connection, fresh)
-        plan = await self.installer.planning(fresh, definition).plan(connection, definition)
-        await self.installer.join(connection, plan.tables, fresh)
+                await self.repair.mend(session, fresh)
+        plan = await self.installer.planning(fresh, definition).plan(session, definition)
+        await self.installer.join(session, plan.tables, fresh)
         return plan
 
     def _save(self) -> None:

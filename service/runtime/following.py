@@ -11,14 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import structlog
-from psycopg import AsyncConnection
 
 from cdc.change import TableLayout
 from dataflow.schema import Catalog
 from service.settings import CdcSettings
-from service.upstream.catalog import load_layouts
-from service.upstream.checks import Finding, check_tables, set_replica_identity
-from service.upstream.publication import ensure_published
+from service.upstream.upstream import UpstreamSession
+from service.upstream.words import Finding
 
 log = structlog.get_logger()
 
@@ -53,19 +51,19 @@ class Following:
         tables = {**fresh.tables, **{t: self.catalog.tables[t] for t in self.layouts if t in self.catalog.tables}}
         return replace(fresh, tables=tables)
 
-    async def refusals(self, connection: AsyncConnection, tables: Iterable[str]) -> dict[str, TableRefusedError]:
+    async def refusals(self, session: UpstreamSession, tables: Iterable[str]) -> dict[str, TableRefusedError]:
         """Which of `tables` cannot be followed. Repairs their replica identity first, if the settings say so.
 
         Always before publishing: a published table without a replica identity refuses its own updates.
         """
         refused: dict[str, TableRefusedError] = {}
-        for finding in await check_tables(connection, self.settings.publication, tables):
-            if finding.table is None or finding.code == "publication":
+        for finding in await session.check_tables(tables):
+            if finding.table is None:
                 continue
             if not finding.fatal:
                 self._warn(finding)
             elif finding.code == "replica_identity" and self.settings.set_replica_identity:
-                await set_replica_identity(connection, finding.table)
+                await session.set_row_identity(finding.table)
                 log.info("replica identity set to FULL", table=finding.table)
             else:
                 refused.setdefault(finding.table, _refusal(finding))
@@ -76,19 +74,24 @@ class Following:
             self._warned.add(finding)
             log.warning("table check", table=finding.table, reason=finding.reason, fix=finding.fix)
 
-    async def publish(self, connection: AsyncConnection, tables: Iterable[str]) -> None:
+    async def publish(self, session: UpstreamSession, tables: Iterable[str]) -> None:
         """Makes sure that the stream will carry `tables`."""
-        added = await ensure_published(connection, self.settings.publication, tables)
+        added = await session.publish(tables)
         if added:
             log.info("tables added to the publication", publication=self.settings.publication, tables=added)
 
-    async def follow(self, connection: AsyncConnection, tables: Iterable[str], fresh: Catalog) -> None:
+    async def follow(self, session: UpstreamSession, tables: Iterable[str], fresh: Catalog) -> None:
         """From now on the stream's rows of `tables` are decoded, as `fresh` has them."""
         wanted = list(tables)
-        layouts = await load_layouts(connection, wanted)
+        layouts = await session.load_layouts(wanted)
+        # A table that changed since `fresh` was loaded would be planned as it was and decoded as it is: nobody would
+        # notice, since both fit what they are compared with.
+        now = (await session.load_catalog()).tables
         for table in wanted:
-            if table not in layouts or table not in fresh.tables:
+            if table not in layouts or table not in fresh.tables or table not in now:
                 raise TableRefusedError(f"Table {table} is gone.", None)
+            if now[table].columns != fresh.tables[table].columns:
+                raise TableRefusedError(f"Table {table} is being altered; it is looked at again soon.", None)
         for table in wanted:
             self.catalog.tables[table] = fresh.tables[table]
             self.layouts[table] = layouts[table]

@@ -11,8 +11,8 @@ from service.runtime.ages import Ages
 from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
 from service.runtime.pushes import Pushes
-from service.upstream.connect import UpstreamError
-from service.upstream.lookups import Lookups
+from service.upstream.upstream import Lookups
+from service.upstream.words import UpstreamError
 
 log = structlog.get_logger()
 

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import structlog
-from psycopg import AsyncConnection
 
 from dataflow.engine.effects import LeafDrop, ViewStatus
 from dataflow.engine.events import DropView, InstallRefresh, InstallView, TableJoined
@@ -30,7 +29,7 @@ from service.runtime.dispatcher import Dispatcher
 from service.runtime.following import Following
 from service.runtime.planning import Planning
 from service.runtime.stand_in import stand_in
-from service.upstream.lookups import Lookups
+from service.upstream.upstream import Lookups, UpstreamSession
 from service.views import Definition, Installation, Plan, RegisteredView, Status, ViewRegistry
 
 log = structlog.get_logger()
@@ -69,20 +68,20 @@ class Installer:
         catalog = replace(self.following.planning_catalog(fresh) if as_followed else fresh, registered=others)
         return Planning(catalog, self.following.layouts.keys(), self.following.refusals)
 
-    async def join(self, connection: AsyncConnection, tables: frozenset[str], fresh: Catalog) -> None:
+    async def join(self, session: UpstreamSession, tables: frozenset[str], fresh: Catalog) -> None:
         """Makes sure that `tables`, none of which is refused, are followed; announces those that were not."""
         new = sorted(tables - self.following.layouts.keys())
         if not new:
             return
-        await self.following.publish(connection, new)
-        await self.following.follow(connection, new, fresh)
+        await self.following.publish(session, new)
+        await self.following.follow(session, new, fresh)
         taken = await self.lookups.snapshot()
         for table in new:
             self.dispatcher.step(TableJoined(table, bridge.snapshot(taken.snapshot)))
 
-    async def admit(self, connection: AsyncConnection, plans: Iterable[Plan], fresh: Catalog) -> None:
+    async def admit(self, session: UpstreamSession, plans: Iterable[Plan], fresh: Catalog) -> None:
         """Makes sure that what these plans need whole fits into memory. Raises `ApiError` ``too_large``."""
-        await self.admission.admit(connection, plans, self.following.planning_catalog(fresh))
+        await self.admission.admit(session, plans, self.following.planning_catalog(fresh))
 
     def install(self, definition: Definition, plan: Plan) -> Installation:
         """Hands a plan to the engine, beside what the name means now, if that answers."""

@@ -1,6 +1,6 @@
 """Runs the engine's lookups upstream, a bounded number at once.
 
-Not here: how one is run and versioned (`upstream.lookups`); which are wanted (`dataflow.engine`).
+Not here: how one is run and versioned (`upstream.upstream`); which are wanted (`dataflow.engine`).
 """
 
 import asyncio
@@ -11,16 +11,15 @@ import structlog
 
 from dataflow.engine.effects import CancelLookup, Lookup
 from dataflow.engine.events import LookupDone, LookupFailed
-from dataflow.plan.lookup import lookup_arguments, lookup_sql
-from dataflow.plan.nodes import Aggregate, Chain
+from dataflow.plan.nodes import table_of
 from dataflow.schema import Catalog
-from dataflow.types import Columns, LookupId, NodeId
+from dataflow.types import LookupId, NodeId
 from service import bridge
 from service.runtime.budget import Room
 from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
-from service.upstream.connect import UpstreamError
-from service.upstream.lookups import Lookups
+from service.upstream.upstream import Lookups
+from service.upstream.words import UpstreamError
 
 log = structlog.get_logger()
 
@@ -54,8 +53,6 @@ class LookupTasks:
         self._room = room
         self._counters = counters
         self._catalog = Catalog()
-        #: Of lookups by keys; a part's cuts make too many.
-        self._sql: dict[tuple[Chain | Aggregate, Columns], str] = {}
         self._tasks: dict[LookupId, asyncio.Task[None]] = {}
         self.counts: dict[NodeId, LookupCounts] = {}
         dispatcher.on(Lookup, self._start)
@@ -71,7 +68,6 @@ class LookupTasks:
         for task in self._tasks.values():
             task.cancel()
         self._tasks.clear()
-        self._sql.clear()
         self.counts.clear()
         self._catalog = catalog
 
@@ -89,12 +85,12 @@ class LookupTasks:
             event = await self._look_up(lookup)
         except UpstreamError as error:
             self._counters.lookup_failures += 1
-            log.warning("lookup failed", relation=_tables(lookup.relation), reason=str(error), code=error.code)
+            log.warning("lookup failed", relation=table_of(lookup.relation), reason=str(error), code=error.code)
             event = LookupFailed(lookup.id, error.told, error.code not in _BREAKING)
         except Exception:
             # A bug of ours. Whoever waits is told, instead of waiting for ever.
             self._counters.lookup_failures += 1
-            log.exception("lookup failed", relation=_tables(lookup.relation))
+            log.exception("lookup failed", relation=table_of(lookup.relation))
             event = LookupFailed(lookup.id, "A lookup failed inside the service; its log says more.", retryable=False)
         del self._tasks[lookup.id]
         self._dispatcher.step(event)
@@ -103,7 +99,7 @@ class LookupTasks:
         async with self._slots:
             await self._room()
             started_s = perf_counter()
-            found = await self._lookups.run(self._statement(lookup), lookup_arguments(lookup))
+            found = await self._lookups.run(lookup, self._catalog)
         self._count(lookup, len(found.rows), perf_counter() - started_s)
         return LookupDone(lookup.id, found.rows, bridge.snapshot(found.snapshot), found.bound)
 
@@ -125,17 +121,3 @@ class LookupTasks:
         engine = self._dispatcher.engine
         if engine is not None:
             self.counts = {node: counts for node, counts in self.counts.items() if node in engine.graph.by_id}
-
-    def _statement(self, lookup: Lookup) -> str:
-        if lookup.part is not None:
-            return lookup_sql(lookup.relation, lookup.columns, self._catalog, lookup.part)
-        at = (lookup.relation, lookup.columns)
-        sql = self._sql.get(at)
-        if sql is None:
-            sql = self._sql[at] = lookup_sql(lookup.relation, lookup.columns, self._catalog)
-        return sql
-
-
-def _tables(relation: Chain | Aggregate) -> str:
-    chain = relation if isinstance(relation, Chain) else relation.input
-    return chain.table if isinstance(chain, Chain) else "?"

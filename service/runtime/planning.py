@@ -3,13 +3,11 @@
 Whatever the upstream runs can be kept: incrementally if there is a plan, else run again when a table that it reads
 changes, else, if it depends on more than tables, for a while.
 
-Not here: plans (`dataflow.sql`), what the server says of a statement (`upstream.describe`).
+Not here: plans (`dataflow.sql`), what the server says of a statement (`upstream.upstream`).
 """
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-
-from psycopg import AsyncConnection
 
 from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
 from dataflow.plan.refresh import RefreshView, TableRead
@@ -21,7 +19,8 @@ from dataflow.sql.registered import Expanded, expanded, upstream_views
 from dataflow.sql.statement import statement_of
 from service.errors import ApiError
 from service.runtime.following import TableRefusedError
-from service.upstream.describe import Described, describe
+from service.upstream.upstream import UpstreamSession
+from service.upstream.words import Described
 from service.views import Definition, Plan, Tier
 
 #: Characters of SQL that a problem shows.
@@ -29,7 +28,7 @@ EXCERPT = 80
 #: How long an answer is good that only expires, if the view does not say.
 TTL_S = 10.0
 #: Asks which tables cannot be followed, and why.
-Refusals = Callable[[AsyncConnection, Iterable[str]], Awaitable[dict[str, TableRefusedError]]]
+Refusals = Callable[[UpstreamSession, Iterable[str]], Awaitable[dict[str, TableRefusedError]]]
 
 
 @dataclass(slots=True)
@@ -42,11 +41,11 @@ class Planning:
     refusals: Refusals
     _refused: dict[str, TableRefusedError | None] = field(default_factory=dict)
 
-    async def plan(self, connection: AsyncConnection, definition: Definition) -> Plan:
+    async def plan(self, session: UpstreamSession, definition: Definition) -> Plan:
         """How a definition is kept. Raises `ApiError` ``view_unsupported`` or ``view_invalid``, `TableRefusedError`,
-        psycopg.Error."""
+        `UpstreamError`."""
         try:
-            return await self._plan(connection, definition)
+            return await self._plan(session, definition)
         except UnsupportedQuery as error:
             raise ApiError("view_unsupported", error.reason, members=place(definition.sql, error.span)) from None
         except InvalidQuery as error:
@@ -54,36 +53,36 @@ class Planning:
                 "view_invalid", error.reason, error.hint, members=place(definition.sql, error.span)
             ) from None
 
-    async def _plan(self, connection: AsyncConnection, definition: Definition) -> Plan:
+    async def _plan(self, session: UpstreamSession, definition: Definition) -> Plan:
         check_effects(definition.sql)
         found = expanded(definition.sql, self.catalog)
         wanted = definition.options.tier
         if wanted in (Tier.REFRESH, Tier.TTL):
-            return await self._refreshed(connection, definition, found, f"The view asks for the tier {wanted}.")
+            return await self._refreshed(session, definition, found, f"The view asks for the tier {wanted}.")
         try:
             view = plan_view(definition.name, definition.sql, self.catalog)
         except UnsupportedQuery as error:
             if wanted == Tier.INCREMENTAL:
                 raise
-            return await self._refreshed(connection, definition, found, error.reason)
+            return await self._refreshed(session, definition, found, error.reason)
         except InvalidQuery as error:
-            return await self._doubted(connection, definition, found, error)
+            return await self._doubted(session, definition, found, error)
         whole = definition.options.materialization == "full"
         views = upstream_views(found.sql, self.catalog)
         plan = Plan(view, found.sql, whole=whole, reads_views=found.views, upstream_views=views)
-        refused = await self._refusal(connection, plan.tables)
+        refused = await self._refusal(session, plan.tables)
         if refused is None:
             return plan
         if refused.streamed or wanted == Tier.INCREMENTAL:
             raise refused
-        return await self._refreshed(connection, definition, found, refused.reason, expires=refused.reason)
+        return await self._refreshed(session, definition, found, refused.reason, expires=refused.reason)
 
     async def _doubted(
-        self, connection: AsyncConnection, definition: Definition, found: Expanded, error: InvalidQuery
+        self, session: UpstreamSession, definition: Definition, found: Expanded, error: InvalidQuery
     ) -> Plan:
         """SQL that we take for wrong: the server has the last word."""
         try:
-            return await self._refreshed(connection, definition, found, f"It cannot be analysed: {error.reason}")
+            return await self._refreshed(session, definition, found, f"It cannot be analysed: {error.reason}")
         except InvalidQuery as confirmed:
             raise (confirmed if "syntax error" in error.reason or error.span is None else error) from None
 
@@ -91,7 +90,7 @@ class Planning:
 
     async def _refreshed(
         self,
-        connection: AsyncConnection,
+        session: UpstreamSession,
         definition: Definition,
         found: Expanded,
         reason: str,
@@ -103,10 +102,10 @@ class Planning:
             raise UnsupportedQuery(f"Only what is kept incrementally can be kept whole: {reason}")
         statement = statement_of(found.sql)
         try:
-            described = await describe(connection, statement)
+            described = await session.describe(statement)
         except InvalidQuery as error:
             raise found.placed(error) from None
-        expires = expires or described.volatile or await self._not_streamed(connection, described)
+        expires = expires or described.volatile or await self._not_streamed(session, described)
         if options.tier == Tier.REFRESH and expires is not None:
             raise UnsupportedQuery(f"No change of a table says when an answer is stale: {expires}")
         ttl_ms = None
@@ -132,25 +131,25 @@ class Planning:
     def _reads(self, found: Expanded, described: Described) -> tuple[TableRead, ...]:
         return table_reads([found.sql, *described.views], described.tables, self.catalog, described.parameters)
 
-    async def _not_streamed(self, connection: AsyncConnection, described: Described) -> str | None:
+    async def _not_streamed(self, session: UpstreamSession, described: Described) -> str | None:
         """Why the change stream does not say all about what is read."""
         unknown = sorted(described.tables - self.catalog.tables.keys())
         if unknown:
             return f"{unknown[0]} is not in the catalog."
         # What a view of the upstream reads, its owner may read.
-        refused = await self._refusal(connection, described.tables)
+        refused = await self._refusal(session, described.tables)
         if refused is None:
             return None
         if refused.streamed:
             raise refused
         return refused.reason
 
-    async def _refusal(self, connection: AsyncConnection, tables: Iterable[str]) -> TableRefusedError | None:
+    async def _refusal(self, session: UpstreamSession, tables: Iterable[str]) -> TableRefusedError | None:
         """Why one of these cannot be followed; one whose changes cannot be had at all comes first."""
         new = sorted(set(tables) - set(self.followed) - self._refused.keys())
         if new:
             self._refused.update(dict.fromkeys(new))
-            self._refused.update(await self.refusals(connection, new))
+            self._refused.update(await self.refusals(session, new))
         found = [refused for table in sorted(tables) if (refused := self._refused.get(table)) is not None]
         return min(found, key=lambda refused: refused.streamed, default=None)
 

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from dataflow.types import Position
-from service.upstream.connect import UpstreamError
+from service.upstream.words import UpstreamError
 
 #: How long a keepalive may take before the stream is pushed.
 KEEPALIVE_S = 0.001

@@ -32,8 +32,8 @@ from service.runtime.cutting_back import CuttingBack
 from service.runtime.dispatcher import Dispatcher
 from service.runtime.extents import extent_of
 from service.runtime.forwarding import forward_query, forwarded_answer
-from service.upstream.connect import UpstreamError
-from service.upstream.lookups import Lookups
+from service.upstream.upstream import Lookups
+from service.upstream.words import UpstreamError
 from service.views import Installation, MissCounts, Status, ViewRegistry
 from service.wire import ReadItem, ReadReply
 

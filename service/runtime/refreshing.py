@@ -20,8 +20,8 @@ from service.runtime.budget import Room
 from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
 from service.runtime.stand_in import placed
-from service.upstream.connect import UpstreamError
-from service.upstream.lookups import Lookups
+from service.upstream.upstream import Lookups
+from service.upstream.words import UpstreamError
 from service.views import Plan, ViewRegistry
 
 log = structlog.get_logger()

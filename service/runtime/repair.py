@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import TypeVar
 
 import structlog
-from psycopg import AsyncConnection
 
 from cdc.change import SchemaNotice
 from dataflow.engine.events import SchemaChanged
@@ -22,9 +21,8 @@ from service.errors import ApiError
 from service.runtime.following import TableRefusedError
 from service.runtime.installer import Installer
 from service.runtime.planning import reason_of
-from service.upstream.catalog import load_catalog
-from service.upstream.checks import check_schema
-from service.upstream.connect import UpstreamError, UpstreamPool
+from service.upstream.upstream import Upstream, UpstreamSession
+from service.upstream.words import UpstreamError
 from service.views import Plan, RegisteredView, Status
 
 log = structlog.get_logger()
@@ -36,7 +34,7 @@ class Repair:
     """Breaks views whose tables changed, and mends broken ones."""
 
     installer: Installer
-    pool: UpstreamPool
+    upstream: Upstream
     #: Held by every change of the views.
     lock: asyncio.Lock
     #: Notices that concern no view, so that they are told once.
@@ -79,17 +77,15 @@ class Repair:
 
     async def check(self) -> None:
         """Compares the followed tables with the catalog, and tries to mend what is broken. Raises `UpstreamError`."""
-        async with self.lock, self.pool.connection() as connection:
+        async with self.lock, self.upstream.session() as session:
             following = self.installer.following
             layouts = dict(following.layouts)
-            fresh = await load_catalog(connection)
-            for notice in await check_schema(
-                connection, layouts, following.settings.publication, following.catalog.tables, fresh
-            ):
+            fresh = await session.load_catalog()
+            for notice in await session.check_schema(layouts, following.catalog.tables, fresh):
                 self.schema_changed(notice)
             self._views_changed(fresh)
             if any(self._broken()):
-                await self.mend(connection, fresh)
+                await self.mend(session, fresh)
 
     def _views_changed(self, fresh: Catalog) -> None:
         """Views of the upstream that ours read may be other ones by now: the stream does not tell."""
@@ -111,14 +107,14 @@ class Repair:
             if registered.status is Status.BROKEN:
                 yield registered
 
-    async def mend(self, connection: AsyncConnection, fresh: Catalog) -> None:
+    async def mend(self, session: UpstreamSession, fresh: Catalog) -> None:
         """Plans every broken view anew and installs those that can be. The lock is held."""
         for registered in list(self._broken()):
             definition = registered.definition
             try:
-                plan = await self.installer.planning(fresh, definition).plan(connection, definition)
-                await self.installer.join(connection, plan.tables, fresh)
-                await self.installer.admit(connection, [plan], fresh)
+                plan = await self.installer.planning(fresh, definition).plan(session, definition)
+                await self.installer.join(session, plan.tables, fresh)
+                await self.installer.admit(session, [plan], fresh)
             except ApiError as error:
                 self.installer.bury(registered, reason_of(error))
             except TableRefusedError as refused:

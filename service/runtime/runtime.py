@@ -34,10 +34,9 @@ from service.runtime.reads import Reads, no_stream, upstream_problem
 from service.runtime.refreshing import Refreshing
 from service.runtime.repair import Repair
 from service.runtime.session import Parts, Session
-from service.settings import Settings, ViewSettings, connection_url
-from service.upstream.checks import Finding, check_server
-from service.upstream.connect import UpstreamError, UpstreamPool
-from service.upstream.lookups import Lookups
+from service.settings import Settings, ViewSettings
+from service.upstream.opening import open_upstream
+from service.upstream.words import Finding, UpstreamError
 from service.views import Definition, Origin, StateError, ViewOptions, ViewRegistry
 from service.wire import ReadItem, ReadReply, Touch
 
@@ -53,17 +52,13 @@ class Runtime:
 
     def __init__(self, settings: Settings, leaf_path: Path) -> None:
         upstream = settings.upstream
-        lookup_conninfo = connection_url(upstream.url, upstream)
-        replication = connection_url(settings.cdc.url, upstream) if settings.cdc.url else lookup_conninfo
         self.counters = Counters()
         self.registry = ViewRegistry(settings.state.directory)
         self.leaf = LeafWriter(leaf_path)
         self.ages = Ages(wall_ms())
         self.positions = Positions()
-        self.pool = UpstreamPool(
-            lookup_conninfo, upstream.pool_size, upstream.statement_timeout_s, upstream.connect_timeout_s
-        )
-        self.lookups = Lookups(self.pool)
+        self.upstream = open_upstream(settings)
+        self.lookups = self.upstream.lookups
         self.dispatcher = Dispatcher(self.leaf, self.ages, self.counters)
         self.following = Following(settings.cdc)
         slots = asyncio.Semaphore(upstream.concurrent_lookups)
@@ -76,13 +71,13 @@ class Runtime:
         admission = Admission(self.dispatcher, self.leaf, budget_bytes)
         installer = Installer(self.registry, self.dispatcher, self.leaf, self.following, self.lookups, admission)
         lock = asyncio.Lock()
-        repair = Repair(installer, self.pool, lock)
-        self.changes = Changes(installer, repair, self.pool, lock)
+        repair = Repair(installer, self.upstream, lock)
+        self.changes = Changes(installer, repair, self.upstream, lock)
         self.worker_counters: dict[int, dict[str, dict[str, int]]] = {}
         self._settings = settings
         self._lock = lock
         self._parts = Parts(
-            settings, replication, self.pool, self.lookups, self.lookup_tasks, self.refreshing, installer, repair,
+            settings, self.upstream, self.lookup_tasks, self.refreshing, installer, repair,
             self.budget, self.ages, self.positions, self.counters,
         )  # fmt: skip
         self._poisoned: dict[str, str] = {}
@@ -100,8 +95,8 @@ class Runtime:
         """The first session. Raises `CannotStartError`."""
         try:
             self.registry.load(_configured(view) for view in self._settings.views)
-            async with self.pool.connection() as connection:
-                self._heed(await check_server(connection, self._settings.cdc.publication))
+            async with self.upstream.session() as session:
+                self._heed(await session.check_server())
             await self._begin()
             self.budget.begin()
         except (UpstreamError, StreamLost, StateError, TableRefusedError) as error:
@@ -173,7 +168,7 @@ class Runtime:
     async def close(self) -> None:
         """Stops everything."""
         await self._end_session()
-        await self.pool.close()
+        await self.upstream.close()
         self.leaf.close()
 
     @property

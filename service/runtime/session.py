@@ -1,4 +1,4 @@
-"""One continuity: an engine and the stream it is fed by, from the slot's snapshot until either is lost.
+"""One continuity: an engine and the stream it is fed by, from its snapshot until either is lost.
 
 Every session begins with nothing: a new engine, an emptied leaf store under a new epoch, every view planned anew. That
 is the one way to start, to reconnect, and to go on after an engine failed; what it costs is upqueries, and never a
@@ -13,9 +13,8 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
 import structlog
-from psycopg import AsyncConnection
 
-from cdc.postgres.source import PostgresSource, Started
+from cdc.source import Source, Started
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import InstallRefresh, InstallView, StreamStarted
 from dataflow.engine.limits import Limits
@@ -37,9 +36,7 @@ from service.runtime.refreshing import Refreshing
 from service.runtime.repair import Repair, keep_checking
 from service.runtime.stream import follow
 from service.settings import Settings
-from service.upstream.catalog import load_catalog
-from service.upstream.connect import UpstreamPool
-from service.upstream.lookups import Lookups
+from service.upstream.upstream import Upstream, UpstreamSession
 from service.views import Plan, RegisteredView
 
 log = structlog.get_logger()
@@ -50,9 +47,7 @@ class Parts:
     """What outlives a session."""
 
     settings: Settings
-    replication_conninfo: str
-    pool: UpstreamPool
-    lookups: Lookups
+    upstream: Upstream
     lookup_tasks: LookupTasks
     refreshing: Refreshing
     installer: Installer
@@ -73,7 +68,7 @@ class Session:
     #: Set once everything that was committed when the session began is applied.
     caught_up: asyncio.Event = field(default_factory=asyncio.Event)
     _failed: asyncio.Event = field(default_factory=asyncio.Event)
-    _source: PostgresSource | None = None
+    _source: Source | None = None
     _pushes: Pushes | None = None
 
     @property
@@ -84,24 +79,19 @@ class Session:
     async def begin(self) -> None:
         """Plans all views, starts the stream and an engine at its snapshot. Raises `StreamLost`, `UpstreamError`."""
         parts = self.parts
-        async with parts.pool.connection() as connection:
-            fresh = await load_catalog(connection)
+        async with parts.upstream.session() as upstream:
+            fresh = await upstream.load_catalog()
             parts.installer.following.restart(fresh)
             parts.installer.admission.restart()
-            plans = await self._plans(connection, fresh)
+            plans = await self._plans(upstream, fresh)
             tables = frozenset[str]().union(*(plan.tables for plan in plans.values()))
-            await parts.installer.following.publish(connection, tables)
-            await parts.installer.following.follow(connection, tables, fresh)
-        self._source = source = PostgresSource(
-            parts.replication_conninfo,
-            parts.settings.cdc.publication,
-            lambda: parts.installer.following.layouts,
-            parts.settings.cdc.transaction_rows,
-        )
+            await parts.installer.following.publish(upstream, tables)
+            await parts.installer.following.follow(upstream, tables, fresh)
+        self._source = source = parts.upstream.source(lambda: parts.installer.following.layouts)
         started = await source.start()
         self._start_engine(started, plans)
 
-    async def _plans(self, connection: AsyncConnection, fresh: Catalog) -> dict[str, Plan]:
+    async def _plans(self, upstream: UpstreamSession, fresh: Catalog) -> dict[str, Plan]:
         """The views that can be installed, by name. The others say why not."""
         installer = self.parts.installer
         plans: dict[str, Plan] = {}
@@ -110,8 +100,8 @@ class Session:
             try:
                 if name in self.poisoned:
                     raise ApiError("view_broken", self.poisoned[name])
-                plan = await installer.planning(fresh, definition).plan(connection, definition)
-                await installer.admit(connection, [plan], fresh)
+                plan = await installer.planning(fresh, definition).plan(upstream, definition)
+                await installer.admit(upstream, [plan], fresh)
                 plans[name] = plan
             except ApiError as error:
                 _broken(registered, reason_of(error))
@@ -128,7 +118,7 @@ class Session:
         parts.refreshing.restart()
         parts.ages.restarted()
         parts.repair.restart()
-        self._pushes = Pushes(self._request_position, parts.lookups.push)
+        self._pushes = Pushes(self._request_position, parts.upstream.lookups.push)
         installer.dispatcher.start(self._engine())
         installer.leaf.reset(uuid.uuid4().hex)
         installer.dispatcher.step(StreamStarted(started.position, bridge.snapshot(started.snapshot)))
@@ -161,7 +151,7 @@ class Session:
             follow(
                 self._source, dispatcher, parts.settings.engine.step_rows, parts.counters, parts.repair.schema_changed
             ),
-            heartbeat.heartbeats(dispatcher, parts.lookups, self._pushes, parts.ages, parts.counters),
+            heartbeat.heartbeats(dispatcher, parts.upstream.lookups, self._pushes, parts.ages, parts.counters),
             parts.budget.keep(),
             keep_checking(parts.repair, parts.settings.cdc.schema_check_s),
             self._catch_up(),
@@ -179,7 +169,7 @@ class Session:
 
     async def _catch_up(self) -> None:
         """Waits for what was committed when the session began; then for ever."""
-        found = await self.parts.lookups.snapshot()
+        found = await self.parts.upstream.lookups.snapshot()
         assert self._pushes is not None
         self._pushes.reach(found.bound)
         await self.parts.positions.wait(found.bound)

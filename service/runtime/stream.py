@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 from cdc.change import SchemaNotice
-from cdc.postgres.source import PostgresSource
+from cdc.source import Source
 from dataflow.engine.events import Advance, Apply
 from service import bridge
 from service.runtime.counters import Counters
@@ -18,7 +18,7 @@ from service.runtime.dispatcher import Dispatcher
 
 
 async def follow(
-    source: PostgresSource,
+    source: Source,
     dispatcher: Dispatcher,
     step_rows: int,
     counters: Counters,

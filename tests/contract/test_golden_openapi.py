@@ -23,7 +23,7 @@ from service.http.reads import Limits, Reads
 from service.http.view_reads import ViewReads
 from service.leaf_store.catalog import describe
 from service.leaf_store.writer import LeafWriter
-from service.upstream.catalog import load_catalog
+from service.upstream.postgres.catalog import load_catalog
 from service.wire import EngineClient
 from tests.fixtures.postgres import Database
 

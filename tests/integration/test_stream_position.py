@@ -64,7 +64,7 @@ def test_a_push_passes_what_an_open_transaction_holds(
         async with streaming(database, TABLE) as stream:
             writer = connect(autocommit=False)
             writer.execute("INSERT INTO items VALUES (1, 'open')")
-            found = await stream.lookups.run("SELECT id FROM public.items", [])
+            found = await stream.lookups.run_statement("SELECT id FROM public.items", [])
             assert found.rows == []
             assert await stream.lookups.push()
             await _ask_until(stream, found.bound)
@@ -87,7 +87,7 @@ def test_an_unflushed_commit_is_visible_and_within_the_bound(
             writer = connect()
             writer.execute("SET synchronous_commit = off")
             writer.execute("INSERT INTO items VALUES (1, 'a')")
-            found = await stream.lookups.run("SELECT id, name FROM public.items", [])
+            found = await stream.lookups.run_statement("SELECT id, name FROM public.items", [])
             assert found.rows == [("1", "a")]
             await stream.lookups.push()
             await _ask_until(stream, found.bound)

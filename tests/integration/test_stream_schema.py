@@ -4,8 +4,8 @@ import psycopg
 import pytest
 
 from cdc.change import SchemaNotice, TableChange
-from service.upstream.catalog import load_catalog
-from service.upstream.checks import check_schema
+from service.upstream.postgres.catalog import load_catalog
+from service.upstream.postgres.checks import check_schema
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import PUBLICATION, Stream, run, streaming
 

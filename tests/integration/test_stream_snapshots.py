@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from cdc.change import Transaction
-from service.upstream.connect import UpstreamPool
-from service.upstream.lookups import LookupRows
+from service.upstream.postgres.connect import UpstreamPool
+from service.upstream.postgres.lookups import LookupRows
 from tests.fixtures.postgres import Database, discard_server, start_server
 from tests.fixtures.streams import LIMIT_S, Stream, run, streaming
 
@@ -83,12 +83,12 @@ def test_splice(database: Database) -> None:
 
             reader = asyncio.ensure_future(read_stream())
             while not all(writer.done() for writer in writers):
-                found.append(await stream.lookups.run(ROWS, []))
+                found.append(await stream.lookups.run_statement(ROWS, []))
             await asyncio.gather(*writers)
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)
             await stream.catch_up()
-            last = await stream.lookups.run(ROWS, [])
+            last = await stream.lookups.run_statement(ROWS, [])
 
             assert len(found) > 20
             for lookup in found:
@@ -145,13 +145,13 @@ def test_a_table_joins_while_transactions_are_open(
             await stream.follow([TABLE])
             joined = (await stream.lookups.snapshot()).snapshot
             writer.execute("UPDATE accounts SET balance = 2 WHERE id = 2")
-            early = await stream.lookups.run(ROWS, [])
+            early = await stream.lookups.run_statement(ROWS, [])
             assert not early.snapshot.finished(joined)
             writer.commit()
             (partial,) = await stream.catch_up()
             assert partial.tables[TABLE].added == [("2", "2", "2")]
 
-            late = await stream.lookups.run(ROWS, [])
+            late = await stream.lookups.run_statement(ROWS, [])
             assert late.snapshot.finished(joined)
             assert late.snapshot.sees(partial.xid, partial.end_lsn)
             assert _redo(late, stream.transactions) == Counter(late.rows)
@@ -209,7 +209,7 @@ def test_start_while_a_commit_waits_for_a_standby() -> None:
             second.rollback()
             started = await start
 
-        early = await stream.lookups.run(f"{ROWS} WHERE id = 7", [])
+        early = await stream.lookups.run_statement(f"{ROWS} WHERE id = 7", [])
         assert early.rows == [("7", "2", "100")]
         assert not early.snapshot.covers(started.snapshot)
         with psycopg.connect(server.url, autocommit=True) as connection:
@@ -217,7 +217,7 @@ def test_start_while_a_commit_waits_for_a_standby() -> None:
             connection.execute("SELECT pg_reload_conf()")
         await commit
         await waiting.close()
-        late = await stream.lookups.run(f"{ROWS} WHERE id = 7", [])
+        late = await stream.lookups.run_statement(f"{ROWS} WHERE id = 7", [])
         assert late.rows == [("7", "2", "7")]
         assert late.snapshot.covers(started.snapshot)
         stream.position = started.position

@@ -12,8 +12,8 @@ from dataflow.state.coverage import Coverage
 from dataflow.types import Key, Row
 from service.runtime.following import TableRefusedError
 from service.runtime.planning import Planning
-from service.upstream.catalog import load_catalog
-from service.upstream.connect import UpstreamPool
+from service.upstream.postgres.catalog import load_catalog
+from service.upstream.postgres.connect import UpstreamPool
 from service.views import Definition, Origin, Plan, Tier, ViewOptions
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import run

@@ -23,8 +23,9 @@ from service.errors import ApiError
 from service.runtime.following import Following, TableRefusedError
 from service.runtime.planning import Planning
 from service.settings import CdcSettings
-from service.upstream.catalog import load_catalog
-from service.upstream.connect import UpstreamPool
+from service.upstream.postgres.catalog import load_catalog
+from service.upstream.postgres.connect import UpstreamPool
+from service.upstream.postgres.upstream import PostgresSession
 from service.views import Definition, Origin, ViewOptions
 from tests.fixtures.postgres import Database
 from tests.tidy.sources import ROOT
@@ -100,15 +101,15 @@ async def planned(database: Database, wanted: list[Example]) -> list[Found]:
             catalog = replace(catalog, registered={view.name: view.sql for view in VIEWS})
             catalog.tables["public.places"] = with_locale(catalog.tables["public.places"])
             planning = Planning(catalog, (), Following(CdcSettings()).refusals)
-            return [await found(connection, planning, example) for example in wanted]
+            return [await found(PostgresSession(connection, "upquery"), planning, example) for example in wanted]
     finally:
         await pool.close()
 
 
-async def found(connection: psycopg.AsyncConnection, planning: Planning, example: Example) -> Found:
+async def found(session: PostgresSession, planning: Planning, example: Example) -> Found:
     definition = Definition(example.name, example.sql, Origin.HTTP, example.options)
     try:
-        plan = await planning.plan(connection, definition)
+        plan = await planning.plan(session, definition)
     except ApiError as error:
         return Found("refused", str(error.detail))
     except TableRefusedError as error:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from service.upstream.checks import Finding, check_server, check_tables, set_replica_identity
-from service.upstream.connect import UpstreamError, UpstreamPool
-from service.upstream.publication import ensure_published
+from service.upstream.postgres.checks import check_server, check_tables, set_replica_identity
+from service.upstream.postgres.connect import UpstreamPool
+from service.upstream.postgres.publication import ensure_published
+from service.upstream.words import Finding, UpstreamError
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import PUBLICATION, run
 

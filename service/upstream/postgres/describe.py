@@ -9,7 +9,6 @@ Not here: which rows of the tables matter (`dataflow.sql.reads`), what then beco
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from psycopg import AsyncConnection
 from psycopg.errors import error_from_result
@@ -22,10 +21,11 @@ from dataflow.plan.refresh import RefreshParameter
 from dataflow.schema import SqlType
 from dataflow.sql.reads import Words, words_of
 from dataflow.sql.statement import Rendered, Statement
-from service.upstream.catalog import load_types
-from service.upstream.lookups import columns_of
-from service.upstream.statements import fetch
-from service.upstream.volatility import Function, time_dependence, why_volatile
+from service.upstream.postgres.catalog import load_types
+from service.upstream.postgres.lookups import columns_of
+from service.upstream.postgres.statements import fetch
+from service.upstream.postgres.volatility import Function, time_dependence, why_volatile
+from service.upstream.words import Described
 
 #: A parameter could not be given a type: indeterminate_datatype, ambiguous_parameter.
 _UNTYPED = frozenset({"42P18", "42P08"})
@@ -57,25 +57,6 @@ SELECT DISTINCT o.oprname FROM pg_catalog.pg_operator o
      JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode JOIN pg_catalog.pg_language l ON l.oid = p.prolang
 WHERE o.oprnamespace <> 'pg_catalog'::regnamespace AND (p.provolatile <> 'i' OR l.lanname NOT IN ('c', 'internal'))
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Described:
-    """A statement that the upstream would run."""
-
-    #: Sorted by name.
-    parameters: tuple[RefreshParameter, ...]
-    output: tuple[tuple[str, SqlType], ...]
-    #: The same, with types' OIDs: what its answers must have.
-    columns: tuple[tuple[str, int], ...]
-    #: As it is run: parameters in their order, cast to their types.
-    text: str
-    #: Qualified names of the tables that it reads, through views.
-    tables: frozenset[str]
-    #: The definitions of the upstream's views that it reads.
-    views: tuple[str, ...]
-    #: Why its answer is not a function of what tables hold; None if it is.
-    volatile: str | None
 
 
 async def describe(connection: AsyncConnection, statement: Statement) -> Described:

@@ -98,7 +98,7 @@ def test_stream_and_lookup_print_alike(database: Database, session: tuple[str, .
             database.execute(*inserts)
             database.execute("UPDATE samples SET id = -id")
             transactions = await stream.catch_up()
-            found = await stream.lookups.run("SELECT * FROM public.samples", [])
+            found = await stream.lookups.run_statement("SELECT * FROM public.samples", [])
             updated = transactions[-1].tables["public.samples"]
             inserted = [row for t in transactions[:-1] for row in t.tables["public.samples"].added]
             assert len(inserted) == len(inserts)
@@ -113,7 +113,8 @@ def test_a_row_of_nulls_is_a_row(database: Database) -> None:
 
     async def check() -> None:
         async with streaming(database) as stream:
-            assert (await stream.lookups.run("SELECT NULL::int AS a, NULL::text AS b", [])).rows == [(None, None)]
-            assert (await stream.lookups.run("SELECT 1 AS a WHERE false", [])).rows == []
+            empty = await stream.lookups.run_statement("SELECT NULL::int AS a, NULL::text AS b", [])
+            assert empty.rows == [(None, None)]
+            assert (await stream.lookups.run_statement("SELECT 1 AS a WHERE false", [])).rows == []
 
     run(check())

@@ -11,7 +11,6 @@ Not here: the SQL inside (`dataflow.plan.lookup`), waiting for the bound (the en
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from psycopg.adapt import AdaptersMap, Transformer
@@ -19,11 +18,15 @@ from psycopg.pq.abc import PGresult
 from psycopg.types.string import TextLoader
 
 from cdc.position import PostgresSnapshot, parse_lsn
+from dataflow.engine.effects import Lookup
 from dataflow.functions import arrays
-from dataflow.plan.lookup import Argument
-from dataflow.types import Row
-from service.upstream.connect import UpstreamError, UpstreamPool
-from service.upstream.statements import Statements
+from dataflow.plan.lookup import Argument, lookup_arguments, lookup_sql
+from dataflow.plan.nodes import Aggregate, Chain, table_of
+from dataflow.schema import Catalog, Table
+from dataflow.types import Columns, Row
+from service.upstream.postgres.connect import UpstreamPool
+from service.upstream.postgres.statements import Statements
+from service.upstream.words import ForwardRows, LookupRows, UpstreamError
 
 _VERSION = (
     "pg_catalog.pg_current_snapshot()::text AS s, pg_catalog.pg_current_wal_insert_lsn()::text AS l, "
@@ -41,6 +44,8 @@ _PRESENT = 3
 _FIRST = 4
 #: Rows taken out of a result before the loop gets a turn.
 _SLICE_ROWS = 5000
+#: Texts of lookups that are kept.
+KEPT_STATEMENTS = 1000
 
 
 class _TextContext:
@@ -50,28 +55,6 @@ class _TextContext:
         self.adapters = AdaptersMap()
         self.adapters.register_loader(0, TextLoader)
         self.connection = None
-
-
-@dataclass(slots=True)
-class LookupRows:
-    """Rows read at `snapshot`. All that it sees is in the stream by `bound`, an insert LSN; `flush` is how far the log
-    was flushed then: the stream gets to `bound` by itself if ``bound <= flush``, else it may need a `Lookups.push`."""
-
-    rows: list[Row]
-    snapshot: PostgresSnapshot
-    bound: int
-    flush: int
-
-
-@dataclass(slots=True)
-class ForwardRows:
-    """The rows of several queries at one snapshot, and for each query its columns' names and types' OIDs."""
-
-    rows: list[list[Row]]
-    columns: list[tuple[tuple[str, int], ...]]
-    snapshot: PostgresSnapshot
-    bound: int
-    flush: int
 
 
 class Lookups:
@@ -88,8 +71,27 @@ class Lookups:
         self.statements = 0
         #: Whether the role may write logical messages; None if nobody tried.
         self.can_push: bool | None = None
+        #: Of lookups by keys, with the table as it was; a part's cuts make too many.
+        self._kept: dict[tuple[Chain | Aggregate, Columns], tuple[Table, str]] = {}
 
-    async def run(self, sql: str, arguments: Sequence[Argument]) -> LookupRows:
+    async def run(self, lookup: Lookup, catalog: Catalog) -> LookupRows:
+        """The rows that the engine asks for. Raises UpstreamError."""
+        return await self.run_statement(self._statement(lookup, catalog), lookup_arguments(lookup))
+
+    def _statement(self, lookup: Lookup, catalog: Catalog) -> str:
+        if lookup.part is not None:
+            return lookup_sql(lookup.relation, lookup.columns, catalog, lookup.part)
+        table = catalog.tables[table_of(lookup.relation)]
+        at = (lookup.relation, lookup.columns)
+        kept = self._kept.get(at)
+        # The names of a table's columns are no part of a relation.
+        if kept is None or kept[0] is not table:
+            if len(self._kept) >= KEPT_STATEMENTS:
+                self._kept.clear()
+            kept = self._kept[at] = (table, lookup_sql(lookup.relation, lookup.columns, catalog))
+        return kept[1]
+
+    async def run_statement(self, sql: str, arguments: Sequence[Argument]) -> LookupRows:
         """Run a lookup (`dataflow.plan.lookup`) with the parameters $1, $2 …: each a text, or an array of texts.
 
         Raises UpstreamError.

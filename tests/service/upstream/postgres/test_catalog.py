@@ -4,8 +4,8 @@ import pytest
 
 from cdc.change import TableLayout
 from dataflow.schema import Catalog, Column, ForeignKey, Spread, SqlType, UpstreamView
-from service.upstream.catalog import load_catalog, load_layouts
-from service.upstream.connect import UpstreamPool
+from service.upstream.postgres.catalog import load_catalog, load_layouts
+from service.upstream.postgres.connect import UpstreamPool
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import run
 

@@ -17,6 +17,7 @@ from psycopg.pq import ConnStatus, TransactionStatus
 
 from cdc.postgres.failures import check_conninfo, classify
 from cdc.postgres.session import session_sql
+from service.upstream.words import UpstreamError
 
 #: Beside those that decide how values are printed. A push must not wait for a standby: it is nobody's data. A lookup of
 #: a few keys is planned three times as long as it runs (97 µs against 32 µs), and its plan does not depend on the keys.
@@ -30,28 +31,6 @@ _OTHER_SETTINGS = {
 
 #: How long it may take to tell the server that nobody waits for a statement any more.
 CANCEL_S = 2.0
-
-
-class UpstreamError(Exception):
-    """The upstream could not do what was asked. Holds no credentials; `detail` is for logs, `told` for clients.
-
-    `code`: ``unavailable`` (no connection), ``credentials``, ``denied`` (rights), ``timeout``, ``missing`` (table,
-    column, database …), ``invalid`` (a value or statement it does not take), ``overloaded`` (no connection free in
-    time), ``failed``.
-    """
-
-    def __init__(self, code: str, detail: str, hint: str | None = None, retryable: bool = False) -> None:
-        super().__init__(detail if hint is None else f"{detail} {hint}")
-        self.code = code
-        self.detail = detail
-        self.hint = hint
-        self.retryable = retryable
-
-    @property
-    def told(self) -> str:
-        """What clients may see: where the upstream is, and as whom it is asked, they may not."""
-        hidden = self.code in ("unavailable", "credentials")
-        return "The database cannot be reached right now." if hidden else str(self)
 
 
 class UpstreamPool:

@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 import psycopg
 import pytest
 
-from service.upstream.connect import UpstreamError, UpstreamPool
-from service.upstream.lookups import Lookups, array_text
+from service.upstream.postgres.connect import UpstreamPool
+from service.upstream.postgres.lookups import Lookups, array_text
+from service.upstream.words import UpstreamError
 from tests.fixtures.postgres import Database, discard_server, start_server
 from tests.fixtures.streams import LIMIT_S, run
 
@@ -38,10 +39,10 @@ def test_keys_are_arrays(database: Database) -> None:
 
     async def check() -> None:
         async with looking(database.url) as lookups:
-            found = await lookups.run(BY_ID, [["3", "1", "9"]])
+            found = await lookups.run_statement(BY_ID, [["3", "1", "9"]])
             assert found.rows == [("1", "a"), ("3", None)]
             sql = "SELECT k FROM unnest($1::text[]) WITH ORDINALITY AS t (k, n) ORDER BY n"
-            echoed = await lookups.run(sql, [nasty])
+            echoed = await lookups.run_statement(sql, [nasty])
             assert echoed.rows == [(text,) for text in nasty]
             assert lookups.statements == 2
 
@@ -53,7 +54,7 @@ def test_many_rows(database: Database) -> None:
 
     async def check() -> None:
         async with looking(database.url) as lookups:
-            found = await lookups.run("SELECT i, 'n' || i AS n FROM generate_series(1, 12345) i", [])
+            found = await lookups.run_statement("SELECT i, 'n' || i AS n FROM generate_series(1, 12345) i", [])
             assert found.rows == [(str(i), f"n{i}") for i in range(1, 12346)]
 
     run(check())
@@ -82,10 +83,10 @@ def test_an_altered_table_gets_a_new_plan(database: Database) -> None:
     async def check() -> None:
         async with looking(database.url, size=1) as lookups:
             sql = "SELECT * FROM public.items WHERE id = ANY($1::int8[])"
-            assert (await lookups.run(sql, [["1"]])).rows == [("1", "a")]
+            assert (await lookups.run_statement(sql, [["1"]])).rows == [("1", "a")]
             database.execute("ALTER TABLE items ADD COLUMN more int4 DEFAULT 7")
             for _ in range(2):
-                assert (await lookups.run(sql, [["1"]])).rows == [("1", "a", "7")]
+                assert (await lookups.run_statement(sql, [["1"]])).rows == [("1", "a", "7")]
 
     run(check())
 
@@ -138,7 +139,7 @@ def test_forwarded_statements_that_fail(database: Database, sql: str, parameters
                 await lookups.forward([(sql, parameters)])
             assert refused.value.code == code
             assert not refused.value.retryable
-            assert (await lookups.run("SELECT count(*) FROM items", [])).rows == [("3",)]
+            assert (await lookups.run_statement("SELECT count(*) FROM items", [])).rows == [("3",)]
 
     run(check())
 
@@ -149,9 +150,9 @@ def test_a_slow_statement_times_out(database: Database) -> None:
     async def check() -> None:
         async with looking(database.url, size=1, statement_timeout_s=0.05) as lookups:
             with pytest.raises(UpstreamError) as refused:
-                await lookups.run("SELECT pg_sleep(60)::text AS s", [])
+                await lookups.run_statement("SELECT pg_sleep(60)::text AS s", [])
             assert (refused.value.code, refused.value.retryable) == ("timeout", True)
-            assert (await lookups.run("SELECT 1 AS one", [])).rows == [("1",)]
+            assert (await lookups.run_statement("SELECT 1 AS one", [])).rows == [("1",)]
 
     run(check())
 
@@ -176,14 +177,14 @@ def test_a_cancelled_lookup_gives_its_connection_back(database: Database) -> Non
 
     async def check() -> None:
         async with looking(database.url, size=1) as lookups:
-            task = asyncio.ensure_future(lookups.run("SELECT pg_sleep(60)::text AS s", []))
+            task = asyncio.ensure_future(lookups.run_statement("SELECT pg_sleep(60)::text AS s", []))
             async with asyncio.timeout(LIMIT_S):
                 while database.query(SLEEPERS) == [(0,)]:
                     await asyncio.sleep(0)
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await task
-                assert (await lookups.run("SELECT 1 AS one", [])).rows == [("1",)]
+                assert (await lookups.run_statement("SELECT 1 AS one", [])).rows == [("1",)]
 
     run(check())
 
@@ -200,7 +201,7 @@ def test_broken_connections_are_replaced(database: Database) -> None:
             )
             await lookups.snapshot()
             with pytest.raises(UpstreamError) as refused:
-                await lookups.run("SELECT pg_terminate_backend(pg_backend_pid())::text AS t", [])
+                await lookups.run_statement("SELECT pg_terminate_backend(pg_backend_pid())::text AS t", [])
             assert (refused.value.code, refused.value.retryable) == ("unavailable", True)
             await lookups.snapshot()
 

@@ -4,9 +4,9 @@ import pytest
 
 from dataflow.plan.nodes import Aggregate, Chain, Relation, inputs_of
 from dataflow.sql import plan_view
-from service.upstream.catalog import load_catalog
-from service.upstream.connect import UpstreamPool
-from service.upstream.sizes import expected_sizes
+from service.upstream.postgres.catalog import load_catalog
+from service.upstream.postgres.connect import UpstreamPool
+from service.upstream.postgres.sizes import expected_sizes
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import run
 

@@ -12,7 +12,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from cdc.postgres.names import quote_identifier
-from service.upstream.connect import UpstreamError
+from service.upstream.words import UpstreamError
 
 
 async def ensure_published(connection: AsyncConnection, publication: str, tables: Iterable[str]) -> list[str]:

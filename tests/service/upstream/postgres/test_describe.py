@@ -4,8 +4,9 @@ import pytest
 
 from dataflow.errors import InvalidQuery
 from dataflow.sql.statement import statement_of
-from service.upstream.connect import UpstreamPool
-from service.upstream.describe import Described, describe
+from service.upstream.postgres.connect import UpstreamPool
+from service.upstream.postgres.describe import describe
+from service.upstream.words import Described
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import run
 

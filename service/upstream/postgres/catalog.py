@@ -15,7 +15,7 @@ from cdc.change import TableLayout
 from cdc.position import parse_lsn
 from cdc.postgres.names import qualified_name, quote_identifier
 from dataflow.schema import Catalog, Column, ForeignKey, Spread, SqlType, Table, UpstreamView
-from service.upstream.collations import DEFAULT_COLLATION, Collation, load_collations
+from service.upstream.postgres.collations import DEFAULT_COLLATION, Collation, load_collations
 
 #: Types whose equality, order and text we know. Others are carried as text.
 BASE_TYPES = frozenset({
@@ -167,7 +167,11 @@ async def load_layouts(connection: AsyncConnection, tables: Iterable[str]) -> di
     since = await _all(connection, "SELECT pg_catalog.pg_current_wal_insert_lsn()::text")
     return {
         name: TableLayout(
-            tuple(columns), oid, tuple(zip(types, modifiers, strict=True)), tuple(numbers), parse_lsn(since[0][0])
+            tuple(columns),
+            oid,
+            tuple(zip(types, modifiers, strict=True)),
+            tuple(numbers),
+            since=parse_lsn(since[0][0]),
         )
         for name, oid, columns, numbers, types, modifiers in rows
     }

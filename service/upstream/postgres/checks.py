@@ -4,7 +4,6 @@ Not here: doing it (`publication`, the user); what the stream itself notices (`c
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -15,28 +14,11 @@ from cdc.change import SchemaNotice, TableLayout
 from cdc.postgres.names import quote_identifier
 from cdc.postgres.pgoutput import identity_reason
 from dataflow.schema import Catalog, Table
-from service.upstream.catalog import load_catalog, load_layouts
-from service.upstream.connect import UpstreamError
-from service.upstream.publication import create_statement
+from service.upstream.postgres.catalog import load_catalog, load_layouts
+from service.upstream.postgres.publication import create_statement
+from service.upstream.words import Finding, UpstreamError
 
 OLDEST_VERSION = 140000
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something about the upstream that the user should know."""
-
-    #: ``wal_level``, ``replication_role``, ``replication_slots``, ``publication``, ``replica_identity``,
-    #: ``not_streamed``, ``rights`` …
-    code: str
-    #: One sentence.
-    reason: str
-    #: The statement or setting that repairs it, if there is one.
-    fix: str | None = None
-    #: The table it is about; None: the server or the database.
-    table: str | None = None
-    #: Whether nothing (of this table) can be followed until it is repaired; otherwise it is a warning.
-    fatal: bool = True
 
 
 _SERVER = """

@@ -1,0 +1,104 @@
+"""PostgreSQL as an upstream (`service.upstream.upstream`)."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from psycopg import AsyncConnection
+
+from cdc.change import SchemaNotice, TableLayout
+from cdc.postgres.source import PostgresSource
+from cdc.source import Source
+from dataflow.plan.estimate import Size
+from dataflow.plan.nodes import Aggregate, Chain, Relation
+from dataflow.schema import Catalog, Table
+from dataflow.sql.statement import Statement
+from service.upstream.postgres import checks, sizes
+from service.upstream.postgres.catalog import load_catalog, load_layouts
+from service.upstream.postgres.connect import UpstreamPool
+from service.upstream.postgres.describe import describe
+from service.upstream.postgres.lookups import Lookups
+from service.upstream.postgres.publication import ensure_published
+from service.upstream.upstream import Layouts, UpstreamSession
+from service.upstream.words import Described, Finding
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresSession:
+    """Is an `UpstreamSession`. `publication` is the one that the stream is of."""
+
+    connection: AsyncConnection
+    publication: str
+
+    async def load_catalog(self) -> Catalog:
+        """Tables, types, keys and views."""
+        return await load_catalog(self.connection)
+
+    async def load_layouts(self, tables: Iterable[str]) -> dict[str, TableLayout]:
+        """How the stream's rows are laid out."""
+        return await load_layouts(self.connection, tables)
+
+    async def describe(self, statement: Statement) -> Described:
+        """What the server says of a statement."""
+        return await describe(self.connection, statement)
+
+    async def expected_sizes(self, relations: Iterable[Chain | Aggregate], catalog: Catalog) -> dict[Relation, Size]:
+        """How much a lookup of everything would answer."""
+        return await sizes.expected_sizes(self.connection, relations, catalog)
+
+    async def check_server(self) -> list[Finding]:
+        """Findings about server, database and role."""
+        return await checks.check_server(self.connection, self.publication)
+
+    async def check_tables(self, tables: Iterable[str]) -> list[Finding]:
+        """Findings about tables. One that is only not published yet can be followed, so that is not among them."""
+        found = await checks.check_tables(self.connection, self.publication, tables)
+        return [finding for finding in found if finding.code != "publication"]
+
+    async def check_schema(
+        self, layouts: Mapping[str, TableLayout], tables: Mapping[str, Table], fresh: Catalog
+    ) -> list[SchemaNotice]:
+        """Followed tables that are no longer what they were taken for."""
+        return await checks.check_schema(self.connection, layouts, self.publication, tables, fresh)
+
+    async def set_row_identity(self, table: str) -> None:
+        """``REPLICA IDENTITY FULL``."""
+        await checks.set_replica_identity(self.connection, table)
+
+    async def publish(self, tables: Iterable[str]) -> list[str]:
+        """Adds tables to the publication."""
+        return await ensure_published(self.connection, self.publication, tables)
+
+
+@dataclass(slots=True)
+class PostgresUpstream:
+    """Is an `Upstream`."""
+
+    pool: UpstreamPool
+    lookups: Lookups
+    #: Makes the change stream: of a slot, or of Debezium's topics.
+    make_source: Callable[[Layouts], Source]
+    publication: str
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[UpstreamSession]:
+        """A connection of the pool."""
+        async with self.pool.connection() as connection:
+            yield PostgresSession(connection, self.publication)
+
+    def source(self, layouts: Layouts) -> Source:
+        """A new change stream."""
+        return self.make_source(layouts)
+
+    async def close(self) -> None:
+        """Closes the pool."""
+        await self.pool.close()
+
+
+def slot_source(conninfo: str, publication: str, max_transaction_rows: int) -> Callable[[Layouts], Source]:
+    """Change streams of temporary slots."""
+
+    def make(layouts: Layouts) -> Source:
+        return PostgresSource(conninfo, publication, layouts, max_transaction_rows)
+
+    return make

@@ -1,0 +1,110 @@
+"""What the service asks of an upstream database, whichever it is.
+
+*Invariants* of an implementation: a lookup's rows are one snapshot's, and all that the snapshot sees is in the stream
+by its bound; values come as the stream prints them; no error holds a password; a cancelled question is cancelled
+upstream, too.
+
+Not here: how any database is asked (`postgres`, `mysql`); which one it is (`opening`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from cdc.change import SchemaNotice, TableLayout
+from cdc.source import Source
+from dataflow.engine.effects import Lookup
+from dataflow.plan.estimate import Size
+from dataflow.plan.nodes import Aggregate, Chain, Relation
+from dataflow.schema import Catalog, Table
+from dataflow.sql.statement import Statement
+from service.upstream.words import Described, Finding, ForwardRows, LookupRows
+
+#: Gives the layouts of the tables to follow, by qualified name, whenever a source asks.
+Layouts = Callable[[], Mapping[str, TableLayout]]
+
+
+class UpstreamSession(Protocol):
+    """One connection, for questions about the database. All raise `UpstreamError`."""
+
+    async def load_catalog(self) -> Catalog:
+        """Tables, types, keys and views, at one snapshot."""
+        ...
+
+    async def load_layouts(self, tables: Iterable[str]) -> dict[str, TableLayout]:
+        """How the stream's rows of these tables are laid out; those that are gone are left out."""
+        ...
+
+    async def describe(self, statement: Statement) -> Described:
+        """What the database says of a statement without running it. Raises `InvalidQuery` with its words."""
+        ...
+
+    async def expected_sizes(self, relations: Iterable[Chain | Aggregate], catalog: Catalog) -> dict[Relation, Size]:
+        """How much a lookup of everything would answer, by the database's planner."""
+        ...
+
+    async def check_server(self) -> list[Finding]:
+        """Findings about the server, the database and the role."""
+        ...
+
+    async def check_tables(self, tables: Iterable[str]) -> list[Finding]:
+        """Findings about these tables: whether they can be read and followed."""
+        ...
+
+    async def check_schema(
+        self, layouts: Mapping[str, TableLayout], tables: Mapping[str, Table], fresh: Catalog
+    ) -> list[SchemaNotice]:
+        """Followed tables that are no longer what `layouts` and `tables` say, by the catalog `fresh`."""
+        ...
+
+    async def set_row_identity(self, table: str) -> None:
+        """Make the stream carry whole old rows of a table (the finding ``replica_identity``)."""
+        ...
+
+    async def publish(self, tables: Iterable[str]) -> list[str]:
+        """Make sure that the stream will carry these tables; returns those that it did not carry before."""
+        ...
+
+
+class Lookups(Protocol):
+    """Everything that is read upstream on behalf of views. All raise `UpstreamError`."""
+
+    #: Statements run upstream so far, heartbeats and pushes included.
+    statements: int
+
+    async def run(self, lookup: Lookup, catalog: Catalog) -> LookupRows:
+        """The rows that the engine asks for."""
+        ...
+
+    async def snapshot(self) -> LookupRows:
+        """A version and no rows: the heartbeat. Its snapshot may be that of a table that joins the stream."""
+        ...
+
+    async def push(self) -> bool:
+        """Write something, so that the stream passes every position handed out before. False: that is not allowed."""
+        ...
+
+    async def forward(self, queries: Sequence[tuple[str, Sequence[str | None]]]) -> ForwardRows:
+        """Run whole queries at one snapshot, with the texts of their parameters $1, $2 …; None is NULL."""
+        ...
+
+
+class Upstream(Protocol):
+    """A database."""
+
+    @property
+    def lookups(self) -> Lookups:
+        """Reads on behalf of views."""
+        ...
+
+    def session(self) -> AbstractAsyncContextManager[UpstreamSession]:
+        """A connection, for a while."""
+        ...
+
+    def source(self, layouts: Layouts) -> Source:
+        """A new change stream, not started."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...

@@ -1,0 +1,94 @@
+"""What is said about an upstream database, whichever it is: rows with their versions, findings, errors.
+
+Not here: asking it (`upstream`, and a folder for each kind of database).
+"""
+
+from dataclasses import dataclass
+
+from cdc.source import Snapshot
+from dataflow.plan.refresh import RefreshParameter
+from dataflow.schema import SqlType
+from dataflow.types import Row
+
+#: What the upstream says of a column of an answer: its name and the number of its type.
+AnswerColumn = tuple[str, int]
+
+
+class UpstreamError(Exception):
+    """The upstream could not do what was asked. Holds no credentials; `detail` is for logs, `told` for clients.
+
+    `code`: ``unavailable`` (no connection), ``credentials``, ``denied`` (rights), ``timeout``, ``missing`` (table,
+    column, database …), ``invalid`` (a value or statement it does not take), ``overloaded`` (no connection free in
+    time), ``failed``.
+    """
+
+    def __init__(self, code: str, detail: str, hint: str | None = None, retryable: bool = False) -> None:
+        super().__init__(detail if hint is None else f"{detail} {hint}")
+        self.code = code
+        self.detail = detail
+        self.hint = hint
+        self.retryable = retryable
+
+    @property
+    def told(self) -> str:
+        """What clients may see: where the upstream is, and as whom it is asked, they may not."""
+        hidden = self.code in ("unavailable", "credentials")
+        return "The database cannot be reached right now." if hidden else str(self)
+
+
+@dataclass(slots=True)
+class LookupRows:
+    """Rows read at `snapshot`. All that it sees is in the stream by `bound`, a position; `flush` is how far the
+    stream gets by itself: to `bound` if ``bound <= flush``, else it may need a push."""
+
+    rows: list[Row]
+    snapshot: Snapshot
+    bound: int
+    flush: int
+
+
+@dataclass(slots=True)
+class ForwardRows:
+    """The rows of several queries at one snapshot, and the columns of each query's answer."""
+
+    rows: list[list[Row]]
+    columns: list[tuple[AnswerColumn, ...]]
+    snapshot: Snapshot
+    bound: int
+    flush: int
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A statement that the upstream would run."""
+
+    #: Sorted by name.
+    parameters: tuple[RefreshParameter, ...]
+    output: tuple[tuple[str, SqlType], ...]
+    #: What its answers must have.
+    columns: tuple[AnswerColumn, ...]
+    #: As it is run: parameters as $1, $2 … in their order, cast to their types where that is needed.
+    text: str
+    #: Qualified names of the tables that it reads, through views.
+    tables: frozenset[str]
+    #: The definitions of the upstream's views that it reads.
+    views: tuple[str, ...]
+    #: Why its answer is not a function of what tables hold; None if it is.
+    volatile: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about the upstream that the user should know."""
+
+    #: ``wal_level``, ``replication_role``, ``replication_slots``, ``publication``, ``row_image``, ``not_streamed``,
+    #: ``rights`` …
+    code: str
+    #: One sentence.
+    reason: str
+    #: The statement or setting that repairs it, if there is one.
+    fix: str | None = None
+    #: The table it is about; None: the server or the database.
+    table: str | None = None
+    #: Whether nothing (of this table) can be followed until it is repaired; otherwise it is a warning.
+    fatal: bool = True
