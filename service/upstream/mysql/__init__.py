@@ -1,0 +1,1 @@
+"""Questions to MariaDB and MySQL beside their change stream."""

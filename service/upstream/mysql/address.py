@@ -1,0 +1,87 @@
+"""Where a MariaDB or MySQL server is, and as whom it is asked: ``mariadb://user:password@host:3306/database?ssl-ca=…``.
+
+``mysql://`` means the same: which of the two a server is, it says itself. Parameters: ``ssl-ca``, ``ssl-cert``,
+``ssl-key`` (files), ``ssl-mode`` (``disabled``, ``preferred``, ``required``, ``verify-ca``, ``verify-identity``),
+``socket``. Without a mode TLS is used if the server offers it, and with ``ssl-ca`` the server must prove who it is.
+
+*Invariants*: a password is in no text that is made of an address.
+
+Not here: connecting (`connect`).
+"""
+
+import ssl
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+SCHEMES = ("mariadb", "mysql")
+_MODES = ("disabled", "preferred", "required", "verify-ca", "verify-identity")
+_PARAMETERS = frozenset({"ssl-ca", "ssl-cert", "ssl-key", "ssl-mode", "socket"})
+_LOOKS_LIKE = "It looks like mariadb://user@host:3306/database; special characters in user and password are %-encoded."
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server, a user, a database."""
+
+    host: str
+    port: int
+    user: str
+    database: str
+    password: str = field(default="", repr=False)
+    #: A Unix socket instead of host and port.
+    socket: str | None = None
+    ssl_mode: str = "preferred"
+    ssl_ca: str | None = None
+    ssl_cert: str | None = None
+    ssl_key: str | None = None
+
+    @staticmethod
+    def parse(url: str, password: str | None = None) -> "Address":
+        """The address that a URL gives; `password` comes before the URL's. ValueError quotes nothing but names."""
+        try:
+            parts = urlsplit(url)
+            port = parts.port or 3306
+            given = {k.replace("_", "-"): v for k, v in parse_qsl(parts.query, strict_parsing=bool(parts.query))}
+        except ValueError:
+            raise ValueError(f"The upstream's URL cannot be read. {_LOOKS_LIKE}") from None
+        database = unquote(parts.path.removeprefix("/"))
+        if parts.scheme not in SCHEMES or not database or "/" in database or not parts.username:
+            raise ValueError(f"The upstream's URL lacks something. {_LOOKS_LIKE}")
+        if unknown := sorted(given.keys() - _PARAMETERS):
+            raise ValueError(
+                f"The upstream's URL has the parameter {unknown[0]}; known: {', '.join(sorted(_PARAMETERS))}."
+            )
+        mode = given.get("ssl-mode", "verify-identity" if "ssl-ca" in given else "preferred").lower()
+        if mode not in _MODES:
+            raise ValueError(f"ssl-mode is one of {', '.join(_MODES)}.")
+        return Address(
+            parts.hostname or "localhost", port, unquote(parts.username), database,
+            unquote(parts.password or "") if password is None else password, given.get("socket"),
+            mode, given.get("ssl-ca"), given.get("ssl-cert"), given.get("ssl-key"),
+        )  # fmt: skip
+
+    def options(self) -> dict[str, Any]:
+        """What PyMySQL's ``connect`` takes. OSError if a file of TLS cannot be read."""
+        options: dict[str, Any] = {"user": self.user, "password": self.password.encode(), "database": self.database}
+        if self.socket is not None:
+            return {**options, "unix_socket": self.socket}
+        options |= {"host": self.host, "port": self.port}
+        if self.ssl_mode == "disabled":
+            options["ssl_disabled"] = True
+        elif self.ssl_mode != "preferred" or self.ssl_cert is not None:
+            options["ssl"] = self._tls()
+        return options
+
+    def _tls(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.ssl_ca)
+        context.check_hostname = self.ssl_mode == "verify-identity"
+        if not self.ssl_mode.startswith("verify"):
+            context.verify_mode = ssl.CERT_NONE
+        if self.ssl_cert is not None:
+            context.load_cert_chain(self.ssl_cert, self.ssl_key)
+        return context
+
+    def without_password(self, text: str) -> str:
+        """`text` with the password, should it occur, blotted out."""
+        return text.replace(self.password, "***") if self.password else text

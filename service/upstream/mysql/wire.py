@@ -1,0 +1,178 @@
+"""One connection to MariaDB or MySQL: several statements in one round trip, each text one statement.
+
+Commands are sent together and answered in order, so a transaction of four statements waits for the network once.
+(The protocol could also take several statements in one text; then a text from outside could be several, too.)
+
+PyMySQL makes the connection, in a thread: TLS and all the ways to log in are its business. From then on the socket is
+ours: reading replies packet by packet through asyncio's streams took twice the CPU of this (`README.md`).
+
+*Invariants*: one caller at a time. A connection on which anything but an error of the server happened, or whose caller
+has gone, is `broken` and of no use any more.
+
+Not here: what the packets say (`packets`), how many connections there are (`connect`).
+"""
+
+import asyncio
+import ssl
+from collections.abc import Sequence
+from socket import socket
+from typing import Any
+
+from service.upstream.mysql.packets import (
+    COMMAND_CLOSE,
+    COMMAND_PREPARE,
+    COMMAND_QUERY,
+    ProtocolError,
+    Replies,
+    Reply,
+    ServerError,
+    command,
+)
+
+_READ_BYTES = 256 * 1024
+#: What a socket of TLS or not says when there is nothing to be done now.
+_LATER = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class ConnectionBroken(Exception):
+    """The connection is gone."""
+
+
+class Wire:
+    """A connection after its log in.
+
+    *State*: `_waiting` is set while replies are awaited; what arrives otherwise breaks the connection.
+    """
+
+    def __init__(self, connected: Any) -> None:
+        """`connected`: PyMySQL's connection, which nobody else uses any more."""
+        self._connected = connected
+        self._socket: socket = connected._sock
+        self._socket.setblocking(False)
+        self._loop = asyncio.get_running_loop()
+        self._secured = isinstance(self._socket, ssl.SSLSocket)
+        self._unsent = memoryview(b"")
+        self._replies: Replies | None = None
+        self._waiting: asyncio.Future[None] | None = None
+        self.thread_id: int = connected.thread_id()
+        self.version: str = connected.get_server_info()
+        self.in_transaction = False
+        self.broken = False
+        self._loop.add_reader(self._socket, self._readable)
+
+    @property
+    def busy(self) -> bool:
+        """Whether the server may still be at something."""
+        return self._replies is not None
+
+    async def ask(self, *statements: str) -> list[Reply]:
+        """The reply to each statement, in order; errors of the server are in them. Raises ConnectionBroken."""
+        data = b"".join(command(COMMAND_QUERY, statement.encode()) for statement in statements)
+        return await self._exchange(data, Replies(len(statements)))
+
+    async def query(self, statement: str) -> Reply:
+        """The reply to one statement. Raises ServerError, ConnectionBroken."""
+        (reply,) = await self.ask(statement)
+        if reply.error is not None:
+            raise reply.error
+        return reply
+
+    async def query_all(self, statements: Sequence[str]) -> list[Reply]:
+        """The replies to several statements. Raises ServerError for the first that fails, ConnectionBroken."""
+        replies = await self.ask(*statements)
+        for reply in replies:
+            if reply.error is not None:
+                raise reply.error
+        return replies
+
+    async def prepare(self, statement: str) -> Reply:
+        """What the server says of a statement without running it: parameters and columns. Raises as `query`."""
+        (reply,) = await self._exchange(command(COMMAND_PREPARE, statement.encode()), Replies(1, prepared=True))
+        if reply.error is not None:
+            raise reply.error
+        # Nothing is answered to this.
+        await self._exchange(command(COMMAND_CLOSE, reply.statement.to_bytes(4, "little")), Replies(0))
+        return reply
+
+    def close(self) -> None:
+        """Close the socket. The server is not told: it notices."""
+        if not self.broken or self._connected is not None:
+            self._break(ConnectionBroken("The connection is closed."))
+
+    async def _exchange(self, data: bytes, replies: Replies) -> list[Reply]:
+        if self.broken:
+            raise ConnectionBroken("The connection is closed.")
+        assert self._replies is None, "one caller at a time"
+        self._unsent = memoryview(data)
+        self._replies = replies
+        self._waiting = self._loop.create_future()
+        self._writable()
+        if replies.done and not self._unsent:
+            self._replies = self._waiting = None
+            return replies.replies
+        try:
+            # Cancelled here, the replies go on to be awaited: `busy` stays.
+            await self._waiting
+        finally:
+            self._waiting = None
+        return replies.replies
+
+    def _writable(self) -> None:
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[self._socket.send(self._unsent) :]
+        except _LATER:
+            self._loop.add_writer(self._socket, self._write_more)
+        except OSError as problem:
+            self._break(problem)
+
+    def _write_more(self) -> None:
+        self._loop.remove_writer(self._socket)
+        self._writable()
+
+    def _readable(self) -> None:
+        try:
+            while not self.broken:
+                data = self._socket.recv(_READ_BYTES)
+                if not data:
+                    raise ConnectionBroken("The server closed the connection.")
+                self._received(data)
+                # TLS may hold more than the socket tells of.
+                if len(data) < _READ_BYTES and not self._secured:
+                    return
+        except _LATER:
+            return
+        except (OSError, ProtocolError, ConnectionBroken, UnicodeDecodeError, IndexError) as problem:
+            self._break(problem)
+
+    def _received(self, data: bytes) -> None:
+        replies = self._replies
+        if replies is None:
+            raise ConnectionBroken("The server ended the connection.")
+        replies.feed(data)
+        if replies.done and not self._unsent:
+            self.in_transaction = replies.in_transaction
+            self._replies = None
+            if self._waiting is not None and not self._waiting.done():
+                self._waiting.set_result(None)
+
+    def _break(self, problem: Exception) -> None:
+        if self.broken:
+            return
+        self.broken = True
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._connected._force_close()
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_exception(_broken(problem))
+
+
+def _broken(problem: Exception) -> ConnectionBroken:
+    if isinstance(problem, ConnectionBroken):
+        return problem
+    if isinstance(problem, UnicodeDecodeError):
+        return ConnectionBroken("The server sent a text that is not UTF-8.")
+    return ConnectionBroken(str(problem) or type(problem).__name__)
+
+
+__all__ = ["ConnectionBroken", "Reply", "ServerError", "Wire"]
