@@ -34,6 +34,13 @@ class TableRefusedError(Exception):
         self.streamed = streamed
 
 
+class TableAlteredError(TableRefusedError):
+    """A table is another one than when the catalog was read: look again."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__(f"Table {table} is being altered; it is looked at again soon.", None)
+
+
 @dataclass(slots=True)
 class Following:
     """The followed tables."""
@@ -91,7 +98,7 @@ class Following:
             if table not in layouts or table not in fresh.tables or table not in now:
                 raise TableRefusedError(f"Table {table} is gone.", None)
             if now[table].columns != fresh.tables[table].columns:
-                raise TableRefusedError(f"Table {table} is being altered; it is looked at again soon.", None)
+                raise TableAlteredError(table)
         for table in wanted:
             self.catalog.tables[table] = fresh.tables[table]
             self.layouts[table] = layouts[table]

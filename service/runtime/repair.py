@@ -18,7 +18,7 @@ from dataflow.plan.refresh import RefreshView
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog
 from service.errors import ApiError
-from service.runtime.following import TableRefusedError
+from service.runtime.following import TableAlteredError, TableRefusedError
 from service.runtime.installer import Installer
 from service.runtime.planning import reason_of
 from service.upstream.upstream import Upstream, UpstreamSession
@@ -117,6 +117,8 @@ class Repair:
                 await self.installer.admit(session, [plan], fresh)
             except ApiError as error:
                 self.installer.bury(registered, reason_of(error))
+            except TableAlteredError:
+                continue  # What it was broken by still says more.
             except TableRefusedError as refused:
                 self.installer.bury(registered, str(refused))
             else:
