@@ -6,6 +6,8 @@ Not here: how values of a type compare (`values`); who reads the catalog (`servi
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dataflow.collations import Collation
+
 
 @dataclass(frozen=True, slots=True)
 class SqlType:
@@ -24,10 +26,12 @@ class SqlType:
     #: Labels of an enum, in order.
     labels: tuple[str, ...] = ()
     #: For text kinds: ``bytes`` (C, POSIX, C.UTF-8: order is byte order), ``deterministic`` (equality is byte
-    #: equality, order is the collation's own) or ``nondeterministic``.
+    #: equality, order is the collation's own), ``nondeterministic``, or of MariaDB and MySQL the name of `weights`.
     collation: str = "bytes"
     #: For text kinds: what upper and lower case are (`dataflow.functions.folding`); empty if that is not known.
     folding: str = ""
+    #: For text kinds, enums and sets of MariaDB and MySQL: how they compare, if not as bytes. `collation` is its name.
+    weights: Collation | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,166 @@
+"""Collations of MariaDB and MySQL, as the weights that their servers give each character (``WEIGHT_STRING``).
+
+Two texts are equal exactly if their weights are, one after the other; which is less is said by the first weight that
+differs. That is how the servers compare (MariaDB, ``strings/ctype-uca.inl``: ``strnncollsp``), so nothing is computed
+here that they do not say. A character may have several weights (``ß`` those of ``ss``) or none (it is ignored). With
+PAD SPACE the shorter text counts as followed by endless spaces. A collation of several levels compares whole texts by
+their primary weights, then by their secondary ones, and so on.
+
+*Invariants*: `Collation.normal` gives a text that equals the given one, the same for all that do. `Collation.order`
+gives bytes that compare as the texts do; none is a prefix of another's, and `Collation.text` gives a text that has
+them. A collation whose weights do not allow that is refused by its constructor.
+
+Not here: reading weights from a server; weights taken apart (`collation_weights`).
+"""
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+
+from dataflow.collation_weights import CodePoints, Implicit, Rest, Weight, Words
+
+#: Behind a space's weight: whether what follows the run of them is less than another of them, nothing, or greater.
+_BELOW, _END, _ABOVE = "\0", "\1", "\2"
+#: Not a weight, and less than all of them.
+_NO_PAD_END = "\0"
+#: A character that has no weight and that no contraction has: what is on its sides is not read together.
+_BREAK = "\N{COMBINING GRAPHEME JOINER}"
+
+
+class Collation:
+    """A collation by its weights; equal and hashed by name. ValueError if the weights do not give normal forms.
+
+    `weights`: by code point, of the characters that the collation's character set has but those of `rest`; all of them
+    read from the server, none guessed. `contractions`: the weights of runs of characters where these are not the
+    weights of the characters one after the other (all such runs that the collation has).
+    """
+
+    __slots__ = ("_contracted", "_hash", "_levels", "_normal", "_pairs", "_spacing", "_words", "name", "pad_space")
+
+    def __init__(
+        self,
+        name: str,
+        weights: Mapping[int, Weight],
+        *,
+        pad_space: bool,
+        rest: Rest = None,
+        unit_bytes: int = 2,
+        contractions: Mapping[str, Weight] | None = None,
+    ) -> None:
+        self.name = name
+        self.pad_space = pad_space
+        self._hash = hash(name)
+        self._words = words = Words(weights, rest, unit_bytes, contractions or {})
+        self._normal = words.representatives
+        self._contracted = _alternatives(contractions) if contractions else None
+        self._pairs = _pairs(contractions) if contractions else None
+        if contractions and words.representatives.get(ord(_BREAK)) != "":
+            raise ValueError("contractions cannot be kept apart")
+        #: By level: the weights of characters, what a space has there, and what a run of those and what follows is.
+        self._levels = [(words.symbols(level), "") for level in range(words.levels)]
+        self._spacing: list[re.Pattern[str]] = []
+        if pad_space:
+            space = words.unit_of(" ")
+            self._levels = [(symbols, space[level]) for level, (symbols, _) in enumerate(self._levels)]
+            self._spacing = [re.compile(f"({re.escape(pad)}+)(.)", re.DOTALL) for pad in space]
+
+    @classmethod
+    def binary(cls, name: str, *, pad_space: bool) -> "Collation":
+        """A collation whose characters weigh their code points: ``_bin``."""
+        return cls(name, {}, pad_space=pad_space, rest=CodePoints())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Collation) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"Collation({self.name!r})"
+
+    def normal(self, text: str) -> str:
+        """The text that stands for all that equal this one."""
+        plain = self._contracted is None or text.isascii()
+        text = text.translate(self._normal) if plain else self._uncontracted(text)
+        return text.rstrip(" ") if self.pad_space else text
+
+    def _uncontracted(self, text: str) -> str:
+        assert self._contracted is not None
+        assert self._pairs is not None
+        parts: list[str] = []
+        start = 0
+        for found in self._contracted.finditer(text):
+            parts.append(text[start : found.start()].translate(self._normal))
+            parts.append(self._words.contractions[found[0]])
+            start = found.end()
+        parts.append(text[start:].translate(self._normal))
+        return self._pairs.sub(rf"\g<0>{_BREAK}", "".join(parts))
+
+    def order(self, text: str) -> bytes:
+        """Bytes that compare as the texts do. None is a prefix of another."""
+        text = self.normal(text)
+        if self._pairs is not None:
+            text = text.replace(_BREAK, "")
+        if not self.pad_space:
+            return "".join([text.translate(symbols) + _NO_PAD_END for symbols, _ in self._levels]).encode(*_ENCODING)
+        parts = []
+        for (symbols, pad), spacing in zip(self._levels, self._spacing, strict=True):
+            level = text.translate(symbols).rstrip(pad)
+            if pad in level:
+                level = spacing.sub(_spaced, level)
+            parts.append(level + pad + _END)
+        return "".join(parts).encode(*_ENCODING)
+
+    def text(self, data: bytes) -> tuple[str, int]:
+        """The normal form of the texts whose order `data` begins with, and how long that is. ValueError if none has."""
+        levels: list[list[str]] = []
+        start = 0
+        for _, pad in self._levels:
+            mark = (pad + _END if pad else _NO_PAD_END).encode(*_ENCODING)
+            end = data.index(mark, start)
+            level = data[start:end].decode(*_ENCODING)
+            if pad:
+                level = re.sub(f"{re.escape(pad)}[{_BELOW}{_ABOVE}]", lambda found: found[0][0], level)
+            levels.append(self._words.tokens(level) if not levels else list(level))
+            start = end + len(mark)
+        if self.pad_space and len(levels) > 1:
+            levels = self._padded(levels)
+        return self.normal(self._words.text(levels)), start
+
+    def _padded(self, levels: list[list[str]]) -> list[list[str]]:
+        """All levels as far as the longest goes: those that ended in spaces have been cut."""
+        pads = [pad for _, pad in self._levels]
+        count = max(map(len, levels[1:]))
+        others = [level + [pad] * (count - len(level)) for level, pad in zip(levels[1:], pads[1:], strict=True)]
+        full = sum(map(self._words.is_full, others[0]))
+        first = levels[0] + [pads[0]] * (full - len(levels[0]))
+        # The other levels of spaces and what is like them on these levels.
+        missing = len(first) - full
+        return [first, *(level + [pad] * missing for level, pad in zip(others, pads[1:], strict=True))]
+
+
+_ENCODING = ("utf-8", "surrogatepass")
+
+
+def _spaced(found: re.Match[str]) -> str:
+    """A run of spaces' weights and what follows it, with the mark of how that compares with more of them."""
+    run, following = found.groups()
+    mark = _BELOW if following < run[0] else _ABOVE
+    return "".join([space + mark for space in run]) + following
+
+
+def _alternatives(contractions: Mapping[str, Weight]) -> re.Pattern[str]:
+    """The longest contraction at a place comes first."""
+    return re.compile("|".join(map(re.escape, sorted(contractions, key=lambda text: (-len(text), text)))))
+
+
+def _pairs(contractions: Mapping[str, Weight]) -> re.Pattern[str]:
+    """A character before one that follows it in a contraction."""
+    following: dict[str, set[str]] = {}
+    for text in contractions:
+        for a, b in pairwise(text):
+            following.setdefault(a, set()).add(b)
+    return re.compile("|".join(f"{re.escape(a)}(?=[{re.escape(''.join(sorted(b)))}])" for a, b in following.items()))
+
+
+__all__ = ["CodePoints", "Collation", "Implicit", "Rest", "Weight"]
