@@ -1,7 +1,8 @@
 """Positions of MariaDB and MySQL: a place in the binary log as one number, and snapshots that are prefixes of it.
 
 A binary log is a sequence of numbered files (``binlog.000012``); a place in it is the file's number and an offset. The
-two are one integer in the log's order, `OFFSET_BITS` of which are the offset (MariaDB manual, "Binary Log Formats").
+two are one integer in the log's order, `OFFSET_BITS` of which are the offset (MariaDB manual, "Binary Log Formats"). Its
+bit `KIND` is set, which no LSN of PostgreSQL reaches: a position says itself which kind it is.
 
 *Invariants*: positions compare as the places do. A snapshot is a position between two transactions: it sees exactly
 those that end at or before it.
@@ -12,29 +13,34 @@ Not here: who takes a snapshot (`service.upstream.mysql`).
 from dataclasses import dataclass
 
 OFFSET_BITS = 40
+KIND = 1 << 62
 _OFFSET = (1 << OFFSET_BITS) - 1
+#: Files are numbered with at most this (MariaDB: six digits, and on beyond them).
+_LAST_FILE = (1 << (62 - OFFSET_BITS)) - 1
 
 
 def position_of(file: str, offset: int) -> int:
     """The position of an offset in a file of the binary log. ValueError if the file's name has no number."""
     number = file.rpartition(".")[2]
-    if not number.isdecimal():
+    if not number.isdecimal() or int(number) > _LAST_FILE:
         raise ValueError(f"{file!r} is no file of a binary log: its name does not end with a number.")
-    return (int(number) << OFFSET_BITS) | offset
+    return KIND | (int(number) << OFFSET_BITS) | offset
 
 
 def format_position(position: int) -> str:
     """``12:345``: file 12, offset 345."""
-    return f"{position >> OFFSET_BITS}:{position & _OFFSET}"
+    return f"{(position ^ KIND) >> OFFSET_BITS}:{position & _OFFSET}"
 
 
 def parse_position(text: str) -> int:
     """``12:345``, or with the file's name ``binlog.000012:345``. ValueError says what a position looks like."""
     file, colon, offset = text.rpartition(":")
-    number = file.rpartition(".")[2]
-    if not colon or not number.isdecimal() or not offset.isdecimal() or int(offset) > _OFFSET:
-        raise ValueError(f"{text!r} is not a position such as binlog.000012:345.")
-    return (int(number) << OFFSET_BITS) | int(offset)
+    try:
+        if not colon or not offset.isdecimal() or int(offset) > _OFFSET:
+            raise ValueError
+        return position_of(file, int(offset))
+    except ValueError:
+        raise ValueError(f"{text!r} is not a position such as binlog.000012:345.") from None
 
 
 @dataclass(frozen=True, slots=True)

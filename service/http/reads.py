@@ -12,7 +12,7 @@ from dataflow.types import Key, Position, ViewId
 from service.errors import ApiError
 from service.http.arguments import Arguments
 from service.http.touches import Touches
-from service.http.version import version_text
+from service.http.version import refuse_foreign, version_text
 from service.leaf_store.answer import Answer, LeafState, Window
 from service.leaf_store.catalog import LeafCatalog
 from service.leaf_store.layout import view_of
@@ -226,8 +226,10 @@ class Reads:
     async def wait_for(self, position: Position, wait_s: float | None) -> None:
         """Return once the leaf store is at `position`; ApiError ``version_timeout`` after `wait_s` (the read limit)."""
         state = self.reader.state()
-        if state is not None and state.position >= position:
-            return
+        if state is not None:
+            refuse_foreign(position, state.position)
+            if state.position >= position:
+                return
         limit_s = self.limits.read_timeout_s if wait_s is None else min(wait_s, self.limits.read_timeout_s)
         await self._engine.reach(position, limit_s)
 

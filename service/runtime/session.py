@@ -22,6 +22,7 @@ from dataflow.eviction.policies import by_name
 from dataflow.schema import Catalog
 from service import bridge
 from service.errors import ApiError
+from service.http.version import version_text
 from service.runtime import heartbeat
 from service.runtime.ages import Ages
 from service.runtime.budget import MemoryBudget
@@ -129,7 +130,7 @@ class Session:
             else:
                 installer.entomb(registered, registered.reason or "It cannot be planned.")
         parts.counters.streams += 1
-        log.info("stream started", position=f"{started.position:X}", views=len(plans))
+        log.info("stream started", position=version_text(started.position), views=len(plans))
 
     def _engine(self) -> Engine:
         settings = self.parts.settings

@@ -59,6 +59,10 @@ def test_the_change_stream_imports_only_its_drivers() -> None:
                 return True
             case "psycopg":
                 return file.path.startswith("cdc/postgres/")
+            case "pymysql" | "pymysqlreplication":
+                return file.path.startswith("cdc/mysql/")
+            case "kafka" | "orjson":
+                return file.path.startswith("cdc/debezium/")
             case _:
                 return is_stdlib(module)
 
