@@ -11,7 +11,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, SecretStr, ValidationError, field_validator
@@ -22,6 +22,9 @@ ENVIRONMENT_PREFIX = "UPQUERY_"
 LONGEST_DIRECTORY = 70
 #: Of the upstream's connections, those that lookups leave alone.
 RESERVED_CONNECTIONS = 2
+#: Databases by the scheme of their URL; which of MariaDB and MySQL it is, the server says.
+POSTGRES_SCHEMES = ("postgresql", "postgres")
+MYSQL_SCHEMES = ("mariadb", "mysql")
 #: Names in the environment that are about the process, not about settings.
 RESERVED_VARIABLES = frozenset({"UPQUERY_CONFIG"})
 
@@ -58,10 +61,37 @@ class UpstreamSettings(Section):
         return min(self.lookups_in_flight, self.pool_size - RESERVED_CONNECTIONS)
 
 
+class KafkaSettings(Section):
+    """Where Debezium publishes the changes (docs/kafka.md). Names as kafka-python and Debezium have them."""
+
+    #: ``host:port``, several with commas.
+    bootstrap_servers: str = Field(min_length=1)
+    #: Debezium's ``topic.prefix``.
+    topic_prefix: str = Field(min_length=1)
+    #: Default: ``<topic_prefix>.transaction``.
+    transaction_topic: str | None = None
+    #: One topic with everything, if the connector routes it there.
+    routed_topic: str | None = None
+    #: A table that is written to, so that the stream gets to where a lookup was (MariaDB, MySQL): ``database.table``.
+    watermark_table: str | None = None
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    sasl_username: str | None = None
+    sasl_password: SecretStr | None = None
+    sasl_password_file: Path | None = None
+    ssl_cafile: Path | None = None
+    ssl_certfile: Path | None = None
+    ssl_keyfile: Path | None = None
+    #: How long an event may be missing, of a transaction that has ended, before continuity is lost.
+    gap_timeout_s: float = Field(default=30.0, gt=0)
+
+
 class CdcSettings(Section):
     """Where the change stream comes from."""
 
-    source: Literal["direct"] = "direct"
+    #: ``direct``: PostgreSQL's slot, the binary log of MariaDB or MySQL. ``kafka``: Debezium's topics.
+    source: Literal["direct", "kafka"] = "direct"
+    kafka: KafkaSettings | None = None
     #: A replication login apart from the lookups' (poolers, rights). Default: the upstream's.
     url: str | None = None
     slot: Literal["temporary"] = "temporary"
@@ -181,6 +211,7 @@ def load_settings(path: Path | None, overrides: Mapping[str, Any] | None = None)
         raise SettingsError(_describe(error, path)) from None
     _refuse_open_bind(settings.http.host)
     _refuse_other_upstreams(settings.upstream.url)
+    _require_kafka(settings.cdc)
     _refuse_repeated_views(settings.views)
     return settings
 
@@ -243,8 +274,9 @@ def _known_at(location: tuple[int | str, ...]) -> list[str]:
             model = ViewSettings
         elif isinstance(part, str):
             annotation = model.model_fields[part].annotation
-            if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-                model = annotation
+            for kind in (annotation, *get_args(annotation)):
+                if isinstance(kind, type) and issubclass(kind, BaseModel):
+                    model = kind
     return list(model.model_fields)
 
 
@@ -258,10 +290,20 @@ def _refuse_open_bind(host: str) -> None:
 
 def _refuse_other_upstreams(url: str) -> None:
     scheme = urlsplit(url).scheme
-    if scheme not in ("postgresql", "postgres"):
+    if scheme not in (*POSTGRES_SCHEMES, *MYSQL_SCHEMES):
         raise SettingsError(
-            f"[upstream] url has the scheme {scheme!r}; what is supported is postgresql://user@host/database."
+            f"[upstream] url has the scheme {scheme!r}; what is supported is postgresql://user@host/database, "
+            "mariadb://user@host/database and mysql://user@host/database."
         )
+
+
+def _require_kafka(cdc: CdcSettings) -> None:
+    if cdc.source == "kafka" and cdc.kafka is None:
+        raise SettingsError(
+            "[cdc] source is 'kafka', but [cdc.kafka] does not say where: set bootstrap_servers and topic_prefix."
+        )
+    if cdc.source != "kafka" and cdc.kafka is not None:
+        raise SettingsError("[cdc.kafka] is set, but [cdc] source is 'direct': set source = \"kafka\".")
 
 
 def _refuse_repeated_views(views: tuple[ViewSettings, ...]) -> None:
@@ -273,7 +315,7 @@ def _refuse_repeated_views(views: tuple[ViewSettings, ...]) -> None:
 
 def connection_url(url: str, upstream: UpstreamSettings) -> str:
     """`url` with the configured password, as libpq takes it. Raises `SettingsError`."""
-    password = _password(upstream)
+    password = upstream_password(upstream)
     if password is None:
         return url
     from psycopg.conninfo import make_conninfo
@@ -281,12 +323,18 @@ def connection_url(url: str, upstream: UpstreamSettings) -> str:
     return make_conninfo(url, password=password)
 
 
-def _password(upstream: UpstreamSettings) -> str | None:
-    if upstream.password is not None:
-        return upstream.password.get_secret_value()
-    if upstream.password_file is None:
+def upstream_password(upstream: UpstreamSettings) -> str | None:
+    """The configured password, if it is not in the URL. Raises `SettingsError`."""
+    return secret(upstream.password, upstream.password_file, "[upstream] password_file")
+
+
+def secret(value: SecretStr | None, file: Path | None, setting: str) -> str | None:
+    """What is given as a value, or in a file. Raises `SettingsError` naming `setting`."""
+    if value is not None:
+        return value.get_secret_value()
+    if file is None:
         return None
     try:
-        return upstream.password_file.read_text(encoding="utf-8").rstrip("\r\n")
+        return file.read_text(encoding="utf-8").rstrip("\r\n")
     except OSError as error:
-        raise SettingsError(f"[upstream] password_file cannot be read: {error}.") from None
+        raise SettingsError(f"{setting} cannot be read: {error}.") from None

@@ -40,7 +40,7 @@ def test_everything_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatc
         (URL + '[engine]\neviction = "mru"\n', "'engine.eviction'"),
         (URL + f'[engine]\ndirectory = "/{"x" * 80}"\n', "longer than 70 bytes"),
         (URL + '[http]\nhost = "0.0.0.0"\n', "not authenticated"),
-        ('[upstream]\nurl = "mysql://app@db/app"\n', "postgresql://"),
+        ('[upstream]\nurl = "oracle://app@db/app"\n', "postgresql://"),
         (URL + '[[views]]\nname = "a"\nsql = "x"\n[[views]]\nname = "a"\nsql = "y"\n', "two views named 'a'"),
         (URL + '[[views]]\nname = "a b"\nsql = "x"\n', "views.0.name"),
         ("[upstream\n", "not valid TOML"),
@@ -54,6 +54,35 @@ def test_mistakes_are_named(tmp_path: Path, text: str, said: str) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="nowhere"):
         load_settings(tmp_path / "nowhere.toml")
+
+
+KAFKA = '[cdc]\nsource = "kafka"\n[cdc.kafka]\nbootstrap_servers = "127.0.0.1:9092"\ntopic_prefix = "app"\n'
+
+
+def test_debezium_s_topics_are_a_source(tmp_path: Path) -> None:
+    kafka = load_settings(config(tmp_path, URL + KAFKA)).cdc.kafka
+    assert kafka is not None
+    assert (kafka.topic_prefix, kafka.security_protocol) == ("app", "PLAINTEXT")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[cdc]\nsource = "kafka"\n', r"\[cdc.kafka\] does not say where"),
+        (KAFKA.replace('source = "kafka"', 'source = "direct"'), 'set source = "kafka"'),
+        (KAFKA + 'topic_prefx = "app"\n', "Did you mean 'topic_prefix'"),
+        (KAFKA.replace("topic_prefix", "# topic_prefix"), "cdc.kafka.topic_prefix"),
+    ],
+)
+def test_half_a_kafka_source_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        load_settings(config(tmp_path, URL + text))
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "mariadb", "mysql"])
+def test_upstreams_by_their_scheme(tmp_path: Path, scheme: str) -> None:
+    url = f"{scheme}://app@127.0.0.1/app"
+    assert load_settings(config(tmp_path, f'[upstream]\nurl = "{url}"\n')).upstream.url == url
 
 
 def test_an_unknown_section_in_the_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
