@@ -6,6 +6,7 @@ the upstream's own text, None is NULL. Transactions come in commit order, each w
 Not here: decoding (`postgres.pgoutput`), the connection (`postgres.source`), the engine's own words (`service.bridge`).
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from cdc.column_type import ColumnType
@@ -58,6 +59,25 @@ class TableChange:
         self.added: list[ChangedRow] = [] if added is None else added
         self.truncated = truncated
         self.overflow = overflow
+
+    def settle(self) -> bool:
+        """Cancel rows that were both added and removed; returns whether anything is left to say.
+
+        What remains to be removed was there before: of each row, no more is removed than was there or was added before.
+        """
+        removed, added = self.removed, self.added
+        if removed and added:
+            if len(removed) == 1 == len(added):
+                if removed == added:
+                    self.removed, self.added = [], []
+            elif not set(removed).isdisjoint(added):
+                self.removed = list((Counter(removed) - Counter(added)).elements())
+                self.added = list((Counter(added) - Counter(removed)).elements())
+        return bool(self.removed or self.added or self.truncated or self.overflow)
+
+    def overflown(self) -> None:
+        """Anything may have changed: forget the rows."""
+        self.removed, self.added, self.overflow = [], [], True
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TableChange):

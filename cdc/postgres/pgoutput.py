@@ -12,7 +12,6 @@ Fast on purpose: one call a message, one loop a row, no object a value (some 300
 Not here: the connection, keepalives (`postgres.source`); what a snapshot sees (`cdc.position`).
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
@@ -203,9 +202,7 @@ class Decoder:
         """Too many rows to hold: forget them all. Later ones of this transaction are not even parsed."""
         self._overflown = True
         for change in self._changes.values():
-            change.removed = []
-            change.added = []
-            change.overflow = True
+            change.overflown()
 
     # ── Transactions ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -251,7 +248,7 @@ class Decoder:
         self._transaction_rows = 0
         self._transaction_bytes = 0
         self._overflown = False
-        tables = {name: change for name, change in changes.items() if _settle(change)}
+        tables = {name: change for name, change in changes.items() if change.settle()}
         return Transaction(self._xid, end, tables) if tables else None
 
     # ── Relations ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -294,8 +291,7 @@ class Decoder:
     def _lost_identity(self, oid: int, binding: _Binding) -> None:
         """An old row is missing although the Relation message promised it: the transaction is not whole."""
         self._notice(SchemaNotice(binding.name, identity_reason(binding.name)))
-        change = self._changes[binding.name]
-        change.removed, change.added, change.overflow = [], [], True
+        self._changes[binding.name].overflown()
         self._bindings[oid] = _unfollowed(binding.name)
 
     def _notice(self, notice: SchemaNotice) -> None:
@@ -403,19 +399,3 @@ def _unfollowed(name: str) -> _Binding:
     binding = _Binding(name, tuple, missing=False)
     binding.change = TableChange(overflow=True)
     return binding
-
-
-def _settle(change: TableChange) -> bool:
-    """Cancel rows that were both added and removed; returns whether anything is left to say.
-
-    What remains to be removed was there before: of each row, no more is removed than was there or was added before.
-    """
-    removed, added = change.removed, change.added
-    if removed and added:
-        if len(removed) == 1 == len(added):
-            if removed == added:
-                change.removed, change.added = [], []
-        elif not set(removed).isdisjoint(added):
-            change.removed = list((Counter(removed) - Counter(added)).elements())
-            change.added = list((Counter(added) - Counter(removed)).elements())
-    return bool(change.removed or change.added or change.truncated or change.overflow)
