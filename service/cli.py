@@ -74,6 +74,25 @@ def serve(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 
 @app.command()
+def doctor(
+    config: ConfigOption = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Run the fixes that only change what the log carries.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Look at the database, its change stream and the tables that the configured views read; say what to repair."""
+    from service.cli_doctor import show
+    from service.doctor import examine
+    from service.settings import SettingsError, load_settings
+
+    try:
+        found = asyncio.run(examine(load_settings(_default_config(config)), fix=fix))
+    except SettingsError as error:
+        _fail(str(error), as_json=as_json, code=USAGE)
+    show(found, as_json=as_json)
+    raise typer.Exit(0 if found.healthy else 1)
+
+
+@app.command()
 def openapi(
     url: Annotated[str, typer.Option(help="The data plane of a running service.", envvar="UPQUERY_URL")] = URL,
 ) -> None:

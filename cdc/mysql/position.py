@@ -1,8 +1,8 @@
 """Positions of MariaDB and MySQL: a place in the binary log as one number, and snapshots that are prefixes of it.
 
 A binary log is a sequence of numbered files (``binlog.000012``); a place in it is the file's number and an offset. The
-two are one integer in the log's order, `OFFSET_BITS` of which are the offset (MariaDB manual, "Binary Log Formats"). Its
-bit `KIND` is set, which no LSN of PostgreSQL reaches: a position says itself which kind it is.
+two are one integer in the log's order, `OFFSET_BITS` of which are the offset (MariaDB manual, "Binary Log Formats").
+Its bit `KIND` is set, which no LSN of PostgreSQL reaches: a position says itself which kind it is.
 
 *Invariants*: positions compare as the places do. A snapshot is a position between two transactions: it sees exactly
 those that end at or before it.

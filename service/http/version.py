@@ -30,8 +30,8 @@ def parse_version(text: str) -> Position:
         raise ApiError(
             "bad_request",
             f"Upquery-Min-Version is not a version: {text[:80]!r}.",
-            "Send the version of an earlier answer; or, after a commit, what SELECT pg_current_wal_insert_lsn() printed "
-            "(PostgreSQL), or file and position of SHOW MASTER STATUS, as in binlog.000012:345 (MariaDB, MySQL).",
+            "Send the version of an earlier answer; or, after a commit, what SELECT pg_current_wal_insert_lsn() "
+            "printed (PostgreSQL), or SHOW MASTER STATUS, as in binlog.000012:345 (MariaDB, MySQL).",
         ) from None
 
 

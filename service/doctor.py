@@ -1,0 +1,100 @@
+"""``upquery doctor``: what must be true of the upstream and its change stream, looked at before anything is served.
+
+Not here: the checks themselves (`service.upstream`, `cdc.debezium.checks`), how findings are shown (`service.cli`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dataflow.plan.explain import Explanation
+from dataflow.plan.nodes import View
+from dataflow.schema import Catalog
+from service.errors import ApiError
+from service.runtime.following import TableRefusedError
+from service.runtime.planning import Planning, reason_of
+from service.settings import Settings, ViewSettings
+from service.upstream.opening import open_upstream, stream_findings
+from service.upstream.upstream import UpstreamSession
+from service.upstream.words import Finding, UpstreamError
+from service.views import Definition, Origin, Plan, ViewOptions
+
+#: Findings whose fix changes how much is written into the log, and nothing else.
+SAFE = frozenset({"replica_identity"})
+
+
+@dataclass(slots=True)
+class Examination:
+    """What was found, and which of it was repaired."""
+
+    findings: list[Finding] = field(default_factory=list)
+    fixed: list[Finding] = field(default_factory=list)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is in the way."""
+        return not any(finding.fatal for finding in self.findings)
+
+
+async def examine(settings: Settings, *, fix: bool = False) -> Examination:
+    """Looks at the server, the tables that the configured views read, and the stream. Raises `SettingsError`.
+
+    `fix`: repairs what is `SAFE` to.
+    """
+    found = Examination()
+    upstream = open_upstream(settings)
+    try:
+        async with upstream.session() as session:
+            found.findings += await session.check_server()
+            catalog = await session.load_catalog()
+            plans = await _plans(session, catalog, settings.views, found)
+            await _tables(session, plans, found, fix=fix)
+            found.findings += _slow_lookups(plans, catalog)
+        found.findings += await stream_findings(settings, catalog)
+    except UpstreamError as error:
+        found.findings.append(Finding(error.code, error.detail, error.hint))
+    finally:
+        await upstream.close()
+    return found
+
+
+async def _plans(
+    session: UpstreamSession, catalog: Catalog, views: Iterable[ViewSettings], found: Examination
+) -> list[Plan]:
+    """The plans of the views that have one; the others are findings."""
+
+    async def nothing_refused(_: UpstreamSession, __: Iterable[str]) -> dict[str, TableRefusedError]:
+        return {}
+
+    registered = {view.name: view.sql for view in views}
+    plans = []
+    for view in views:
+        others = {name: sql for name, sql in registered.items() if name != view.name}
+        options = ViewOptions(view.tier, view.ttl, view.materialization)
+        definition = Definition(view.name, view.sql, Origin.CONFIG, options)
+        known = Catalog(catalog.tables, catalog.search_path, catalog.views, others, catalog.text, catalog.dialect)
+        try:
+            plans.append(await Planning(known, (), nothing_refused).plan(session, definition))
+        except ApiError as error:
+            found.findings.append(Finding("view", f"View {view.name}: {reason_of(error)}"))
+    return plans
+
+
+async def _tables(session: UpstreamSession, plans: Iterable[Plan], found: Examination, *, fix: bool) -> None:
+    tables = sorted(frozenset[str]().union(*(plan.tables for plan in plans)))
+    for finding in await session.check_tables(tables):
+        if fix and finding.code in SAFE and finding.table is not None:
+            await session.set_row_identity(finding.table)
+            found.fixed.append(finding)
+        else:
+            found.findings.append(finding)
+
+
+def _slow_lookups(plans: Iterable[Plan], catalog: Catalog) -> list[Finding]:
+    """Lookups that no index supports, each told once."""
+    warnings: dict[str, None] = {}
+    for plan in plans:
+        if isinstance(plan.view, View):
+            explanation = Explanation(plan.view, catalog, whole=plan.whole)
+            lookups = (*explanation.lookups(), *explanation.part_lookups())
+            warnings.update({lookup.warning: None for lookup in lookups if lookup.warning})
+    return [Finding("index", f"{text[0].upper()}{text[1:]}.", fatal=False) for text in warnings]

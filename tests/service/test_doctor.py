@@ -1,0 +1,64 @@
+"""``upquery doctor`` on a PostgreSQL."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.postgres import Database
+from tests.fixtures.service import command, environment
+
+pytestmark = pytest.mark.postgres
+
+VIEW = '[[views]]\nname = "{name}"\nsql = "{sql}"\n'
+STORIES = VIEW.format(name="story", sql="SELECT id, title FROM stories WHERE id = :id")
+BY_TITLE = VIEW.format(name="by_title", sql="SELECT id FROM stories WHERE title = :title")
+WRONG = VIEW.format(name="wrong", sql="SELECT nothing FROM stories")
+
+
+def doctor(database: Database, directory: Path, views: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    config = directory / "upquery.toml"
+    config.write_text(f'[upstream]\nurl = "{database.url}"\n{views}')
+    return subprocess.run(
+        command("doctor", "--config", str(config), *arguments), capture_output=True, text=True, env=environment()
+    )
+
+
+@pytest.fixture
+def stories(database: Database) -> Database:
+    database.execute("CREATE TABLE stories (id int PRIMARY KEY, title text)")
+    return database
+
+
+def test_findings_are_a_table_with_what_repairs_them(stories: Database, tmp_path: Path) -> None:
+    said = doctor(stories, tmp_path, STORIES + BY_TITLE)
+    assert said.returncode == 1, said.stderr
+    assert "REPLICA IDENTITY FULL" in said.stdout
+    assert "1 thing is in the way." in said.stdout
+
+
+def test_json_has_all_of_it(stories: Database, tmp_path: Path) -> None:
+    said = json.loads(doctor(stories, tmp_path, STORIES + BY_TITLE + WRONG, "--json").stdout)
+    assert not said["healthy"]
+    found = {finding["code"]: finding for finding in said["findings"]}
+    assert found["replica_identity"]["table"] == "public.stories"
+    assert "begins with title" in found["index"]["reason"]
+    assert not found["index"]["fatal"]
+    assert "nothing" in found["view"]["reason"]
+
+
+def test_what_is_safe_is_fixed_when_asked(stories: Database, tmp_path: Path) -> None:
+    said = doctor(stories, tmp_path, STORIES, "--fix")
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert "fixed" in said.stdout
+    assert doctor(stories, tmp_path, STORIES).returncode == 0
+
+
+def test_a_database_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
+    config = tmp_path / "upquery.toml"
+    config.write_text('[upstream]\nurl = "postgresql://u:hushhush@127.0.0.1:1/x"\n')
+    said = subprocess.run(command("doctor", "--config", str(config)), capture_output=True, text=True, env=environment())
+    assert said.returncode == 1
+    assert "hushhush" not in said.stdout + said.stderr
+    assert "in the way" in said.stdout
