@@ -17,7 +17,7 @@ from typing import Any
 
 from dataflow import arithmetic
 from dataflow.errors import EvaluationError
-from dataflow.functions import array_operations, arrays, comparison, json_building, logic, patterns
+from dataflow.functions import array_operations, arrays, comparison, json_building, logic, mysql_numbers, patterns
 from dataflow.functions.casts import cast_function
 from dataflow.functions.compiling import Compile, Compiler, Function, Predicate, PredicateCompiler
 from dataflow.functions.dates import DATES
@@ -194,6 +194,7 @@ _COMPILERS: dict[str, Compiler] = {
     **logic.COMPILERS,
     **json_building.COMPILERS,
     **array_operations.COMPILERS,
+    **mysql_numbers.COMPILERS,
     "like": _like,
     "cast": _cast,
     "collate": _collate,
@@ -214,7 +215,8 @@ _PREDICATES: dict[str, PredicateCompiler] = {**comparison.PREDICATES, **logic.PR
 FUNCTIONS = frozenset(_COMPILERS) | frozenset(_PREDICATES) | frozenset(SIGNATURES)
 #: Functions that are NULL if one argument is.
 STRICT_FUNCTIONS = frozenset(SIGNATURES) | frozenset(comparison.OPERATORS) | {
-    "not", "cast", "collate", "average", "subscript", "array_length", "cardinality", "array_to_string",
+    "not", "cast", "collate", "average", "divide", "printed", "subscript", "array_length", "cardinality",
+    "array_to_string",
     "array_upper", "array_lower", "array @>", "array <@", "array &&",
 }  # fmt: skip
 

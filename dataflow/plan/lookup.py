@@ -45,15 +45,13 @@ def lookup_sql(relation: Chain | Aggregate, columns: Columns, catalog: Catalog, 
     The columns must be plain columns of the base table (`routes.parent_columns`); an aggregate is one over a chain.
     With `part`, that part of one key's rows of a chain.
     """
-    chain = relation.input if isinstance(relation, Aggregate) else relation
-    if not isinstance(chain, Chain):
-        raise ValueError("only what reads one table is looked up")
+    chain = chain_of(relation)
     table = catalog.tables[chain.table]
 
     def name(index: int) -> str:
         return f"t.{quote(table.columns[index].name)}"
 
-    keys = [_column(chain, c) for c in _chain_columns(relation, columns)]
+    keys = key_columns(relation, columns)
     selected, grouped = [render(c, name) for c in chain.columns], list[str]()
     if isinstance(relation, Aggregate):
         selected, grouped = _state_columns(relation, chain, name)
@@ -88,6 +86,19 @@ def _as_key(sql_type: SqlType, value: Value) -> Value:
         return value
     whole = value.removeprefix("-").isdecimal()
     return value if whole and -(2**63) <= int(value) < 2**63 else None
+
+
+def chain_of(relation: Relation) -> Chain:
+    """The chain that a lookup of `relation` reads. ValueError if it is none."""
+    chain = relation.input if isinstance(relation, Aggregate) else relation
+    if not isinstance(chain, Chain):
+        raise ValueError("only what reads one table is looked up")
+    return chain
+
+
+def key_columns(relation: Chain | Aggregate, columns: Columns) -> list[ColumnRef]:
+    """The base table's columns that keys on `columns` of `relation` are of."""
+    return [_column(chain_of(relation), c) for c in _chain_columns(relation, columns)]
 
 
 def _chain_columns(relation: Chain | Aggregate, columns: Columns) -> Columns:

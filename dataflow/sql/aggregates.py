@@ -6,7 +6,7 @@ columns of the aggregate.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -17,10 +17,12 @@ from dataflow.plan.result_types import average_type, sum_type, summable
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
 from dataflow.sql import functions
-from dataflow.sql.bind import Binder
 from dataflow.sql.spans import span_of
 from dataflow.sql.types import TEXT, UNKNOWN
 from dataflow.values import comparable
+
+if TYPE_CHECKING:
+    from dataflow.sql.bind import Binder
 
 FIRST_CALL = 1_000_000
 #: Results of window functions have numbers from here on (`windows`); grouping leaves them alone.
@@ -67,7 +69,7 @@ class WrittenCall:
     filter: exp.Expr | None = None
 
 
-def written_call(node: Any, binder: Binder) -> WrittenCall:
+def written_call(node: Any, binder: "Binder") -> WrittenCall:
     """What an aggregate's (or window's) function, perhaps with FILTER, is called with."""
     condition: exp.Expr | None = None
     if isinstance(node, exp.Filter):
@@ -121,19 +123,20 @@ class Calls:
         """Whether the arguments of an aggregate are being bound."""
         return self._depth > 0
 
-    def bind(self, node: exp.Expr, binder: Binder) -> Scalar:
+    def bind(self, node: exp.Expr, binder: "Binder") -> Scalar:
         """The result of an aggregate function, as a column."""
         if self._depth:
             raise InvalidQuery("Aggregate functions cannot be nested.", span_of(node))
         self._depth += 1
         try:
-            call = aggregate_call(written_call(node, binder), binder)
+            call = binder.dialect.aggregate_call(written_call(node, binder), binder)
         finally:
             self._depth -= 1
-        return ColumnRef(FIRST_CALL + self.calls.setdefault(call, len(self.calls)), call.type)
+        result = ColumnRef(FIRST_CALL + self.calls.setdefault(call, len(self.calls)), call.type)
+        return binder.dialect.aggregate_value(result, call)
 
 
-def aggregate_call(written: WrittenCall, binder: Binder) -> AggregateCall:
+def aggregate_call(written: WrittenCall, binder: "Binder") -> AggregateCall:
     """The call of an aggregate function, bound."""
     function = _FUNCTIONS.get(written.name)
     if function is None:
@@ -145,7 +148,7 @@ def aggregate_call(written: WrittenCall, binder: Binder) -> AggregateCall:
         return _count_rows(kept)
     if len(written.arguments) != _ARGUMENTS.get(function, 1):
         raise UnsupportedQuery(f"{written.name.upper()} of {len(written.arguments)} arguments is not kept up to date.")
-    arguments = [functions.settled(binder.bind(a)) for a in written.arguments]
+    arguments = [binder.value(a) for a in written.arguments]
     if function is AggregateFunction.STRING_AGG:
         arguments = _strings(arguments)
     arguments[0] = _argument(function, arguments[0])
@@ -201,7 +204,7 @@ def _strings(arguments: Sequence[Scalar]) -> list[Scalar]:
     return [functions.cast(argument, TEXT) for argument in arguments]
 
 
-def _order(written: WrittenCall, binder: Binder, arguments: Sequence[Scalar]) -> tuple[CallOrder, ...]:
+def _order(written: WrittenCall, binder: "Binder", arguments: Sequence[Scalar]) -> tuple[CallOrder, ...]:
     """ORDER BY inside the parentheses; constants order nothing."""
     terms: list[CallOrder] = []
     for term in written.order:
@@ -249,11 +252,11 @@ def array_type(element: SqlType) -> SqlType:
     return SqlType(plain.name, f"{plain.sql}[]", "array", plain)
 
 
-def refuse_aggregate(node: exp.Expr, binder: Binder) -> Scalar:
+def refuse_aggregate(node: exp.Expr, binder: "Binder") -> Scalar:
     """In WHERE, ON and GROUP BY there are none."""
     if isinstance(node, exp.Window):
         raise InvalidQuery("Window functions cannot stand in WHERE, ON or GROUP BY.", span_of(node))
-    if isinstance(node, exp.Filter | exp.WithinGroup) or binder.written_name(node) in _FUNCTIONS:
+    if isinstance(node, exp.Filter | exp.WithinGroup) or binder.written_name(node) in binder.dialect.aggregates:
         raise InvalidQuery("Aggregate functions cannot stand in WHERE, ON or GROUP BY.", span_of(node))
     raise UnsupportedQuery(f"{binder.written_name(node).upper()} is not kept up to date.", span_of(node))
 

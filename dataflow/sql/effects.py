@@ -7,22 +7,23 @@ from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dataflow.errors import InvalidQuery, Span
+from dataflow.sql.grammar import grammar_of
 from dataflow.sql.parse import tokens_of
-from dataflow.sql.side_effects import has_side_effects
 
 #: What a statement that gives rows may begin with.
 _BEGINS = frozenset({"select", "with", "values", "table", "("})
 #: Two words that begin a change, or take locks.
 _CHANGES = frozenset({("insert", "into"), ("delete", "from"), ("merge", "into")})
-_LOCKS = frozenset({("for", "update"), ("for", "share"), ("for", "no"), ("for", "key")})
+_LOCKS = frozenset({("for", "update"), ("for", "share"), ("for", "no"), ("for", "key"), ("lock", "in")})
 
 
-def check_effects(sql: str) -> None:
+def check_effects(sql: str, dialect: str = "postgres") -> None:
     """Raises `InvalidQuery` for what is not one statement that only reads."""
     try:
-        tokens = tokens_of(sql)
+        tokens = tokens_of(sql, dialect)
     except TokenError as error:
         raise InvalidQuery("The SQL has a string, identifier or comment that does not end.") from error
+    grammar = grammar_of(dialect)
     words = ["" if t.token_type in (TokenType.STRING, TokenType.IDENTIFIER) else t.text.lower() for t in tokens]
     if words and words[0] not in _BEGINS:
         raise InvalidQuery("A view is a SELECT.", _span(tokens[0]))
@@ -30,14 +31,15 @@ def check_effects(sql: str) -> None:
         after = words[i + 1] if i + 1 < len(words) else ""
         before = words[i - 1] if i else ""
         updates = word == "update" and before == "(" and "set" in words[i:]
-        if updates or ((word, after) in _CHANGES and before != "."):
+        writes_into = grammar.into_writes and word == "into"
+        if updates or writes_into or ((word, after) in _CHANGES and before != "."):
             reason = "A view only reads: it must be a SELECT that changes nothing."
             raise InvalidQuery(reason, _span(token), "Remove the write.")
         if (word, after) in _LOCKS and before != "(":
             raise InvalidQuery("A view takes no locks.", _span(token), "Remove FOR UPDATE or FOR SHARE.")
-        if after == "(" and before not in ("as", ".") and has_side_effects(word):
+        if after == "(" and before not in ("as", ".") and grammar.has_side_effects(word):
             raise InvalidQuery(f"A view changes nothing, so it cannot call {word}.", _span(token))
-        if after == "(" and before == "." and words[i - 2] == "pg_catalog" and has_side_effects(word):
+        if after == "(" and before == "." and words[i - 2] == "pg_catalog" and grammar.has_side_effects(word):
             raise InvalidQuery(f"A view changes nothing, so it cannot call {word}.", _span(token))
 
 

@@ -54,10 +54,10 @@ def _closed(sql: str, span: Span | None) -> Span | None:
 
 
 def _planned(name: str, sql: str, catalog: Catalog) -> View:
-    query = unwrapped(parse(sql))
+    query = unwrapped(parse(sql, catalog.dialect))
     lowered = lower_query(query, Environment(sql, catalog, lower_derived), Use(top=True))
     limit = Limit.of(query)
-    names = _unique_names([output for output, _ in lowered.outputs])
+    names = _unique_names([str(output) for output, _ in lowered.outputs])
     view = View(
         name,
         sql,

@@ -6,6 +6,7 @@ placeholders that carry their place (`parameter_name`, `parameter_span`).
 Not here: what the names mean (`scope`), which SQL can be planned (`select` and what it calls).
 """
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -14,9 +15,9 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
-from dataflow.sql.dialect import DIALECT
-from dataflow.sql.side_effects import has_side_effects
+from dataflow.sql.grammar import Grammar, grammar_of
 
+_NUMBERED = re.compile(r"\$\d+")
 #: Behind these, ``?`` is an operator of jsonb and no parameter.
 _OPERAND_ENDS = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.STRING}
 _NOTHING_BEFORE = {
@@ -31,15 +32,16 @@ _NOTHING_BEHIND = {TokenType.COMMA, TokenType.FROM, TokenType.R_PAREN, TokenType
 _WRITES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.DDL, exp.Command, exp.Into, exp.Drop, exp.Alter)
 
 
-def parse(sql: str) -> exp.Query:
+def parse(sql: str, dialect: str = "postgres") -> exp.Query:
     """The one SELECT (or UNION …) that `sql` is. InvalidQuery says what is wrong with it, and where."""
+    grammar = grammar_of(dialect)
     try:
-        tokens = tokens_of(sql)
+        tokens = tokens_of(sql, dialect)
     except TokenError as error:
         raise InvalidQuery("The SQL has a string, identifier or comment that does not end.") from error
     _check_commas(tokens)
     try:
-        statements = [s for s in DIALECT.parser().parse(tokens, sql) if s is not None]
+        statements = [s for s in grammar.parsing.parser().parse(tokens, sql) if s is not None]
     except ParseError as error:
         raise _syntax_error(error, sql) from error
     if not statements:
@@ -48,12 +50,12 @@ def parse(sql: str) -> exp.Query:
         raise InvalidQuery(
             "A view is one statement; this SQL has several.", _second(tokens), "Register them one by one."
         )
-    query = _query(statements[0])
+    query = _query(statements[0], grammar)
     _check_parameters(query, tokens)
     return query
 
 
-def _query(statement: exp.Expr) -> exp.Query:
+def _query(statement: exp.Expr, grammar: Grammar) -> exp.Query:
     """The statement, if it only reads."""
     for node in statement.walk():
         if isinstance(node, _WRITES):
@@ -63,7 +65,7 @@ def _query(statement: exp.Expr) -> exp.Query:
         if isinstance(node, exp.Lock):
             raise InvalidQuery("A view takes no locks.", _place(node), "Remove FOR UPDATE or FOR SHARE.")
         name = str(node.this if isinstance(node, exp.Anonymous) else node.key).lower()
-        if has_side_effects(name):
+        if grammar.has_side_effects(name):
             raise InvalidQuery(f"A view changes nothing, so it cannot call {name}.", _place(node))
     if isinstance(statement, exp.Query):
         return statement
@@ -78,20 +80,23 @@ def _place(node: exp.Expr) -> Span | None:
     return Span(min(start for start, _ in places), max(end for _, end in places)) if places else None
 
 
-def tokens_of(sql: str) -> list[Token]:
+def tokens_of(sql: str, dialect: str = "postgres") -> list[Token]:
     """The words of a SQL text; each parameter is a colon and ``name@start@end``, both in its place. TokenError."""
-    return _named_parameters(DIALECT.tokenize(sql), sql)
+    grammar = grammar_of(dialect)
+    grammar.check(sql)
+    return _named_parameters(grammar.parsing.tokenize(sql), sql, grammar)
 
 
-def tree_of(sql: str) -> exp.Expr:
+def tree_of(sql: str, dialect: str = "postgres") -> exp.Expr:
     """The syntax tree of one statement, whatever it does. ParseError, TokenError; InvalidQuery if it is not one."""
-    statements = [s for s in DIALECT.parser().parse(tokens_of(sql), sql) if s is not None]
+    parser = grammar_of(dialect).parsing.parser()
+    statements = [s for s in parser.parse(tokens_of(sql, dialect), sql) if s is not None]
     if len(statements) != 1:
         raise InvalidQuery("A view is one statement.")
     return statements[0]
 
 
-def _named_parameters(tokens: Sequence[Token], sql: str) -> list[Token]:
+def _named_parameters(tokens: Sequence[Token], sql: str, grammar: Grammar) -> list[Token]:
     """The tokens with every parameter as ``:name@start@end``, which the parser makes a placeholder of."""
     result: list[Token] = []
     questions = 0
@@ -103,10 +108,20 @@ def _named_parameters(tokens: Sequence[Token], sql: str) -> list[Token]:
         if token.token_type is TokenType.COLON and adjacent and after is not None and _is_word(sql, after):
             result += _placeholder(token, after.end, sql[after.start : after.end + 1])
             position += 1
-        elif token.token_type is TokenType.PARAMETER and adjacent and after is not None and after.text.isdecimal():
+        elif (
+            not grammar.dollar_words
+            and token.token_type is TokenType.PARAMETER
+            and adjacent
+            and after is not None
+            and after.text.isdecimal()
+        ):
             result += _placeholder(token, after.end, f"p{int(after.text)}")
             position += 1
-        elif token.token_type is TokenType.PLACEHOLDER and not (result and result[-1].token_type in _OPERAND_ENDS):
+        elif grammar.dollar_words and token.token_type is TokenType.VAR and _NUMBERED.fullmatch(token.text):
+            result += _placeholder(token, token.end, f"p{int(token.text[1:])}")
+        elif token.token_type is TokenType.PLACEHOLDER and not (
+            grammar.question_operators and result and result[-1].token_type in _OPERAND_ENDS
+        ):
             questions += 1
             result += _placeholder(token, token.end, f"p{questions}")
         else:

@@ -65,7 +65,7 @@ def _lower_set_operation(node: Any, environment: Environment, use: Use) -> Lower
     environment = environment.extended(node.args.get("with_"))
     branch = Use(unsettled=True)
     left, right = (lower_query(side, environment, branch) for side in (node.this, node.expression))
-    lowered = combined(node, left, right, environment.catalog.text)
+    lowered = combined(node, left, right, environment.catalog)
     types = column_types(lowered.relation)
     outputs = tuple(Output(name, ColumnRef(column, types[column]), None) for name, column in lowered.outputs)
     order = node.args.get("order")

@@ -52,10 +52,10 @@ class Words:
     rest: str
 
 
-def words_of(sql: str) -> Words:
+def words_of(sql: str, dialect: str = "postgres") -> Words:
     """The words of a text. InvalidQuery if it has none."""
     try:
-        tokens = tokens_of(sql)
+        tokens = tokens_of(sql, dialect)
     except TokenError as error:
         raise InvalidQuery("The SQL has a string, identifier or comment that does not end.") from error
     names: set[str] = set()
@@ -99,8 +99,8 @@ def table_reads(
     plain = True
     for text in texts:
         try:
-            words = words_of(text)
-            trees.append((text, tree_of(text)))
+            words = words_of(text, catalog.dialect)
+            trees.append((text, tree_of(text, catalog.dialect)))
             names |= words.names
             plain = plain and "table" not in words.bare
         except (ParseError, TokenError, InvalidQuery, UnsupportedQuery, RecursionError):
@@ -296,7 +296,7 @@ class _Walk:
         named = tuple(Named(column.name, ColumnRef(i, column.type)) for i, column in enumerate(mention.table.columns))
         scope.add(Source(mention.alias, named), None)
         try:
-            bound = Binder(self.text, scope, refuse_aggregate).condition(part)
+            bound = Binder(self.text, scope, refuse_aggregate, catalog=self.catalog).condition(part)
             compile_predicate(bound)
         except (UnsupportedQuery, InvalidQuery, EvaluationError, ValueError):
             return None

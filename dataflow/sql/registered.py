@@ -44,7 +44,7 @@ def upstream_views(sql: str, catalog: Catalog) -> frozenset[tuple[str, str]]:
     found: dict[str, str] = {}
     texts = [sql] if by_word else []
     while texts:
-        for word in words_of(texts.pop()).names & by_word.keys():
+        for word in words_of(texts.pop(), catalog.dialect).names & by_word.keys():
             for view in by_word[word]:
                 if view.name not in found:
                     found[view.name] = view.sql
@@ -54,7 +54,7 @@ def upstream_views(sql: str, catalog: Catalog) -> frozenset[tuple[str, str]]:
 
 def _expanded(sql: str, catalog: Catalog, inside: tuple[str, ...]) -> Expanded:
     try:
-        tree = tree_of(sql)
+        tree = tree_of(sql, catalog.dialect)
     except (ParseError, TokenError, InvalidQuery, UnsupportedQuery, RecursionError):
         return Expanded(sql)
     parts: list[str] = []

@@ -14,9 +14,29 @@ from dataflow.sql.spans import span_of
 _SYSTEM_COLUMNS = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
 
 
+class Caseless(str):
+    """A name of MariaDB or MySQL, as it is written: upper and lower case are the same.
+
+    As a key it is found by another such name only.
+    """
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and self.lower() == other.lower()
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.lower())
+
+
 def name_of(identifier: exp.Expr) -> str:
-    """An identifier as PostgreSQL folds it: to lower case, unless quoted."""
+    """An identifier as the upstream folds it. PostgreSQL: to lower case, unless quoted."""
     text = str(identifier.this)
+    if identifier.meta.get("caseless"):
+        return Caseless(text)
     return text if identifier.args.get("quoted") else text.lower()
 
 
@@ -147,13 +167,22 @@ def find_relation(catalog: Catalog, node: exp.Table) -> Table | UpstreamView | s
     by_name: dict[tuple[str, str], Table | UpstreamView] = {schema_and_name(n): t for n, t in catalog.tables.items()}
     by_name |= {schema_and_name(n): v for n, v in catalog.views.items()}
     for schema in schemas:
-        found = by_name.get((schema, table))
+        found = _named(by_name, schema, table)
         if found is not None:
             return found
-    if db is None and table in catalog.registered:
-        return table
+    if db is None and str(table) in catalog.registered:
+        return str(table)
     hint = _suggestion(table, (name for schema, name in by_name if schema in schemas))
     raise InvalidQuery(f'There is no table "{table}".', span_of(node), hint)
+
+
+def _named(by_name: dict[tuple[str, str], Table | UpstreamView], schema: str, name: str) -> Table | UpstreamView | None:
+    """What has that name, to the letter if there is such a one."""
+    exact = by_name.get((str(schema), str(name)))
+    if exact is not None or not isinstance(name, Caseless):
+        return exact
+    found = [table for (s, n), table in by_name.items() if s == schema and n == name]
+    return found[0] if len(found) == 1 else None
 
 
 def find_table(catalog: Catalog, node: exp.Table) -> Table:
@@ -169,11 +198,11 @@ def schema_and_name(name: str) -> tuple[str, str]:
     parts: list[str] = []
     rest = name
     while rest:
-        if rest[0] == '"':
+        if (mark := rest[0]) in '"`':
             end = 1
-            while rest[end] != '"' or rest[end : end + 2] == '""':
-                end += 2 if rest[end] == '"' else 1
-            parts.append(rest[1:end].replace('""', '"'))
+            while rest[end] != mark or rest[end : end + 2] == mark * 2:
+                end += 2 if rest[end] == mark else 1
+            parts.append(rest[1:end].replace(mark * 2, mark))
             rest = rest[end + 2 :]
         else:
             part, _, rest = rest.partition(".")

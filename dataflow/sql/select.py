@@ -15,7 +15,6 @@ from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.expressions import used_columns
 from dataflow.plan.nodes import Aggregate
 from dataflow.scalar import ColumnRef, Scalar
-from dataflow.sql import functions
 from dataflow.sql.aggregates import FIRST_CALL, Calls, Grouping
 from dataflow.sql.beside import FIRST_SUBQUERY, Beside, refuse_beside
 from dataflow.sql.bind import Binder
@@ -24,7 +23,6 @@ from dataflow.sql.distinct import distinct, distinct_on
 from dataflow.sql.from_clause import FromClause
 from dataflow.sql.limits import Limit, limited
 from dataflow.sql.lowered import Above, Columns, Lowered, Output, Rows, finished, rows_of, sorted_by, varying
-from dataflow.sql.naming import column_name
 from dataflow.sql.scope import Scope, name_of
 from dataflow.sql.sources import Environment
 from dataflow.sql.spans import span_of
@@ -74,7 +72,10 @@ class SelectLowering:
             self._from.where(where.this)
         above = self._bound()
         having = self._select.args.get("having")
-        conditions = bind_conditions(having.this, self._binder()) if having is not None else ([], [])
+        conditions: tuple[list[Scalar], list[BoundParameter]] = ([], [])
+        if having is not None:
+            binder = self._binder()
+            conditions = bind_conditions(binder.dialect.having(self._select), binder)
         self._from.finish(self._calls.calls)
         if all(item.left for item in self._from.inputs):
             raise UnsupportedQuery("The SELECT reads no table.", span_of(self._select))
@@ -231,10 +232,14 @@ class SelectLowering:
 
     def _output(self, node: exp.Expr) -> Output:
         inner = node.this if isinstance(node, exp.Alias) else node
-        expression = self._binder().bind(inner)
+        binder = self._binder()
+        expression = binder.bind(inner)
         if not self._use.unsettled or self._select.args.get("distinct") is not None or expression.type != UNKNOWN:
-            expression = functions.settled(expression, self._environment.catalog.text)
-        name = name_of(node.args["alias"]) if isinstance(node, exp.Alias) else column_name(inner, self._environment.sql)
+            expression = binder.dialect.value(expression, binder.text)
+        if isinstance(node, exp.Alias):
+            name = name_of(node.args["alias"])
+        else:
+            name = binder.dialect.column_name(inner, self._environment.sql)
         return Output(name, expression, inner)
 
     def _ordered(self, outputs: list[Output]) -> list[tuple[Scalar, Any]]:
@@ -251,7 +256,7 @@ class SelectLowering:
     def _sort_key(self, node: Any, outputs: list[Output], clause: str) -> Scalar:
         """A term of ORDER BY or DISTINCT ON: the number or name of a shown column, or an expression."""
         found = shown_column(node, outputs, clause)
-        return functions.settled(self._binder().bind(node)) if found is None else found
+        return self._binder().value(node) if found is None else found
 
     # GROUP BY
 
@@ -284,7 +289,7 @@ class SelectLowering:
             named = next((o.expression for o in outputs if o.name == name_of(node.this)), None)
             if named is not None:
                 return named
-        return functions.settled(self._from.binder().bind(node))
+        return self._from.binder().value(node)
 
     def _place(self, expression: Scalar, node: exp.Expr | None) -> Scalar:
         """An expression above GROUP BY over the groups."""

@@ -15,9 +15,11 @@ from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.expressions import BOOL, INT4, INT8, equality
 from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Block, Chain, Source, Union, column_types
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
-from dataflow.schema import SqlType
+from dataflow.schema import Catalog
 from dataflow.sql import functions
 from dataflow.sql.conditions import BoundParameter
+from dataflow.sql.dialect import Dialect
+from dataflow.sql.dialects import dialect_of
 from dataflow.sql.keyless import with_same_parameters
 from dataflow.sql.lowered import Lowered, comparable_group, rows_of
 from dataflow.sql.spans import span_of
@@ -35,11 +37,11 @@ class _Aligned:
     parameters: tuple[BoundParameter, ...]
 
 
-def combined(node: exp.SetOperation, left: Lowered, right: Lowered, text: SqlType) -> Lowered:
-    """The two sides as one relation. LIMIT and ORDER BY are the caller's. Constants without a type are `text`."""
+def combined(node: exp.SetOperation, left: Lowered, right: Lowered, catalog: Catalog) -> Lowered:
+    """The two sides as one relation. LIMIT and ORDER BY are the caller's. Constants without a type are text."""
     _check(node, left, right)
     left, right = with_same_parameters(left, right, node.key.upper())
-    aligned = _aligned(node, left, right, text)
+    aligned = _aligned(node, left, right, catalog)
     # Only what a side has for any key matters, which is a question of parameters.
     scalar = (left.scalar or right.scalar) and bool(aligned.parameters)
     _check_columns(aligned, scalar=scalar)
@@ -81,14 +83,14 @@ def _check_columns(aligned: _Aligned, *, scalar: bool) -> None:
 # --- columns --------------------------------------------------------------------------------------------------------
 
 
-def _aligned(node: exp.SetOperation, left: Lowered, right: Lowered, text: SqlType) -> _Aligned:
+def _aligned(node: exp.SetOperation, left: Lowered, right: Lowered, catalog: Catalog) -> _Aligned:
     name = node.key.upper()
     pairs: list[tuple[Scalar, Scalar]] = []
 
     def place(ours: Scalar, theirs: Scalar) -> int:
         if ours.type == theirs.type == UNKNOWN:
-            ours, theirs = functions.typed(ours, text), functions.typed(theirs, text)
-        one, other = _common(node, ours, theirs)
+            ours, theirs = functions.typed(ours, catalog.text), functions.typed(theirs, catalog.text)
+        one, other = _common(node, ours, theirs, dialect_of(catalog.dialect))
         if (one, other) not in pairs:
             pairs.append((one, other))
         return pairs.index((one, other))
@@ -114,10 +116,10 @@ def _column(lowered: Lowered, column: int) -> Scalar:
     return ColumnRef(column, column_types(relation)[column])
 
 
-def _common(node: exp.SetOperation, ours: Scalar, theirs: Scalar) -> tuple[Scalar, Scalar]:
+def _common(node: exp.SetOperation, ours: Scalar, theirs: Scalar, dialect: Dialect) -> tuple[Scalar, Scalar]:
     """Two columns in their common type."""
     try:
-        one, other = functions.same_type(node.key.upper(), [ours, theirs])
+        one, other = dialect.same_type(node.key.upper(), [ours, theirs])
     except UnsupportedQuery as error:
         error.span = error.span or span_of(node.expression)
         raise

@@ -112,7 +112,7 @@ class Environment:
             raise InvalidQuery(f'The view "{name}" reads itself.', span_of(node))
         environment = Environment(sql, self.catalog, self.lower, reading=(*self.reading, name))
         try:
-            return self.lower(parse(sql), environment)
+            return self.lower(parse(sql, self.catalog.dialect), environment)
         except (InvalidQuery, UnsupportedQuery) as error:
             raise UnsupportedQuery(f'The view "{name}" in FROM: {error.reason}', span_of(node)) from error
 

@@ -58,6 +58,8 @@ class Windows:
 
     def bind(self, node: Any, binder: Binder) -> Scalar:
         """The result of ``function(…) OVER (…)``, as a column."""
+        if not binder.dialect.windows:
+            raise UnsupportedQuery("Window functions of this dialect are not kept up to date.", span_of(node))
         if self._inside:
             raise InvalidQuery("Window functions cannot be nested.", span_of(node))
         self._inside = True

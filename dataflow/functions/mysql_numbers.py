@@ -1,0 +1,79 @@
+"""Numbers as MariaDB and MySQL compute them: quotients of DECIMALs, and what of a number is printed.
+
+*Theory* (``strings/decimal.c: do_div_mod``): digits are kept in groups of nine. A quotient has as many groups behind
+the point as both operands have together, or one more if the wanted increment of digits is not among them; what is
+beyond is cut. Printing rounds half away from zero.
+"""
+
+import re
+
+from dataflow.functions.compiling import Compile, Compiler, Function
+from dataflow.ops import numeric
+from dataflow.scalar import Call
+from dataflow.schema import SqlType
+from dataflow.types import Row, Value
+
+_GROUP = 9
+_SCALE = re.compile(r"\(\d+,(\d+)\)")
+
+
+def quotient_scale(scale: int, divisor_scale: int, increment: int) -> int:
+    """The digits behind the point to which a quotient is computed."""
+    groups, divisor_groups = -(-scale // _GROUP), -(-divisor_scale // _GROUP)
+    spare = groups * _GROUP - scale + divisor_groups * _GROUP - divisor_scale
+    return _GROUP * (groups + divisor_groups + -(-max(increment - spare, 0) // _GROUP))
+
+
+def scale_of(sql_type: SqlType) -> int:
+    """The digits behind the point of a DECIMAL type; 0 of an integer's."""
+    found = _SCALE.search(sql_type.sql)
+    return int(found[1]) if found else 0
+
+
+def divided(unscaled: int, scale: int, divisor: int, result_scale: int) -> str:
+    """``unscaled / 10**scale / divisor``, cut behind `result_scale` digits."""
+    shift = result_scale - scale
+    numerator = abs(unscaled) * 10 ** max(shift, 0)
+    result = numerator // (abs(divisor) * 10 ** max(-shift, 0))
+    return numeric.render(-result if (unscaled < 0) != (divisor < 0) else result, result_scale)
+
+
+def rounded(text: str, scale: int) -> str:
+    """A number with `scale` decimals, rounded half away from zero."""
+    unscaled, own = numeric.parse(text)
+    if own <= scale:
+        return numeric.render(unscaled * 10 ** (scale - own), scale)
+    unit: int = 10 ** (own - scale)
+    result = (2 * abs(unscaled) + unit) // (2 * unit)
+    return numeric.render(-result if unscaled < 0 else result, scale)
+
+
+def _divide(call: Call, compile_: Compile) -> Function:
+    """``a / b``; NULL of 0."""
+    left, right = (compile_.scalar(a) for a in call.arguments)
+    scale = scale_of(call.type)
+
+    def function(row: Row) -> Value:
+        a, b = left(row), right(row)
+        if a is None or b is None:
+            return None
+        (x, dividend_scale), (y, divisor_scale) = numeric.parse(a), numeric.parse(b)
+        return None if y == 0 else divided(x * 10**divisor_scale, dividend_scale, y, scale)
+
+    return function
+
+
+def _printed(call: Call, compile_: Compile) -> Function:
+    part = compile_.scalar(call.arguments[0])
+    scale = scale_of(call.type)
+
+    def function(row: Row) -> Value:
+        value = part(row)
+        return None if value is None else rounded(value, scale)
+
+    return function
+
+
+COMPILERS: dict[str, Compiler] = {"divide": _divide, "printed": _printed}
+
+__all__: list[str] = ["COMPILERS", "divided", "quotient_scale", "rounded", "scale_of"]

@@ -1,0 +1,173 @@
+"""The statements that look rows up in MariaDB and MySQL, keys and cuts written in as constants (`plan.lookup` is
+PostgreSQL's).
+
+A key of one column is looked for by IN, one of several by ORed equalities: both are ranges of an index. Groups of state
+rows are kept apart by the bytes of their texts, since a collation takes several texts for one. The columns' texts are
+those of `column_types` (state rows: `lookup_columns`), but for floats, which come as doubles.
+
+Not here: the layout of state rows (`ops.aggregate_state`), from a server's text to a value (`service.upstream.mysql`).
+"""
+
+from collections.abc import Callable
+
+from dataflow.engine.effects import Lookup
+from dataflow.plan.calls import LISTS, TRUTHS, remembers_values
+from dataflow.plan.expressions import INT8, NUMERIC, inline
+from dataflow.plan.lookup import chain_of, key_columns
+from dataflow.plan.mysql_part import PartSql, part_sql
+from dataflow.plan.mysql_render import constant, quote, render, selected
+from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Chain, Relation, column_types
+from dataflow.scalar import ColumnRef, Literal, Scalar
+from dataflow.schema import Catalog, SqlType
+from dataflow.types import Key
+from dataflow.values import normal_form
+
+Name = Callable[[int], str]
+_NEVER = "FALSE"
+
+
+def lookup_statement(lookup: Lookup, catalog: Catalog) -> str:
+    """The statement of a lookup, complete."""
+    relation = lookup.relation
+    chain = chain_of(relation)
+    table = catalog.tables[chain.table]
+
+    def name(index: int) -> str:
+        return f"t.{quote(table.columns[index].name)}"
+
+    columns, grouped = [selected(c, name) for c in chain.columns], list[str]()
+    if isinstance(relation, Aggregate):
+        state = _StateColumns(chain, name)
+        state.add_all(relation)
+        columns, grouped = state.selected, list(state.grouped)
+    keys = key_columns(relation, lookup.columns)
+    conditions = [_keys(keys, lookup.keys, name)] if keys else []
+    part = None if lookup.part is None else part_sql(lookup.part, chain, table, keys, name)
+    conditions += [] if part is None else part.conditions
+    if chain.predicate is not None:
+        conditions.append(render(chain.predicate, name))
+    source = f"FROM {chain.table} t" + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
+    if part is not None and part.order:
+        return _ordered(columns, source, part, with_ties=catalog.dialect == "mariadb")
+    return f"SELECT {', '.join(columns)} {source}" + (f" GROUP BY {', '.join(grouped)}" if grouped else "")
+
+
+def _ordered(columns: list[str], source: str, part: PartSql, *, with_ties: bool) -> str:
+    """The rows of a part, in its order: as many as are wanted, and those that tie with the last."""
+    order = ", ".join(part.order)
+    sql = f"SELECT {', '.join(columns)} {source} ORDER BY {order}"
+    if part.rows is None:
+        return sql
+    if part.unique:
+        return f"{sql} LIMIT {part.rows}"
+    if with_ties:
+        return f"{sql} FETCH FIRST {part.rows} ROWS WITH TIES"
+    names = [f"c{i}" for i in range(len(columns))]
+    named = ", ".join(f"{column} AS {name}" for column, name in zip(columns, names, strict=True))
+    ranked = f"SELECT {named}, RANK() OVER (ORDER BY {order}) AS place {source}"
+    return f"SELECT {', '.join(names)} FROM ({ranked}) ranked WHERE place <= {part.rows} ORDER BY place"
+
+
+def lookup_columns(relation: Relation, catalog: Catalog) -> tuple[SqlType, ...]:
+    """The types of a lookup's columns: those of the rows, or of the state rows."""
+    del catalog
+    if not isinstance(relation, Aggregate):
+        return column_types(relation)
+    chain = chain_of(relation)
+    types = column_types(chain)
+    result = [types[c] for c in relation.group]
+    for call in relation.calls:
+        result += _call_types(call)
+    return (*result, INT8)
+
+
+def _call_types(call: AggregateCall) -> list[SqlType]:
+    if call.argument is None:
+        return [INT8]
+    if remembers_values(call):
+        return [call.argument.type, INT8]
+    if call.function is AggregateFunction.COUNT:
+        return [INT8]
+    return [*([NUMERIC] if call.argument.type.name == "numeric" else []), INT8, NUMERIC]
+
+
+# --- keys -----------------------------------------------------------------------------------------------------------
+
+
+def _keys(columns: list[ColumnRef], keys: tuple[Key, ...], name: Name) -> str:
+    """That a row is under one of the keys; NULL equals nothing."""
+    present = [key for key in keys if None not in key]
+    if not present:
+        return _NEVER
+    if len(columns) == 1:
+        (column,) = columns
+        members = [constant(value, column.type) for (value,) in present]
+        if len(members) == 1:
+            return f"{name(column.index)} = {members[0]}"
+        return f"{name(column.index)} IN ({', '.join(members)})"
+    alternatives = [
+        " AND ".join(f"{name(c.index)} = {constant(value, c.type)}" for c, value in zip(columns, key, strict=True))
+        for key in present
+    ]
+    return alternatives[0] if len(alternatives) == 1 else f"({' OR '.join(f'({a})' for a in alternatives)})"
+
+
+# --- state rows -----------------------------------------------------------------------------------------------------
+
+
+class _StateColumns:
+    """What to select and what to group by, so that one row comes for everything that goes away apart."""
+
+    def __init__(self, chain: Chain, name: Name) -> None:
+        self._chain = chain
+        self._name = name
+        self.selected: list[str] = []
+        #: In order, none twice.
+        self.grouped: dict[str, None] = {}
+
+    def add_all(self, aggregate: Aggregate) -> None:
+        """The group columns, the partial columns of each call, and how many rows there are."""
+        for c in aggregate.group:
+            self._add_value(ColumnRef(c, self._chain.columns[c].type))
+        for call in aggregate.calls:
+            self._add_call(call)
+        self.selected.append("COUNT(*)")
+
+    def _add_call(self, call: AggregateCall) -> None:
+        if call.function in LISTS | TRUTHS or call.keeps is not None:
+            raise ValueError(f"{call.function} is not looked up in MariaDB and MySQL")
+        if call.argument is None:
+            self.selected.append("COUNT(*)")
+            return
+        argument = render(inline(call.argument, self._chain.columns), self._name)
+        if remembers_values(call):
+            self._add_value(call.argument)
+            self.selected.append(f"COUNT({argument})")
+            return
+        if call.function is AggregateFunction.COUNT:
+            self.selected.append(f"COUNT({argument})")
+            return
+        if call.argument.type.name == "numeric":
+            # Where PostgreSQL has the scale: all values of a DECIMAL have the same.
+            self.selected.append("NULL")
+        self.selected += [f"COUNT({argument})", f"SUM({argument})"]
+
+    def _add_value(self, expression: Scalar) -> None:
+        """A value that is selected and grouped by, each text of it apart."""
+        value = inline(expression, self._chain.columns)
+        sql = selected(value, self._name)
+        self.selected.append(sql)
+        if isinstance(value, Literal):
+            # A constant is no grouping; as a number it would even be the place of a column.
+            return
+        self.grouped[sql] = None
+        if _has_texts(value.type):
+            self.grouped[f"CAST({sql} AS BINARY)"] = None
+
+
+def _has_texts(sql_type: SqlType) -> bool:
+    """Whether the server may take several texts for one value."""
+    if sql_type.kind != "base":
+        return sql_type.kind != "enum"
+    text = sql_type.name in ("text", "varchar", "json", "mysql_set")
+    return text or (normal_form(sql_type) is not None and sql_type.name != "numeric")

@@ -1,0 +1,132 @@
+"""Scalar expressions as SQL of MariaDB and MySQL, for lookups.
+
+Texts are for sessions with ``time_zone`` +00:00 and without ANSI_QUOTES, PIPES_AS_CONCAT and NO_BACKSLASH_ESCAPES.
+Everything computed is in parentheses: the servers' precedence of operators is never asked for.
+
+Not here: statements (`mysql_lookup`), PostgreSQL's SQL and that of ``explain`` (`render`).
+"""
+
+import re
+
+from dataflow.plan.render import ColumnName
+from dataflow.scalar import Call, Literal, Scalar
+from dataflow.schema import SqlType
+from dataflow.values import float4
+
+_INFIX = {o: o for o in ("=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "%", "&", "|", "<<", ">>")} | {
+    "is not distinct from": "<=>",
+}
+_POSTFIX = frozenset({"is null", "is not null", "is true", "is not true", "is false", "is not false"})
+_FUNCTIONS = {"coalesce": "COALESCE", "nullif": "NULLIF", "||": "CONCAT", "abs": "ABS"}
+_NUMBERS = frozenset({"int2", "int4", "int8", "uint8", "numeric"})
+_PLAIN_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+_SCALE = re.compile(r"\((\d+),(\d+)\)")
+_ESCAPES = str.maketrans({"'": "''", "\\": "\\\\", "\0": "\\0", "\x1a": "\\Z"})
+
+
+def quote(name: str) -> str:
+    """A name as an identifier."""
+    escaped = name.replace("`", "``")
+    return f"`{escaped}`"
+
+
+def string(text: str) -> str:
+    """A text as a constant."""
+    return f"'{text.translate(_ESCAPES)}'"
+
+
+def constant(value: str | None, sql_type: SqlType) -> str:
+    """A value of a type, so that it compares with a column of the type as the value does."""
+    if value is None:
+        return "NULL"
+    if sql_type.kind == "base":
+        match sql_type.name:
+            case "bool":
+                return "TRUE" if value == "t" else "FALSE"
+            case "float8":
+                return _double(value)
+            case "float4":
+                # The column is the double nearest to its single-precision number, not to its text.
+                return _double(repr(float4(value)))
+            case "bytea":
+                return f"x'{value[2:]}'"
+            case name if name in _NUMBERS and _PLAIN_NUMBER.fullmatch(value):
+                return value if value[0] != "-" else f"({value})"
+    return string(value)
+
+
+def _double(text: str) -> str:
+    """With an exponent, a number is a double."""
+    exact = text if "e" in text else f"{text}e0"
+    return f"({exact})" if exact[0] == "-" else exact
+
+
+def render(expression: Scalar, name: ColumnName) -> str:
+    """The expression as SQL; `name` gives the columns' names. ValueError for what has none."""
+    if isinstance(expression, Literal):
+        return constant(expression.value, expression.type)
+    if not isinstance(expression, Call):
+        return name(expression.index)
+    arguments = [render(a, name) for a in expression.arguments]
+    function = expression.function
+    if function in _INFIX:
+        return f"({arguments[0]} {_INFIX[function]} {arguments[1]})"
+    if function in _POSTFIX:
+        return f"({arguments[0]} {function.upper()})"
+    if function in _FUNCTIONS:
+        return f"{_FUNCTIONS[function]}({', '.join(arguments)})"
+    return _special(expression, arguments)
+
+
+def _special(call: Call, arguments: list[str]) -> str:
+    match call.function:
+        case "and" | "or":
+            return f"({f' {call.function.upper()} '.join(arguments)})"
+        case "not" | "neg":
+            return f"({'NOT' if call.function == 'not' else '-'} {arguments[0]})"
+        case "in":
+            return f"({arguments[0]} IN ({', '.join(arguments[1:])}))"
+        case "is distinct from":
+            return f"(NOT ({arguments[0]} <=> {arguments[1]}))"
+        case "case":
+            pairs = zip(arguments[:-1:2], arguments[1:-1:2], strict=True)
+            branches = " ".join(f"WHEN {condition} THEN {value}" for condition, value in pairs)
+            return f"CASE {branches} ELSE {arguments[-1]} END"
+        case "divide":
+            return f"({arguments[0]} / {arguments[1]})"
+        case "/":
+            integers = call.type.name in ("int8", "uint8")
+            return f"({arguments[0]} {'DIV' if integers else '/'} {arguments[1]})"
+        case "cast" | "printed":
+            return _cast(call, arguments[0])
+    raise ValueError(f"{call.function} is not written for MariaDB and MySQL")
+
+
+def _cast(call: Call, argument: str) -> str:
+    source, target = call.arguments[0].type, call.type
+    if target.name == "numeric":
+        found = _SCALE.search(target.sql)
+        # More digits than the type has: what it prints is never too long.
+        return argument if found is None else f"CAST({argument} AS DECIMAL(65,{found[2]}))"
+    if target.name == "float8":
+        return f"CAST({argument} AS DOUBLE)"
+    integers = ("int2", "int4", "int8", "uint8", "bool")
+    if (source.name in integers and target.name in integers) or (source.name == target.name):
+        return argument
+    if target.name in ("text", "varchar") and source.name in ("text", "varchar"):
+        return argument
+    raise ValueError(f"a cast from {source.sql} to {target.sql} is not written for MariaDB and MySQL")
+
+
+def selected(expression: Scalar, name: ColumnName) -> str:
+    """The expression as a column of a lookup, whose text is the value's: conditions as ``t`` and ``f``, floats as
+    doubles, bits as numbers."""
+    sql = render(expression, name)
+    sql_type = expression.type
+    if sql_type.kind != "base":
+        return sql
+    if sql_type.name == "bool":
+        return f"CASE WHEN {sql} THEN 't' WHEN NOT {sql} THEN 'f' END"
+    if sql_type.name == "float4":
+        return f"CAST({sql} AS DOUBLE)"
+    return f"({sql} + 0)" if sql_type.sql.startswith("bit") else sql

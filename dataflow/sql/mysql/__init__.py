@@ -1,0 +1,1 @@
+"""The SQL of MariaDB and MySQL: grammar, and what its expressions mean."""

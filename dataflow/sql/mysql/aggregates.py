@@ -1,0 +1,112 @@
+"""Aggregate functions of MariaDB and MySQL.
+
+SUM of integers is a DECIMAL; AVG has four decimals more than its argument, and more than it prints where it is computed
+with further (`arithmetic`).
+"""
+
+from typing import TYPE_CHECKING
+
+from dataflow.errors import InvalidQuery, UnsupportedQuery
+from dataflow.functions.mysql_numbers import quotient_scale
+from dataflow.plan.expressions import INT8
+from dataflow.plan.nodes import AggregateCall, AggregateFunction
+from dataflow.scalar import Scalar
+from dataflow.schema import SqlType
+from dataflow.sql import functions
+from dataflow.sql.mysql.arithmetic import INCREMENT
+from dataflow.sql.mysql.values import (
+    MAX_PRECISION,
+    MAX_SCALE,
+    as_type,
+    decimal,
+    digits,
+    is_number,
+    printed,
+    refuse_printed,
+)
+from dataflow.sql.types import FLOAT8
+from dataflow.values import FLOATS, comparable
+
+if TYPE_CHECKING:
+    from dataflow.sql.aggregates import WrittenCall
+    from dataflow.sql.bind import Binder
+
+#: Every aggregate function, also those that are refused.
+NAMES = frozenset({
+    "avg", "bit_and", "bit_or", "bit_xor", "count", "group_concat", "json_arrayagg", "json_objectagg", "max", "median",
+    "min", "std", "stddev", "stddev_pop", "stddev_samp", "sum", "var_pop", "var_samp", "variance", "any_value",
+})  # fmt: skip
+_FUNCTIONS = {
+    "avg": AggregateFunction.AVG, "count": AggregateFunction.COUNT, "max": AggregateFunction.MAX,
+    "min": AggregateFunction.MIN, "sum": AggregateFunction.SUM,
+}  # fmt: skip
+_COUNTING = frozenset({AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG})
+#: MIN and MAX compare these as text, ORDER BY does not.
+_NO_EXTREMES = frozenset({"mysql_enum", "mysql_set", "uuid", "inet4", "inet6"})
+
+
+def aggregate_call(written: "WrittenCall", binder: "Binder") -> AggregateCall:
+    """The call of an aggregate function, bound."""
+    function = _FUNCTIONS.get(written.name)
+    shown = written.name.upper()
+    if function is None or written.filter is not None or written.order:
+        raise UnsupportedQuery(f"{shown} is not kept up to date.")
+    if written.arguments is None:
+        if function is not AggregateFunction.COUNT:
+            raise InvalidQuery(f"{shown} takes an expression, not *.")
+        return AggregateCall(AggregateFunction.COUNT_ROWS, None, INT8)
+    if len(written.arguments) != 1:
+        raise UnsupportedQuery(f"{shown} of {len(written.arguments)} arguments is not kept up to date.")
+    argument = binder.value(written.arguments[0])
+    if function is not AggregateFunction.COUNT:
+        refuse_printed(argument, shown)
+    argument = _argument(function, argument)
+    distinct = written.distinct and function in _COUNTING
+    if distinct and not comparable(argument.type):
+        raise UnsupportedQuery(f"When {argument.type.sql} values are equal is not known exactly.")
+    return AggregateCall(function, argument, _result(function, argument.type), distinct=distinct)
+
+
+def _argument(function: AggregateFunction, argument: Scalar) -> Scalar:
+    sql_type = argument.type
+    if function in (AggregateFunction.SUM, AggregateFunction.AVG):
+        if not is_number(sql_type) or sql_type.sql.startswith(("year", "bit")):
+            raise UnsupportedQuery(f"{function.value.upper()} of {sql_type.sql} is not kept up to date.")
+        if sql_type.name in FLOATS:
+            return as_type(argument, FLOAT8)
+        return as_type(argument, decimal(20, 0)) if sql_type.name == "uint8" else argument
+    if function in (AggregateFunction.MIN, AggregateFunction.MAX):
+        if sql_type.name in _NO_EXTREMES or sql_type.kind == "enum":
+            raise UnsupportedQuery(f"{function.value.upper()} of {sql_type.sql} is not kept up to date.")
+        return functions.sortable(argument)
+    return argument
+
+
+def _result(function: AggregateFunction, argument: SqlType) -> SqlType:
+    match function:
+        case AggregateFunction.COUNT:
+            return INT8
+        case AggregateFunction.SUM:
+            if argument.name in FLOATS:
+                return FLOAT8
+            precision, scale = digits(argument)
+            return decimal(min(precision + 22, MAX_PRECISION), scale)
+        case AggregateFunction.AVG:
+            if argument.name in FLOATS:
+                return FLOAT8
+            scale = digits(argument)[1]
+            if scale + INCREMENT > MAX_SCALE:
+                raise UnsupportedQuery("AVG of numbers of so many digits is not kept up to date.")
+            return decimal(MAX_PRECISION, quotient_scale(scale, 0, INCREMENT))
+    return argument
+
+
+def aggregate_value(result: Scalar, call: AggregateCall) -> Scalar:
+    """A call's result as the value that expressions see: an average prints fewer decimals than it has."""
+    if call.function is not AggregateFunction.AVG or call.type.name != "numeric" or call.argument is None:
+        return result
+    precision, scale = digits(call.argument.type)
+    return printed(result, min(precision + INCREMENT, MAX_PRECISION), scale + INCREMENT)
+
+
+__all__ = ["NAMES", "aggregate_call", "aggregate_value"]

@@ -1,0 +1,124 @@
+"""Functions of MariaDB and MySQL that are computed here, by name; all others are refused."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dataflow.errors import UnsupportedQuery
+from dataflow.plan.expressions import INT8, TRUE
+from dataflow.scalar import Call, Literal, Scalar
+from dataflow.sql import functions
+from dataflow.sql.casting import folded, is_text
+from dataflow.sql.mysql import arithmetic, values
+from dataflow.sql.types import FLOAT8, UNKNOWN
+
+if TYPE_CHECKING:
+    from dataflow.sql.bind import Binder
+
+_TIME = frozenset({
+    "now", "curdate", "curtime", "current_date", "current_time", "current_timestamp", "sysdate", "unix_timestamp",
+    "utc_date", "utc_time", "utc_timestamp", "localtime", "localtimestamp",
+})  # fmt: skip
+_RANDOM = frozenset({"rand", "uuid", "uuid_short", "random_bytes"})
+
+
+def call(binder: "Binder", node: Any) -> Scalar:
+    """A function by its name."""
+    name = str(node.this).lower()
+    function = _FUNCTIONS.get(name)
+    if function is not None:
+        least, most, compute = function
+        if not least <= len(node.expressions) <= most:
+            raise UnsupportedQuery(f"{name.upper()} of {len(node.expressions)} arguments is not known.")
+        return compute(binder.all(node.expressions))
+    if name in _TIME and not (name == "unix_timestamp" and node.expressions):
+        raise UnsupportedQuery("The current time is not a function of the database's contents.")
+    if name in _RANDOM:
+        raise UnsupportedQuery("A random number is not a function of the database's contents.")
+    raise UnsupportedQuery(f"{name.upper()} is not on the list of exact functions.")
+
+
+# --- choices --------------------------------------------------------------------------------------------------------
+
+
+def case(branches: Sequence[tuple[Scalar, Scalar]], otherwise: Scalar) -> Scalar:
+    """CASE WHEN … THEN … ELSE … END, IF."""
+    results = _together("CASE", [*(result for _, result in branches), otherwise])
+    arguments: list[Scalar] = []
+    for (when, _), result in zip(branches, results, strict=False):
+        arguments += [when, result]
+    return _chosen("case", (*arguments, results[-1]), [*(result for _, result in branches), otherwise])
+
+
+def coalesce(parts: Sequence[Scalar]) -> Scalar:
+    """COALESCE, IFNULL."""
+    arguments = _together("COALESCE", parts)
+    return arguments[0] if len(arguments) == 1 else _chosen("coalesce", tuple(arguments), parts)
+
+
+def _together(what: str, parts: Sequence[Scalar]) -> list[Scalar]:
+    return values.same_type(what, [values.unprinted(p) for p in parts])
+
+
+def _chosen(function: str, arguments: tuple[Scalar, ...], parts: Sequence[Scalar]) -> Scalar:
+    """The choice; it prints as many decimals as the parts do."""
+    result: Scalar = Call(function, arguments, arguments[-1].type)
+    if result.type.name != "numeric":
+        return result
+    known = [values.digits(t) for p in parts if (t := values.number(p).type) != UNKNOWN]
+    return values.printed(result, values.MAX_PRECISION, max(scale for _, scale in known))
+
+
+def _nullif(parts: Sequence[Scalar]) -> Scalar:
+    left, right = values.sides(*parts)
+    compared = functions.comparison("=", left, right)
+    assert isinstance(compared, Call)
+    first = compared.arguments[0]
+    if isinstance(left, Literal) or first.type != left.type or left.type.name in ("float4", "mysql_enum"):
+        raise UnsupportedQuery("NULLIF of these arguments is not on the list of exact functions.")
+    values.refuse_printed(parts[0], "NULLIF")
+    return Call("nullif", compared.arguments, first.type)
+
+
+def _is_null(parts: Sequence[Scalar]) -> Scalar:
+    return Call("is null", (values.value(values.unprinted(parts[0])),), TRUE.type)
+
+
+# --- texts ----------------------------------------------------------------------------------------------------------
+
+
+def _concat(parts: Sequence[Scalar]) -> Scalar:
+    """CONCAT: NULL if an argument is."""
+    types = {p.type for p in parts if p.type != UNKNOWN}
+    if not types or not all(is_text(t) for t in types) or len({t.collation for t in types}) > 1:
+        raise UnsupportedQuery("CONCAT of anything but texts of one collation is not on the list of exact functions.")
+    arguments = values.same_type("CONCAT", [*parts])
+    result = arguments[0]
+    for part in arguments[1:]:
+        result = folded(Call("||", (result, part), next(iter(types)) if len(types) == 1 else part.type))
+    return result
+
+
+# --- numbers --------------------------------------------------------------------------------------------------------
+
+
+def _abs(parts: Sequence[Scalar]) -> Scalar:
+    part = arithmetic.operand(values.refuse_printed(parts[0], "ABS"), "ABS")
+    if values.is_integer(part.type) and not values.is_unsigned(part.type):
+        part = values.as_type(part, INT8)
+    elif part.type.name == "float4":
+        part = values.as_type(part, FLOAT8)
+    return folded(Call("abs", (part,), part.type))
+
+
+Compute = Callable[[Sequence[Scalar]], Scalar]
+#: Least and most arguments, and what it means.
+_FUNCTIONS: dict[str, tuple[int, int, Compute]] = {
+    "coalesce": (1, 100, coalesce),
+    "ifnull": (2, 2, coalesce),
+    "nvl": (2, 2, coalesce),
+    "nullif": (2, 2, _nullif),
+    "isnull": (1, 1, _is_null),
+    "concat": (1, 100, _concat),
+    "abs": (1, 1, _abs),
+    "mod": (2, 2, lambda parts: arithmetic.binary("%", *parts)),
+}

@@ -1,0 +1,184 @@
+"""What the expressions of MariaDB and MySQL mean.
+
+Only what is exactly the servers' is let through; what is not here is an UnsupportedQuery.
+
+Not here: types of values beside each other (`values`), operators of numbers (`arithmetic`), functions (`calls`).
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from dataflow.errors import InvalidQuery, UnsupportedQuery
+from dataflow.plan.expressions import TRUE
+from dataflow.scalar import Call, Literal, Scalar
+from dataflow.sql.bind_functions import has_others
+from dataflow.sql.mysql import arithmetic, calls, values
+from dataflow.sql.parse import parameter_name
+from dataflow.sql.types import UNKNOWN
+
+if TYPE_CHECKING:
+    from dataflow.sql.bind import Binder
+
+Bind = Callable[["Binder", Any], Scalar]
+
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+    exp.NullSafeEQ: "is not distinct from",
+}  # fmt: skip
+#: What the servers read from left to right, where the parser does not.
+_LOOSE = (*_COMPARISONS, exp.Is, exp.In, exp.Like, exp.Between, exp.RegexpLike)
+_SUMS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%"}
+
+
+def _refusal(node: exp.Expr) -> UnsupportedQuery:
+    return UnsupportedQuery(f"{node.sql('mysql')} is not on the list of exact expressions.")
+
+
+def _check_only(node: exp.Expr, *arguments: str) -> None:
+    if has_others(node, *arguments):
+        raise _refusal(node)
+
+
+def _check_loose(*nodes: Any) -> None:
+    if any(isinstance(n.this if isinstance(n, exp.Not) else n, _LOOSE) for n in nodes):
+        raise UnsupportedQuery("Comparisons that are read from left to right need parentheses here.")
+
+
+def _column(binder: "Binder", node: Any) -> Scalar:
+    if isinstance(node.this, exp.Star):
+        raise _refusal(node)
+    return binder.scope.resolve(node)
+
+
+def _literal(_: "Binder", node: Any) -> Scalar:
+    return Literal(str(node.this), UNKNOWN) if node.is_string else values.constant_of(str(node.this))
+
+
+def _boolean(_: "Binder", node: Any) -> Scalar:
+    return Literal("t" if node.this else "f", TRUE.type)
+
+
+def _comparison(binder: "Binder", node: Any) -> Scalar:
+    _check_loose(node.this, node.expression)
+    operator = _COMPARISONS[type(node)]
+    rows = [_row(side) for side in (node.this, node.expression)]
+    if rows[0] is not None and rows[1] is not None:
+        return _row_comparison(operator, binder.all(rows[0]), binder.all(rows[1]))
+    return values.comparison(operator, binder.bind(node.this), binder.bind(node.expression))
+
+
+def _row(node: Any) -> list[exp.Expr] | None:
+    return list(node.expressions) if isinstance(node, exp.Tuple) else None
+
+
+def _row_comparison(operator: str, left: list[Scalar], right: list[Scalar]) -> Scalar:
+    if len(left) != len(right) or operator not in ("=", "<>", "is not distinct from"):
+        raise UnsupportedQuery(f"Rows compared by {operator} are not on the list of exact expressions.")
+    pairs = zip(left, right, strict=True)
+    return values.logical("or" if operator == "<>" else "and", [values.comparison(operator, a, b) for a, b in pairs])
+
+
+def _logical(binder: "Binder", node: Any) -> Scalar:
+    if any(isinstance(part, exp.Xor) for part in node.flatten(unnest=False)):
+        raise UnsupportedQuery("XOR needs parentheses here.")
+    parts = [binder.bind(part) for part in node.flatten()]
+    return values.logical("and" if isinstance(node, exp.And) else "or", parts)
+
+
+def _not(binder: "Binder", node: Any) -> Scalar:
+    return values.logical("not", [binder.bind(node.this)])
+
+
+def _is(binder: "Binder", node: Any) -> Scalar:
+    _check_loose(node.this)
+    negated = "not " if node.args.get("negate") else ""
+    subject = binder.bind(node.this)
+    if isinstance(node.expression, exp.Null) and _row(node.this) is None:
+        return Call(f"is {negated}null", (values.value(values.unprinted(subject), binder.text),), TRUE.type)
+    if isinstance(node.expression, exp.Boolean):
+        word = "true" if node.expression.this else "false"
+        return Call(f"is {negated}{word}", (values.condition(subject),), TRUE.type)
+    raise _refusal(node)
+
+
+def _in(binder: "Binder", node: Any) -> Scalar:
+    _check_only(node, "this", "expressions")
+    _check_loose(node.this)
+    if not node.expressions:
+        raise InvalidQuery("IN takes at least one value.")
+    row = _row(node.this)
+    if row is None:
+        return values.in_list(binder.bind(node.this), binder.all(node.expressions))
+    members = binder.all(row)
+    others = [_row(e) or [] for e in node.expressions]
+    return values.logical("or", [_row_comparison("=", members, binder.all(other)) for other in others])
+
+
+def _between(binder: "Binder", node: Any) -> Scalar:
+    _check_only(node, "this", "low", "high")
+    subject, low, high = (binder.bind(node.args[k]) for k in ("this", "low", "high"))
+    # The bounds are compared as one type.
+    if not isinstance(low, Literal) or not isinstance(high, Literal) or low.type.name != high.type.name:
+        numbers = [values.is_number(e.type) for e in (subject, low, high)]
+        if not all(numbers) and not subject.type.name == low.type.name == high.type.name:
+            raise _refusal(node)
+    return values.logical("and", [values.comparison(">=", subject, low), values.comparison("<=", subject, high)])
+
+
+def _case(binder: "Binder", node: Any) -> Scalar:
+    subject = None if node.this is None else binder.bind(node.this)
+    branches: list[tuple[Scalar, Scalar]] = []
+    for branch in node.args["ifs"]:
+        when = binder.bind(branch.this)
+        when = values.condition(when) if subject is None else values.comparison("=", subject, when)
+        branches.append((when, binder.bind(branch.args["true"])))
+    default = node.args.get("default")
+    return calls.case(branches, Literal(None, UNKNOWN) if default is None else binder.bind(default))
+
+
+def _if(binder: "Binder", node: Any) -> Scalar:
+    _check_only(node, "this", "true", "false")
+    if node.args.get("false") is None:
+        raise _refusal(node)
+    when = values.condition(binder.bind(node.this))
+    return calls.case([(when, binder.bind(node.args["true"]))], binder.bind(node.args["false"]))
+
+
+def _binary(binder: "Binder", node: Any) -> Scalar:
+    _check_only(node, "this", "expression")
+    if isinstance(node.expression, exp.Interval) or isinstance(node.this, exp.Interval):
+        raise _refusal(node)
+    return arithmetic.binary(_SUMS[type(node)], binder.bind(node.this), binder.bind(node.expression))
+
+
+def _parameter(_: "Binder", node: Any) -> Scalar:
+    name = parameter_name(node)
+    raise UnsupportedQuery(
+        f"The parameter :{name} may only stand in a condition `column = :{name}` that is ANDed with the others, yet."
+    )
+
+
+BINDERS: dict[type[exp.Expr], Bind] = {
+    exp.Column: _column,
+    exp.Literal: _literal,
+    exp.Boolean: _boolean,
+    exp.Null: lambda _binder, _node: Literal(None, UNKNOWN),
+    exp.Paren: lambda binder, node: binder.bind(node.this),
+    **dict.fromkeys(_COMPARISONS, _comparison),
+    exp.And: _logical,
+    exp.Or: _logical,
+    exp.Not: _not,
+    exp.Is: _is,
+    exp.In: _in,
+    exp.Between: _between,
+    exp.Case: _case,
+    exp.If: _if,
+    **dict.fromkeys(_SUMS, _binary),
+    exp.Div: lambda binder, node: arithmetic.quotient(binder.bind(node.this), binder.bind(node.expression)),
+    exp.IntDiv: lambda binder, node: arithmetic.whole_quotient(binder.bind(node.this), binder.bind(node.expression)),
+    exp.Neg: lambda binder, node: arithmetic.negation(binder.bind(node.this)),
+    exp.Anonymous: calls.call,
+    exp.Placeholder: _parameter,
+}

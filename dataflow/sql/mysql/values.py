@@ -1,0 +1,257 @@
+"""Values of MariaDB and MySQL: which type an expression is of, and what becomes of a value beside others.
+
+A condition is a boolean here, and a number (1 or 0) where it is a value. Constants of text take the type of what they
+stand beside. A ``DECIMAL`` prints as many decimals as its type has, whatever it is made of; what a quotient or an
+average is beyond those (`printed`) counts where it is computed with further, as in the servers.
+
+Not here: what the syntax means (`expressions`), arithmetic (`arithmetic`).
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dataflow.errors import UnsupportedQuery
+from dataflow.plan.expressions import BOOL, INT4, INT8
+from dataflow.scalar import Call, Literal, Scalar
+from dataflow.schema import SqlType
+from dataflow.sql import functions
+from dataflow.sql.casting import folded, is_text
+from dataflow.sql.types import FLOAT8, TEXT, UNKNOWN
+from dataflow.values import FLOATS, comparable, family
+
+UINT8 = SqlType("uint8", "bigint unsigned")
+#: Integers by size: how many digits they have at most.
+_INTEGERS = {"int2": 5, "int4": 10, "int8": 19, "uint8": 20}
+#: The most digits of a DECIMAL, and of those behind the point.
+MAX_PRECISION, MAX_SCALE = 65, 30
+_SCALE = re.compile(r"\((\d+)(?:,(\d+))?\)")
+#: Constants of text that an integer column is compared with as one would with the integer.
+_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,14})")
+
+
+# --- types ----------------------------------------------------------------------------------------------------------
+
+
+def is_integer(sql_type: SqlType) -> bool:
+    """Whether the type is one of whole numbers."""
+    return sql_type.kind == "base" and sql_type.name in _INTEGERS
+
+
+def is_unsigned(sql_type: SqlType) -> bool:
+    """Whether arithmetic with the type is unsigned."""
+    return sql_type.name == "uint8" or "unsigned" in sql_type.sql or sql_type.sql.startswith("year")
+
+
+def is_number(sql_type: SqlType) -> bool:
+    """Whether the type is one of numbers."""
+    return is_integer(sql_type) or (sql_type.kind == "base" and sql_type.name in FLOATS | {"numeric"})
+
+
+def is_boolean(sql_type: SqlType) -> bool:
+    """Whether the type is that of conditions."""
+    return sql_type.kind == "base" and sql_type.name == "bool"
+
+
+def decimal(precision: int, scale: int) -> SqlType:
+    """``DECIMAL(precision, scale)``. UnsupportedQuery if there is none: the servers cut then."""
+    if precision > MAX_PRECISION or scale > MAX_SCALE:
+        raise UnsupportedQuery(f"A number of {precision} digits, {scale} of them behind the point, is too long.")
+    return SqlType("numeric", f"decimal({precision},{scale})")
+
+
+def digits(sql_type: SqlType) -> tuple[int, int]:
+    """Precision and scale of an integer or DECIMAL type."""
+    if is_integer(sql_type):
+        return _INTEGERS[sql_type.name], 0
+    found = _SCALE.search(sql_type.sql)
+    if found is None:
+        raise UnsupportedQuery("A DECIMAL of no known scale is not on the list of exact expressions.")
+    return int(found[1]), int(found[2] or 0)
+
+
+# --- constants, conditions ------------------------------------------------------------------------------------------
+
+
+def constant_of(text: str) -> Literal:
+    """A number as it is written: an integer, a DECIMAL, or with an exponent a double."""
+    if text.removeprefix("-").isdecimal():
+        number = int(text)
+        for sql_type, least, most in ((INT4, -(2**31), 2**31), (INT8, -(2**63), 2**63), (UINT8, 0, 2**64)):
+            if least <= number < most:
+                return Literal(str(number), sql_type)
+        return Literal(str(number), decimal(len(text.lstrip("-")), 0))
+    if "e" in text.lower():
+        return Literal(repr(float(text) or 0.0).removesuffix(".0"), FLOAT8)
+    sign = "-" if text[0] == "-" else ""
+    whole, _, fraction = text.removeprefix("-").partition(".")
+    whole = whole.lstrip("0") or "0"
+    printed_text = f"{sign}{whole}.{fraction}" if fraction else f"{sign}{whole}"
+    zero = not (whole + fraction).strip("0")
+    return Literal(
+        printed_text.removeprefix("-") if zero else printed_text,
+        decimal(max(len(whole.lstrip("0")) + len(fraction), 1), len(fraction)),
+    )
+
+
+def number(expression: Scalar) -> Scalar:
+    """A condition as the number that it is as a value; anything else as it is."""
+    if not is_boolean(expression.type):
+        return expression
+    return folded(Call("cast", (expression,), INT4))
+
+
+def value(expression: Scalar, text: SqlType = TEXT) -> Scalar:
+    """The expression where nothing else decides its type."""
+    return functions.settled(number(expression), text)
+
+
+def condition(expression: Scalar) -> Scalar:
+    """The expression where a condition must stand: a number is TRUE if it is not 0."""
+    if is_boolean(expression.type):
+        return expression
+    if isinstance(expression, Literal) and expression.value is None:
+        return Literal(None, BOOL)
+    if not is_number(expression.type):
+        raise UnsupportedQuery(f"A condition that is {expression.type.sql} is not on the list of exact expressions.")
+    return folded(comparison("<>", expression, Literal("0", INT4)))
+
+
+def logical(operator: str, parts: Sequence[Scalar]) -> Scalar:
+    """AND, OR or NOT."""
+    return functions.logical(operator, [condition(p) for p in parts])
+
+
+# --- decimals -------------------------------------------------------------------------------------------------------
+
+
+def printed(expression: Scalar, precision: int, scale: int) -> Scalar:
+    """A DECIMAL that has more decimals than it prints."""
+    if digits(expression.type)[1] == scale:
+        return expression
+    return Call("printed", (expression,), decimal(min(precision, MAX_PRECISION), scale))
+
+
+def unprinted(expression: Scalar) -> Scalar:
+    """What the expression is to those that compute with it."""
+    if isinstance(expression, Call) and expression.function == "printed":
+        return expression.arguments[0]
+    return expression
+
+
+def refuse_printed(expression: Scalar, what: str) -> Scalar:
+    """The expression where its digits beyond the printed ones would count, and are not known to the lookups."""
+    if unprinted(expression) is not expression:
+        raise UnsupportedQuery(f"{what} of a quotient or average is not on the list of exact expressions.")
+    return expression
+
+
+def as_type(expression: Scalar, target: SqlType) -> Scalar:
+    """A number as one of a type that all its values are of."""
+    if isinstance(expression, Literal) and expression.value is None:
+        return Literal(None, target)
+    if expression.type == target or (expression.type.name == target.name and expression.type.name != "numeric"):
+        return expression
+    if (
+        target.name == "numeric"
+        and digits(expression.type)[1] == digits(target)[1]
+        and expression.type.name == "numeric"
+    ):
+        return expression
+    return folded(Call("cast", (expression,), target))
+
+
+# --- comparisons ----------------------------------------------------------------------------------------------------
+
+
+def comparison(operator: str, left: Scalar, right: Scalar) -> Scalar:
+    """A comparison (also ``is distinct from`` and its negation)."""
+    return functions.comparison(operator, *sides(left, right))
+
+
+def sides(left: Scalar, right: Scalar) -> tuple[Scalar, Scalar]:
+    """Both sides of a comparison as they are compared. UnsupportedQuery if they are compared as something else."""
+    left, right = number(unprinted(left)), number(unprinted(right))
+    if left.type == right.type == UNKNOWN:
+        if None not in (_value(left), _value(right)):
+            raise UnsupportedQuery("Two constants of text compare by the connection's collation.")
+        return left, right
+    left, right = beside(left, right.type), beside(right, left.type)
+    if is_text(left.type) and is_text(right.type) and left.type.collation != right.type.collation:
+        raise UnsupportedQuery("Texts of two collations are not compared here.")
+    if is_number(left.type) != is_number(right.type):
+        raise UnsupportedQuery(
+            f"Comparing {left.type.sql} with {right.type.sql} is not on the list of exact functions."
+        )
+    return left, right
+
+
+def _value(expression: Scalar) -> str | None:
+    return expression.value if isinstance(expression, Literal) else ""
+
+
+def beside(expression: Scalar, other: SqlType) -> Scalar:
+    """A constant of text as one of the type that it is compared with, where that is how it is compared."""
+    if expression.type != UNKNOWN or not isinstance(expression, Literal) or expression.value is None:
+        return functions.typed(expression, other)
+    text = expression.value
+    exact = is_text(other)
+    if is_integer(other):
+        exact = _WHOLE.fullmatch(text) is not None and not is_unsigned(other)
+    elif other.kind == "enum":
+        exact = text in other.labels
+    elif other.kind == "base" and other.name == "bytea":
+        return Literal("\\x" + text.encode().hex(), other)
+    elif other.kind == "base" and other.name in ("mysql_date", "mysql_datetime", "mysql_timestamp", "uuid"):
+        exact = True
+    if not exact:
+        raise UnsupportedQuery(f"Comparing {other.sql} with the text {text!r} is not on the list of exact functions.")
+    return functions.typed(expression, other)
+
+
+def in_list(subject: Scalar, members: Sequence[Scalar]) -> Scalar:
+    """``subject IN (members)``."""
+    pairs = [sides(subject, m) for m in members]
+    first = pairs[0][0]
+    same = all(s == first and isinstance(m, Literal) and family(s.type) == family(m.type) for s, m in pairs)
+    if same and comparable(first.type):
+        return functions.in_list(first, [m for _, m in pairs])
+    return logical("or", [comparison("=", subject, m) for m in members])
+
+
+# --- several in one type --------------------------------------------------------------------------------------------
+
+
+def same_type(what: str, parts: Sequence[Scalar]) -> list[Scalar]:
+    """The parts in the type that a column of all of them has."""
+    parts = [number(p) for p in parts]
+    types = list(dict.fromkeys(p.type for p in parts if p.type != UNKNOWN))
+    strings = any(p.type == UNKNOWN and _value(p) is not None for p in parts)
+    if not types:
+        return [functions.typed(p, TEXT) for p in parts]
+    if all(is_text(t) for t in types):
+        return _texts(what, parts, types)
+    if not strings and all(is_number(t) for t in types):
+        target = _number_type(types)
+        return [as_type(p, target) for p in parts]
+    if strings or len(types) > 1 or types[0].kind == "enum":
+        raise UnsupportedQuery(f"{what} of {', '.join(t.sql for t in types)} is not on the list of exact functions.")
+    return [functions.typed(p, types[0]) for p in parts]
+
+
+def _texts(what: str, parts: Sequence[Scalar], types: Sequence[SqlType]) -> list[Scalar]:
+    if len({t.collation for t in types}) > 1:
+        raise UnsupportedQuery(f"{what} of texts of two collations is not on the list of exact functions.")
+    target = types[0] if len(types) == 1 else replace(types[0], name="text", sql="text")
+    return [functions.cast(functions.typed(p, target), functions.plain_type(target)) for p in parts]
+
+
+def _number_type(types: Sequence[SqlType]) -> SqlType:
+    names = {t.name for t in types}
+    if names & FLOATS:
+        return types[0] if names == {"float4"} else FLOAT8
+    if "numeric" in names or ("uint8" in names and len(names) > 1):
+        every = [digits(t) for t in types]
+        scale = max(s for _, s in every)
+        return decimal(max(p - s for p, s in every) + scale, scale)
+    return max(types, key=lambda t: _INTEGERS[t.name])

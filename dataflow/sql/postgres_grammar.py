@@ -1,0 +1,103 @@
+"""PostgreSQL's grammar, without what the parser makes of functions to translate them into other databases' SQL.
+
+The parser knows hundreds of functions of many databases, maps synonyms onto one node, reorders and rewrites arguments
+(``DIV``, ``TO_CHAR``, ``DATE_TRUNC``), and takes intervals, subscripts and JSON paths apart. Here a function of ours is
+`exp.Anonymous`, by its name, with its arguments as they are written; an interval is a cast of its string.
+"""
+
+import re
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.parsers.postgres import PostgresParser
+from sqlglot.tokenizer_core import TokenType
+
+from dataflow.errors import UnsupportedQuery
+from dataflow.evaluate import SIGNATURES
+
+#: Functions that are no plain ones and have no syntax of their own.
+_OTHERS = frozenset({
+    "concat", "concat_ws", "greatest", "least", "num_nulls", "num_nonnulls", "array_length", "array_to_string",
+    "cardinality", "pow", "array_append", "array_cat", "array_lower", "array_position",
+    "array_prepend", "array_remove", "array_upper", "json_extract_path", "json_extract_path_text",
+    "jsonb_extract_path", "jsonb_extract_path_text", "to_json", "to_jsonb", "json_build_object",
+    "jsonb_build_object", "json_build_array",
+    "jsonb_build_array",
+})  # fmt: skip
+#: Parsed as the parser does.
+_PARSED = frozenset({"make_interval"})
+_PLAIN = frozenset(name.upper() for name in (*SIGNATURES, *_OTHERS) if name.isidentifier() and name not in _PARSED)
+#: Those with words between their arguments.
+_SPECIAL = frozenset({"EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "TRIM"})
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{1,3})|(.))|''", re.DOTALL)
+_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+def _escaped_text(written: str) -> str:
+    """What ``E'…'`` means, quotes included in `written`. Bytes beyond ASCII are left to the upstream."""
+
+    def character(found: re.Match[str]) -> str:
+        hexadecimal, short, long, octal, other = found.groups()
+        if other is not None:
+            return _ESCAPED.get(other, other)
+        for digits, base in ((hexadecimal, 16), (octal, 8)):
+            if digits is not None:
+                if int(digits, base) > 127:
+                    raise UnsupportedQuery("Bytes beyond ASCII in a string are not read.")
+                return chr(int(digits, base))
+        code = short or long
+        return "'" if code is None else chr(int(code, 16))
+
+    return _ESCAPE.sub(character, written[2:-1])
+
+
+class _Parser(PostgresParser):
+    FUNCTIONS: ClassVar = {k: v for k, v in PostgresParser.FUNCTIONS.items() if k not in _PLAIN}
+    FUNCTION_PARSERS: ClassVar = {
+        k: v for k, v in PostgresParser.FUNCTION_PARSERS.items() if k not in _PLAIN or k in _SPECIAL
+    }  # fmt: skip
+    #: ``->`` is an operator of json.
+    LAMBDAS: ClassVar = {k: v for k, v in PostgresParser.LAMBDAS.items() if k is not TokenType.ARROW}
+    JSON_OPERATORS: ClassVar = {
+        **PostgresParser.JSON_OPERATORS,
+        TokenType.ARROW: lambda self, this, path: self.expression(exp.JSONExtract(this=this, expression=path)),
+        TokenType.DARROW: lambda self, this, path: self.expression(exp.JSONExtractScalar(this=this, expression=path)),
+    }
+    PRIMARY_PARSERS: ClassVar = {
+        **PostgresParser.PRIMARY_PARSERS,
+        TokenType.BYTE_STRING: lambda self, token: self.expression(
+            exp.Literal.string(_escaped_text(self.sql[token.start : token.end + 1]))
+        ),
+    }
+
+    def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> Any:
+        """``INTERVAL '1 day'`` as a cast; with a unit behind the string, as the parser has it."""
+        following = self._next
+        if self._curr is None or self._curr.token_type is not TokenType.INTERVAL or following is None:
+            return super()._parse_interval(require_interval, parse_function_unit)
+        if following.token_type is not TokenType.STRING:
+            return super()._parse_interval(require_interval, parse_function_unit)
+        index = self._index
+        self._advance(2)
+        unit = self._curr
+        if unit is not None and unit.text.upper() in _UNITS:
+            self._retreat(index)
+            return super()._parse_interval(require_interval, parse_function_unit)
+        return self.expression(
+            exp.Cast(this=exp.Literal.string(following.text), to=exp.DataType(this=exp.DType.INTERVAL))
+        )
+
+
+_UNITS = frozenset({"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"})
+
+
+class _Dialect(Postgres):
+    #: Subscripts stay as they are written.
+    INDEX_OFFSET = 0
+    Parser = _Parser
+
+
+POSTGRES = _Dialect()
+
+__all__ = ["POSTGRES"]
