@@ -170,10 +170,11 @@ def _collate(call: Call, compile_: Compile) -> Function:
 def _average(call: Call, compile_: Compile) -> Function:
     """SUM and count of the values to their AVG; NULL if there are none."""
     total, count = (compile_.scalar(a) for a in call.arguments)
+    average = mysql_numbers.average(call.type) or arithmetic.average
 
     def function(row: Row) -> Value:
         a, b = total(row), count(row)
-        return None if a is None or b is None or b == "0" else arithmetic.average(a, int(b))
+        return None if a is None or b is None or b == "0" else average(a, int(b))
 
     return function
 

@@ -77,7 +77,8 @@ class Definition:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """How a definition is kept. `sql` is what the upstream is asked: the definition's, with the registered views that
-    it names put in; of one that is not kept incrementally with parameters as $1, $2 … in the order of the key."""
+    it names put in; of one that is not kept incrementally with parameters as $1, $2 … in the order of the key.
+    `template`: it has its parameters as $1, $2 … in the order of their names, in any tier."""
 
     view: View | RefreshView
     sql: str
@@ -89,6 +90,7 @@ class Plan:
     upstream_views: frozenset[tuple[str, str]] = frozenset()
     #: Names and types' OIDs of what the upstream answers; None if that is not known.
     columns: tuple[tuple[str, int], ...] | None = None
+    template: bool = False
 
     @property
     def tier(self) -> Tier:

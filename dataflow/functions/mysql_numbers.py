@@ -6,6 +6,7 @@ beyond is cut. Printing rounds half away from zero.
 """
 
 import re
+from collections.abc import Callable
 
 from dataflow.functions.compiling import Compile, Compiler, Function
 from dataflow.ops import numeric
@@ -36,6 +37,12 @@ def divided(unscaled: int, scale: int, divisor: int, result_scale: int) -> str:
     numerator = abs(unscaled) * 10 ** max(shift, 0)
     result = numerator // (abs(divisor) * 10 ** max(-shift, 0))
     return numeric.render(-result if (unscaled < 0) != (divisor < 0) else result, result_scale)
+
+
+def average(sql_type: SqlType) -> Callable[[str, int], str] | None:
+    """What makes an AVG of that type of a sum and a count; None if the type has no scale, as PostgreSQL's has none."""
+    scale = scale_of(sql_type)
+    return (lambda total, count: divided(*numeric.parse(total), count, scale)) if scale else None
 
 
 def rounded(text: str, scale: int) -> str:
@@ -76,4 +83,4 @@ def _printed(call: Call, compile_: Compile) -> Function:
 
 COMPILERS: dict[str, Compiler] = {"divide": _divide, "printed": _printed}
 
-__all__: list[str] = ["COMPILERS", "divided", "quotient_scale", "rounded", "scale_of"]
+__all__: list[str] = ["COMPILERS", "average", "divided", "quotient_scale", "rounded", "scale_of"]

@@ -32,7 +32,9 @@ The last column of a state row is always the number of rows.
 
 from collections.abc import Callable
 
+from dataflow.functions.mysql_numbers import scale_of
 from dataflow.ops.aggregate_accumulator import Accumulator
+from dataflow.ops.aggregate_decimals import CutIntegerAverage, CutNumericAverage
 from dataflow.ops.aggregate_lists import ListKind, ValueList
 from dataflow.ops.aggregate_sums import (
     BigintSum,
@@ -103,6 +105,9 @@ def _distinct(inner: Factory, argument: SqlType) -> Factory:
 
 def _sum(call: AggregateCall, argument: SqlType) -> Factory:
     averages = call.function is AggregateFunction.AVG
+    if averages and call.type.name == "numeric" and (scale := scale_of(call.type)):
+        cut = CutNumericAverage if argument.name == "numeric" else CutIntegerAverage
+        return lambda: cut(scale)
     if argument.kind == "base" and argument.name in INTEGERS:
         if averages:
             return IntegerAverage

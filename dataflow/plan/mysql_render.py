@@ -92,7 +92,7 @@ def _special(call: Call, arguments: list[str]) -> str:
             pairs = zip(arguments[:-1:2], arguments[1:-1:2], strict=True)
             branches = " ".join(f"WHEN {condition} THEN {value}" for condition, value in pairs)
             return f"CASE {branches} ELSE {arguments[-1]} END"
-        case "divide":
+        case "divide" | "average":
             return f"({arguments[0]} / {arguments[1]})"
         case "/":
             integers = call.type.name in ("int8", "uint8")

@@ -37,7 +37,11 @@ def forward_query(plan: Plan, info: ViewInfo, values: Values) -> tuple[str, list
     # A parameter that is used twice has one value.
     given = {p.name: (value, p) for p, value in zip(info.parameters, values, strict=True)}
     lists = tuple((p.name, p.type.sql) for _, p in given.values() if p.role is Role.LIST)
+    if plan.template:
+        given = dict(sorted(given.items()))
     texts = [arrays.render(value) if isinstance(value, tuple) else value for value, _ in given.values()]
+    if plan.template:
+        return plan.sql, texts
     return forward_sql(plan.sql, tuple(given), lists), texts
 
 

@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
 from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
+from dataflow.plan.nodes import View, column_types
 from dataflow.plan.refresh import RefreshView, TableRead
 from dataflow.schema import Catalog
-from dataflow.sql import plan_view
+from dataflow.sql import filling, plan_view
 from dataflow.sql.effects import check_effects
 from dataflow.sql.reads import table_reads
 from dataflow.sql.registered import Expanded, expanded, upstream_views
@@ -54,7 +55,7 @@ class Planning:
             ) from None
 
     async def _plan(self, session: UpstreamSession, definition: Definition) -> Plan:
-        check_effects(definition.sql)
+        check_effects(definition.sql, self.catalog.dialect)
         found = expanded(definition.sql, self.catalog)
         wanted = definition.options.tier
         if wanted in (Tier.REFRESH, Tier.TTL):
@@ -69,7 +70,9 @@ class Planning:
             return await self._doubted(session, definition, found, error)
         whole = definition.options.materialization == "full"
         views = upstream_views(found.sql, self.catalog)
-        plan = Plan(view, found.sql, whole=whole, reads_views=found.views, upstream_views=views)
+        template = self.catalog.dialect != "postgres"
+        text = template_of(view, found.sql, self.catalog) if template else found.sql
+        plan = Plan(view, text, whole=whole, reads_views=found.views, upstream_views=views, template=template)
         refused = await self._refusal(session, plan.tables)
         if refused is None:
             return plan
@@ -100,7 +103,7 @@ class Planning:
         options = definition.options
         if options.materialization == "full":
             raise UnsupportedQuery(f"Only what is kept incrementally can be kept whole: {reason}")
-        statement = statement_of(found.sql)
+        statement = statement_of(found.sql, self.catalog.dialect)
         try:
             described = await session.describe(statement)
         except InvalidQuery as error:
@@ -152,6 +155,14 @@ class Planning:
             self._refused.update(await self.refusals(session, new))
         found = [refused for table in sorted(tables) if (refused := self._refused.get(table)) is not None]
         return min(found, key=lambda refused: refused.streamed, default=None)
+
+
+def template_of(view: View, sql: str, catalog: Catalog) -> str:
+    """The view's SQL as a template that its parameters' values are filled into (`dataflow.sql.filling`)."""
+    types = column_types(view.relation)
+    known = {p.name: types[p.column] for p in (*view.parameters, *view.within)}
+    known |= {r.name: types[r.column] for r in view.ranges}
+    return filling.template(statement_of(sql, catalog.dialect), known)
 
 
 def place(sql: str, span: Span | None) -> dict[str, object]:
