@@ -1,18 +1,19 @@
 """The weights of a collation's characters taken apart: which text stands for all that weigh the same.
 
 A *unit* is one weight of the first level with what belongs to it on the others: a string per level, whose characters
-are the weights' numbers ("" where there is none). A *word* is the units of one character. *Primitive* words are not made
-of other ones; each has a *representative*, the character that stands for all with that word.
+are the weights' numbers ("" where there is none). A *word* is the units of one character. *Primitive* words are not
+made of other ones; each has a *representative*, the character that stands for all with that word.
 
-*Invariants*: units are made of primitive words in at most one way (no primitive word begins with another), so their
-representatives are a normal form.
+*Invariants*: `text` gives one text for all that have the same units. It is the text itself if that is made of
+representatives and `ambiguous` finds nothing in it.
 
 Not here: comparing texts (`collations`).
 """
 
+import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 #: Of one character: bytes as WEIGHT_STRING has them; of a collation of several levels, those of each (LEVEL n).
 Weight = bytes | tuple[bytes, ...]
@@ -24,25 +25,28 @@ Word = tuple[Unit, ...]
 class Implicit:
     """Characters whose weights are computed (UTS #10, 10.1.3): ``base + (code >> 15)``, ``code & 0x7FFF | 0x8000``."""
 
-    #: First and last code point, inclusive, and base.
+    #: First and last code point, inclusive, and base; ascending.
     runs: tuple[tuple[int, int, int], ...]
     #: What belongs to both on further levels.
     others: tuple[int, ...] = (0x20, 0x02)
 
     def primary(self, code: int) -> str | None:
         """The weights of a character; None if they are not computed."""
-        for first, last, base in self.runs:
-            if first <= code <= last:
-                return chr(base + (code >> 15)) + chr(code & 0x7FFF | 0x8000)
-        return None
+        base = self._base(code)
+        return None if base is None else chr(base + (code >> 15)) + chr(code & 0x7FFF | 0x8000)
 
     def character(self, primary: str) -> str | None:
         """The character that has these weights."""
         lead, trail = map(ord, primary)
-        for first, last, base in self.runs:
-            if base <= lead and first <= (code := (lead - base) << 15 | trail & 0x7FFF) <= last:
+        for base in {base for _, _, base in self.runs}:
+            code = (lead - base) << 15 | trail & 0x7FFF
+            if lead >= base and self._base(code) == base:
                 return chr(code)
         return None
+
+    def _base(self, code: int) -> int | None:
+        at = bisect_right(self.runs, (code, _LAST, 0)) - 1
+        return self.runs[at][2] if at >= 0 and code <= self.runs[at][1] else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +59,10 @@ class CodePoints:
 Rest = bytes | Implicit | CodePoints | None
 
 #: Computed weights begin with one of these.
-_LEADS = range(0xFB40, 0xFC00)
+_LEADS = range(0xFB00, 0xFC00)
+_LAST = 0x10FFFF
 #: Before the number of a character that is not of the character set; greater than all weights there are.
 _FOREIGN = chr(0x10FFFF)
-_NO_WORDS: Mapping[Word, str] = {}
 
 
 class Words:
@@ -77,9 +81,18 @@ class Words:
         for weight in (*weights.values(), *contractions.values()):
             if weight not in made:
                 made[weight] = self._word(weight)
-        #: The representatives of primitive words, by their first unit.
-        self._primitives: dict[Unit, dict[Word, str]] = {}
+        #: The representatives of primitive words.
+        self._primitives: dict[Word, str] = {}
+        #: How long those are that begin with a unit.
+        self._lengths: dict[Unit, list[int]] = {}
         self._choose({code: made[weight] for code, weight in weights.items()})
+        #: Where units can be read as primitive words in several ways: texts that have one of these characters. (What is
+        #: made of single units only is made in no other way, else the words in that other one were not primitive.)
+        self.ambiguous: re.Pattern[str] | None = None
+        if not self._is_code():
+            several = [text for word, text in self._primitives.items() if len(word) > 1]
+            self.ambiguous = re.compile(f"[{re.escape(''.join(several))}]")
+        self._words = {text: word for word, text in self._primitives.items()}
         written = {weight: self._written(word) for weight, word in made.items()}
         #: What contractions are written as.
         self.contractions = {text: written[weight] for text, weight in contractions.items()}
@@ -139,10 +152,33 @@ class Words:
                 best[word] = rank
         for word in sorted(best, key=lambda word: (len(word), best[word])):
             if self._parsed(word) is None:
-                self._primitives.setdefault(word[0], {})[word] = chr(best[word][1])
-        for first, group in self._primitives.items():
-            if self._computed(first) is not None or any(b[: len(a)] == a for a, b in pairwise(sorted(group))):
-                raise ValueError("the weights of a character begin with those of another")
+                self._primitives[word] = chr(best[word][1])
+                lengths = self._lengths.setdefault(word[0], [])
+                if len(word) not in lengths:
+                    lengths.append(len(word))
+
+    def _is_code(self) -> bool:
+        """Whether no units are made of primitive words in two ways (Sardinas and Patterson, 1953)."""
+        words = self._primitives
+        beginning: dict[Unit, list[Word]] = {}
+        for word in words:
+            beginning.setdefault(word[0], []).append(word)
+        # What one way has beyond the other, while both are read.
+        ahead = {word[n:] for word in words for n in range(1, len(word)) if self._is_primitive(word[:n])}
+        seen: set[Word] = set()
+        while ahead:
+            rest = ahead.pop()
+            if not rest:
+                return False
+            if rest in seen:
+                continue
+            seen.add(rest)
+            ahead.update(word[len(rest) :] for word in beginning.get(rest[0], ()) if word[: len(rest)] == rest)
+            ahead.update(rest[n:] for n in range(1, len(rest) + 1) if self._is_primitive(rest[:n]))
+        return True
+
+    def _is_primitive(self, word: Word) -> bool:
+        return word in self._primitives or (len(word) == 1 and self._computed(word[0]) is not None)
 
     def _computed(self, unit: Unit) -> str | None:
         """The character that is not listed and has this unit."""
@@ -159,22 +195,25 @@ class Words:
 
     def _parsed(self, units: Word) -> str | None:
         """The representatives of units; None if they are not made of known words."""
+        #: By where a word ends: where it begins and what it is written as.
+        ends: dict[int, tuple[int, str]] = {0: (0, "")}
+        for start, unit in enumerate(units):
+            if start not in ends:
+                continue
+            for length in self._lengths.get(unit, ()):
+                text = self._primitives.get(units[start : start + length])
+                if text is not None:
+                    ends[start + length] = start, text
+            if (text := self._computed(unit)) is not None:
+                ends[start + 1] = start, text
+        if len(units) not in ends:
+            return None
         parts: list[str] = []
-        start = 0
-        while start < len(units):
-            unit = units[start]
-            for word, text in self._primitives.get(unit, _NO_WORDS).items():
-                if units[start : start + len(word)] == word:
-                    parts.append(text)
-                    start += len(word)
-                    break
-            else:
-                computed = self._computed(unit)
-                if computed is None:
-                    return None
-                parts.append(computed)
-                start += 1
-        return "".join(parts)
+        at = len(units)
+        while at:
+            at, text = ends[at]
+            parts.append(text)
+        return "".join(reversed(parts))
 
     def _written(self, word: Word) -> str:
         text = self._parsed(word)
@@ -183,17 +222,28 @@ class Words:
         return text
 
     def text(self, levels: Sequence[Sequence[str]]) -> str:
-        """The normal form of the text that has these weights on the levels. ValueError if none has."""
+        """The text that stands for those with these weights on the levels. ValueError if there are none."""
         return self._written(tuple(self._units(levels)))
+
+    def read_again(self, text: str) -> str:
+        """The text that stands for all that have the same units as one made of representatives."""
+        units: list[Unit] = []
+        for character in text:
+            word = self._words.get(character)
+            units.extend(word if word is not None else [self._unit_of_rest(ord(character))])
+        return self._written(tuple(units))
+
+    def _unit_of_rest(self, code: int) -> Unit:
+        primary = self._rest.primary(code) if isinstance(self._rest, Implicit) else None
+        return (_FOREIGN + chr(code), *[""] * (self.levels - 1)) if primary is None else (primary, *self._others)
 
     # --- from texts to weights --------------------------------------------------------------------------------------
 
     def unit_of(self, character: str) -> Unit:
         """The unit of a representative that has one only; ValueError if it has several."""
-        for group in self._primitives.values():
-            for word, text in group.items():
-                if text == character and len(word) == 1:
-                    return word[0]
+        word = self._words.get(character, ())
+        if len(word) == 1:
+            return word[0]
         if isinstance(self._rest, CodePoints):
             return (character,)
         raise ValueError(f"{character!r} has not one weight")
@@ -201,9 +251,8 @@ class Words:
     def symbols(self, level: int) -> Mapping[int, str]:
         """The weights on a level of each representative, for `str.translate`."""
         table: dict[int, str] = {} if isinstance(self._rest, CodePoints) else _Symbols(self._rest, level, self._others)
-        for group in self._primitives.values():
-            for word, text in group.items():
-                table[ord(text)] = "".join([unit[level] for unit in word])
+        for word, text in self._primitives.items():
+            table[ord(text)] = "".join([unit[level] for unit in word])
         return table
 
 

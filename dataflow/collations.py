@@ -35,7 +35,9 @@ class Collation:
     weights of the characters one after the other (all such runs that the collation has).
     """
 
-    __slots__ = ("_contracted", "_hash", "_levels", "_normal", "_pairs", "_spacing", "_words", "name", "pad_space")
+    __slots__ = (
+        "_ambiguous", "_contracted", "_hash", "_levels", "_normal", "_pairs", "_spacing", "_words", "name", "pad_space",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -52,6 +54,7 @@ class Collation:
         self._hash = hash(name)
         self._words = words = Words(weights, rest, unit_bytes, contractions or {})
         self._normal = words.representatives
+        self._ambiguous = words.ambiguous
         self._contracted = _alternatives(contractions) if contractions else None
         self._pairs = _pairs(contractions) if contractions else None
         if contractions and words.representatives.get(ord(_BREAK)) != "":
@@ -80,13 +83,18 @@ class Collation:
 
     def normal(self, text: str) -> str:
         """The text that stands for all that equal this one."""
-        plain = self._contracted is None or text.isascii()
-        text = text.translate(self._normal) if plain else self._uncontracted(text)
+        if text.isascii():
+            text = text.translate(self._normal)
+        else:
+            text = text.translate(self._normal) if self._contracted is None else self._uncontracted(text)
+            if self._ambiguous is not None and self._ambiguous.search(text):
+                text = self._words.read_again(text)
+            if self._pairs is not None:
+                text = self._pairs.sub(rf"\g<0>{_BREAK}", text)
         return text.rstrip(" ") if self.pad_space else text
 
     def _uncontracted(self, text: str) -> str:
         assert self._contracted is not None
-        assert self._pairs is not None
         parts: list[str] = []
         start = 0
         for found in self._contracted.finditer(text):
@@ -94,7 +102,7 @@ class Collation:
             parts.append(self._words.contractions[found[0]])
             start = found.end()
         parts.append(text[start:].translate(self._normal))
-        return self._pairs.sub(rf"\g<0>{_BREAK}", "".join(parts))
+        return "".join(parts)
 
     def order(self, text: str) -> bytes:
         """Bytes that compare as the texts do. None is a prefix of another."""
