@@ -1,0 +1,422 @@
+"""Transactions in commit order, from topics that know nothing of each other. Pure: events in, `Transaction`s out.
+
+Kafka orders the records of one partition and no others: a transaction's changes lie in many topics, its BEGIN and END
+in one of their own. END says how many events each table has in the transaction, and ENDs are in commit order: the first
+transaction in the queue of ENDs is delivered once its events are all there.
+
+Debezium and its producer deliver at least once. What comes again is dropped by what it is: a transaction by its place
+in the order of ENDs (`history`), an event by its identity within the transaction (`pending`).
+
+*Invariants*: transactions are delivered once, in commit order, whole; positions never go back. What cannot be known to
+be whole is delivered as `overflow`, never in part:
+- tables that were followed while the transaction was on its way;
+- all followed tables, if the connector was restarted within the transaction and counts anew since;
+- transactions of too many rows, or the largest, if too many rows wait.
+Events that must come and do not are a `Gap` after a time: nothing behind it is delivered.
+
+*Started*: what the first snapshot sees is not delivered. PostgreSQL: ids below its horizon. MariaDB, MySQL: positions
+at or before its own.
+
+Not here: bytes (`envelope`), rows (`rows`), topics and offsets (`source`).
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cdc.change import SchemaNotice, TableChange, TableLayout, Transaction
+from cdc.debezium.envelope import Begin, End, Event, RowEvent, TransactionKey, transaction_name
+from cdc.debezium.history import History
+from cdc.debezium.modes import Modes
+from cdc.debezium.names import collection_of
+from cdc.debezium.pending import NOTHING, TRUNCATE, Pending, identity_of
+from cdc.debezium.rows import Change, TableRows
+from cdc.debezium.truncates import Truncates
+from cdc.mysql.position import BinlogSnapshot
+from cdc.position import PostgresSnapshot, widen
+
+#: BEGINs without an END that are remembered.
+_BEGUN = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What may be held in memory."""
+
+    #: Of one transaction.
+    rows: int = 200_000
+    #: Of one transaction.
+    bytes: int = 1 << 28
+    #: Of all that wait.
+    waiting_rows: int = 800_000
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Something that must be in the topics and has not come."""
+
+    #: Followed table (as END names it) that lacks events; None: no END has come.
+    collection: str | None
+    #: What is missing, for the user.
+    reason: str
+
+
+class _Table:
+    """A followed table.
+
+    *State*: `since`, the offset of the transaction topic from which on all its events are read; None: not yet.
+    """
+
+    __slots__ = ("rows", "since", "since_at")
+
+    def __init__(self, rows: TableRows | None) -> None:
+        #: None: it is followed for its positions only.
+        self.rows = rows
+        self.since: int | None = None
+        self.since_at = 0.0
+
+
+class Assembler:
+    """One stream's transactions.
+
+    *State*: `position`, how far all has been delivered; the queue of transactions that have ended and are not
+    delivered, in commit order; `_open`, all of which something has been seen and that are not delivered.
+    """
+
+    def __init__(
+        self,
+        snapshot: PostgresSnapshot | BinlogSnapshot,
+        modes: Modes,
+        limits: Limits | None = None,
+        watermark: str | None = None,
+    ) -> None:
+        """`watermark`: a table whose rows are of no interest, only where they are."""
+        self._modes = modes
+        self._limits = limits or Limits()
+        self._watermark = None if watermark is None else collection_of(watermark)
+        self.postgres = isinstance(snapshot, PostgresSnapshot)
+        self.dialect = "postgres" if self.postgres else "mysql"
+        horizon = snapshot.xmax if isinstance(snapshot, PostgresSnapshot) else 0
+        self.position = snapshot.position if isinstance(snapshot, BinlogSnapshot) else 0
+        self._history = History(horizon, self.position)
+        #: Position of the last END.
+        self._last_end = 0
+        self._layouts: Mapping[str, TableLayout] = {}
+        self._tables: dict[str, _Table] = {}
+        self._open: dict[TransactionKey, Pending] = {}
+        self._queue: deque[Pending] = deque()
+        self._truncates = Truncates(self._history)
+        self._settled = False
+        self._waiting_rows = 0
+        #: Rows in what `take` returned last.
+        self.rows = 0
+        if self._watermark is not None:
+            self._tables[self._watermark] = _Table(None)
+
+    # ── Tables ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def followed(self) -> list[str]:
+        """All collections whose events are wanted."""
+        return list(self._tables)
+
+    def follow(self, layouts: Mapping[str, TableLayout]) -> tuple[list[str], list[str]]:
+        """Follow exactly these tables. Returns the collections that are new, and those that are gone.
+
+        Until `reading` says that all events of a new one come, it is `overflow` wherever it has any.
+        """
+        if layouts == self._layouts:
+            return [], []
+        wanted = {collection_of(name): (name, layout) for name, layout in layouts.items()}
+        self._layouts = dict(layouts)
+        gone = [c for c in self._tables if c not in wanted and c != self._watermark]
+        for collection in gone:
+            del self._tables[collection]
+            self._forget(collection)
+        new = []
+        for collection, (name, layout) in wanted.items():
+            table = self._tables.get(collection)
+            if table is None:
+                new.append(collection)
+                table = self._tables[collection] = _Table(None)
+            if table.rows is None or table.rows.layout != layout:
+                table.rows = TableRows(name, layout, self.dialect, self._modes)
+                self._forget(collection)
+        return new, gone
+
+    def reading(self, collections: Iterable[str], since: int, now: float) -> None:
+        """All events of these tables come that belong to transactions whose BEGIN is at offset `since` or behind."""
+        for collection in collections:
+            table = self._tables.get(collection)
+            if table is not None:
+                table.since, table.since_at = since, now
+
+    def _forget(self, collection: str) -> None:
+        """Rows held of a table are laid out otherwise than they will have to be."""
+        for pending in self._open.values():
+            if collection in pending.changes:
+                self._drop_rows(pending, collection)
+
+    # ── Events ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def add(self, event: Event, offset: int, now: float) -> None:
+        """Take an event; `offset` is that of its record. Raises StreamLost."""
+        if type(event) is RowEvent:
+            self._row(event, now)
+        elif type(event) is Begin:
+            self._begin(event, offset, now)
+        elif type(event) is End:
+            self._ended(event, now)
+
+    def _row(self, event: RowEvent, now: float) -> None:
+        table = self._tables.get(event.collection)
+        if table is None:
+            return
+        key = event.transaction
+        if key is None:
+            self._truncates.add(event)
+            return
+        pending = self._open.get(key)
+        if pending is None or not pending.changes:
+            if self._history.is_old(event, key):
+                self._history.remember(key)
+                if pending is not None:
+                    pending.stale = True
+                return
+            if pending is None:
+                pending = self._opened(key, now)
+        pending.seen_at = now
+        identity = identity_of(event, self.postgres)
+        if event.order == 1:
+            pending.same_start = pending.first == identity
+            pending.first = identity
+        if not self.postgres and event.position > pending.position:
+            pending.position = event.position
+        changes = pending.changes.get(event.collection)
+        if changes is None:
+            changes = pending.changes[event.collection] = {}
+        if not (pending.overflow or identity in changes or event.collection in pending.partial):
+            self._hold(event, table, pending, changes, identity)
+
+    def _hold(
+        self, event: RowEvent, table: _Table, pending: Pending, changes: dict[int, Change], identity: int
+    ) -> None:
+        change: Change | None = NOTHING
+        if table.rows is not None:
+            change = TRUNCATE if event.op == "t" else table.rows.change(event)
+        if change is None:
+            self._drop_rows(pending, event.collection)
+            return
+        changes[identity] = change
+        pending.size += event.size
+        pending.held += 1
+        self._waiting_rows += 1
+        if pending.held > self._limits.rows or pending.size > self._limits.bytes:
+            self._drop_rows(pending)
+        elif self._waiting_rows > self._limits.waiting_rows:
+            self._drop_rows(max(self._open.values(), key=lambda p: p.held))
+
+    def _opened(self, key: TransactionKey, now: float) -> Pending:
+        xid = widen(key, self._history.near) if isinstance(key, int) else 0
+        pending = self._open[key] = Pending(key, xid, now)
+        return pending
+
+    def _drop_rows(self, pending: Pending, collection: str | None = None) -> None:
+        before = pending.held
+        pending.forget_rows(collection)
+        self._waiting_rows += pending.held - before
+
+    def _begin(self, event: Begin, offset: int, now: float) -> None:
+        key = event.transaction
+        if self._history.knows(key):
+            return
+        pending = self._open.get(key)
+        if pending is None:
+            if not self.postgres and 0 < event.position < self._last_end:
+                return
+            pending = self._opened(key, now)
+            if len(self._open) > _BEGUN:
+                self._forget_begun()
+        elif pending.begun is not None and pending.end is None:
+            pending.restarted = not self.postgres
+        if pending.begun is None:
+            pending.begun = offset
+
+    def _forget_begun(self) -> None:
+        """Of BEGINs whose transaction did nothing here and has no END, those that are long past."""
+        for key in [key for key, p in self._open.items() if p.end is None and not p.changes][: _BEGUN // 2]:
+            del self._open[key]
+
+    def _ended(self, event: End, now: float) -> None:
+        key = event.transaction
+        pending = self._open.get(key)
+        if self._history.knows(key) or (pending is not None and pending.end is not None):
+            return
+        if event.position and (event.position <= self._last_end if self.postgres else event.position < self._last_end):
+            # It ended before: the connector repeats itself. (Or it is another server, and time shows it.)
+            self._history.check_time(event.ts_ms)
+            if pending is not None:
+                self._discard(pending)
+            return
+        self._last_end = max(event.position, self._last_end)
+        self._history.newest_ms = max(event.ts_ms, self._history.newest_ms)
+        if pending is None:
+            pending = self._opened(key, now)
+        pending.end = event
+        pending.seen_at = now
+        if isinstance(key, int):
+            self._history.near = pending.xid
+            pending.position = event.position
+            pending.stale = pending.stale or pending.xid < self._history.horizon
+        elif event.position < self._history.floor and (
+            event.position or (pending.begun is None and not pending.changes)
+        ):
+            # It was on its way, or over, when reading began: the first snapshot sees it.
+            pending.stale = True
+        elif event.position > pending.position:
+            pending.position = event.position
+        self._queue.append(pending)
+
+    def settle(self) -> None:
+        """All topics have been read to their ends, and have been still for a while: TRUNCATEs need not wait more."""
+        self._settled = not self._queue
+
+    # ── Transactions ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def take(self, max_rows: int) -> list[Transaction]:
+        """Transactions that are whole, in commit order, up to the first that brings the rows to `max_rows`."""
+        taken: list[Transaction] = []
+        self.rows = 0
+        queue = self._queue
+        while queue and self.rows < max_rows:
+            head = queue[0]
+            if not head.stale and (self._lacking(head) is not None or not self._placed(head)):
+                break
+            queue.popleft()
+            if not head.stale:
+                if self._truncates:
+                    taken += self._truncated(head.position)
+                transaction = self._deliver(head)
+                if transaction is not None:
+                    taken.append(transaction)
+            elif self.postgres:
+                self.position = max(head.position, self.position)
+            self._discard(head)
+        if self._truncates:
+            taken += self._truncated(None if self._settled and not queue else self.position + 1)
+        self._settled = False
+        return taken
+
+    def _truncated(self, before: int | None) -> list[Transaction]:
+        taken = []
+        for position, collection in self._truncates.before(before):
+            table = self._tables.get(collection)
+            if table is None or table.rows is None:
+                continue
+            late = position <= self.position
+            self.position = max(position, self.position)
+            if self.position > table.rows.layout.since:
+                change = TableChange(truncated=not late, overflow=late)
+                taken.append(Transaction(self.position, self.position, {table.rows.name: change}))
+        return taken
+
+    def _lacking(self, head: Pending) -> tuple[str, int, int] | None:
+        """A followed table whose events are not all there: what it is, how many are, how many there must be."""
+        assert head.end is not None
+        if head.restarted and not head.same_start:
+            head.overflow = True
+        if head.overflow:
+            return None
+        for collection, count in head.end.counts.items():
+            table = self._tables.get(collection)
+            if table is None or collection in head.partial:
+                continue
+            held = len(head.changes.get(collection, ()))
+            if held > count:
+                # END counts from the middle on.
+                head.restarted = head.overflow = True
+                return None
+            if held < count:
+                if table.since is not None and head.begun is not None and head.begun >= table.since:
+                    return collection, held, count
+                head.partial.add(collection)
+        return None
+
+    def _placed(self, head: Pending) -> bool:
+        """Whether it is known where it is. If nothing of it was read, it is before whatever comes next."""
+        if head.position or not (head.overflow or head.partial):
+            return True
+        for later in self._queue:
+            if later.position > self.position:
+                head.position = later.position - 1
+                return True
+        return False
+
+    def _deliver(self, head: Pending) -> Transaction | None:
+        assert head.end is not None
+        self._history.delivered = max(head.position, self._history.delivered)
+        # A TRUNCATE behind it may have been delivered before it.
+        overflow = head.overflow or 0 < head.position < self.position
+        self.position = max(head.position, self.position)
+        tables: dict[str, TableChange] = {}
+        for collection in self._tables if overflow and head.restarted else head.end.counts:
+            table = self._tables.get(collection)
+            if table is None or table.rows is None or self.position <= table.rows.layout.since:
+                continue
+            if overflow or collection in head.partial:
+                tables[table.rows.name] = TableChange(overflow=True)
+                continue
+            change = head.table_change(collection)
+            if change.removed or change.added or change.truncated:
+                tables[table.rows.name] = change
+                self.rows += len(change.removed) + len(change.added)
+        return Transaction(head.xid or self.position, self.position, tables) if tables else None
+
+    def _discard(self, pending: Pending) -> None:
+        """It is over: delivered, or not to be."""
+        if pending.changes or pending.partial or pending.stale or pending.overflow:
+            self._history.remember(pending.key)
+        self._waiting_rows -= pending.held
+        self._open.pop(pending.key, None)
+
+    def take_notices(self) -> list[SchemaNotice]:
+        """What was found out about tables since the last call."""
+        notices: list[SchemaNotice] = []
+        for table in self._tables.values():
+            if table.rows is not None and table.rows.notices:
+                notices += table.rows.notices
+                table.rows.notices = []
+        return notices
+
+    # ── Gaps ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def lacking(self) -> str | None:
+        """The collection whose events are waited for, if any are."""
+        found = self._lacking(self._queue[0]) if self._queue and not self._queue[0].stale else None
+        return None if found is None else found[0]
+
+    def gap(self, now: float, timeout_s: float) -> Gap | None:
+        """What has been missing for that long. (It may be on its way: topics may not have been read to their ends.)"""
+        if self._queue:
+            return self._incomplete(self._queue[0], now, timeout_s)
+        for pending in self._open.values():
+            if pending.changes:
+                if now - pending.seen_at < timeout_s:
+                    return None
+                (collection, *_) = pending.changes
+                name = transaction_name(pending.key)
+                return Gap(None, f"{name} changed {collection} and has no END in the topic of transactions")
+        return None
+
+    def _incomplete(self, head: Pending, now: float, timeout_s: float) -> Gap | None:
+        found = None if head.stale else self._lacking(head)
+        if found is None or now - head.seen_at < timeout_s:
+            return None
+        collection, held, count = found
+        since_at = self._tables[collection].since_at
+        if since_at and head.seen_at - since_at < timeout_s:
+            # Its first events went by while reading of the table began.
+            head.partial.add(collection)
+            return None
+        name = transaction_name(head.key, head.position if self.postgres else 0)
+        return Gap(collection, f"{count - held} of {count} events of {collection} in {name} are not in its topic")

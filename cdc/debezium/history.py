@@ -1,0 +1,78 @@
+"""What of a stream has been delivered: how late copies are told from what is new.
+
+*Invariant*: what was delivered is never taken for new. Whether the opposite happens (a server was replaced by one whose
+positions are lower) is told by time: what seems to be old committed after all that was ever seen.
+
+Not here: transactions that are not delivered yet (`assembler`).
+"""
+
+from cdc.change import StreamLost
+from cdc.debezium.envelope import RowEvent, TransactionKey
+from cdc.position import widen
+
+#: Transactions whose late copies are known by their key.
+REMEMBERED = 100_000
+#: Times of commits are compared with this much indulgence: they are not exactly in commit order.
+_CLOCK_MS = 1000
+
+
+class History:
+    """What one stream has delivered, and where it started.
+
+    *State*: `near`, a recent transaction id of 64 bits; `delivered`, the last transaction's own position; `newest_ms`,
+    when the newest END committed.
+    """
+
+    def __init__(self, horizon: int, floor: int) -> None:
+        #: PostgreSQL: the first snapshot sees all transactions whose id is below, or lookups will.
+        self.horizon = horizon
+        #: MariaDB, MySQL: the first snapshot sees all that is at or before.
+        self.floor = floor
+        self.near = horizon
+        self.delivered = floor
+        self.newest_ms = 0
+        self._done: dict[object, None] = {}
+
+    def knows(self, key: object) -> bool:
+        """Whether it is over: delivered, or known to be old."""
+        return key in self._done
+
+    def remember(self, key: object) -> None:
+        """It is over."""
+        self._done[key] = None
+        if len(self._done) > REMEMBERED:
+            del self._done[next(iter(self._done))]
+
+    def is_old(self, event: RowEvent, key: TransactionKey) -> bool:
+        """Whether a transaction of which this is the first event that is held was delivered, or is of before the start.
+
+        PostgreSQL: changes of transactions overlap in the log, so that a place before the last commit says nothing; but
+        events name the last commit that the connector had seen (``sequence``), no earlier one than the last delivered.
+        Raises StreamLost if it seems to be old and is not.
+        """
+        if key in self._done:
+            return True
+        if isinstance(key, int):
+            if widen(key, self.near) < self.horizon:
+                return True
+            return event.position < self.delivered and 0 < _commit_before(event) < self.delivered
+        if event.position > self.delivered:
+            return False
+        if event.position > self.floor:
+            self.check_time(event.source.get("ts_ms") or 0)
+        return True
+
+    def check_time(self, ts_ms: int) -> None:
+        """Raises StreamLost if what seems to be old is newer than all before: positions went back, time did not."""
+        if self.newest_ms and ts_ms > self.newest_ms + _CLOCK_MS:
+            raise StreamLost(
+                "The connector's positions went back while time went on: it reads another server, or a log begun anew.",
+                retryable=True,
+            )
+
+
+def _commit_before(event: RowEvent) -> int:
+    """PostgreSQL: where the commit ends that the connector had seen last; 0 if it had not seen any."""
+    sequence: str = event.source.get("sequence") or ""
+    before = sequence.partition('","')[0].lstrip('["')
+    return int(before) if before.isdecimal() else 0
