@@ -21,8 +21,8 @@ from dataflow.collation_weights import CodePoints, Implicit, Rest, Weight, Words
 
 #: Behind a space's weight: whether what follows the run of them is less than another of them, nothing, or greater.
 _BELOW, _END, _ABOVE = "\0", "\1", "\2"
-#: Not a weight, and less than all of them.
-_NO_PAD_END = "\0"
+#: The end with NO PAD is less than all weights: one that is 0 is written otherwise.
+_NO_PAD_END, _ZERO, _WRITTEN_ZERO = "\0\0", "\0", "\0\1"
 #: A character that has no weight and that no contraction has: what is on its sides is not read together.
 _BREAK = "\N{COMBINING GRAPHEME JOINER}"
 
@@ -109,9 +109,11 @@ class Collation:
         text = self.normal(text)
         if self._pairs is not None:
             text = text.replace(_BREAK, "")
-        if not self.pad_space:
-            return "".join([text.translate(symbols) + _NO_PAD_END for symbols, _ in self._levels]).encode(*_ENCODING)
         parts = []
+        if not self.pad_space:
+            for symbols, _ in self._levels:
+                parts.append(text.translate(symbols).replace(_ZERO, _WRITTEN_ZERO) + _NO_PAD_END)
+            return "".join(parts).encode(*_ENCODING)
         for (symbols, pad), spacing in zip(self._levels, self._spacing, strict=True):
             level = text.translate(symbols).rstrip(pad)
             if pad in level:
@@ -129,6 +131,8 @@ class Collation:
             level = data[start:end].decode(*_ENCODING)
             if pad:
                 level = re.sub(f"{re.escape(pad)}[{_BELOW}{_ABOVE}]", lambda found: found[0][0], level)
+            else:
+                level = level.replace(_WRITTEN_ZERO, _ZERO)
             levels.append(self._words.tokens(level) if not levels else list(level))
             start = end + len(mark)
         if self.pad_space and len(levels) > 1:
