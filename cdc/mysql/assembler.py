@@ -1,0 +1,524 @@
+"""Events of the binary log become transactions. Pure: events in, `Transaction`s out.
+
+A transaction is a group of events: a GTID (MySQL: and BEGIN), table maps and rows, and an end: XID for transactional
+engines, COMMIT for others, XA PREPARE for one that is committed later and counts then. A statement that defines tables
+is a group by itself.
+
+*Invariants*: rows are rows of the table's layout; what a transaction adds and removes again is in neither bag; a
+transaction of more rows or bytes than the limits holds none. `position` is between two groups, and never goes back.
+
+Fast on purpose: one call an event, one a row, one a value.
+
+Not here: the connection (`source`); which tables are followed and what becomes of them (`bindings`).
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from struct import error
+from zlib import error as zlib_error
+
+from cdc.change import SchemaNotice, StreamLost, TableChange, TableLayout, Transaction
+from cdc.mysql import events
+from cdc.mysql.bindings import Binding, Bindings
+from cdc.mysql.position import OFFSET_BITS, position_of
+from cdc.mysql.statements import Did, Effect, statement_of
+from cdc.mysql.table_map import read_table_map
+
+#: What a transaction's row events may take before its rows are dropped, whatever their number.
+MAX_TRANSACTION_BYTES = 1 << 28
+#: Table maps that are kept; more of them in one file are bound again.
+MAX_TABLE_MAPS = 10_000
+
+_WRITES = frozenset({
+    events.WRITE_ROWS_V1, events.WRITE_ROWS_V2, events.WRITE_ROWS_COMPRESSED_V1, events.WRITE_ROWS_COMPRESSED_V2,
+})  # fmt: skip
+_UPDATES = frozenset({
+    events.UPDATE_ROWS_V1, events.UPDATE_ROWS_V2, events.UPDATE_ROWS_COMPRESSED_V1, events.UPDATE_ROWS_COMPRESSED_V2,
+})  # fmt: skip
+_DELETES = frozenset({
+    events.DELETE_ROWS_V1, events.DELETE_ROWS_V2, events.DELETE_ROWS_COMPRESSED_V1, events.DELETE_ROWS_COMPRESSED_V2,
+})  # fmt: skip
+_COMPRESSED = frozenset({
+    events.WRITE_ROWS_COMPRESSED_V1, events.UPDATE_ROWS_COMPRESSED_V1, events.DELETE_ROWS_COMPRESSED_V1,
+    events.WRITE_ROWS_COMPRESSED_V2, events.UPDATE_ROWS_COMPRESSED_V2, events.DELETE_ROWS_COMPRESSED_V2,
+})  # fmt: skip
+#: Their header has a length of more that follows.
+_SECOND_VERSION = frozenset({
+    events.WRITE_ROWS_V2, events.UPDATE_ROWS_V2, events.DELETE_ROWS_V2, events.PARTIAL_UPDATE_ROWS,
+    events.WRITE_ROWS_COMPRESSED_V2, events.UPDATE_ROWS_COMPRESSED_V2, events.DELETE_ROWS_COMPRESSED_V2,
+})  # fmt: skip
+_ROWS = _WRITES | _UPDATES | _DELETES | {events.PARTIAL_UPDATE_ROWS}
+_BEGINNINGS = frozenset({events.GTID, events.ANONYMOUS_GTID, events.GTID_TAGGED})
+_SAY_NOTHING = frozenset({
+    events.STOP, events.INTVAR, events.RAND, events.USER_VAR, events.BEGIN_LOAD_QUERY, events.HEARTBEAT_V2,
+    events.HEARTBEAT, events.IGNORABLE, events.ROWS_QUERY, events.PREVIOUS_GTIDS, events.TRANSACTION_CONTEXT,
+    events.VIEW_CHANGE, events.ANNOTATE_ROWS, events.BINLOG_CHECKPOINT, events.MARIADB_GTID_LIST,
+    events.START_ENCRYPTION,
+})  # fmt: skip
+
+#: A table id that only ends a statement.
+_NO_TABLE = 0xFFFFFF
+#: A made-up event: its position says nothing.
+_ARTIFICIAL = 0x20
+_FILE_MASK = -1 << OFFSET_BITS
+_WRAP = 1 << 32
+
+_XA = re.compile(r"XA\s+(\w+)\s+X'([0-9a-f]*)'(?:,X'([0-9a-f]*)')?(?:,(\d+))?", re.IGNORECASE)
+
+IMAGE_STATEMENT = "SET GLOBAL binlog_row_image = 'FULL';"
+FORMAT_STATEMENT = "SET GLOBAL binlog_format = 'ROW';"
+
+
+class MalformedLog(ValueError):
+    """The bytes are not what a binary log has."""
+
+
+@dataclass(slots=True)
+class _Group:
+    """What a transaction did so far."""
+
+    changes: dict[str, TableChange] = field(default_factory=dict)
+    rows: int = 0
+    bytes: int = 0
+    #: Too many rows to hold: later ones are not even looked at.
+    overflown: bool = False
+    #: Ends by itself, with its first statement.
+    standalone: bool = True
+    #: May be prepared now and committed later: remembers whose rows went by unread.
+    is_xa: bool = False
+    unread: set[tuple[str, str]] = field(default_factory=set)
+    layouts: dict[str, TableLayout] = field(default_factory=dict)
+
+
+class Assembler:
+    """One stream's transactions.
+
+    *State*: `position`, how far the stream is; `rows`, the number of rows in the transaction returned last; `_group`,
+    the open transaction; `_prepared`, those that XA PREPARE ended, by XID.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        offset: int,
+        max_transaction_rows: int,
+        max_transaction_bytes: int = MAX_TRANSACTION_BYTES,
+        charsets: Mapping[int, str] | None = None,
+        fold_names: bool = False,
+    ) -> None:
+        self._max_rows = max_transaction_rows
+        self._max_bytes = max_transaction_bytes
+        self._bindings = Bindings(charsets or {}, fold_names)
+        #: By table id: the bytes of the table map, and what it is bound to.
+        self._tables: dict[int, tuple[bytes, Binding]] = {}
+        self._passing: list[int] = []
+        self._touched: list[Binding] = []
+        self._group: _Group | None = None
+        self._prepared: dict[tuple[int, bytes, bytes], _Group] = {}
+        self._checksums = False
+        #: When the file was begun; asked for again by the next connection.
+        self._file_time: int | None = None
+        self._reconnected = False
+        self._end = position_of(file, offset)
+        self.position = self._end
+        self.file = file
+        self.rows = 0
+        #: The last transaction of each domain, ``domain-server-sequence`` (MariaDB), or number of each source (MySQL).
+        self.gtids: dict[str, str] = {}
+        self._gtid: tuple[str, str] | None = None
+
+    @property
+    def offset(self) -> int:
+        """Where in `file` the stream is."""
+        return self.position & ~_FILE_MASK
+
+    def follow(self, layouts: Mapping[str, TableLayout]) -> None:
+        """Read these tables' rows, from the next transaction on."""
+        self._bindings.follow(layouts)
+        if self._group is None:
+            self._renew()
+
+    def take_notices(self) -> list[SchemaNotice]:
+        """What was found out about tables since the last call."""
+        return self._bindings.take_notices() if self._bindings.notices else []
+
+    def reconnected(self) -> None:
+        """Events come from `position` on, by a new connection: what was open comes again."""
+        self._checksums = False
+        self._reconnected = True
+        self._forget_group()
+        self._tables.clear()
+        self._end = self.position
+
+    def feed(self, data: bytes, at: int, end: int) -> Transaction | None:
+        """Take the event between two offsets; the end of a transaction may return it.
+
+        Raises MalformedLog, and StreamLost if the log does not say what happened.
+        """
+        try:
+            return self._feed(data, at, end)
+        except (IndexError, KeyError, error, UnicodeDecodeError, zlib_error) as problem:
+            kind = data[at + 4] if end > at + 4 else None
+            raise MalformedLog(f"an event of type {kind} is malformed: {problem!r}") from problem
+
+    def _feed(self, data: bytes, at: int, end: int) -> Transaction | None:
+        time, kind, server, size, log_pos, flags = events.HEADER.unpack_from(data, at)
+        if size != end - at:
+            raise IndexError(f"{end - at} bytes instead of {size}")
+        at += events.HEADER_BYTES
+        stop = end - 4 if self._checksums else end
+        if log_pos and not flags & _ARTIFICIAL:
+            self._move(log_pos)
+        if kind in _ROWS:
+            self._row_event(kind, data, at, stop)
+        elif kind == events.TABLE_MAP:
+            self._table_map(data, at, stop)
+        elif kind == events.XID:
+            return self._finish()
+        elif kind == events.MARIADB_GTID:
+            gtid = events.read_mariadb_gtid(data, at)
+            self._begin(standalone=bool(gtid.flags & events.STANDALONE), is_xa=bool(gtid.flags & events.PREPARES_XA))
+            self._gtid = str(gtid.domain), f"{gtid.domain}-{server}-{gtid.sequence}"
+        else:
+            return self._other(kind, data, at, stop, flags, time)
+        return None
+
+    def _other(self, kind: int, data: bytes, at: int, stop: int, flags: int, time: int) -> Transaction | None:
+        """Whatever is not the daily bread."""
+        if kind == events.QUERY:
+            return self._query(events.read_query(data, at, stop))
+        if kind == events.QUERY_COMPRESSED:
+            return self._query(events.read_compressed_query(data, at, stop))
+        if kind in _BEGINNINGS:
+            self._begin(standalone=True, is_xa=False)
+            if kind == events.GTID:
+                source, number = events.read_mysql_gtid(data, at)
+                self._gtid = source, str(number)
+        elif kind == events.ROTATE:
+            self._rotate(*events.read_rotate(data, at, stop))
+        elif kind == events.FORMAT_DESCRIPTION:
+            self._opened(time, events.read_checksum(data, stop + 4 if self._checksums else stop))
+        elif kind == events.XA_PREPARE:
+            return self._xa_prepare(events.read_xa_prepare(data, at))
+        elif kind == events.EXECUTE_LOAD_QUERY:
+            self._changes_by_statement(str(data[at:stop], "utf-8", "replace"))
+        elif kind not in _SAY_NOTHING and not flags & events.MAY_BE_IGNORED:
+            self._refuse(kind)
+        if self._group is None:
+            self.position = max(self.position, self._end)
+        return None
+
+    def _opened(self, time: int, checksums: bool) -> None:
+        """A file of the log begins, or a connection in the middle of one: its first event has the file's own time."""
+        if self._reconnected and self._file_time not in (None, time):
+            raise StreamLost(f"{self.file} of the binary log is another file than it was.", retryable=True)
+        self._reconnected = False
+        self._file_time = time
+        self._checksums = checksums
+        self._forget_group()
+        self._tables.clear()
+
+    # ── Places ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _move(self, log_pos: int) -> None:
+        """An event ends there; what is said are the lower 32 bits."""
+        end = self._end
+        offset = end & ~_FILE_MASK
+        moved = (offset & -_WRAP) | log_pos
+        if moved < offset - _WRAP // 2:
+            moved += _WRAP
+        if moved > offset:
+            self._end = (end & _FILE_MASK) | moved
+
+    def _rotate(self, offset: int, name: bytes) -> None:
+        """The log goes on in another file, or is said to go on in this one."""
+        stem, _, number = self.file.rpartition(".")
+        for candidate in (name, name[:-4]):
+            found_stem, _, found = candidate.decode("utf-8", "replace").rpartition(".")
+            if found_stem == stem and found.isdecimal() and len(found) - len(number) in (0, 1):
+                break
+        else:
+            raise IndexError(f"a rotation to {name!r}")
+        file = f"{stem}.{found}"
+        if file != self.file:
+            self._forget_group()
+            self.file = file
+            self._end = position_of(file, offset)
+
+    # ── Rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _table_map(self, data: bytes, at: int, stop: int) -> None:
+        table_id = int.from_bytes(data[at : at + 6], "little")
+        said = data[at:stop]
+        known = self._tables.get(table_id)
+        if known is None or known[0] != said:
+            if len(self._tables) > MAX_TABLE_MAPS:
+                self._tables.clear()
+            binding = self._bindings.bind(read_table_map(data, at, stop), self.position)
+            self._tables[table_id] = said, binding
+            if self._bindings.is_passing(binding, self.position):
+                self._passing.append(table_id)
+        else:
+            binding = known[1]
+        group = self._group
+        if group is not None and group.is_xa and binding.reader is None:
+            group.unread.add(binding.key)
+
+    def _row_event(self, kind: int, data: bytes, at: int, stop: int) -> None:
+        table_id = int.from_bytes(data[at : at + 6], "little")
+        if table_id == _NO_TABLE and table_id not in self._tables:
+            return
+        binding = self._tables[table_id][1]
+        change = binding.change
+        if change is None:
+            change = self._touch(binding)
+        reader = binding.reader
+        group = self._group
+        if change.overflow or reader is None or group is None:
+            return
+        at += 8
+        if kind in _SECOND_VERSION:
+            at += int.from_bytes(data[at : at + 2], "little")
+        count, at = events.packed_number(data, at)
+        mask_bytes = reader.mask_bytes
+        if (count + 7) // 8 != mask_bytes:
+            raise IndexError(f"rows of {count} columns")
+        full = reader.is_full(int.from_bytes(data[at : at + mask_bytes], "little"))
+        at += mask_bytes
+        if kind in _UPDATES or kind == events.PARTIAL_UPDATE_ROWS:
+            full = full and reader.is_full(int.from_bytes(data[at : at + mask_bytes], "little"))
+            at += mask_bytes
+        if not full or kind == events.PARTIAL_UPDATE_ROWS:
+            self._partial_image(kind, binding, change)
+            return
+        group.bytes += stop - at
+        if kind in _COMPRESSED:
+            data = events.decompress(data, at, stop)
+            at, stop = 0, len(data)
+        group.rows += _read_rows(kind, data, at, stop, binding, change)
+        if group.rows > self._max_rows or group.bytes > self._max_bytes:
+            self._overflow(group)
+
+    def _partial_image(self, kind: int, binding: Binding, change: TableChange) -> None:
+        """Rows are not whole: the transaction may have changed anything in the table."""
+        fix = "SET GLOBAL binlog_row_value_options = '';" if kind == events.PARTIAL_UPDATE_ROWS else IMAGE_STATEMENT
+        reason = f"Changes of {binding.name} are in the binary log without the whole old and new row. Run: {fix}"
+        self._bindings.notice(SchemaNotice(binding.name, reason))
+        change.overflown()
+
+    def _touch(self, binding: Binding) -> TableChange:
+        """The open transaction's change of a table that it has not changed before (under this binding)."""
+        group = self._group
+        if group is None:
+            raise IndexError("rows outside of a transaction")
+        change = group.changes.get(binding.name)
+        if change is None:
+            change = group.changes[binding.name] = TableChange(overflow=group.overflown)
+            group.layouts[binding.name] = self._bindings.layouts[binding.name]
+        binding.change = change
+        self._touched.append(binding)
+        return change
+
+    @staticmethod
+    def _overflow(group: _Group) -> None:
+        group.overflown = True
+        for change in group.changes.values():
+            change.overflown()
+
+    # ── Transactions ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self, standalone: bool, is_xa: bool) -> None:
+        self._group = _Group(standalone=standalone, is_xa=is_xa)
+
+    def _renew(self) -> None:
+        if self._bindings.renewed():
+            self._tables.clear()
+
+    def _forget_group(self) -> None:
+        """Rows of the open transaction come again, or were never committed."""
+        self._end_group()
+        self._gtid = None
+
+    def _end_group(self) -> None:
+        self._group = None
+        for binding in self._touched:
+            binding.change = None
+        self._touched.clear()
+        for table_id in self._passing:
+            self._tables.pop(table_id, None)
+        self._passing.clear()
+
+    def _finish(self) -> Transaction | None:
+        """The open group has ended, and is committed."""
+        group = self._group
+        end = self.position = self._end
+        self._end_group()
+        if self._gtid is not None:
+            self.gtids[self._gtid[0]] = self._gtid[1]
+            self._gtid = None
+        self._renew()
+        if group is None or not group.changes:
+            return None
+        self.rows = group.rows
+        tables = {name: change for name, change in group.changes.items() if change.settle()}
+        return Transaction(end, end, tables) if tables else None
+
+    # ── Statements ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _query(self, query: events.Query) -> Transaction | None:
+        words = query.text[:40].split(None, 2)
+        verb = words[0].upper() if words else ""
+        group = self._group
+        if verb == "BEGIN":
+            if group is None:
+                self._begin(standalone=False, is_xa=False)
+            else:
+                group.standalone = False
+            return None
+        if verb == "COMMIT":
+            return self._finish()
+        if verb == "ROLLBACK":
+            return self._rollback(partly=len(words) > 1)
+        if verb == "XA":
+            return self._xa(query.text)
+        if verb not in ("SAVEPOINT", "RELEASE"):
+            if group is None:
+                self._begin(standalone=True, is_xa=False)
+            self._statement(query)
+        return self._finish() if self._group is not None and self._group.standalone else None
+
+    def _rollback(self, partly: bool) -> Transaction | None:
+        """Written only where something cannot be taken back: tables without transactions keep their rows."""
+        if self._group is not None:
+            self._overflow(self._group)
+        return None if partly else self._finish()
+
+    def _statement(self, query: events.Query) -> None:
+        statement = statement_of(query)
+        for effect in statement.effects:
+            self._effect(effect)
+        if statement.changes_rows:
+            self._changes_by_statement(query.text)
+
+    def _effect(self, effect: Effect) -> None:
+        for name in self._bindings.concerned(effect, self._end):
+            if effect.did is Did.TRUNCATE:
+                change = self._change_of(name)
+                if not change.overflow:
+                    change.removed, change.added, change.truncated = [], [], True
+            elif effect.did is Did.REWRITE:
+                self._change_of(name).overflown()
+        if self._bindings.redefine(effect, self._end):
+            self._tables.clear()
+
+    def _change_of(self, name: str) -> TableChange:
+        """The open transaction's change of a followed table."""
+        if self._group is None:
+            self._begin(standalone=True, is_xa=False)
+        group = self._group
+        assert group is not None
+        if name not in group.changes:
+            group.changes[name] = TableChange(overflow=group.overflown)
+            group.layouts[name] = self._bindings.layouts[name]
+        return group.changes[name]
+
+    def _changes_by_statement(self, text: str) -> None:
+        """Rows changed by a statement are not in the log: no followed table's, or the stream ends here.
+
+        What a trigger, a view or a procedure hides of it is changed, too: every followed table may be.
+        """
+        lowered = text.lower()
+        for name in self._bindings.layouts:
+            table = name.rpartition(".")[2].strip("`").lower()
+            if table in lowered and re.search(rf"(?<![\w$]){re.escape(table)}(?![\w$])", lowered):
+                raise StreamLost(
+                    f"A change of {name} is in the binary log as a statement, not as rows.",
+                    retryable=True,
+                    hint=f"Run: {FORMAT_STATEMENT} and let no session set another format.",
+                )
+        for name, layout in self._bindings.layouts.items():
+            if layout.since < self._end:
+                self._change_of(name).overflown()
+
+    def _refuse(self, kind: int) -> None:
+        if kind == events.TRANSACTION_PAYLOAD:
+            raise StreamLost(
+                "Transactions are compressed in the binary log.",
+                retryable=False,
+                hint="Run: SET GLOBAL binlog_transaction_compression = OFF; and let no session set it.",
+            )
+        if kind == events.INCIDENT:
+            raise StreamLost("The server says that changes are missing in its binary log.", retryable=True)
+        raise StreamLost(f"The binary log has an event of the unknown type {kind}.", retryable=False)
+
+    # ── XA ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _xa(self, text: str) -> Transaction | None:
+        said = _XA.match(text)
+        verb = said[1].upper() if said else ""
+        if said is None or verb in ("START", "BEGIN", "END"):
+            if self._group is not None and verb != "END":
+                self._group.standalone, self._group.is_xa = False, True
+            return None
+        xid = int(said[4] or 1), bytes.fromhex(said[2]), bytes.fromhex(said[3] or "")
+        prepared = self._prepared.pop(xid, None)
+        if verb == "COMMIT":
+            if prepared is None:
+                raise StreamLost(
+                    "An XA transaction was committed that had been prepared before the stream began.", retryable=True
+                )
+            self._group = self._still_valid(prepared)
+        return self._finish()
+
+    def _xa_prepare(self, said: events.XaPrepare) -> Transaction | None:
+        """The group's changes are committed later, perhaps; or now."""
+        group = self._group
+        if said.one_phase or group is None:
+            return self._finish()
+        self._prepared[said.xid] = group
+        held = sum(prepared.rows for prepared in self._prepared.values() if not prepared.overflown)
+        if held > self._max_rows:
+            self._overflow(group)
+        group_changes, group.changes = group.changes, {}
+        self._finish()
+        group.changes = group_changes
+        return None
+
+    def _still_valid(self, group: _Group) -> _Group:
+        """A prepared transaction at its commit: what was read for other layouts, or not read, may be anything."""
+        layouts = self._bindings.layouts
+        for name, change in list(group.changes.items()):
+            if layouts.get(name) is None or layouts[name].since >= self._end:
+                del group.changes[name]
+            elif layouts[name] != group.layouts[name] or layouts[name].since != group.layouts[name].since:
+                change.overflown()
+        for key in group.unread:
+            name = self._bindings.name_of(key)
+            if name in layouts and layouts[name].since < self._end:
+                group.changes.setdefault(name, TableChange()).overflown()
+        return group
+
+
+def _read_rows(kind: int, data: bytes, at: int, stop: int, binding: Binding, change: TableChange) -> int:
+    """The rows of one event into the change; returns their number."""
+    assert binding.reader is not None
+    read = binding.reader.read
+    rows = 0
+    if kind in _UPDATES:
+        removed, added = change.removed, change.added
+        while at < stop:
+            old, at = read(data, at)
+            new, at = read(data, at)
+            removed.append(old)
+            added.append(new)
+            rows += 2
+    else:
+        bag = change.added if kind in _WRITES else change.removed
+        while at < stop:
+            row, at = read(data, at)
+            bag.append(row)
+            rows += 1
+    if at != stop:
+        raise IndexError("a row ends behind its event")
+    return rows

@@ -1,0 +1,134 @@
+"""Events of the binary log, as far as a change stream has to understand them. Pure: bytes in, words out.
+
+MySQL source documentation, "Binary Log Events"; MariaDB manual, "Replication Protocol". An event is a header of 19
+bytes (`HEADER`) and a body; all numbers are little endian. Checksums are cut off before events come here.
+
+*Invariant*: a body that ends before its fields do raises IndexError, struct.error or UnicodeDecodeError.
+
+Not here: rows (`rows`); what a statement does (`statements`); what follows from all that (`assembler`).
+"""
+
+import zlib
+from dataclasses import dataclass
+from struct import Struct
+
+#: Time, type, server, size with header, end in the file (its lower 32 bits), flags.
+HEADER = Struct("<IBIIIH")
+HEADER_BYTES = 19
+
+QUERY, STOP, ROTATE, INTVAR, RAND, USER_VAR = 2, 3, 4, 5, 13, 14
+FORMAT_DESCRIPTION, XID, BEGIN_LOAD_QUERY, EXECUTE_LOAD_QUERY, TABLE_MAP = 15, 16, 17, 18, 19
+WRITE_ROWS_V1, UPDATE_ROWS_V1, DELETE_ROWS_V1 = 23, 24, 25
+INCIDENT, HEARTBEAT, IGNORABLE, ROWS_QUERY = 26, 27, 28, 29
+WRITE_ROWS_V2, UPDATE_ROWS_V2, DELETE_ROWS_V2 = 30, 31, 32
+GTID, ANONYMOUS_GTID, PREVIOUS_GTIDS, TRANSACTION_CONTEXT, VIEW_CHANGE = 33, 34, 35, 36, 37
+XA_PREPARE, PARTIAL_UPDATE_ROWS, TRANSACTION_PAYLOAD, HEARTBEAT_V2, GTID_TAGGED = 38, 39, 40, 41, 42
+ANNOTATE_ROWS, BINLOG_CHECKPOINT, MARIADB_GTID, MARIADB_GTID_LIST, START_ENCRYPTION = 160, 161, 162, 163, 164
+QUERY_COMPRESSED, WRITE_ROWS_COMPRESSED_V1, UPDATE_ROWS_COMPRESSED_V1, DELETE_ROWS_COMPRESSED_V1 = 165, 166, 167, 168
+WRITE_ROWS_COMPRESSED_V2, UPDATE_ROWS_COMPRESSED_V2, DELETE_ROWS_COMPRESSED_V2 = 169, 170, 171
+
+#: Flag of a header: whoever does not know the event may ignore it.
+MAY_BE_IGNORED = 0x80
+#: Flags of MariaDB's GTID: the transaction is one event without an end of its own; it ends with XA PREPARE.
+STANDALONE, PREPARES_XA = 1, 64
+
+_U32 = Struct("<I").unpack_from
+_QUERY = Struct("<IIBHH")
+_MARIADB_GTID = Struct("<QIB")
+_ROTATE = Struct("<Q")
+_XA_PREPARE = Struct("<BIII")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A statement in the log, and the database that it was run in."""
+
+    database: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class MariaDbGtid:
+    """What begins a transaction in MariaDB's log. `sequence` is one behind the last one's of the `domain`."""
+
+    domain: int
+    sequence: int
+    flags: int
+
+
+def read_query(data: bytes, at: int, end: int) -> Query:
+    """A QUERY event."""
+    text_at = _query_text_at(data, at)
+    return _query(data, at, data[text_at:end])
+
+
+def read_compressed_query(data: bytes, at: int, end: int) -> Query:
+    """MariaDB's QUERY_COMPRESSED event (``log_bin_compress``)."""
+    return _query(data, at, decompress(data, _query_text_at(data, at), end))
+
+
+def _query_text_at(data: bytes, at: int) -> int:
+    _, _, database_bytes, _, status_bytes = _QUERY.unpack_from(data, at)
+    return int(at + _QUERY.size + status_bytes + database_bytes + 1)
+
+
+def _query(data: bytes, at: int, text: bytes) -> Query:
+    _, _, database_bytes, _, status_bytes = _QUERY.unpack_from(data, at)
+    start = at + _QUERY.size + status_bytes
+    return Query(data[start : start + database_bytes].decode(), text.decode("utf-8", "replace"))
+
+
+def decompress(data: bytes, at: int, end: int) -> bytes:
+    """What MariaDB compressed: a byte (algorithm, width of the size), the size (big endian), and zlib's bytes."""
+    head = data[at]
+    if (head >> 4) & 7:
+        raise IndexError("an event is compressed in a way that is not known")
+    return zlib.decompress(data[at + 1 + (head & 7) : end])
+
+
+def read_mariadb_gtid(data: bytes, at: int) -> MariaDbGtid:
+    """A GTID event of MariaDB."""
+    sequence, domain, flags = _MARIADB_GTID.unpack_from(data, at)
+    return MariaDbGtid(domain, sequence, flags)
+
+
+def read_rotate(data: bytes, at: int, end: int) -> tuple[int, bytes]:
+    """Where the log goes on: the offset and the file's name, behind which there may be a checksum."""
+    return _ROTATE.unpack_from(data, at)[0], data[at + 8 : end]
+
+
+def read_checksum(data: bytes, end: int) -> bool:
+    """Whether events have checksums, from a FORMAT_DESCRIPTION event (which has one itself in any case)."""
+    return data[end - 5] == 1
+
+
+@dataclass(frozen=True, slots=True)
+class XaPrepare:
+    """The end of an XA transaction's changes. `one_phase`: they are committed."""
+
+    one_phase: bool
+    xid: tuple[int, bytes, bytes]
+
+
+def read_xa_prepare(data: bytes, at: int) -> XaPrepare:
+    """An XA_PREPARE event."""
+    one_phase, form, global_bytes, branch_bytes = _XA_PREPARE.unpack_from(data, at)
+    at += _XA_PREPARE.size
+    xid = data[at : at + global_bytes], data[at + global_bytes : at + global_bytes + branch_bytes]
+    return XaPrepare(bool(one_phase), (form, *xid))
+
+
+def read_mysql_gtid(data: bytes, at: int) -> tuple[str, int]:
+    """A GTID event of MySQL: the source's UUID, and the transaction's number."""
+    text = data[at + 1 : at + 17].hex()
+    uuid = f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    return uuid, int.from_bytes(data[at + 17 : at + 25], "little")
+
+
+def packed_number(data: bytes, at: int) -> tuple[int, int]:
+    """A length-encoded integer, and where it ends."""
+    first = data[at]
+    if first < 0xFB:
+        return first, at + 1
+    size = {0xFC: 2, 0xFD: 3, 0xFE: 8}[first]
+    return int.from_bytes(data[at + 1 : at + 1 + size], "little"), at + 1 + size

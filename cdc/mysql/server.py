@@ -1,0 +1,157 @@
+"""What the server says of itself and its log. Blocking: PyMySQL's connections, used in a thread.
+
+*Invariant*: a server that is refused is refused with what repairs it.
+
+Not here: reading the log (`dump`); the tables (`service.upstream.mysql`).
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pymysql
+
+from cdc.change import StreamLost
+from cdc.mysql.assembler import FORMAT_STATEMENT, IMAGE_STATEMENT
+
+Connection: TypeAlias = "pymysql.connections.Connection[Any]"
+_SYNTAX_ERROR = 1064
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What about a server decides how its log is read."""
+
+    mariadb: bool
+    #: Tells servers apart; MariaDB has only a number, which users may give twice.
+    identity: tuple[str, str]
+    #: Table names have no case.
+    fold_names: bool
+    #: Character sets by ids of collations.
+    charsets: Mapping[int, str]
+
+
+def connect(options: Mapping[str, Any], timeout_s: float) -> Connection:
+    """A connection in autocommit mode. Raises pymysql's errors and OSError."""
+    return pymysql.connect(
+        **{"connect_timeout": max(1, round(timeout_s)), **options, "charset": "utf8mb4", "autocommit": True}
+    )
+
+
+def let_go(connection: Any) -> None:
+    """Close it, without a word to a server that may be gone."""
+    connection._force_close()
+
+
+def describe(connection: Connection) -> Server:
+    """What server it is. Raises StreamLost if its log cannot be followed."""
+    found = variables(connection)
+    _check(found)
+    return Server(
+        "mariadb" in found.get("version", "").lower(),
+        (found.get("server_id", ""), found.get("server_uuid", "")),
+        found.get("lower_case_table_names", "0") != "0",
+        _charsets(connection),
+    )
+
+
+_WANTED = (
+    "version", "server_id", "server_uuid", "lower_case_table_names", "log_bin", "binlog_format", "binlog_row_image",
+    "binlog_row_value_options", "binlog_transaction_compression",
+)  # fmt: skip
+
+
+def variables(connection: Connection) -> dict[str, str]:
+    """The global variables that matter, as far as the server has them."""
+    listed = ", ".join(f"'{name}'" for name in _WANTED)
+    return {
+        name.lower(): value
+        for name, value in rows(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({listed})")
+    }
+
+
+def _check(found: Mapping[str, str]) -> None:
+    if found.get("log_bin", "OFF").upper() not in ("ON", "1"):
+        raise StreamLost(
+            "The server writes no binary log.",
+            retryable=False,
+            hint="Set log_bin = ON in the server's configuration, and restart it.",
+        )
+    wanted = (
+        ("binlog_format", ("ROW",), "statements instead of rows", FORMAT_STATEMENT),
+        ("binlog_row_image", ("FULL",), "rows that are not whole", IMAGE_STATEMENT),
+        ("binlog_row_value_options", ("",), "changes of documents", "SET GLOBAL binlog_row_value_options = '';"),
+        ("binlog_transaction_compression", ("OFF", "0"), "compressed transactions",
+         "SET GLOBAL binlog_transaction_compression = OFF;"),
+    )  # fmt: skip
+    for name, values, written, fix in wanted:
+        if name in found and found[name].upper() not in values:
+            raise StreamLost(
+                f"The binary log may have {written}: {name} is {found[name]}.",
+                retryable=False,
+                hint=f"Run: {fix} Sessions that are open keep what they have until they connect anew.",
+            )
+
+
+def _charsets(connection: Connection) -> dict[int, str]:
+    found = {i: charset for i, charset in rows(connection, _COLLATIONS) if i is not None}
+    # MariaDB from 10.10 on: collations that have an id in each character set. Elsewhere there is no such column.
+    with suppress(pymysql.err.OperationalError):
+        found |= {i: charset for i, charset in rows(connection, _COLLATIONS_BY_CHARSET) if i is not None}
+    return found
+
+
+_COLLATIONS = "SELECT id, character_set_name FROM information_schema.collations"
+_COLLATIONS_BY_CHARSET = "SELECT id, character_set_name FROM information_schema.collation_character_set_applicability"
+
+
+def current_end(connection: Connection) -> tuple[str, int]:
+    """Where the log ends now. Raises StreamLost if there is none."""
+    try:
+        found = rows(connection, "SHOW MASTER STATUS")
+    except pymysql.err.ProgrammingError as problem:
+        if problem.args[0] != _SYNTAX_ERROR:
+            raise
+        found = rows(connection, "SHOW BINARY LOG STATUS")  # MySQL from 8.4 on.
+    if not found:
+        raise StreamLost("The server writes no binary log.", retryable=False)
+    return str(found[0][0]), int(found[0][1])
+
+
+def consistent_start(connection: Connection) -> tuple[str, int]:
+    """A place in the log of which a snapshot taken now, or later, sees all that is before it.
+
+    The log runs ahead of what is visible: a transaction is in it before its engine has committed. MariaDB and Percona
+    Server say where a snapshot is; of another server it is the log's end, which a lookup may not see yet.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        try:
+            cursor.execute("SHOW STATUS LIKE 'binlog_snapshot_%'")
+            found = {name.lower(): value for name, value in cursor.fetchall()}
+        finally:
+            cursor.execute("COMMIT")
+    file = found.get("binlog_snapshot_file")
+    return (str(file), int(found["binlog_snapshot_position"])) if file else current_end(connection)
+
+
+def gtids_at(connection: Connection, file: str, offset: int) -> dict[str, str] | None:
+    """MariaDB: the last transaction of each domain before a place of the log; None if there is no such place."""
+    found = rows(connection, "SELECT BINLOG_GTID_POS(%s, %s)", file, offset)[0][0]
+    if found is None:
+        return None
+    return {gtid.partition("-")[0]: gtid for gtid in str(found).split(",") if gtid}
+
+
+def has_executed(connection: Connection, gtids: Mapping[str, str]) -> bool:
+    """MySQL: whether the server knows these transactions."""
+    listed = ",".join(f"{source}:{number}" for source, number in gtids.items())
+    return bool(rows(connection, "SELECT GTID_SUBSET(%s, @@GLOBAL.gtid_executed)", listed)[0][0])
+
+
+def rows(connection: Connection, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    """All rows of a question."""
+    with connection.cursor() as cursor:
+        cursor.execute(query, parameters or None)
+        return list(cursor.fetchall())

@@ -1,0 +1,320 @@
+"""The change stream of a MariaDB or MySQL server, from its binary log.
+
+*Invariants*: the stream begins at a place of the log that every later snapshot covers; a broken connection is replaced
+by one that goes on at the end of the last whole transaction, if the server still has the same log there.
+
+A place is a file and an offset of one server's log, which is what snapshots of lookups are, too: GTIDs say whether it
+is still the same log, not where to go on. Another server, even one with all the same transactions, is another stream.
+
+Not here: what events mean (`assembler`); the connections (`dump`, `server`).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import pymysql
+
+from cdc.change import Batch, StreamLost, TableLayout, Transaction
+from cdc.mysql import server
+from cdc.mysql.assembler import Assembler, MalformedLog
+from cdc.mysql.dump import Dump, DumpEnded, open_dump
+from cdc.mysql.failures import is_passing, lost
+from cdc.mysql.position import BinlogSnapshot, position_of
+from cdc.mysql.server import Server
+from cdc.source import Started
+
+#: Events handled before the loop gets a turn: a huge transaction must not stop everything else.
+SLICE_EVENTS = 2000
+#: Heartbeats come every second: a connection that is silent for so long is gone.
+SILENCE_S = 30.0
+#: Between two attempts to connect anew, the first and the longest.
+RETRY_S, LONGEST_RETRY_S = 0.05, 2.0
+#: What the request for the log can say.
+_LARGEST_OFFSET = (1 << 32) - 1
+
+T = TypeVar("T")
+
+_BROKEN = (pymysql.err.Error, OSError, DumpEnded)
+
+
+class MySqlSource:
+    """Committed transactions of the followed tables, in commit order, from the binary log.
+
+    Used by one task. `options` are those of ``pymysql.connect``: where the server is, and as whom it is asked. `tables`
+    gives the layouts of the tables to follow, with `kinds`, by the names that `names.qualified_name` gives them; it is
+    asked anew before transactions are decoded, others are skipped unread.
+
+    A table that becomes one of `tables` later on lacks what went by before, as far as the stream was by then.
+    """
+
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        tables: Callable[[], Mapping[str, TableLayout]],
+        max_transaction_rows: int = 200_000,
+        connect_timeout_s: float = 10.0,
+        reconnect_s: float = 60.0,
+    ) -> None:
+        self._options = options
+        self._tables = tables
+        self._max_transaction_rows = max_transaction_rows
+        self._connect_timeout_s = connect_timeout_s
+        #: How long a lost connection is tried to be replaced.
+        self._reconnect_s = reconnect_s
+        #: Blocking questions to the server, one at a time.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="binlog")
+        self._control: server.Connection | None = None
+        self._server: Server | None = None
+        self._dump: Dump | None = None
+        self._assembler = Assembler("binlog.000000", 0, max_transaction_rows)
+        #: A new connection while it is made; kept when nobody waits for it.
+        self._opening: asyncio.Task[Dump] | None = None
+        #: Nothing has come for so long that nothing will.
+        self._silent = False
+        self._asking: asyncio.Task[None] | None = None
+        self._asked_again = False
+        #: Where the log ended when that was asked; None if that is known and told.
+        self._target: int | None = None
+        self._waiting: asyncio.Future[None] | None = None
+        #: What the last batch said, so that an idle stream is told of once.
+        self._reported = 0
+        self._closed = False
+
+    async def start(self) -> Started:
+        """Connect, find where the log is, and ask for it from there on. Raises StreamLost."""
+        try:
+            file, offset, gtids = await self._in_thread(self._begin)
+            assert self._server is not None
+            self._assembler = Assembler(
+                file,
+                offset,
+                self._max_transaction_rows,
+                charsets=self._server.charsets,
+                fold_names=self._server.fold_names,
+            )
+            self._assembler.gtids = gtids
+            self._dump = await self._in_thread(self._open, file, offset)
+        except _BROKEN as problem:
+            await self.close()
+            raise lost(problem) from None
+        except BaseException:
+            await self.close()
+            raise
+        self._reported = self._assembler.position
+        return Started(self._reported, BinlogSnapshot(self._reported))
+
+    # ── The stream ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def next_batch(self, max_rows: int = 1000) -> Batch:
+        """Wait for something: whole transactions (up to the first that brings the rows to `max_rows`), or an advance.
+
+        Raises StreamLost. Cancelling it loses nothing.
+        """
+        while True:
+            if self._dump is None:
+                self._dump = await self._reconnected()
+            transactions: list[Transaction] = []
+            try:
+                more = self._drain(transactions, max_rows)
+            except _BROKEN as problem:
+                self._disconnect()
+                if not is_passing(problem):
+                    raise lost(problem) from None
+                more = True
+            except MalformedLog as problem:
+                raise StreamLost(f"The binary log could not be decoded: {problem}.", retryable=True) from problem
+            batch = self._batch(transactions)
+            if batch is not None:
+                return batch
+            if more:
+                await asyncio.sleep(0)
+            else:
+                await self._readable()
+
+    def _batch(self, transactions: list[Transaction]) -> Batch | None:
+        position = self._assembler.position
+        notices = self._assembler.take_notices()
+        answered = self._target is not None and position >= self._target
+        if not (transactions or notices or answered or position > self._reported):
+            return None
+        if answered:
+            self._target = None
+        self._reported = position
+        return Batch(transactions, position, notices)
+
+    def _drain(self, transactions: list[Transaction], max_rows: int) -> bool:
+        """What can be decoded now without waiting is added; returns whether there may be more."""
+        dump, assembler = self._dump, self._assembler
+        assert dump is not None
+        assembler.follow(self._tables())
+        feed = assembler.feed
+        rows = left = 0
+        left = SLICE_EVENTS
+        while True:
+            for data, start, end in dump.events():
+                transaction = feed(data, start, end)
+                if transaction is not None:
+                    transactions.append(transaction)
+                    rows += assembler.rows
+                    if rows >= max_rows:
+                        return True
+                left -= 1
+                if not left:
+                    return True
+            if not dump.receive():
+                return False
+
+    async def _readable(self) -> None:
+        """Wait until the server has sent something, or a question is answered.
+
+        The socket is watched only meanwhile: who does not read must not spin.
+        """
+        assert self._dump is not None
+        loop = asyncio.get_running_loop()
+        self._waiting = loop.create_future()
+        descriptor = self._dump.fileno()
+        loop.add_reader(descriptor, self._wake)
+        silence = loop.call_later(SILENCE_S, self._fall_silent)
+        try:
+            await self._waiting
+        finally:
+            silence.cancel()
+            self._waiting = None
+            loop.remove_reader(descriptor)
+        if self._silent:
+            self._silent = False
+            self._disconnect()
+
+    def _fall_silent(self) -> None:
+        self._silent = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    # ── How far it is ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def request_position(self) -> None:
+        """Ask where the server's log ends; `next_batch` returns when the stream is there."""
+        if self._asking is not None and not self._asking.done():
+            self._asked_again = True
+        elif not self._closed:
+            self._asking = asyncio.get_running_loop().create_task(self._ask())
+
+    async def _ask(self) -> None:
+        while True:
+            self._asked_again = False
+            try:
+                self._target = await self._in_thread(self._end)
+            except (*_BROKEN, StreamLost, ValueError):
+                # What is wrong with the server is noticed by the stream itself.
+                return
+            self._wake()
+            if not self._asked_again:
+                return
+
+    def acknowledge(self, position: int) -> None:
+        """The server keeps its log for as long as it is told to, whoever reads it."""
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        self._closed = True
+        self._disconnect()
+        if self._asking is not None:
+            self._asking.cancel()
+        if self._opening is not None:
+            self._opening.cancel()
+        await asyncio.gather(*(t for t in (self._asking, self._opening) if t is not None), return_exceptions=True)
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
+        self._forget_control()
+        self._disconnect()
+
+    # ── Connections ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _disconnect(self) -> None:
+        if self._dump is not None:
+            self._dump.close()
+            self._dump = None
+
+    async def _reconnected(self) -> Dump:
+        """A new connection that goes on at the last transaction's end. Raises StreamLost."""
+        if self._closed:
+            raise StreamLost("The stream is closed.", retryable=True)
+        if self._opening is None:
+            self._opening = asyncio.get_running_loop().create_task(self._reopen())
+        dump = await asyncio.shield(self._opening)
+        self._opening = None
+        self._assembler.reconnected()
+        return dump
+
+    async def _reopen(self) -> Dump:
+        """Tries for a while."""
+        loop = asyncio.get_running_loop()
+        give_up, delay_s = loop.time() + self._reconnect_s, RETRY_S
+        while True:
+            try:
+                return await self._in_thread(self._resume, self._assembler.file, self._assembler.offset)
+            except _BROKEN as problem:
+                if not is_passing(problem) or loop.time() + delay_s > give_up:
+                    raise lost(problem) from None
+            await asyncio.sleep(delay_s)
+            delay_s = min(2 * delay_s, LONGEST_RETRY_S)
+
+    async def _in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
+
+    # In the thread:
+
+    def _begin(self) -> tuple[str, int, dict[str, str]]:
+        control = self._connected_control()
+        self._server = server.describe(control)
+        file, offset = server.consistent_start(control)
+        gtids = server.gtids_at(control, file, offset) if self._server.mariadb else {}
+        return file, offset, gtids or {}
+
+    def _open(self, file: str, offset: int) -> Dump:
+        if offset > _LARGEST_OFFSET:
+            raise StreamLost(
+                f"The binary log {file} is too large to be read from its end.",
+                retryable=True,
+                hint="Run: FLUSH BINARY LOGS;",
+            )
+        return open_dump(self._options, self._connect_timeout_s, file, offset)
+
+    def _resume(self, file: str, offset: int) -> Dump:
+        self._forget_control()
+        control = self._connected_control()
+        known, self._server = self._server, server.describe(control)
+        assert known is not None
+        if self._server.identity != known.identity or self._server.mariadb != known.mariadb:
+            raise StreamLost("Another server answers where the stream's was.", retryable=True)
+        gtids = self._assembler.gtids
+        if known.mariadb:
+            same = server.gtids_at(control, file, offset) == gtids
+        else:
+            same = not gtids or server.has_executed(control, gtids)
+        if not same:
+            raise StreamLost(
+                f"The binary log has other transactions before {file}:{offset} than it had.", retryable=True
+            )
+        return self._open(file, offset)
+
+    def _end(self) -> int:
+        try:
+            return position_of(*server.current_end(self._connected_control()))
+        except (pymysql.err.Error, OSError):
+            self._forget_control()
+            raise
+
+    def _connected_control(self) -> server.Connection:
+        if self._control is None:
+            self._control = server.connect(self._options, self._connect_timeout_s)
+        return self._control
+
+    def _forget_control(self) -> None:
+        if self._control is not None:
+            control, self._control = self._control, None
+            server.let_go(control)
