@@ -17,6 +17,7 @@ from dataflow.engine.graph import Graph
 from dataflow.engine.nodes import ChainNode, GroupingNode, Leaf, SourceNode, Stored, Use
 from dataflow.plan.estimate import estimated_bytes, size_text
 from dataflow.plan.lookup import lookup_sql, unordered_by_index, unsupported_by_index
+from dataflow.plan.mysql_lookup import lookup_shape
 from dataflow.plan.nodes import Aggregate, Chain, Parameter, Relation, View
 from dataflow.plan.outline import (
     Step,
@@ -199,7 +200,7 @@ class Explanation:
                 relation = node.relation if isinstance(node, GroupingNode) else node.source.relation
                 found[relation, tuple(sorted(set(cover)))] = None
         return [
-            Lookup(r, c, lookup_sql(r, c, self._catalog), unsupported_by_index(r, c, self._catalog)) for r, c in found
+            Lookup(r, c, _lookup_sql(r, c, self._catalog), unsupported_by_index(r, c, self._catalog)) for r, c in found
         ]
 
     def part_lookups(self) -> list[Lookup]:
@@ -215,7 +216,7 @@ class Explanation:
         assert isinstance(node, ChainNode)
         limit = None if self.view.limit_rows is None else self.view.limit_rows + self.view.offset_rows
         columns = tuple(sorted(set(cover.columns)))
-        sql = lookup_sql(node.relation, columns, self._catalog, Part(cover.order, START, END, limit))
+        sql = _lookup_sql(node.relation, columns, self._catalog, Part(cover.order, START, END, limit))
         warning = unordered_by_index(node.relation, columns, cover.order[0], self._catalog)
         return [Lookup(node.relation, columns, sql, warning)]
 
@@ -292,6 +293,12 @@ def _leaves_below(node: SourceNode | Stored) -> Iterator[Leaf]:
 
 
 # --- forms ----------------------------------------------------------------------------------------------------------
+
+
+def _lookup_sql(relation: Chain | Aggregate, columns: Columns, catalog: Catalog, part: Part | None = None) -> str:
+    if catalog.dialect == "postgres":
+        return lookup_sql(relation, columns, catalog, part)
+    return lookup_shape(relation, columns, catalog, part)
 
 
 def lookups(view: View, catalog: Catalog) -> list[Lookup]:

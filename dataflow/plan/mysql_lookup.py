@@ -3,14 +3,14 @@ PostgreSQL's).
 
 A key of one column is looked for by IN, one of several by ORed equalities: both are ranges of an index. Groups of state
 rows are kept apart by the bytes of their texts, since a collation takes several texts for one. The columns' texts are
-those of `column_types` (state rows: `lookup_columns`), but for floats, which come as doubles.
+those of `lookup_columns`, but for floats, which come as doubles. Rows of no columns have one that is NULL.
 
 Not here: the layout of state rows (`ops.aggregate_state`), from a server's text to a value (`service.upstream.mysql`).
 """
 
 from collections.abc import Callable
 
-from dataflow.engine.effects import Lookup
+from dataflow.engine.effects import Lookup, Part
 from dataflow.plan.calls import LISTS, TRUTHS, remembers_values
 from dataflow.plan.expressions import INT8, NUMERIC, inline
 from dataflow.plan.lookup import chain_of, key_columns
@@ -19,7 +19,7 @@ from dataflow.plan.mysql_render import constant, quote, render, selected
 from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Chain, Relation, column_types
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
-from dataflow.types import Key
+from dataflow.types import Columns, Key
 from dataflow.values import normal_form
 
 Name = Callable[[int], str]
@@ -28,7 +28,28 @@ _NEVER = "FALSE"
 
 def lookup_statement(lookup: Lookup, catalog: Catalog) -> str:
     """The statement of a lookup, complete."""
-    relation = lookup.relation
+    keys = key_columns(lookup.relation, lookup.columns)
+    return _statement(lookup.relation, keys, lookup.part, catalog, lambda name: _keys(keys, lookup.keys, name))
+
+
+def lookup_shape(relation: Chain | Aggregate, columns: Columns, catalog: Catalog, part: Part | None = None) -> str:
+    """The statement of lookups by keys on `columns`, for people: with dots for the keys."""
+    keys = key_columns(relation, columns)
+
+    def condition(name: Name) -> str:
+        names = [name(key.index) for key in keys]
+        return f"{names[0]} IN (…)" if len(names) == 1 else f"({', '.join(names)}) IN (…)"
+
+    return _statement(relation, keys, part, catalog, condition)
+
+
+def _statement(
+    relation: Chain | Aggregate,
+    keys: list[ColumnRef],
+    wanted: Part | None,
+    catalog: Catalog,
+    of_keys: Callable[[Name], str],
+) -> str:
     chain = chain_of(relation)
     table = catalog.tables[chain.table]
 
@@ -40,16 +61,15 @@ def lookup_statement(lookup: Lookup, catalog: Catalog) -> str:
         state = _StateColumns(chain, name)
         state.add_all(relation)
         columns, grouped = state.selected, list(state.grouped)
-    keys = key_columns(relation, lookup.columns)
-    conditions = [_keys(keys, lookup.keys, name)] if keys else []
-    part = None if lookup.part is None else part_sql(lookup.part, chain, table, keys, name)
+    conditions = [of_keys(name)] if keys else []
+    part = None if wanted is None else part_sql(wanted, chain, table, keys, name)
     conditions += [] if part is None else part.conditions
     if chain.predicate is not None:
         conditions.append(render(chain.predicate, name))
     source = f"FROM {chain.table} t" + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
     if part is not None and part.order:
         return _ordered(columns, source, part, with_ties=catalog.dialect == "mariadb")
-    return f"SELECT {', '.join(columns)} {source}" + (f" GROUP BY {', '.join(grouped)}" if grouped else "")
+    return f"SELECT {', '.join(columns) or 'NULL'} {source}" + (f" GROUP BY {', '.join(grouped)}" if grouped else "")
 
 
 def _ordered(columns: list[str], source: str, part: PartSql, *, with_ties: bool) -> str:

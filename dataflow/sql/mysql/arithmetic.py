@@ -44,7 +44,7 @@ def binary(operator: str, left: Scalar, right: Scalar) -> Scalar:
     left, right = operand(left, operator), operand(right, operator)
     if left.type.name in FLOATS or right.type.name in FLOATS:
         if operator == "%":
-            raise UnsupportedQuery("% of doubles is not on the list of exact functions.")
+            raise UnsupportedQuery("% of anything but integers is not on the list of exact functions.")
         return folded(Call(operator, (as_type(unprinted(left), FLOAT8), as_type(unprinted(right), FLOAT8)), FLOAT8))
     if is_integer(left.type) and is_integer(right.type):
         return _integers(operator, left, right)
@@ -62,12 +62,15 @@ def _integers(operator: str, left: Scalar, right: Scalar) -> Scalar:
 
 
 def _decimals(operator: str, left: Scalar, right: Scalar) -> Scalar:
+    if operator == "%":
+        # -4.0 % 2 is -0.0, which no other DECIMAL is.
+        raise UnsupportedQuery("% of anything but integers is not on the list of exact functions.")
     (p1, s1), (p2, s2) = digits(left.type), digits(right.type)
     if operator == "*":
         precision, scale = p1 + p2, s1 + s2
     else:
         scale = max(s1, s2)
-        precision = max(p1 - s1, p2 - s2) + scale + (operator != "%")
+        precision = max(p1 - s1, p2 - s2) + scale + 1
     shown = decimal(min(precision, MAX_PRECISION), min(scale, MAX_SCALE)) if precision <= MAX_PRECISION else None
     if shown is None or scale > MAX_SCALE:
         raise UnsupportedQuery(f"{operator} of numbers of so many digits is not on the list of exact functions.")
@@ -77,8 +80,6 @@ def _decimals(operator: str, left: Scalar, right: Scalar) -> Scalar:
     if inner > MAX_SCALE:
         raise UnsupportedQuery(f"{operator} of a quotient or average is not on the list of exact functions.")
     left, right = (e if e.type.name == "numeric" else as_type(e, decimal(digits(e.type)[0], 0)) for e in (left, right))
-    if operator == "%":
-        right = folded(Call("nullif", (right, Literal("0", right.type)), right.type))
     result = folded(Call(operator, (left, right), decimal(MAX_PRECISION if inner > scale else precision, inner)))
     return printed(result, precision, scale)
 

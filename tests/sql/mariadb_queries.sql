@@ -1,0 +1,136 @@
+-- Queries of MariaDB whose plans, and lookups, are compared with the server: no expected rows are stored.
+-- Without an ORDER BY rows are a bag; with one it is total.
+
+-- one table
+SELECT * FROM users;
+SELECT id, Name FROM users WHERE ID = :id;
+SELECT title, score + 1 AS more, -score AS less, id FROM stories WHERE author_id = :author ORDER BY score DESC, id;
+SELECT `id`, 'text', 1.50, 7, count( * ) FROM stories GROUP BY id;
+SELECT id FROM stories WHERE score BETWEEN 1 AND 2 OR score IS NULL ORDER BY score, id DESC;
+SELECT s.id, s.id, s.title AS id FROM stories s WHERE title = 'a' AND NOT removed;
+SELECT id, CASE WHEN score > 1 THEN 'high' WHEN score IS NULL THEN 'none' ELSE title END AS kind FROM stories;
+SELECT id, CONCAT(COALESCE(title, 'untitled'), '!') AS t FROM stories WHERE removed IS NOT TRUE ORDER BY 1 LIMIT 1, 3;
+SELECT id, weight * 2 AS w2, weight - 1.50 AS less FROM comments WHERE id = :id AND user_id = :u;
+SELECT id FROM stories WHERE author_id = :a AND author_id = :b;
+SELECT id FROM stories WHERE author_id = :a AND score = :a;
+SELECT id FROM stories WHERE :p = price;
+SELECT id FROM stories WHERE score + 1 = :n;
+SELECT id FROM stories WHERE price IN (1, 2.50, NULL) OR title NOT IN ('a', 'b');
+SELECT name FROM users WHERE mood = 'ok' OR mood <> 'sad' ORDER BY mood DESC, id;
+SELECT id FROM users WHERE mood = :mood;
+SELECT id, score <=> 1 AS one, NOT score <=> NULL AS has, NULLIF(score, 0) AS nz FROM stories WHERE 1 = 1;
+SELECT id, score > 1, score = 1 OR title = 'a', NOT score, !removed FROM stories;
+SELECT id, score > 1 AND title <> 'b' AS x, (score > 1) + 1 AS y, (score IS NULL) = removed AS z FROM stories;
+SELECT id FROM stories WHERE score AND removed = 0;
+SELECT id FROM stories WHERE score OR NULL;
+SELECT id, IF(score, title, 'no'), IF(score > 1, 1, 2.50), IFNULL(score, -1), IFNULL(price, 0), ISNULL(score) FROM stories;
+SELECT id, COALESCE(score, price, 1), COALESCE(NULL, score), CASE score WHEN 1 THEN 'one' WHEN 2 THEN 'two' END FROM stories;
+SELECT id FROM stories WHERE score = '1' OR author_id IN ('2', 3);
+SELECT id FROM stories WHERE (author_id, score) = (1, 2) OR (author_id, score) IN ((2, 1), (3, 0));
+SELECT id FROM stories WHERE TRUE AND NOT FALSE || score = 1;
+SELECT id FROM stories WHERE score = 1 && author_id > 1;
+SELECT id FROM stories WHERE author_id = ? AND score >= ?;
+SELECT id FROM stories WHERE score > :low AND score <= :high;
+SELECT id FROM stories WHERE author_id IN (:list) ORDER BY id DESC LIMIT 3;
+SELECT id FROM stories ORDER BY score DESC, id LIMIT :n OFFSET :o;
+SELECT id FROM stories ORDER BY removed, price DESC, id LIMIT :o, :n;
+SELECT "x" AS t, 'it''s' AS u, 'a\'b' AS v, id FROM users;
+
+-- arithmetic
+SELECT id, score + 1, score - 2, score * 3, score % 2, score DIV 2, -score, score MOD 3, score + author_id FROM stories;
+SELECT id, price + 1, price - weight, price * weight, price * 1.5, price + 0.125, -price FROM stories JOIN comments USING (id);
+SELECT id, score / 2, score / 0, 1 / 3, price / 3, weight / price, price / score FROM stories JOIN comments USING (id);
+SELECT id, price / 3 * 3, (score / 3) + 1, 1 / 3 * 3, 2 / 3 * 3 FROM stories;
+SELECT id FROM stories WHERE score / 3 = 1 / 3 OR price / 3 > 0.3333;
+SELECT id, IF(score > 1, score / 3, 0), COALESCE(price / 3, 1) FROM stories;
+SELECT id, ABS(score), ABS(price), ABS(-2), MOD(score, 2) FROM stories;
+
+-- GROUP BY over one table
+SELECT story_id, COUNT(*) FROM votes GROUP BY story_id;
+SELECT story_id, COUNT(*), COUNT(value), SUM(value), AVG(value), MIN(value), MAX(value) FROM votes WHERE story_id = :s GROUP BY story_id;
+SELECT author_id, SUM(price), AVG(price), MIN(title), COUNT(price) AS n FROM stories GROUP BY author_id HAVING COUNT(*) > 1;
+SELECT author_id AS a, SUM(score) + COUNT(*) AS s FROM stories WHERE title = :t GROUP BY a ORDER BY 2 DESC, a;
+SELECT author_id, SUM(score > 0) AS pos, SUM(removed), COUNT(IF(removed, 1, NULL)) FROM stories GROUP BY 1;
+SELECT author_id, COUNT(*) AS n FROM stories GROUP BY author_id HAVING n > 1;
+SELECT author_id, COUNT(*) AS n FROM stories GROUP BY author_id HAVING n > :n ORDER BY n DESC, author_id;
+SELECT author_id, AVG(score) a FROM stories GROUP BY author_id HAVING a > 1.5 OR AVG(price) * 3 > 1;
+SELECT author_id, AVG(score) * 3, AVG(price) / 3, SUM(price) / COUNT(*), AVG(score) + 1 FROM stories GROUP BY author_id;
+SELECT COUNT(*) FROM votes;
+SELECT COUNT(*), SUM(value), MIN(value) FROM votes WHERE story_id = :s;
+SELECT SUM(value) FROM votes WHERE story_id = :s AND user_id = :u HAVING COUNT(*) > 0;
+SELECT MAX(title), COUNT(*) + 1 AS n FROM stories WHERE author_id = :a AND removed = :r;
+SELECT score > 1 AS high, COUNT(*) FROM stories GROUP BY score > 1 HAVING COUNT(*) = :n;
+SELECT id, title, COUNT(*) FROM stories GROUP BY id;
+SELECT author_id FROM stories GROUP BY author_id HAVING MAX(score) >= 2 ORDER BY author_id;
+SELECT COUNT(*) FROM stories WHERE price = :p;
+SELECT author_id, COUNT(*) FROM stories WHERE price = :p GROUP BY author_id;
+SELECT mood, COUNT(*) FROM users GROUP BY mood ORDER BY mood;
+SELECT COUNT(DISTINCT mood), COUNT(DISTINCT name), SUM(DISTINCT karma), AVG(DISTINCT karma) FROM users;
+SELECT AVG(karma), SUM(karma), MIN(karma), MAX(karma), AVG(id) FROM users WHERE name = :n;
+
+-- joins
+SELECT s.title, u.name FROM stories s JOIN users u ON u.id = s.author_id WHERE u.id = :u;
+SELECT s.title, u.name FROM stories s, users u WHERE u.id = s.author_id AND s.id = :id;
+SELECT c.id, s.title, u.name, a.name AS author FROM comments c JOIN stories s ON s.id = c.story_id JOIN users u ON u.id = c.user_id JOIN users a ON a.id = s.author_id WHERE u.name = :n AND s.score = :k;
+SELECT c.id, p.id AS parent, g.id AS grand FROM comments c LEFT JOIN comments p ON p.id = c.parent_id LEFT JOIN comments g ON g.id = p.parent_id WHERE c.story_id = :s;
+SELECT * FROM tags JOIN stories ON stories.id = tags.story_id WHERE tag = :t ORDER BY stories.id, tag;
+SELECT t.*, s.title FROM tags t LEFT JOIN stories s ON s.id = t.story_id AND NOT s.removed AND s.score > 0;
+SELECT s.id, v.value FROM stories s LEFT JOIN votes v ON v.story_id = s.id WHERE v.story_id IS NULL;
+SELECT s.id, v.value FROM stories s LEFT OUTER JOIN votes v ON v.story_id = s.id WHERE v.value > 0;
+SELECT s.id, u.name FROM stories s LEFT JOIN votes v ON v.story_id = s.id INNER JOIN users u ON u.id = s.author_id WHERE v.value IS NULL OR u.name = 'b';
+SELECT s.id, v.value FROM stories s LEFT JOIN votes v ON v.story_id = s.id WHERE v.user_id = :u;
+SELECT id, user_id, body, value FROM comments JOIN votes USING (story_id, user_id);
+SELECT * FROM tags LEFT JOIN tags t2 USING (story_id) WHERE story_id = :s;
+SELECT a.id, b.id AS other FROM users a JOIN users b ON a.karma = b.karma WHERE a.id <> b.id AND a.id = :id;
+SELECT s.id, u.name, v.value FROM stories s JOIN users u ON u.id = s.author_id LEFT JOIN votes v ON v.story_id = s.id AND v.user_id = u.id;
+SELECT s.id FROM stories s JOIN (users u JOIN votes v ON v.user_id = u.id) ON v.story_id = s.id WHERE u.id = :u;
+SELECT c.id, COALESCE(p.body, 'top') AS `of` FROM comments c LEFT JOIN comments p ON c.parent_id = p.id WHERE COALESCE(p.body, 'x') <> 'y';
+SELECT s.id, v.user_id FROM stories s RIGHT JOIN votes v ON v.story_id = s.id;
+SELECT u.id, t.tag FROM users u CROSS JOIN tags t WHERE u.id = :u;
+SELECT * FROM votes NATURAL JOIN comments;
+SELECT s.id, v.value FROM stories s LEFT JOIN votes v ON v.story_id = s.id AND v.user_id = :me WHERE s.author_id = :me;
+SELECT s.id, v.value FROM stories s LEFT JOIN (SELECT * FROM votes WHERE user_id = :me) v ON v.story_id = s.id WHERE s.author_id = :me;
+SELECT s.id, u.id AS user FROM stories s, users u WHERE s.score < u.karma AND s.id = :id;
+
+-- aggregates over joins
+SELECT s.id, s.title, COUNT(v.user_id) FROM stories s LEFT JOIN votes v ON v.story_id = s.id WHERE s.id = :id GROUP BY s.id, s.title;
+SELECT s.id, COUNT(*), COUNT(v.value), SUM(v.value), AVG(v.value), MAX(v.value) FROM stories s LEFT JOIN votes v ON v.story_id = s.id GROUP BY s.id;
+SELECT s.author_id, AVG(c.weight), SUM(c.weight), AVG(v.value) FROM stories s LEFT JOIN votes v ON v.story_id = s.id LEFT JOIN comments c ON c.story_id = s.id GROUP BY s.author_id;
+SELECT s.author_id, COUNT(DISTINCT v.user_id), COUNT(*) FROM stories s LEFT JOIN votes v ON v.story_id = s.id GROUP BY s.author_id;
+SELECT u.karma, COUNT(*) FROM users u JOIN comments c ON c.weight = u.karma GROUP BY u.karma;
+SELECT s.id, AVG(s.score), AVG(s.price) FROM stories s GROUP BY s.id;
+
+-- DISTINCT, UNION
+SELECT DISTINCT author_id FROM stories;
+SELECT DISTINCT author_id, score FROM stories WHERE removed = :r ORDER BY score DESC, author_id;
+SELECT DISTINCT price FROM stories ORDER BY price;
+SELECT DISTINCT price / 3 FROM stories;
+SELECT DISTINCT author_id FROM stories WHERE author_id IN (:list) ORDER BY 1;
+SELECT id FROM stories UNION ALL SELECT story_id FROM votes;
+SELECT id FROM stories UNION SELECT story_id FROM votes ORDER BY id DESC LIMIT 3;
+SELECT id, NULL AS parent FROM stories UNION ALL SELECT id, parent_id FROM comments ORDER BY parent, id;
+SELECT id, title, 1 AS n FROM stories WHERE author_id = :u UNION ALL SELECT id, body, 2 FROM comments WHERE user_id = :u ORDER BY id, n;
+SELECT score, price FROM stories UNION SELECT id, weight FROM comments;
+SELECT score FROM stories UNION ALL SELECT weight FROM comments;
+SELECT price FROM stories INTERSECT SELECT weight FROM comments;
+SELECT author_id FROM stories EXCEPT SELECT user_id FROM votes;
+SELECT COUNT(*) FROM (SELECT id FROM stories UNION ALL SELECT id FROM comments) d;
+SELECT d.id, u.name FROM (SELECT author_id AS id FROM stories UNION SELECT user_id FROM comments) d JOIN users u ON u.id = d.id WHERE d.id = :u;
+WITH acts AS (SELECT id AS story, author_id AS who FROM stories UNION ALL SELECT story_id, user_id FROM comments) SELECT who, COUNT(*) FROM acts GROUP BY who;
+SELECT d.n, d.author_id FROM (SELECT author_id, COUNT(*) AS n FROM stories GROUP BY author_id) d WHERE d.n > 1;
+SELECT d.id FROM (SELECT id FROM stories ORDER BY score DESC, id LIMIT 2) d;
+
+-- subqueries
+SELECT s.id FROM stories s WHERE EXISTS (SELECT 1 FROM votes v WHERE v.story_id = s.id AND v.value > 0) AND s.author_id = :a;
+SELECT s.id FROM stories s WHERE NOT EXISTS (SELECT 1 FROM votes v WHERE v.story_id = s.id) AND s.author_id = :a;
+SELECT s.id, EXISTS (SELECT 1 FROM votes v WHERE v.story_id = s.id) AS voted FROM stories s;
+SELECT s.id FROM stories s WHERE s.id IN (SELECT story_id FROM votes WHERE user_id = :u);
+SELECT s.id FROM stories s WHERE s.id NOT IN (SELECT story_id FROM comments);
+SELECT s.id, s.author_id IN (SELECT user_id FROM comments c WHERE c.story_id = s.id) AS x FROM stories s;
+SELECT s.id FROM stories s WHERE s.price IN (SELECT karma FROM users);
+SELECT s.id, (SELECT COUNT(*) FROM votes v WHERE v.story_id = s.id) AS n FROM stories s WHERE s.id = :i;
+SELECT s.id, (SELECT MAX(value) FROM votes), (SELECT COUNT(*) FROM tags WHERE tag = 'zz') AS z FROM stories s;
+SELECT s.id FROM stories s WHERE s.score = (SELECT MAX(o.score) FROM stories o WHERE o.author_id = s.author_id);
+SELECT s.id FROM stories s WHERE s.score > (SELECT AVG(value) FROM votes v WHERE v.story_id = s.id);
+SELECT s.id FROM stories s WHERE s.score > ALL (SELECT value FROM votes v WHERE v.story_id = s.id);
+SELECT u.id FROM users u WHERE (u.id, 1) IN (SELECT user_id, value FROM votes);
