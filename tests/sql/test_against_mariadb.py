@@ -35,8 +35,8 @@ from tests.sql.plan_rows import key_of, plan_rows
 SCHEMA = """
 CREATE TABLE users (id int PRIMARY KEY, name varchar(20), karma decimal(8,2), mood enum('sad','ok','happy'));
 CREATE TABLE stories (
-    id bigint PRIMARY KEY, author_id int, title varchar(20), score int, price decimal(10,3), removed tinyint(1) NOT NULL,
-    KEY (author_id)
+    id bigint PRIMARY KEY, author_id int, title varchar(20), score int, price decimal(10,3),
+    removed tinyint(1) NOT NULL, KEY (author_id)
 );
 CREATE TABLE votes (story_id bigint NOT NULL, user_id int NOT NULL, value smallint, PRIMARY KEY (story_id, user_id));
 CREATE TABLE comments (
