@@ -1,0 +1,92 @@
+"""Versioned lookups: rows together with which transactions they include (architecture §5).
+
+A lookup is a transaction with a consistent snapshot, which knows its place in the binary log (`place`). Its statements
+are sent together, so it waits for the network once.
+
+*Invariants*: everything that a result's snapshot sees is in the log up to its `bound`, and the log says so by itself.
+
+Not here: the SQL inside (`dataflow.plan.mysql_lookup`), servers without such snapshots (`bracket`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cdc.mysql.position import BinlogSnapshot
+from dataflow.engine.effects import Lookup
+from dataflow.plan.mysql_lookup import lookup_columns, lookup_statement
+from dataflow.schema import Catalog
+from dataflow.sql.filling import fill
+from service.upstream.mysql.answers import answer_columns, answer_rows, lookup_rows
+from service.upstream.mysql.connect import UpstreamPool
+from service.upstream.mysql.place import BEGIN, END, PLACE, snapshot_of
+from service.upstream.mysql.wire import Reply
+from service.upstream.words import ForwardRows, LookupRows, UpstreamError
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The replies to statements that saw `snapshot`."""
+
+    replies: list[Reply]
+    snapshot: BinlogSnapshot
+
+
+class Lookups:
+    """Everything that is read upstream on behalf of views. Is `service.upstream.upstream.Lookups`.
+
+    `watermark`: a table, qualified and quoted, that a push writes to, for change streams that do not go on by
+    themselves; it is made by whoever runs the stream.
+    """
+
+    def __init__(self, pool: UpstreamPool, watermark: str | None = None) -> None:
+        self._pool = pool
+        self._watermark = watermark
+        #: Statements run upstream so far, heartbeats and pushes included.
+        self.statements = 0
+
+    async def run(self, lookup: Lookup, catalog: Catalog) -> LookupRows:
+        """The rows that the engine asks for. Raises UpstreamError."""
+        read = await self.read([lookup_statement(lookup, catalog)])
+        rows = lookup_rows(read.replies[0], lookup_columns(lookup.relation, catalog))
+        return LookupRows(rows, read.snapshot, read.snapshot.position, read.snapshot.position)
+
+    async def snapshot(self) -> LookupRows:
+        """A version and no rows: the heartbeat. Raises UpstreamError."""
+        read = await self.read([])
+        return LookupRows([], read.snapshot, read.snapshot.position, read.snapshot.position)
+
+    async def push(self) -> bool:
+        """Write to the watermark table. The binary log needs none: its events are sent when they are written.
+
+        False: the role may not. Raises UpstreamError.
+        """
+        if self._watermark is None:
+            return True
+        self.statements += 1
+        statement = f"INSERT INTO {self._watermark} (id, n) VALUES (1, 1) ON DUPLICATE KEY UPDATE n = n + 1"
+        try:
+            async with self._pool.connection() as wire:
+                await wire.query(statement)
+        except UpstreamError as error:
+            if error.code != "denied":
+                raise
+            return False
+        return True
+
+    async def forward(self, queries: Sequence[tuple[str, Sequence[str | None]]]) -> ForwardRows:
+        """Run whole queries at one snapshot, with the texts of their parameters $1, $2 …; None is NULL. Raises
+        UpstreamError."""
+        read = await self.read([fill(sql, parameters) for sql, parameters in queries])
+        rows = [answer_rows(reply) for reply in read.replies]
+        columns = [answer_columns(reply.columns) for reply in read.replies]
+        return ForwardRows(rows, columns, read.snapshot, read.snapshot.position, read.snapshot.position)
+
+    async def read(self, statements: Sequence[str]) -> Read:
+        """The replies to statements of one snapshot. Raises UpstreamError."""
+        self.statements += 1 + len(statements)
+        async with self._pool.connection() as wire:
+            begun, place, *replies, ended = await wire.ask(BEGIN, PLACE, *statements, END)
+            for reply in (begun, place, *replies, ended):
+                if reply.error is not None:
+                    raise reply.error
+        return Read(replies, snapshot_of(place))

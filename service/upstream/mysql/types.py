@@ -1,0 +1,127 @@
+"""The types of columns, from ``information_schema.columns``: for the engine (`SqlType`), for the stream (`ColumnType`).
+
+*Invariant*: columns of equal types print and compare alike.
+
+Not here: what the types mean (`dataflow.mysql_types`, `cdc.mysql.values`), reading them (`catalog`).
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cdc.column_type import ColumnType
+from cdc.mysql.values import BYTES, TEXTS
+from dataflow.collations import Collation
+from dataflow.mysql_types import DATE, DATETIME, ENUM, INET4, INET6, JSON, SET, TIME, TIMESTAMP, UINT8
+from dataflow.schema import SqlType
+
+#: By name: the type of signed, and that of unsigned numbers.
+_INTEGERS = {
+    "tinyint": ("int2", "int2"),
+    "smallint": ("int2", "int4"),
+    "mediumint": ("int4", "int4"),
+    "int": ("int4", "int8"),
+    "bigint": ("int8", UINT8),
+    "year": ("int2", "int2"),
+    "bit": (UINT8, UINT8),
+}
+_FLOATS = {"float": "float4", "double": "float8"}
+_TIMES = {"date": DATE, "datetime": DATETIME, "timestamp": TIMESTAMP, "time": TIME}
+_WITH_FRACTION = frozenset({"datetime", "timestamp", "time"})
+_OTHERS = {"uuid": "uuid", "inet4": INET4, "inet6": INET6}
+#: A label, with its quotes doubled.
+_LABEL = re.compile(r"'((?:[^']|'')*)'")
+
+#: What is known of collations, by name; those that are not there can neither be compared by nor ordered by.
+Collations = Mapping[str, Collation]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRow:
+    """A column as ``information_schema`` has it; `json` if only JSON is allowed in it."""
+
+    name: str
+    data_type: str
+    column_type: str
+    length: int
+    precision: int
+    scale: int
+    fraction: int
+    charset: str
+    collation: str
+    nullable: bool
+    extra: str
+    json: bool = False
+
+    @property
+    def unsigned(self) -> bool:
+        """Whether numbers are not negative."""
+        return " unsigned" in self.column_type or self.data_type in ("year", "bit")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of an enum or a set, as they are spelled."""
+        if self.data_type not in ("enum", "set"):
+            return ()
+        return tuple(label.replace("''", "'").replace("\\\\", "\\") for label in _LABEL.findall(self.column_type))
+
+
+def column_kind(row: ColumnRow) -> ColumnType:
+    """The type as sources of changes have it."""
+    name = row.data_type
+    precision = row.precision if name == "decimal" else row.fraction if name in _WITH_FRACTION else 0
+    scale = row.scale if name == "decimal" else 0
+    length = row.precision if name == "bit" else row.length
+    if name in ("enum", "set"):
+        length = 0
+    unsigned = " unsigned" in row.column_type
+    return ColumnType("json" if row.json else name, length, precision, scale, unsigned, row.labels, row.charset)
+
+
+def sql_type(row: ColumnRow, collations: Collations) -> SqlType:
+    """The type as the engine has it."""
+    name = row.data_type
+    if row.json:
+        return SqlType("json", "json")
+    if name in _INTEGERS:
+        written = name if name != "bit" else row.column_type
+        return SqlType(_INTEGERS[name][row.unsigned], written + (" unsigned" if " unsigned" in row.column_type else ""))
+    if name == "decimal":
+        return SqlType("numeric", f"decimal({row.precision},{row.scale})")
+    if name in _FLOATS:
+        return SqlType(_FLOATS[name], name)
+    if name in _TIMES:
+        return SqlType(_TIMES[name], f"{name}({row.fraction})" if row.fraction else name)
+    if name in TEXTS:
+        collation, weights = _collation(row.collation, collations)
+        kind = "varchar" if name in ("char", "varchar") else "text"
+        return SqlType(kind, name, collation=collation, weights=weights)
+    if name in ("enum", "set"):
+        collation, weights = _collation(row.collation, collations)
+        kind = "enum" if name == "enum" else "base"
+        label = ENUM if name == "enum" else SET
+        return SqlType(label, row.column_type, kind, labels=row.labels, collation=collation, weights=weights)
+    if name in BYTES:
+        return SqlType("bytea", name)
+    if name in _OTHERS:
+        return SqlType(_OTHERS[name], name)
+    return SqlType(JSON if name == "json" else name, name, "other")
+
+
+def text_type(collation: str, collations: Collations) -> SqlType:
+    """Text of no column."""
+    name, weights = _collation(collation, collations)
+    return SqlType("text", "text", collation=name, weights=weights)
+
+
+#: Whose equality is that of the texts, and whose order that of their code points.
+BYTE_COLLATIONS = frozenset({
+    "utf8mb4_nopad_bin", "utf8mb3_nopad_bin", "utf8_nopad_bin", "ascii_nopad_bin", "utf8mb4_0900_bin",
+})  # fmt: skip
+
+
+def _collation(name: str, collations: Collations) -> tuple[str, Collation | None]:
+    if name in BYTE_COLLATIONS:
+        return "bytes", None
+    weights = collations.get(name)
+    return ("nondeterministic", None) if weights is None else (name, weights)
