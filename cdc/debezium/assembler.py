@@ -277,6 +277,11 @@ class Assembler:
             pending.position = event.position
         self._queue.append(pending)
 
+    @property
+    def waits_for_stillness(self) -> bool:
+        """Whether a TRUNCATE waits for a transaction behind it; see `settle`."""
+        return bool(self._truncates) and not self._queue
+
     def settle(self) -> None:
         """All topics have been read to their ends, and have been still for a while: TRUNCATEs need not wait more."""
         self._settled = not self._queue
@@ -389,11 +394,6 @@ class Assembler:
         return notices
 
     # ── Gaps ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def lacking(self) -> str | None:
-        """The collection whose events are waited for, if any are."""
-        found = self._lacking(self._queue[0]) if self._queue and not self._queue[0].stale else None
-        return None if found is None else found[0]
 
     def gap(self, now: float, timeout_s: float) -> Gap | None:
         """What has been missing for that long. (It may be on its way: topics may not have been read to their ends.)"""

@@ -1,0 +1,229 @@
+"""The change stream as Debezium publishes it to Kafka: every table's topic, and that of the transactions.
+
+Reading begins at the topics' ends, *then* the first snapshot is taken: all that it does not see is published later.
+
+*Invariants*: `position` never goes back, and everything that committed at or before it has been returned. It moves with
+the ENDs of transactions only: heartbeats do not say how far the connector is, so an idle stream is pushed on by writing
+(`request_position` can only wait). After `StreamLost` the source is of no use: a new one starts at a new snapshot.
+
+Not here: Kafka (`feed`), events (`envelope`), their order (`assembler`), starting again (`service.runtime`).
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from kafka import KafkaConsumer
+
+from cdc.change import Batch, StreamLost, TableLayout, Transaction
+from cdc.debezium.assembler import Assembler, Limits
+from cdc.debezium.envelope import Reader
+from cdc.debezium.feed import Ends, Feed, Item, Reading, Records
+from cdc.debezium.names import collection_of
+from cdc.debezium.options import DebeziumOptions
+from cdc.mysql.position import BinlogSnapshot
+from cdc.position import PostgresSnapshot
+from cdc.source import Started
+
+#: How often it is looked whether something is missing.
+CHECK_S = 1.0
+#: Records decoded before the loop gets a turn.
+SLICE_RECORDS = 500
+
+
+class DebeziumSource:
+    """Committed transactions of the followed tables, in commit order, from the topics of one connector.
+
+    Used by one task. `tables` gives the layouts of the tables to follow, with `kinds`, by qualified name; it is asked
+    anew before transactions are returned. A table that becomes one of `tables` later on is `overflow` in transactions
+    whose events of it went by before its topic was read.
+
+    `take_snapshot` asks the database for a snapshot, which must not be older than the call: PostgreSQL's with its
+    horizon. It decides which database it is.
+    """
+
+    def __init__(
+        self,
+        options: DebeziumOptions,
+        tables: Callable[[], Mapping[str, TableLayout]],
+        take_snapshot: Callable[[], Awaitable[PostgresSnapshot | BinlogSnapshot]],
+        max_transaction_rows: int = 200_000,
+        start_timeout_s: float = 60.0,
+        make_consumer: Callable[..., Any] = KafkaConsumer,
+    ) -> None:
+        self._options = options
+        self._tables = tables
+        self._take_snapshot = take_snapshot
+        self._limits = Limits(max_transaction_rows, waiting_rows=4 * max_transaction_rows)
+        self._start_timeout_s = start_timeout_s
+        self._make_consumer = make_consumer
+        self._feed: Feed | None = None
+        self._assembler: Assembler | None = None
+        self._reader: Reader | None = None
+        self._arrived = asyncio.Event()
+        #: Records that have been taken from the feed and not been read yet.
+        self._records: Records = []
+        self._at = 0
+        self._reported = 0
+        self._checked_at = 0.0
+        self._asked_ends = False
+
+    async def start(self) -> Started:
+        """Find the topics' ends, take the snapshot, and begin. Raises StreamLost."""
+        try:
+            async with asyncio.timeout(self._start_timeout_s):
+                return await self._start()
+        except TimeoutError:
+            await self.close()
+            reason = f"Kafka at {self._options.bootstrap_servers} did not answer within {self._start_timeout_s:g} s."
+            raise StreamLost(reason, retryable=True) from None
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _start(self) -> Started:
+        try:
+            modes = self._options.modes
+        except ValueError as problem:
+            raise StreamLost(str(problem), retryable=False) from None
+        loop = asyncio.get_running_loop()
+        layouts = self._tables()
+        watermark = self._options.watermark_table or None
+        followed = {collection_of(name) for name in (*layouts, *([watermark] if watermark else []))}
+        self._feed = Feed(self._options, lambda: _notify(loop, self._arrived), self._make_consumer)
+        self._feed.start(followed)
+        began = await self._first_item()
+        snapshot = await self._take_snapshot()
+        if isinstance(snapshot, PostgresSnapshot):
+            # What has been given an id is left out, whether it has ended or not: lookups wait until it has.
+            horizon = snapshot.xmax if snapshot.horizon is None else snapshot.horizon
+            snapshot = PostgresSnapshot(horizon, horizon)
+        self._assembler = Assembler(snapshot, modes, self._limits, watermark)
+        self._reader = Reader(self._assembler.dialect)
+        self._assembler.follow(layouts)
+        self._assembler.reading(began.collections, began.since, time.monotonic())
+        self._reported = self._assembler.position
+        return Started(self._assembler.position, snapshot)
+
+    async def _first_item(self) -> Reading:
+        assert self._feed is not None
+        while True:
+            self._arrived.clear()
+            item = self._feed.take()
+            if isinstance(item, Reading):
+                return item
+            if isinstance(item, StreamLost):
+                raise item
+            assert item is None
+            await self._arrived.wait()
+
+    async def next_batch(self, max_rows: int = 1000) -> Batch:
+        """Wait for something: whole transactions (up to the first that brings the rows to `max_rows`), or an advance.
+
+        Raises StreamLost. Cancelling it loses nothing.
+        """
+        if self._feed is None or self._assembler is None:
+            raise StreamLost("The stream is closed.", retryable=True)
+        assembler = self._assembler
+        while True:
+            self._arrived.clear()
+            self._follow(assembler)
+            more = self._read(assembler, self._feed)
+            transactions: list[Transaction] = assembler.take(max_rows)
+            notices = assembler.take_notices()
+            if transactions or notices or assembler.position > self._reported:
+                self._reported = assembler.position
+                return Batch(transactions, assembler.position, notices)
+            self._check(assembler, self._feed)
+            if more:
+                await asyncio.sleep(0)
+            else:
+                await self._something()
+
+    async def _something(self) -> None:
+        """Wait for the feed, or until it is time to look what is missing."""
+        try:
+            async with asyncio.timeout(CHECK_S):
+                await self._arrived.wait()
+        except TimeoutError:
+            pass
+
+    def _follow(self, assembler: Assembler) -> None:
+        new, gone = assembler.follow(self._tables())
+        if new or gone:
+            assert self._feed is not None
+            self._feed.follow(assembler.followed)
+
+    def _read(self, assembler: Assembler, feed: Feed) -> bool:
+        """Read a slice of records; returns whether there may be more."""
+        assert self._reader is not None
+        read, add, now = self._reader.read, assembler.add, time.monotonic()
+        for _ in range(SLICE_RECORDS):
+            if self._at >= len(self._records):
+                item = feed.take()
+                if not isinstance(item, list):
+                    if item is None:
+                        return False
+                    self._other(item, assembler)
+                    continue
+                self._records, self._at = item, 0
+            record = self._records[self._at]
+            event = read(record.topic, record.partition, record.offset, record.key, record.value)
+            self._at += 1
+            if event is not None:
+                add(event, record.offset, now)
+        return True
+
+    def _other(self, item: Item, assembler: Assembler) -> None:
+        if isinstance(item, StreamLost):
+            raise item
+        if isinstance(item, Reading):
+            assembler.reading(item.collections, item.since, time.monotonic())
+        elif isinstance(item, Ends):
+            self._asked_ends = False
+            if not item.reached:
+                return
+            gap = assembler.gap(time.monotonic(), self._options.gap_timeout_s)
+            if gap is not None:
+                raise _gap_lost(gap.reason, gap.collection is None, self._options.gap_timeout_s)
+            assembler.settle()
+
+    def _check(self, assembler: Assembler, feed: Feed) -> None:
+        """Ask whether what is missing is on its way, and whether what waits has waited long enough."""
+        now = time.monotonic()
+        if self._asked_ends or now - self._checked_at < CHECK_S:
+            return
+        self._checked_at = now
+        gap = assembler.gap(now, self._options.gap_timeout_s)
+        if gap is not None or assembler.waits_for_stillness:
+            self._asked_ends = True
+            feed.ask_ends(None if gap is None else gap.collection)
+
+    def request_position(self) -> None:
+        """Nothing can be asked of the connector: the next END says how far it is."""
+
+    def acknowledge(self, position: int) -> None:
+        """Nothing is committed: every start begins at the topics' ends."""
+
+    async def close(self) -> None:
+        """End the thread and its connections."""
+        if self._feed is not None:
+            feed, self._feed = self._feed, None
+            feed.stop()
+            await asyncio.to_thread(feed.join)
+
+
+def _gap_lost(reason: str, no_end: bool, timeout_s: float) -> StreamLost:
+    hint = (
+        "Set provide.transaction.metadata=true in the connector's configuration, and check cdc.kafka.transaction_topic."
+        if no_end
+        else "Look for transforms that drop events, cleanup.policy=compact, and retention shorter than the lag."
+    )
+    return StreamLost(f"Events are missing: {reason} after {timeout_s:g} s.", retryable=True, hint=hint)
+
+
+def _notify(loop: asyncio.AbstractEventLoop, arrived: asyncio.Event) -> None:
+    with contextlib.suppress(RuntimeError):  # The loop is closed: nobody waits.
+        loop.call_soon_threadsafe(arrived.set)
