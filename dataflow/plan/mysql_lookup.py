@@ -1,14 +1,17 @@
 """The statements that look rows up in MariaDB and MySQL, keys and cuts written in as constants (`plan.lookup` is
 PostgreSQL's).
 
-A key of one column is looked for by IN, one of several by ORed equalities: both are ranges of an index. Groups of state
+Keys are looked for by IN, of rows if they have several columns: ranges of an index, as long as a list is not too long
+(`CHUNK`; MariaDB makes a table of 1000 and more, and may then scan ours). Several lists are a UNION ALL, since keys are
+distinct; groups of state rows are then put together by whoever reads them. Groups of state
 rows are kept apart by the bytes of their texts, since a collation takes several texts for one. The columns' texts are
 those of `lookup_columns`, but for floats, which come as doubles. Rows of no columns have one that is NULL.
 
 Not here: the layout of state rows (`ops.aggregate_state`), from a server's text to a value (`service.upstream.mysql`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from dataflow.engine.effects import Lookup, Part
 from dataflow.plan.calls import LISTS, TRUTHS, remembers_values
@@ -19,17 +22,24 @@ from dataflow.plan.mysql_render import constant, quote, render, selected
 from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Chain, Relation, column_types
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
-from dataflow.types import Columns, Key
+from dataflow.types import Columns, Key, Value
 from dataflow.values import normal_form
 
 Name = Callable[[int], str]
 _NEVER = "FALSE"
+#: Keys of one IN.
+CHUNK = 500
 
 
 def lookup_statement(lookup: Lookup, catalog: Catalog) -> str:
     """The statement of a lookup, complete."""
-    keys = key_columns(lookup.relation, lookup.columns)
-    return _statement(lookup.relation, keys, lookup.part, catalog, lambda name: _keys(keys, lookup.keys, name))
+    columns = key_columns(lookup.relation, lookup.columns)
+    keys = [key for key in lookup.keys if all(map(_matches, columns, key))]
+    chunks = [keys[i : i + CHUNK] for i in range(0, len(keys), CHUNK)] or [[]]
+    statements = [
+        _statement(lookup.relation, columns, lookup.part, catalog, partial(_keys, columns, chunk)) for chunk in chunks
+    ]
+    return " UNION ALL ".join(statements)
 
 
 def lookup_shape(relation: Chain | Aggregate, columns: Columns, catalog: Catalog, part: Part | None = None) -> str:
@@ -114,22 +124,31 @@ def _call_types(call: AggregateCall) -> list[SqlType]:
 # --- keys -----------------------------------------------------------------------------------------------------------
 
 
-def _keys(columns: list[ColumnRef], keys: tuple[Key, ...], name: Name) -> str:
-    """That a row is under one of the keys; NULL equals nothing."""
-    present = [key for key in keys if None not in key]
-    if not present:
+def _matches(column: ColumnRef, value: Value) -> bool:
+    """Whether any row may have the value: NULL equals nothing, no integer is a fraction (which would be no range)."""
+    if value is None:
+        return False
+    if column.type.kind != "base" or column.type.name not in ("int2", "int4", "int8", "uint8"):
+        return True
+    return value.removeprefix("-").isdecimal()
+
+
+def _keys(columns: list[ColumnRef], keys: Sequence[Key], name: Name) -> str:
+    """That a row is under one of the keys."""
+    if not keys:
         return _NEVER
     if len(columns) == 1:
         (column,) = columns
-        members = [constant(value, column.type) for (value,) in present]
+        members = [constant(value, column.type) for (value,) in keys]
         if len(members) == 1:
             return f"{name(column.index)} = {members[0]}"
         return f"{name(column.index)} IN ({', '.join(members)})"
-    alternatives = [
-        " AND ".join(f"{name(c.index)} = {constant(value, c.type)}" for c, value in zip(columns, key, strict=True))
-        for key in present
-    ]
-    return alternatives[0] if len(alternatives) == 1 else f"({' OR '.join(f'({a})' for a in alternatives)})"
+    names = [name(column.index) for column in columns]
+    rows = [[constant(value, c.type) for c, value in zip(columns, key, strict=True)] for key in keys]
+    if len(rows) == 1:
+        return " AND ".join(f"{own} = {value}" for own, value in zip(names, rows[0], strict=True))
+    members = ", ".join(f"({', '.join(row)})" for row in rows)
+    return f"({', '.join(names)}) IN ({members})"
 
 
 # --- state rows -----------------------------------------------------------------------------------------------------
