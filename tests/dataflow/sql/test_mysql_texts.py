@@ -1,0 +1,108 @@
+"""Texts of MariaDB and MySQL: words, parameters, values put in, effects, names."""
+
+import pytest
+
+from dataflow.errors import InvalidQuery, UnsupportedQuery
+from dataflow.schema import Catalog, Column, SqlType, Table
+from dataflow.sql import plan_view
+from dataflow.sql.effects import check_effects
+from dataflow.sql.filling import fill, template
+from dataflow.sql.mysql.grammar import string_value
+from dataflow.sql.parse import parse
+from dataflow.sql.statement import statement_of
+
+_INT = SqlType("int4", "int")
+CATALOG = Catalog(
+    {
+        "app.Stories": Table(
+            "app.Stories", (Column("Id", _INT, True), Column("authorId", _INT), Column("order", _INT)), keys=((0,),)
+        ),
+        "app.`odd ``name`": Table("app.`odd ``name`", (Column("id", _INT, True),), keys=((0,),)),
+    },
+    ("app",),
+    dialect="mariadb",
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("'a'", "a"),
+        ("'it''s'", "it's"),
+        (r"'it\'s'", "it's"),
+        (r"'\n\t\\\%\_\x'", "\n\t\\\\%\\_x"),
+        ('"a""b\'\'c"', "a\"b''c"),
+        (r"'\0\Z'", "\0\x1a"),
+    ],
+)
+def test_strings(written: str, value: str) -> None:
+    assert string_value(written) == value
+
+
+def test_parameters_in_all_spellings() -> None:
+    statement = statement_of("SELECT '?:x$1' FROM t WHERE a = :id AND b IN (?) AND c NOT IN ($3) # :no", "mariadb")
+    assert statement.names == ("id", "p1", "p3")
+    assert statement.lists == {"p1", "p3"}
+
+
+def test_a_template_is_filled_with_constants() -> None:
+    sql = "SELECT `$1` FROM t WHERE a = :id AND b NOT IN (:l) AND c <> :c AND '$2' <> \"$1\" LIMIT :n -- $1"
+    statement = statement_of(sql, "mariadb")
+    made = template(statement, {"id": SqlType("int8", "bigint"), "l": SqlType("text", "text")})
+    text = fill(made, ["x'y\\", "5", '{a,"b\'"}', "10"])
+    assert text == (
+        "SELECT `$1` FROM t WHERE a = 5 AND b NOT IN ('a', 'b''') AND c <> 'x''y\\\\' AND '$2' <> \"$1\" LIMIT 10"
+    )
+
+
+def test_an_empty_list_keeps_not_in_true() -> None:
+    statement = statement_of("SELECT 1 FROM t WHERE a NOT IN (:l)", "mariadb")
+    assert fill(template(statement), ["{}"]) == "SELECT 1 FROM t WHERE a NOT IN (SELECT 1 FROM DUAL WHERE FALSE)"
+
+
+def test_null_is_a_constant() -> None:
+    assert fill("SELECT $1::int8, $1", [None]) == "SELECT NULL, NULL"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM t",
+        "SELECT a INTO OUTFILE '/tmp/x' FROM t",
+        "SELECT a FROM t INTO @x",
+        "SELECT a FROM t FOR UPDATE",
+        "SELECT a FROM t LOCK IN SHARE MODE",
+        "SELECT get_lock('a', 1)",
+        "SELECT SLEEP(1)",
+    ],
+)
+def test_effects_are_refused(sql: str) -> None:
+    with pytest.raises(InvalidQuery):
+        check_effects(sql, "mariadb")
+
+
+def test_executed_comments_are_refused() -> None:
+    with pytest.raises(UnsupportedQuery):
+        parse("SELECT /*!50000 1 + */ 1 FROM t", "mariadb")
+
+
+def test_names_have_no_case() -> None:
+    view = plan_view("v", "SELECT ID, s.AUTHORID AS Who FROM stories S WHERE s.id = :id ORDER BY who", CATALOG)
+    assert [c.name for c in view.output] == ["ID", "Who"]
+    assert [p.name for p in view.parameters] == ["id"]
+
+
+def test_columns_without_alias_are_called_by_their_text() -> None:
+    sql = "SELECT authorId+1, count( * ), 'a''b', `Order`, S.id FROM stories s GROUP BY s.id"
+    view = plan_view("v", sql, CATALOG)
+    assert [c.name for c in view.output] == ["authorId+1", "count( * )", "a'b", "Order", "id"]
+
+
+def test_quoted_names() -> None:
+    assert plan_view("v", "SELECT * FROM `odd ``name`", CATALOG).output[0].name == "id"
+
+
+def test_comparisons_are_read_from_left_to_right() -> None:
+    with pytest.raises(UnsupportedQuery):
+        plan_view("v", "SELECT id FROM stories WHERE id = authorId < 2", CATALOG)
+    assert plan_view("v", "SELECT id FROM stories WHERE (id = authorId) < 2", CATALOG)
