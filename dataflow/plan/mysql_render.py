@@ -119,14 +119,12 @@ def _cast(call: Call, argument: str) -> str:
 
 
 def selected(expression: Scalar, name: ColumnName) -> str:
-    """The expression as a column of a lookup, whose text is the value's: conditions as ``t`` and ``f``, floats as
-    doubles, bits as numbers."""
+    """The expression as a column of a lookup, whose text is the value's, but for conditions, which are 1 and 0: floats
+    as doubles, bits as numbers."""
     sql = render(expression, name)
     sql_type = expression.type
     if sql_type.kind != "base":
         return sql
-    if sql_type.name == "bool":
-        return f"CASE WHEN {sql} THEN 't' WHEN NOT {sql} THEN 'f' END"
     if sql_type.name == "float4":
         return f"CAST({sql} AS DOUBLE)"
     return f"({sql} + 0)" if sql_type.sql.startswith("bit") else sql

@@ -113,11 +113,11 @@ def text_type(parts: Sequence[Scalar], default: SqlType = TEXT) -> SqlType:
     foldings = {t.folding for t in types}
     if "nondeterministic" in collations:
         return replace(TEXT, collation="nondeterministic")
-    return replace(
-        TEXT,
-        collation="bytes" if collations == {"bytes"} else "deterministic",
-        folding=foldings.pop() if len(foldings) == 1 else "",
-    )
+    folding = foldings.pop() if len(foldings) == 1 else ""
+    if len(collations) == 1:
+        (known, *_) = types
+        return replace(TEXT, collation=known.collation, folding=folding, weights=known.weights)
+    return replace(TEXT, collation="deterministic", folding=folding)
 
 
 __all__ = [

@@ -126,7 +126,7 @@ def _common(node: exp.SetOperation, ours: Scalar, theirs: Scalar, dialect: Diale
     if one.type != other.type:
         # Two collations: what is known of both.
         text = functions.text_type((one, other))
-        target = replace(one.type, collation=text.collation, folding=text.folding)
+        target = replace(one.type, collation=text.collation, folding=text.folding, weights=text.weights)
         one, other = (e if e.type == target else Call("cast", (e,), target) for e in (one, other))
     return one, other
 

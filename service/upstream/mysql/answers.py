@@ -35,7 +35,9 @@ _integer, _decimal, _float4, _float8 = (
 
 
 def lookup_rows(reply: Reply, types: Sequence[SqlType]) -> list[Row]:
-    """The rows of a lookup, whose columns have these types."""
+    """The rows of a lookup, whose columns have these types; without any, the server has one column all the same."""
+    if not types:
+        return [()] * len(reply.rows)
     readers = [_lookup_reader(info, found) for info, found in zip(reply.columns, types, strict=True)]
     return _read(reply.rows, readers)
 
