@@ -74,6 +74,9 @@ _UPPER_HALVES = {
 #: Python's Shift-JIS says FULLWIDTH REVERSE SOLIDUS for 0x815F.
 _SJIS = {0xFF3C: "\\"}
 
+#: All that are decoded.
+KNOWN = frozenset({*_SAME, *_SINGLE, *_UPPER_HALVES, "sjis"})
+
 
 def decoder(charset: str) -> Decode | None:
     """What turns bytes of a character set into text; None for one that is not known (exactly)."""

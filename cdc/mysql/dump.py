@@ -107,7 +107,9 @@ def open_dump(options: Mapping[str, Any], timeout_s: float, file: str, offset: i
     """Ask for the log from there. Blocks; raises pymysql's errors and OSError."""
     opened: list[Any] = []
 
-    def connect(**settings: Any) -> Any:
+    def connect(db: str | None = None, **settings: Any) -> Any:
+        if db is not None:
+            settings["database"] = db  # As PyMySQL calls it by now.
         opened.append(pymysql.connect(**settings))
         return opened[-1]
 
