@@ -1,22 +1,96 @@
-"""Which database the upstream is, by its URL, and where its change stream comes from, by the settings."""
+"""Which database the upstream is, by its URL, and where its change stream comes from, by the settings.
 
+Drivers are imported when they are needed: those of MariaDB and of Kafka are extras.
+"""
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from cdc.source import Source
 from dataflow.schema import Catalog
-from service.settings import Settings, connection_url
-from service.upstream.postgres.connect import UpstreamPool
-from service.upstream.postgres.lookups import Lookups
-from service.upstream.postgres.upstream import PostgresUpstream, slot_source
-from service.upstream.upstream import Upstream
+from service.settings import (
+    MYSQL_SCHEMES,
+    KafkaSettings,
+    Settings,
+    SettingsError,
+    connection_url,
+    upstream_password,
+)
+from service.upstream.upstream import Capture, Layouts, Lookups, Upstream
 from service.upstream.words import Finding
+
+MakeSource = Callable[[Layouts], Source]
 
 
 def open_upstream(settings: Settings) -> Upstream:
     """The upstream of these settings; connections are made when they are needed. Raises `SettingsError`."""
+    is_mysql = urlsplit(settings.upstream.url).scheme in MYSQL_SCHEMES
+    return _mysql(settings) if is_mysql else _postgres(settings)
+
+
+def _postgres(settings: Settings) -> Upstream:
+    from service.upstream.postgres.connect import UpstreamPool
+    from service.upstream.postgres.lookups import Lookups
+    from service.upstream.postgres.upstream import PostgresUpstream, slot_source
+
     upstream, cdc = settings.upstream, settings.cdc
-    lookups_url = connection_url(upstream.url, upstream)
-    replication_url = connection_url(cdc.url, upstream) if cdc.url else lookups_url
-    pool = UpstreamPool(lookups_url, upstream.pool_size, upstream.statement_timeout_s, upstream.connect_timeout_s)
+    url = connection_url(upstream.url, upstream)
+    pool = UpstreamPool(url, upstream.pool_size, upstream.statement_timeout_s, upstream.connect_timeout_s)
+    lookups = Lookups(pool)
+    if cdc.kafka is not None:
+        make_source, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows)
+        return PostgresUpstream(pool, lookups, make_source, cdc.publication, capture)
+    replication_url = connection_url(cdc.url, upstream) if cdc.url else url
     make_source = slot_source(replication_url, cdc.publication, cdc.transaction_rows)
-    return PostgresUpstream(pool, Lookups(pool), make_source, cdc.publication)
+    return PostgresUpstream(pool, lookups, make_source, cdc.publication)
+
+
+def _mysql(settings: Settings) -> Upstream:
+    try:
+        from service.upstream.mysql.address import Address
+        from service.upstream.mysql.connect import UpstreamPool
+        from service.upstream.mysql.lookups import Lookups
+        from service.upstream.mysql.upstream import MySqlUpstream, binlog_source
+    except ImportError as missing:
+        raise _extra("mysql", missing) from None
+
+    upstream, cdc = settings.upstream, settings.cdc
+    password = upstream_password(upstream)
+    try:
+        address = Address.parse(upstream.url, password)
+        replication = Address.parse(cdc.url, password) if cdc.url else address
+    except ValueError as problem:
+        raise SettingsError(str(problem)) from None
+    pool = UpstreamPool(address, upstream.pool_size, upstream.statement_timeout_s, upstream.connect_timeout_s)
+    if cdc.kafka is not None:
+        lookups = Lookups(pool, cdc.kafka.watermark_table)
+        make_source, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows)
+        return MySqlUpstream(pool, lookups, make_source, capture)
+    make_source = binlog_source(replication, cdc.transaction_rows, upstream.connect_timeout_s)
+    return MySqlUpstream(pool, Lookups(pool), make_source)
+
+
+def _debezium(kafka: KafkaSettings, lookups: Lookups, transaction_rows: int) -> tuple[MakeSource, Capture]:
+    """Change streams of Debezium's topics, and the topics."""
+    try:
+        from cdc.debezium.source import DebeziumSource
+        from service.upstream.topics import Topics, debezium_options
+    except ImportError as missing:
+        raise _extra("kafka", missing) from None
+    options = debezium_options(kafka)
+
+    async def take_snapshot() -> Any:
+        return (await lookups.snapshot()).snapshot
+
+    def make(layouts: Layouts) -> Source:
+        return DebeziumSource(options, layouts, take_snapshot, transaction_rows)
+
+    return make, Topics(options)
+
+
+def _extra(name: str, missing: ImportError) -> SettingsError:
+    return SettingsError(f"These settings need {missing.name}, which is not installed: pip install 'upquery[{name}]'.")
 
 
 async def stream_findings(settings: Settings, catalog: Catalog) -> list[Finding]:  # noqa: ARG001

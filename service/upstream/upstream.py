@@ -24,6 +24,14 @@ from service.upstream.words import Described, Finding, ForwardRows, LookupRows
 Layouts = Callable[[], Mapping[str, TableLayout]]
 
 
+class Capture(Protocol):
+    """Who else takes changes out of the database: a connector, which captures the tables that it was told to."""
+
+    async def check_tables(self, tables: Iterable[str]) -> list[Finding]:
+        """Tables that are not captured. Raises `UpstreamError`."""
+        ...
+
+
 class UpstreamSession(Protocol):
     """One connection, for questions about the database. All raise `UpstreamError`."""
 

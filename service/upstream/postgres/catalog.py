@@ -16,6 +16,7 @@ from cdc.position import parse_lsn
 from cdc.postgres.names import qualified_name, quote_identifier
 from dataflow.schema import Catalog, Column, ForeignKey, Spread, SqlType, Table, UpstreamView
 from service.upstream.postgres.collations import DEFAULT_COLLATION, Collation, load_collations
+from service.upstream.postgres.kinds import load_kinds
 
 #: Types whose equality, order and text we know. Others are carried as text.
 BASE_TYPES = frozenset({
@@ -157,11 +158,15 @@ async def _load_types(connection: AsyncConnection, collations: Iterable[int]) ->
     return _Types(rows, await load_collations(connection, collations))
 
 
-async def load_layouts(connection: AsyncConnection, tables: Iterable[str]) -> dict[str, TableLayout]:
+async def load_layouts(
+    connection: AsyncConnection, tables: Iterable[str], *, with_kinds: bool = False
+) -> dict[str, TableLayout]:
     """Layouts of these tables for `PostgresSource`, by the names of `load_catalog`. A table that is gone is left out.
 
     Load them *before* taking the snapshot of `TableJoined`, and keep a followed table's layout object as it is.
+    `with_kinds`: for sources that print values themselves.
     """
+    kinds = await load_kinds(connection) if with_kinds else None
     rows = await _all(connection, _LAYOUTS, [list(tables)])
     # A statement of its own, after the other: all that the first has seen is before.
     since = await _all(connection, "SELECT pg_catalog.pg_current_wal_insert_lsn()::text")
@@ -171,6 +176,7 @@ async def load_layouts(connection: AsyncConnection, tables: Iterable[str]) -> di
             oid,
             tuple(zip(types, modifiers, strict=True)),
             tuple(numbers),
+            tuple(map(kinds.of, types, modifiers)) if kinds is not None else (),
             since=parse_lsn(since[0][0]),
         )
         for name, oid, columns, numbers, types, modifiers in rows

@@ -19,8 +19,11 @@ from service.upstream.postgres.connect import UpstreamPool
 from service.upstream.postgres.describe import describe
 from service.upstream.postgres.lookups import Lookups
 from service.upstream.postgres.publication import ensure_published
-from service.upstream.upstream import Layouts, UpstreamSession
+from service.upstream.upstream import Capture, Layouts, UpstreamSession
 from service.upstream.words import Described, Finding
+
+#: Findings that are about having a slot of one's own.
+_OF_SLOTS = frozenset({"replication_role", "replication_slots", "publication"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,8 @@ class PostgresSession:
 
     connection: AsyncConnection
     publication: str
+    #: The connector that the stream comes from, if it does: slot and publication are its business then.
+    capture: Capture | None = None
 
     async def load_catalog(self) -> Catalog:
         """Tables, types, keys and views."""
@@ -36,7 +41,7 @@ class PostgresSession:
 
     async def load_layouts(self, tables: Iterable[str]) -> dict[str, TableLayout]:
         """How the stream's rows are laid out."""
-        return await load_layouts(self.connection, tables)
+        return await load_layouts(self.connection, tables, with_kinds=self.capture is not None)
 
     async def describe(self, statement: Statement) -> Described:
         """What the server says of a statement."""
@@ -48,12 +53,15 @@ class PostgresSession:
 
     async def check_server(self) -> list[Finding]:
         """Findings about server, database and role."""
-        return await checks.check_server(self.connection, self.publication)
+        found = await checks.check_server(self.connection, self.publication)
+        return found if self.capture is None else [finding for finding in found if finding.code not in _OF_SLOTS]
 
     async def check_tables(self, tables: Iterable[str]) -> list[Finding]:
         """Findings about tables. One that is only not published yet can be followed, so that is not among them."""
+        tables = list(tables)
         found = await checks.check_tables(self.connection, self.publication, tables)
-        return [finding for finding in found if finding.code != "publication"]
+        uncaptured = [] if self.capture is None else await self.capture.check_tables(tables)
+        return [finding for finding in found if finding.code != "publication"] + uncaptured
 
     async def check_schema(
         self, layouts: Mapping[str, TableLayout], tables: Mapping[str, Table], fresh: Catalog
@@ -67,6 +75,8 @@ class PostgresSession:
 
     async def publish(self, tables: Iterable[str]) -> list[str]:
         """Adds tables to the publication."""
+        if self.capture is not None:
+            return []
         return await ensure_published(self.connection, self.publication, tables)
 
 
@@ -79,12 +89,13 @@ class PostgresUpstream:
     #: Makes the change stream: of a slot, or of Debezium's topics.
     make_source: Callable[[Layouts], Source]
     publication: str
+    capture: Capture | None = None
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[UpstreamSession]:
         """A connection of the pool."""
         async with self.pool.connection() as connection:
-            yield PostgresSession(connection, self.publication)
+            yield PostgresSession(connection, self.publication, self.capture)
 
     def source(self, layouts: Layouts) -> Source:
         """A new change stream."""

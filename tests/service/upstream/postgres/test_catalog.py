@@ -3,6 +3,7 @@
 import pytest
 
 from cdc.change import TableLayout
+from cdc.column_type import ColumnType
 from dataflow.schema import Catalog, Column, ForeignKey, Spread, SqlType, UpstreamView
 from service.upstream.postgres.catalog import load_catalog, load_layouts
 from service.upstream.postgres.connect import UpstreamPool
@@ -193,3 +194,32 @@ def test_layouts(database: Database) -> None:
     found = layouts_of(database, "public.t", "public.nothing")
     assert found == {"public.t": TableLayout(("a", "b"), oid, ((23, -1), (1043, 7)), (2, 3))}
     assert found["public.t"].since > 0
+
+
+def test_layouts_can_say_what_columns_are_for_sources_that_print_values(database: Database) -> None:
+    database.execute(
+        "CREATE TYPE mood AS ENUM ('sad', 'ok')",
+        "CREATE DOMAIN price AS numeric(10,2)",
+        "CREATE TABLE things (a numeric(12,-2), b price, c timestamptz(3), d time, e varchar(9), f bit(5), g mood[], "
+        "h int[], i numeric)",
+    )
+
+    async def ask() -> TableLayout:
+        pool = UpstreamPool(database.url)
+        try:
+            async with pool.connection() as connection:
+                return (await load_layouts(connection, ["public.things"], with_kinds=True))["public.things"]
+        finally:
+            await pool.close()
+
+    assert run(ask()).kinds == (
+        ColumnType("numeric", precision=12, scale=-2),
+        ColumnType("numeric", precision=10, scale=2),
+        ColumnType("timestamptz", precision=3),
+        ColumnType("time", precision=6),
+        ColumnType("varchar", length=9),
+        ColumnType("bit", length=5),
+        ColumnType("_mood", element=ColumnType("mood", labels=("sad", "ok"))),
+        ColumnType("_int4", element=ColumnType("int4")),
+        ColumnType("numeric"),
+    )
