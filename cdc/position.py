@@ -5,7 +5,7 @@
 Not here: who takes a snapshot (`service.upstream.postgres.lookups`, `postgres.source`).
 """
 
-from typing import Self
+from typing import ClassVar, Self
 
 _HALF = 1 << 31
 _EPOCH = 1 << 32
@@ -51,6 +51,8 @@ class PostgresSnapshot:
 
     __slots__ = ("horizon", "running", "xmax", "xmin")
 
+    exact: ClassVar[bool] = True
+
     def __init__(self, xmin: int, xmax: int, running: frozenset[int] = frozenset(), horizon: int | None = None) -> None:
         self.xmin = xmin
         self.horizon = horizon
@@ -67,6 +69,10 @@ class PostgresSnapshot:
     def sees(self, transaction: int, end: int) -> bool:  # noqa: ARG002  (a position is no version of a PostgreSQL read)
         """Whether that committed transaction was visible."""
         return transaction < self.xmin or (transaction < self.xmax and transaction not in self.running)
+
+    def unsure(self, transaction: int, end: int) -> bool:  # noqa: ARG002
+        """Never."""
+        return False
 
     def covers(self, other: "PostgresSnapshot") -> bool:
         """Whether everything that `other` sees is seen here too. May say no where only aborted ones differ."""

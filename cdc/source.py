@@ -14,14 +14,26 @@ from cdc.change import Batch
 
 
 class Snapshot(Protocol):
-    """Which transactions one statement of the upstream saw; snapshots of one upstream can be compared."""
+    """Which transactions one statement of the upstream saw; snapshots of one upstream can be compared.
+
+    What is neither seen nor unsure was not visible.
+    """
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is unsure, whatever transaction it is."""
+        ...
 
     def sees(self, transaction: int, end: int) -> bool:
-        """Whether that transaction, whose commit ends at `end` in the stream, was visible."""
+        """Whether that transaction, whose commit ends at `end` in the stream, was visible for sure."""
+        ...
+
+    def unsure(self, transaction: int, end: int) -> bool:
+        """Whether that transaction may have been visible or not."""
         ...
 
     def covers(self, other: Self) -> bool:
-        """Whether everything that `other` sees is seen here too."""
+        """Whether everything that `other` may see is seen here for sure."""
         ...
 
     def finished(self, other: Self) -> bool:

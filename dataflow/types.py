@@ -32,14 +32,27 @@ Delta = tuple[list[Row], list[Row]]
 
 
 class Snapshot(Protocol):
-    """Which transactions one upstream statement saw (architecture §5)."""
+    """Which transactions one upstream statement saw (architecture §5).
+
+    *Invariants*: a later statement's snapshot sees all that an earlier one's sees. What is neither seen nor unsure was
+    not visible; only of a snapshot that is not `exact` anything is unsure.
+    """
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is unsure, whatever transaction it is. Is asked first, so that an exact one costs nothing."""
+        return True
 
     def sees(self, transaction: TransactionId, end: Position) -> bool:
-        """Whether that transaction, whose commit ends at `end` in the stream, was visible."""
+        """Whether that transaction, whose commit ends at `end` in the stream, was visible for sure."""
         ...
 
+    def unsure(self, transaction: TransactionId, end: Position) -> bool:  # noqa: ARG002
+        """Whether that transaction may have been visible or not."""
+        return False
+
     def covers(self, other: "Snapshot") -> bool:
-        """Whether everything that `other` sees is seen here too."""
+        """Whether everything that `other` may see is seen here for sure."""
         ...
 
     def finished(self, other: "Snapshot") -> bool:

@@ -11,6 +11,7 @@ Not here: who takes a snapshot (`service.upstream.mysql`).
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 OFFSET_BITS = 40
 KIND = 1 << 62
@@ -49,9 +50,15 @@ class BinlogSnapshot:
 
     position: int
 
+    exact: ClassVar[bool] = True
+
     def sees(self, transaction: int, end: int) -> bool:  # noqa: ARG002  (a transaction is its position)
         """Whether that committed transaction was visible."""
         return end <= self.position
+
+    def unsure(self, transaction: int, end: int) -> bool:  # noqa: ARG002
+        """Never."""
+        return False
 
     def covers(self, other: "BinlogSnapshot") -> bool:
         """Whether everything that `other` sees is seen here too."""

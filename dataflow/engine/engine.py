@@ -9,11 +9,12 @@ for flights that exist.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from dataflow.engine import checking
 from dataflow.engine.budget import Budget
+from dataflow.engine.doubt import Doubts
 from dataflow.engine.effects import Answer, Effect, FailRead, LeafDrop, LeafEvict, Reach, ViewStatus
 from dataflow.engine.events import (
     Advance,
@@ -82,6 +83,7 @@ class Engine:
         self._evictions = Evictions(self.counters, self._leaf_evicted)
         self._propagation = Propagation(self.graph, self._ranking, self._evictions, self.counters, self._emit)
         self._installation = Installation(self.ring, self._upqueries, self.limits, self.counters)
+        self._doubts = Doubts(self.ring, catalog)
         self._forwards = Forwards(self.ring, self.limits, self._sees_enough)
         #: Counts issues of lookups and arrivals of snapshots, to order them.
         self._now = 0
@@ -259,18 +261,43 @@ class Engine:
             self._postponed.append(sent)
             return
         unseen = self._installation.unseen(sent, result)
-        if any(delta.truncated or delta.overflow for delta in unseen):
+        if result.snapshot.exact and any(delta.truncated or delta.overflow for delta in unseen):
             self.counters["repeated"] += 1
             self._repeat(sent)
             return
         try:
-            self._installation.install(sent, result, unseen)
+            verdict = self._doubts.judge(sent, result, unseen)
+            if verdict.again:
+                self._look_again(sent, verdict.again)
+            if not sent.keys:
+                return
+            self.counters["replaced"] += verdict.replaced
+            self._installation.install(sent, result, verdict.redo)
         except EvaluationError as error:
             self._flights.land(sent)
             for demand in self._unanswered(self._waiting_for(sent)):
                 self._give_up(demand, str(error))
             return
         self._land(sent)
+
+    def _look_again(self, sent: Sent, keys: Collection[Key]) -> None:
+        """Looks keys up again of which cannot be told what was seen: at once if a read waits that has not waited too
+        often, with the next heartbeat if only pins and loads wait, and not at all if nobody does any more."""
+        self.counters["unsure"] += 1
+        again = self._flights.split(sent, keys)
+        for demand in self._unanswered(self._waiting_for(again)):
+            demand.rounds += 1
+            if demand.read is not None and self._must_forward(demand):
+                self._forward(demand)
+            elif demand.hot and self._must_forward(demand):
+                self._upqueries.finish(demand)
+        waiting = self._waiting_for(again)
+        if any(demand.read is not None for demand in waiting):
+            self._flights.repeat(again)
+        elif waiting:
+            self._postponed.append(again)
+        else:
+            self._flights.land(again)
 
     def _admissible(self, sent: Sent, result: LookupDone) -> bool:
         """Whether the snapshot sees all that the stream does not bring (architecture §5)."""

@@ -8,7 +8,7 @@ whole keys of one node and column set are sent together as one `Lookup`, a bound
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
@@ -98,6 +98,14 @@ class Flights:
         for flight in sent.flight_keys():
             self._carrier[flight] = sent
         self._queue.append(sent)
+
+    def split(self, sent: Sent, keys: Collection[Key]) -> Sent:
+        """Takes these keys from a lookup; returns one that has them, as yet unsent."""
+        taken = Sent(sent.id, sent.node, sent.columns, tuple(key for key in sent.keys if key in keys), sent.part)
+        sent.keys = tuple(key for key in sent.keys if key not in keys)
+        for flight in taken.flight_keys():
+            self._carrier[flight] = taken
+        return taken
 
     def repeat(self, sent: Sent) -> None:
         """Sends the same keys again, under a new id."""

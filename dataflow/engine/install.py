@@ -2,6 +2,8 @@
 that the snapshot does not see.
 
 *Invariants*: runs only when the stream has reached the result's bound, so everything that the snapshot sees is applied.
+
+Not here: rows of which cannot be told what they saw (`doubt`).
 """
 
 from collections import Counter
@@ -37,12 +39,11 @@ class Installation:
         self._counters = counters
 
     def unseen(self, sent: Sent, result: LookupDone) -> list[TableDelta]:
-        """What the result's snapshot does not see of its table."""
-        return self._ring.unseen(_chain_of(sent).table, result.snapshot)
+        """What the result's snapshot does not see for sure of its table."""
+        return self._ring.unseen(chain_of(sent).table, result.snapshot)
 
-    def install(self, sent: Sent, result: LookupDone, unseen: list[TableDelta]) -> None:
-        """Covers the lookup's keys that are still holes."""
-        redo = redo_deltas(_chain_of(sent), unseen)
+    def install(self, sent: Sent, result: LookupDone, redo: list[Delta]) -> None:
+        """Covers the lookup's keys that are still holes, given what makes the rows current."""
         if redo:
             self._counters["redo"] += 1
         node = sent.node
@@ -112,7 +113,7 @@ class Installation:
         grouping = node.grouping
         groups = grouping.groups_of_state_rows(rows)
         wanted = set(sent.keys)
-        input_key = key_function(tuple(node.relation.group[c] for c in sent.columns), _chain_of(sent).types)
+        input_key = key_function(tuple(node.relation.group[c] for c in sent.columns), chain_of(sent).types)
         for sign, batch in _signed(redo):
             grouping.add_rows(groups, [row for row in batch if input_key(row) in wanted], sign)
         by_key: dict[Key, dict[Key, Group]] = {key: {} for key in sent.keys}
@@ -128,7 +129,7 @@ class Installation:
 
     def _install_partitions(self, node: PartitionNode, sent: Sent, rows: list[Row], redo: list[Delta]) -> None:
         partitioned = node.partitioned
-        key_of = key_function(sent.columns, _chain_of(sent).types)
+        key_of = key_function(sent.columns, chain_of(sent).types)
         by_key: dict[Key, dict[Key, Partition]] = {key: {} for key in sent.keys}
         sizes: Counter[Key] = Counter()
         for sign, batch in [(1, rows), *_signed(redo)]:
@@ -152,7 +153,8 @@ def _signed(redo: list[Delta]) -> list[tuple[int, list[Row]]]:
     return [(sign, rows) for removed, added in redo for sign, rows in ((-1, removed), (1, added))]
 
 
-def _chain_of(sent: Sent) -> ChainNode:
+def chain_of(sent: Sent) -> ChainNode:
+    """What a lookup reads."""
     source = sent.node.source
     if not isinstance(source, ChainNode):
         raise TypeError("only a chain is looked up")

@@ -4,11 +4,15 @@ A lookup's result becomes current by adding what every applied transaction that 
 table. A transaction leaves once a snapshot sees it that was taken before every lookup still in flight was issued: what
 one snapshot sees, every later one does.
 
+A snapshot that is not exact sees for sure less than it may have seen. Only what it sees for sure leaves, and nothing
+leaves that is behind something that stays: what a transaction that is unsure did to a row may have been undone since.
+
 *Invariants*: entries are in stream order; an entry that some lookup in flight may not see is never trimmed.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import dropwhile
 
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.state.sizing import row_bytes
@@ -63,12 +67,23 @@ class Ring:
         return self.rows * self._row_bytes + len(self._entries) * _ENTRY_BYTES
 
     def unseen(self, table: str, snapshot: Snapshot) -> list[TableDelta]:
-        """What the transactions that `snapshot` does not see did to `table`, in stream order."""
+        """What the transactions that `snapshot` does not see for sure did to `table`, in stream order."""
         return [
             delta
             for t in self._entries
             if (delta := t.tables.get(table)) is not None and not snapshot.sees(t.id, t.end)
         ]
+
+    def unsure(self, table: str, snapshot: Snapshot) -> list[TableDelta]:
+        """What the transactions that `snapshot` may have seen or not did to `table`, in stream order."""
+        return [
+            delta for t in self._entries if (delta := t.tables.get(table)) is not None and snapshot.unsure(t.id, t.end)
+        ]
+
+    def since_unseen(self, table: str, snapshot: Snapshot) -> list[TableDelta]:
+        """What was done to `table` from the first transaction on that `snapshot` does not see for sure."""
+        later = dropwhile(lambda t: snapshot.sees(t.id, t.end), self._entries)
+        return [delta for t in later if (delta := t.tables.get(table)) is not None]
 
     def hide(self, table: str, barrier: Snapshot) -> None:
         """From now on what `barrier` does not see is taken to have changed `table`: the stream may lack the change."""
@@ -108,7 +123,7 @@ class Ring:
         before = len(self._entries)
         kept: deque[Transaction] = deque()
         for transaction in self._entries:
-            if usable.sees(transaction.id, transaction.end):
+            if usable.sees(transaction.id, transaction.end) and (usable.exact or not kept):
                 self._note_trimmed(transaction)
             else:
                 kept.append(transaction)
@@ -131,16 +146,18 @@ class Ring:
     ) -> Position | None:
         """Where the rows that `snapshot` saw of `tables` are exact; None if transactions cross.
 
-        From the last one that it sees up to just before the first that it does not see. What was trimmed it sees.
+        From the last one that it sees up to just before the first that it does not see. What was trimmed it sees. One
+        that it may have seen or not crosses every other.
         Transactions that `concerns` denies do not count, if the stream has all that they did to `tables`.
         """
         first_unseen: Position | None = None
         for transaction in self._touching(tables):
             sees = snapshot.sees(transaction.id, transaction.end)
-            if sees == (first_unseen is None):
+            unsure = not snapshot.exact and snapshot.unsure(transaction.id, transaction.end)
+            if sees == (first_unseen is None) and not unsure:
                 continue
             if not tables.isdisjoint(self._hidden_from(transaction)) or concerns(transaction):
-                if sees:
+                if sees or unsure:
                     return None
                 first_unseen = transaction.end
         if first_unseen is None:

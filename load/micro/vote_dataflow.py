@@ -64,7 +64,7 @@ CATALOG = Catalog(
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class Now(Snapshot):
     """A snapshot that sees all transactions up to one."""
 
     newest: int

@@ -18,6 +18,7 @@ Not here: when what happens (`simulation`), what a view should contain (`oracle`
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from random import Random
+from typing import ClassVar
 
 from dataflow.engine.effects import Lookup
 from dataflow.engine.events import TableDelta, Transaction
@@ -50,6 +51,8 @@ class SimulatedSnapshot:
 
     __slots__ = ("running", "xmax")
 
+    exact: ClassVar[bool] = True
+
     def __init__(self, xmax: int, running: Iterable[int]) -> None:
         self.xmax = xmax
         self.running = frozenset(running)
@@ -60,6 +63,10 @@ class SimulatedSnapshot:
     def sees(self, transaction: TransactionId, end: Position) -> bool:  # noqa: ARG002
         """By id; the position says nothing."""
         return transaction < self.xmax and transaction not in self.running
+
+    def unsure(self, transaction: TransactionId, end: Position) -> bool:  # noqa: ARG002
+        """Never."""
+        return False
 
     def covers(self, other: "SimulatedSnapshot") -> bool:
         """Everything `other` sees is seen here."""

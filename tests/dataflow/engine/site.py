@@ -86,7 +86,7 @@ _ROWS: dict[tuple[str, int], Callable[[int], Iterable[Row]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
+class Now(Snapshot):
     """A snapshot that sees everything."""
 
     def sees(self, transaction: TransactionId, end: Position) -> bool:

@@ -19,7 +19,7 @@ JOIN = "SELECT l.id, l.n + r.n AS total FROM left_table l JOIN right_table r ON 
 ROWS: dict[str, list[Row]] = {"1": [("1", "5")], "2": [("2", "2147483647")]}
 
 
-class Everything:
+class Everything(Snapshot):
     """A snapshot that sees all there is."""
 
     def sees(self, transaction: TransactionId, end: Position) -> bool:

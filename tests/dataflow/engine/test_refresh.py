@@ -69,7 +69,7 @@ NARROW = refresh_view((TableRead(STORIES, frozenset({1, 2}), POSITIVE, ((1, 0),)
 
 
 @dataclass(frozen=True)
-class Seen:
+class Seen(Snapshot):
     """A snapshot that sees the transactions up to `last`, but for `missing`."""
 
     last: int

@@ -8,7 +8,7 @@ from dataflow.types import Position, Snapshot, TransactionId
 
 
 @dataclass(frozen=True)
-class Sees:
+class Sees(Snapshot):
     """A snapshot that sees exactly these transactions."""
 
     ids: frozenset[int]

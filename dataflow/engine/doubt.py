@@ -1,0 +1,94 @@
+"""A lookup's rows where it cannot be told whether its snapshot saw a transaction (architecture §5, MySQL 8).
+
+Rows of keys that no such transaction touches are as good as any. Of the others:
+
+- Where the rows have a unique key of their table, every row that the stream touched since the first such transaction is
+  replaced by its last image there, unique key by unique key: whatever the snapshot saw of its changes, that is the row
+  as it is now (DBLog: Andreakis and Papapanagiotou, 2020).
+- Otherwise, state rows of aggregates included, the keys are looked up again.
+
+*Invariants*: the ring has every transaction behind one that is unsure (`ring`), so a last image there is the last one.
+
+Not here: how often a key is looked up again (`engine`), how rows are installed (`install`).
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from dataflow.engine.events import LookupDone, TableDelta
+from dataflow.engine.flights import Sent
+from dataflow.engine.install import chain_of, redo_deltas
+from dataflow.engine.nodes import ChainNode, GroupingNode
+from dataflow.engine.ring import Ring
+from dataflow.scalar import ColumnRef
+from dataflow.schema import Catalog
+from dataflow.state.index import key_function
+from dataflow.types import Columns, Delta, Key, Row, columns_of
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What may be done with a lookup's rows."""
+
+    #: What makes them current.
+    redo: list[Delta]
+    #: Keys of whose rows nothing can be told.
+    again: Collection[Key] = ()
+    #: Rows were replaced by their last images.
+    replaced: bool = False
+
+
+class Doubts:
+    """Judges what lookups brought."""
+
+    def __init__(self, ring: Ring, catalog: Catalog) -> None:
+        self._ring = ring
+        self._catalog = catalog
+
+    def judge(self, sent: Sent, result: LookupDone, unseen: list[TableDelta]) -> Verdict:
+        """What may be done with a result, given what its snapshot does not see for sure."""
+        chain, snapshot = chain_of(sent), result.snapshot
+        if snapshot.exact:
+            return Verdict(redo_deltas(chain, unseen))
+        if any(map(_hides_rows, unseen)):
+            return Verdict([], sent.keys)
+        touched = _touched(sent, redo_deltas(chain, self._ring.unsure(chain.table, snapshot)))
+        if not touched:
+            return Verdict(redo_deltas(chain, unseen))
+        unique = self._unique(sent, chain)
+        since = self._ring.since_unseen(chain.table, snapshot)
+        if unique is None or any(map(_hides_rows, since)):
+            return Verdict(redo_deltas(chain, unseen), touched)
+        return Verdict([last_images(result.rows, redo_deltas(chain, since), unique)], replaced=True)
+
+    def _unique(self, sent: Sent, chain: ChainNode) -> Columns | None:
+        """Where the rows that were looked up have a unique key of their table."""
+        if isinstance(sent.node, GroupingNode):
+            return None
+        shown = {c.index: at for at, c in enumerate(chain.relation.columns) if isinstance(c, ColumnRef)}
+        keys = self._catalog.tables[chain.table].keys
+        return next((tuple(shown[c] for c in key) for key in keys if shown.keys() >= set(key)), None)
+
+
+def last_images(rows: list[Row], deltas: list[Delta], unique: Columns) -> Delta:
+    """Replaces those of `rows` that `deltas`, in stream order, touch by what these leave of them."""
+    images: dict[Row, Row | None] = {}
+    for removed, added in deltas:
+        images.update((columns_of(row, unique), None) for row in removed)
+        images.update((columns_of(row, unique), row) for row in added)
+    return [row for row in rows if columns_of(row, unique) in images], [
+        row for row in images.values() if row is not None
+    ]
+
+
+def _hides_rows(delta: TableDelta) -> bool:
+    return delta.truncated or delta.overflow
+
+
+def _touched(sent: Sent, deltas: list[Delta]) -> set[Key]:
+    """The keys that were looked up and that have rows in `deltas`."""
+    columns = sent.columns
+    if isinstance(sent.node, GroupingNode):
+        columns = tuple(sent.node.relation.group[c] for c in columns)
+    key_of = key_function(columns, chain_of(sent).types)
+    return {key_of(row) for delta in deltas for rows in delta for row in rows}.intersection(sent.keys)
