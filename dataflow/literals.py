@@ -1,6 +1,7 @@
 """User input to the upstream's text form: a parameter's value, or a constant of the SQL, as its type's output prints.
 
-Accepts less than PostgreSQL's input functions do, and gives for what it accepts exactly what the upstream would.
+Accepts less than PostgreSQL's input functions do, and gives for what it accepts exactly what the upstream would. (The
+types that only MariaDB and MySQL have are in `mysql_literals`.)
 Everything else is a `ValueError` whose text says what is expected.
 """
 
@@ -8,6 +9,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
+from dataflow import mysql_literals
 from dataflow.calendar import (
     civil_days,
     clock_microseconds,
@@ -20,6 +22,7 @@ from dataflow.calendar import (
 )
 from dataflow.errors import EvaluationError
 from dataflow.functions import json
+from dataflow.mysql_types import ENUM, UUID
 from dataflow.schema import SqlType
 
 _RANGES = {
@@ -34,6 +37,8 @@ _SPECIAL_NUMBERS = {
     "nan": "NaN", "infinity": "Infinity", "+infinity": "Infinity", "-infinity": "-Infinity",
     "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity",
 }  # fmt: skip
+#: How the numbers of MariaDB and MySQL are written, which have no infinities.
+_FINITE = ("decimal", "double", "float")
 _MAX_EXPONENT = 1000
 _MAX_DIGITS = 10_000
 _BOOLEANS = {
@@ -77,6 +82,8 @@ def parse_parameter(sql_type: SqlType, text: str) -> str:
     """`text` as the upstream would print the value of `sql_type` it stands for. ValueError says what is expected."""
     if "\0" in text:
         raise ValueError("text without NUL characters is expected")
+    if sql_type.name == ENUM:
+        return mysql_literals.parse_label(sql_type, text)
     if sql_type.kind == "enum":
         if text not in sql_type.labels:
             raise ValueError(f"one of {', '.join(sql_type.labels)} is expected")
@@ -106,9 +113,9 @@ def _parse_integer(sql_type: SqlType, text: str) -> str:
     return str(int(text))
 
 
-def _parse_numeric(_: SqlType, text: str) -> str:
+def _parse_numeric(sql_type: SqlType, text: str) -> str:
     text = text.strip(" \t\n")
-    if text.lower() in _SPECIAL_NUMBERS:
+    if text.lower() in _SPECIAL_NUMBERS and not sql_type.sql.startswith(_FINITE):
         return _SPECIAL_NUMBERS[text.lower()]
     found = _NUMBER.fullmatch(text)
     if not found or not (found[2] or found[3]) or len(text) > _MAX_DIGITS or abs(int(found[4] or 0)) > _MAX_EXPONENT:
@@ -126,7 +133,7 @@ def _parse_float(sql_type: SqlType, text: str) -> str:
 
     text = text.strip(" \t\n")
     special = _SPECIAL_NUMBERS.get(text.lower())
-    if special is not None:
+    if special is not None and sql_type.sql not in _FINITE:
         return special
     if not _NUMBER.fullmatch(text) or not any(c.isdigit() for c in text):
         raise ValueError("a number is expected")
@@ -305,6 +312,7 @@ def _words_interval(text: str) -> tuple[int, int, int] | None:
 
 
 _PARSERS: dict[str, Callable[[SqlType, str], str]] = {
+    **mysql_literals.PARSERS,
     **dict.fromkeys(("text", "varchar", "bpchar", "name"), _parse_text),
     **dict.fromkeys(_RANGES, _parse_integer),
     "numeric": _parse_numeric,
@@ -312,6 +320,7 @@ _PARSERS: dict[str, Callable[[SqlType, str], str]] = {
     "float8": _parse_float,
     "bool": _parse_bool,
     "uuid": _parse_uuid,
+    UUID: _parse_uuid,
     "bytea": _parse_bytea,
     "date": _parse_date,
     "time": _parse_time,

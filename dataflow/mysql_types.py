@@ -1,7 +1,7 @@
 """Names of the types of MariaDB and MySQL that PostgreSQL does not have, as `SqlType.name` has them.
 
-The others go by PostgreSQL's names (integers, ``numeric``, floats, ``text``, ``varchar``, ``bytea``, ``uuid``,
-``json``), since their values print and compare the same. One text per value, whatever it came through:
+The others go by PostgreSQL's names (integers, ``numeric``, floats, ``text``, ``varchar``, ``bytea``, ``json``), since
+their values print and compare the same. One text per value, whatever it came through:
 
 | type | text |
 |---|---|
@@ -12,6 +12,7 @@ The others go by PostgreSQL's names (integers, ``numeric``, floats, ``text``, ``
 | `ENUM` | the label; an empty text is no label (index 0) |
 | `SET` | labels in the definition's order with commas between |
 | `INET4` `INET6` | as the server prints |
+| `UUID` | of MariaDB; not PostgreSQL's ``uuid``, since its order is another |
 | `JSON` | of MySQL: the server's text; neither compared nor ordered |
 
 `SqlType.sql` has the digits of a second: ``datetime(3)``, `SqlType.labels` those of enums and sets, in order, and
@@ -28,5 +29,6 @@ ENUM = "mysql_enum"
 SET = "mysql_set"
 INET4 = "inet4"
 INET6 = "inet6"
+UUID = "mysql_uuid"
 #: Of kind ``other``.
 JSON = "mysql_json"

@@ -7,8 +7,11 @@ Not here: order forms themselves (`values`).
 
 import struct
 from collections.abc import Callable
+from functools import partial
 
+from dataflow import mysql_values
 from dataflow.calendar import clock_text, date_text, interval_text, timestamp_text
+from dataflow.mysql_types import ENUM, SET
 from dataflow.schema import SqlType
 from dataflow.values import FLOATS, INTEGERS, TEXTS
 
@@ -25,9 +28,15 @@ _MAX_EXPONENT = 1 << 18
 
 def order_text(sql_type: SqlType) -> OrderText:
     """The inverse of `values.order_form`. ValueError if the type is not `orderable`."""
+    labels = sql_type.labels
+    if sql_type.name == ENUM:
+        return partial(mysql_values.text_of_label, labels)
+    if sql_type.name == SET:
+        return partial(mysql_values.text_of_set, labels)
     if sql_type.kind == "enum":
-        labels = sql_type.labels
         return lambda data: (labels[int.from_bytes(data[:4], "big")], 4)
+    if sql_type.weights is not None and sql_type.name in TEXTS:
+        return sql_type.weights.text
     inverse = _text if sql_type.name in TEXTS else _INVERSES.get(sql_type.name)
     if inverse is None:
         raise ValueError(f"the order of {sql_type.sql} is not known")
@@ -116,6 +125,7 @@ def _interval_text(total: int) -> str:
 
 
 _INVERSES: dict[str, OrderText] = {
+    **mysql_values.ORDER_TEXTS,
     **dict.fromkeys((*INTEGERS, "oid"), _integer),
     **dict.fromkeys(FLOATS, _float),
     "numeric": _numeric,

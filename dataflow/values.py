@@ -3,26 +3,31 @@
 A *normal form* is a text that two values share exactly if PostgreSQL's ``=`` calls them equal; it is itself a valid
 literal of the type. An *order form* is bytes that compare as PostgreSQL orders the values. Both take the exact text
 that the upstream prints (TimeZone UTC, DateStyle ISO, IntervalStyle postgres, bytea_output hex, extra_float_digits 1).
+Of MariaDB and MySQL the same (`mysql_types` says the texts).
 
 *Invariants*: types whose values can be compared with each other (`family`) share one normal form, so keys of joins
 between them match. No order form is a prefix of another of its type. What is not known here is neither comparable nor
 orderable, never guessed: ``json``, the order of ``jsonb``, text of a nondeterministic collation, arrays whose elements
 need a normal form, geometric types and so on.
 
-Not here: user input (`parse_parameter` is re-exported from `literals`), evaluation (`evaluate`).
+Not here: user input (`parse_parameter` is re-exported from `literals`), evaluation (`evaluate`), the types that only
+MariaDB and MySQL have (`mysql_values`).
 """
 
 import struct
 from collections.abc import Callable
 from functools import lru_cache
 
+from dataflow import mysql_values
 from dataflow.calendar import interval_parts, time_zone_parts, to_days, to_microseconds, zone_seconds
 from dataflow.errors import EvaluationError
 from dataflow.functions.json import normal_form as normal_jsonb
 from dataflow.literals import parse_parameter
+from dataflow.mysql_types import ENUM, SET, UINT8
 from dataflow.schema import SqlType
 
 INTEGERS = frozenset({"int2", "int4", "int8"})
+WHOLE_NUMBERS = INTEGERS | {UINT8}
 FLOATS = frozenset({"float4", "float8"})
 #: Byte strings to the upstream, apart from trailing spaces of ``bpchar``.
 TEXTS = frozenset({"text", "varchar", "name"})
@@ -30,6 +35,10 @@ _TEMPORAL = frozenset({"date", "time", "timetz", "timestamp", "timestamptz", "in
 _PLAIN = frozenset({"bool", "uuid", "bytea", "oid"})
 _BASE = INTEGERS | FLOATS | _TEMPORAL | _PLAIN | {"numeric"}
 _UNORDERED = frozenset({"jsonb"})
+_COMPARABLE = _BASE | _UNORDERED | mysql_values.COMPARABLE | {SET}
+_SIZED = frozenset({"numeric", "bpchar"}) | mysql_values.FRACTIONAL
+#: Of MariaDB and MySQL; both sort by places of labels and are compared as text.
+_LABELLED = frozenset({ENUM, SET})
 
 _MONTH_DAYS = 30
 _DAY_US = 86_400_000_000
@@ -47,35 +56,39 @@ def comparable(sql_type: SqlType) -> bool:
             element = sql_type.element
             return element is not None and comparable(element) and normal_form(element) is None
         case "base":
-            return sql_type.name in _BASE | _UNORDERED or (
-                _is_text(sql_type) and sql_type.collation != "nondeterministic"
-            )
+            return sql_type.name in _COMPARABLE or (_is_text(sql_type) and sql_type.collation != "nondeterministic")
     return False
 
 
 def orderable(sql_type: SqlType) -> bool:
     """Whether `order_form` sorts as the upstream does."""
-    if sql_type.kind == "enum":
-        return True
-    return sql_type.kind == "base" and (
-        sql_type.name in _BASE or (_is_text(sql_type) and sql_type.collation == "bytes")
-    )
+    if sql_type.kind == "enum" or (sql_type.name == SET and sql_type.kind == "base"):
+        return sql_type.name not in _LABELLED or mysql_values.has_places(sql_type)
+    if sql_type.kind != "base":
+        return False
+    if _is_text(sql_type):
+        return sql_type.collation == "bytes" or sql_type.weights is not None
+    return sql_type.name in _BASE or sql_type.name in mysql_values.ORDERABLE
 
 
 def one_text(sql_type: SqlType) -> bool:
     """Whether equal values always print the same, so that it does not matter which of them is printed."""
     if normal_form(sql_type) is None:
         return True
-    # numeric(10,2) always prints two decimals, char(4) always four characters.
-    return sql_type.name in ("numeric", "bpchar") and sql_type.kind == "base" and sql_type.sql.endswith(")")
+    # numeric(10,2) always prints two decimals, char(4) always four characters, datetime(3) three digits of a second.
+    return sql_type.name in _SIZED and sql_type.kind == "base" and sql_type.sql.endswith(")")
 
 
 def family(sql_type: SqlType) -> str:
     """Types of one family are compared by their common normal form: integers and ``numeric`` are one."""
     if sql_type.kind != "base":
         return sql_type.sql
-    if sql_type.name in INTEGERS or sql_type.name == "numeric":
+    if sql_type.name in WHOLE_NUMBERS or sql_type.name == "numeric":
         return "number"
+    if sql_type.name == SET:
+        return sql_type.sql
+    if sql_type.weights is not None:
+        return f"text of {sql_type.collation}"
     return "text" if sql_type.name in TEXTS else sql_type.name
 
 
@@ -88,7 +101,13 @@ def _is_text(sql_type: SqlType) -> bool:
 
 def normal_form(sql_type: SqlType) -> Callable[[str], str] | None:
     """The function that gives a value's normal form; None if its text is that already."""
-    return _NORMAL_FORMS.get(sql_type.name) if sql_type.kind == "base" else None
+    if sql_type.kind != "base":
+        return None
+    if sql_type.name in mysql_values.COMPARABLE:
+        return mysql_values.normal_form(sql_type)
+    if sql_type.weights is not None and sql_type.name in TEXTS:
+        return sql_type.weights.normal
+    return _NORMAL_FORMS.get(sql_type.name)
 
 
 def _normal_numeric(text: str) -> str:
@@ -170,8 +189,23 @@ def order_form(sql_type: SqlType) -> Callable[[str], bytes]:
     if not orderable(sql_type):
         raise ValueError(f"the order of {sql_type.sql} is not known")
     if sql_type.kind == "enum":
-        return _enum_order(sql_type.labels)
-    return _order_text if _is_text(sql_type) and sql_type.name != "bpchar" else _ORDER_FORMS[sql_type.name]
+        return mysql_values.label_order(sql_type.labels) if sql_type.name == ENUM else _enum_order(sql_type.labels)
+    if sql_type.name == SET:
+        return mysql_values.set_order(sql_type.labels)
+    if _is_text(sql_type) and sql_type.name != "bpchar":
+        return _order_text if sql_type.weights is None else sql_type.weights.order
+    return _ORDER_FORMS[sql_type.name]
+
+
+def compared_form(sql_type: SqlType) -> Callable[[str], bytes]:
+    """As `order_form`, for ``<``, MIN and MAX: enums and sets of MariaDB and MySQL are texts to these."""
+    if sql_type.name not in _LABELLED:
+        return order_form(sql_type)
+    if sql_type.collation == "bytes" and sql_type.weights is None:
+        return _order_text
+    if sql_type.weights is None:
+        raise ValueError(f"the order of {sql_type.sql} is not known")
+    return sql_type.weights.order
 
 
 def _enum_order(labels: tuple[str, ...]) -> Callable[[str], bytes]:
@@ -273,6 +307,7 @@ def _order_interval(text: str) -> bytes:
 
 
 _ORDER_FORMS: dict[str, Callable[[str], bytes]] = {
+    **mysql_values.ORDER_FORMS,
     **dict.fromkeys((*INTEGERS, "oid"), _order_integer),
     "numeric": _order_numeric,
     "float4": _order_float4,
@@ -290,6 +325,6 @@ _ORDER_FORMS: dict[str, Callable[[str], bytes]] = {
 }
 
 __all__ = [
-    "FLOATS", "INTEGERS", "TEXTS", "comparable", "family", "float4", "interval_total", "normal_form", "one_text",
-    "order_form", "orderable", "parse_parameter",
+    "FLOATS", "INTEGERS", "TEXTS", "WHOLE_NUMBERS", "comparable", "compared_form", "family", "float4", "interval_total",
+    "normal_form", "one_text", "order_form", "orderable", "parse_parameter",
 ]  # fmt: skip

@@ -12,7 +12,17 @@ from dataflow.functions.compiling import Compile, Compiler, Function, Predicate,
 from dataflow.scalar import Call, Literal
 from dataflow.schema import SqlType
 from dataflow.types import Row, Value
-from dataflow.values import FLOATS, INTEGERS, comparable, family, float4, normal_form, order_form, orderable
+from dataflow.values import (
+    FLOATS,
+    WHOLE_NUMBERS,
+    comparable,
+    compared_form,
+    family,
+    float4,
+    normal_form,
+    order_form,
+    orderable,
+)
 
 #: A value as something that Python compares as the upstream compares the values.
 Form = Callable[[str], Any]
@@ -26,7 +36,7 @@ _EQUALITIES = ("=", "<>")
 def comparison_forms(operator: str, left: SqlType, right: SqlType) -> tuple[Form | None, Form | None]:
     """What to compare values of these types by; None: their texts. ValueError if it is not known."""
     names = {left.name, right.name}
-    if "base" == left.kind == right.kind and names <= INTEGERS | FLOATS | {"numeric"} and len(names) > 1:
+    if "base" == left.kind == right.kind and names <= WHOLE_NUMBERS | FLOATS | {"numeric"} and len(names) > 1:
         return _number_forms(left, right)
     if "base" == left.kind == right.kind and names <= MOMENTS and len(names) > 1:
         return _moment(left), _moment(right)
@@ -38,13 +48,13 @@ def comparison_forms(operator: str, left: SqlType, right: SqlType) -> tuple[Form
         return normal_form(left), normal_form(right)
     if not (orderable(left) and orderable(right)):
         raise ValueError(f"the order of {left.sql} is not known")
-    if left.name in INTEGERS:
+    if left.name in WHOLE_NUMBERS:
         return int, int
     if left.kind == "base" and left.name in ("bool", "uuid"):
         return None, None
     if left.kind == "base" and left.name in MOMENTS:
         return _moment_text, _moment_text
-    return order_form(left), order_form(right)
+    return compared_form(left), compared_form(right)
 
 
 _order_of_moment = order_form(SqlType("timestamp", "timestamp"))
@@ -62,7 +72,7 @@ def _moment_text(text: str) -> str:
 def _number_forms(left: SqlType, right: SqlType) -> tuple[Form, Form]:
     """Numbers of different types, as the upstream converts them to compare them."""
     names = {left.name, right.name}
-    if names <= INTEGERS:
+    if names <= WHOLE_NUMBERS:
         return int, int
     if not names & FLOATS:
         return order_form(SqlType("numeric", "numeric")), order_form(SqlType("numeric", "numeric"))

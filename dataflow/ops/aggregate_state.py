@@ -56,7 +56,7 @@ from dataflow.ops.aggregate_values import Distinct, Extreme
 from dataflow.plan.calls import EXTREMES, LISTS, TRUTHS
 from dataflow.plan.nodes import AggregateCall, AggregateFunction
 from dataflow.schema import SqlType
-from dataflow.values import INTEGERS, comparable, normal_form, order_form
+from dataflow.values import INTEGERS, comparable, compared_form, normal_form
 
 #: A function that makes an empty accumulator.
 Factory = Callable[[], Accumulator]
@@ -89,7 +89,7 @@ def accumulator_factory(call: AggregateCall) -> Factory:
 
 
 def _extreme(argument: SqlType, upwards: bool) -> Factory:
-    form = order_form(argument)
+    form = compared_form(argument)
     if normal_form(argument) is None:
         return lambda: Extreme(form, upwards)
     # Of equal values that print differently, the text decides.

@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from dataflow.mysql_types import UINT8, UUID
 from dataflow.schema import SqlType
 from service.http.view_reads import VIEWS_PATH
 from service.leaf_store.catalog import ParameterInfo, Role, ViewInfo
@@ -18,10 +19,12 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
     "int2": {"type": "integer", "minimum": -(1 << 15), "maximum": (1 << 15) - 1},
     "int4": {"type": "integer", "format": "int32"},
     "int8": {"type": "integer", "format": "int64"},
+    UINT8: {"type": "integer", "minimum": 0, "maximum": (1 << 64) - 1},
     "oid": {"type": "integer", "format": "int64", "minimum": 0},
     "numeric": {"type": "string", "format": "decimal"},
     "bool": {"type": "boolean"},
     "uuid": {"type": "string", "format": "uuid"},
+    UUID: {"type": "string", "format": "uuid"},
     "bytea": {"type": "string", "contentEncoding": "base64"},
     "json": {},
     "jsonb": {},

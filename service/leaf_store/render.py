@@ -1,7 +1,8 @@
 """JSON forms of the upstream's text values, compiled once per view.
 
 Input is what PostgreSQL prints under the pinned session settings (DateStyle ISO, IntervalStyle postgres, bytea_output
-hex). What has no JSON form of its own (infinities, BC, years beyond 9999, unknown types) is a string with that text.
+hex), of MariaDB and MySQL the texts of `mysql_types`. What has no JSON form of its own (infinities, BC, years beyond
+9999, zero dates, unknown types) is a string with that text.
 """
 
 import re
@@ -9,18 +10,21 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from json.encoder import encode_basestring
 
+from dataflow.mysql_types import DATE, DATETIME, INET4, INET6, JSON, TIME, TIMESTAMP, UINT8, UUID
 from dataflow.schema import SqlType
 from dataflow.types import Row
 
 #: Text of a value (never NULL) -> JSON text.
 JsonForm = Callable[[str], str]
 
-_VERBATIM = frozenset({"int2", "int4", "int8", "oid", "json", "jsonb"})
+_VERBATIM = frozenset({"int2", "int4", "int8", "oid", "json", "jsonb", UINT8})
 #: Printed without any character that JSON escapes.
-_PLAIN_STRING = frozenset({"numeric", "uuid", "date"})
+_PLAIN_STRING = frozenset({"numeric", "uuid", "date", UUID, DATE, TIME, INET4, INET6})
 
 _TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d(?:\.\d+)?)(?:([+-]\d\d)(?::?(\d\d))?)?")
 _TIMETZ = re.compile(r"((?:[01]\d|2[0-3]):\d\d:\d\d(?:\.\d+)?)([+-]\d\d)(?::?(\d\d))?")
+#: Of MariaDB and MySQL: no year, month or day.
+_ZERO_DATE = re.compile(r"0000|\d{4}-00|\d{4}-\d\d-00")
 _INTERVAL = re.compile(
     r"(?:(-?\+?\d+) years? ?)?(?:([+-]?\d+) mons? ?)?(?:([+-]?\d+) days? ?)?"
     r"(?:([+-]?)(\d+):(\d\d):(\d\d)(\.\d+)?)?"
@@ -37,7 +41,7 @@ def json_form(sql_type: SqlType) -> JsonForm | None:
         if sql_type.name in _PLAIN_STRING:
             return _quoted
         return _FORMS.get(sql_type.name, encode_basestring)
-    return encode_basestring
+    return None if (sql_type.name, sql_type.kind, sql_type.sql) == (JSON, "other", "json") else encode_basestring
 
 
 def compile_row(columns: Sequence[tuple[str, int, SqlType]]) -> Callable[[Row], bytes]:
@@ -105,6 +109,14 @@ def _timestamp(text: str) -> str:
         return encode_basestring(text)
     date, time, hours, minutes = match.groups()
     return f'"{date}T{time}{_zone(hours, minutes) if hours else ""}"'
+
+
+def _mysql_datetime(text: str) -> str:
+    return f'"{text}"' if _ZERO_DATE.match(text) else f'"{text[:10]}T{text[11:]}"'
+
+
+def _mysql_timestamp(text: str) -> str:
+    return f'"{text}"' if _ZERO_DATE.match(text) else f'"{text[:10]}T{text[11:]}Z"'
 
 
 def _timetz(text: str) -> str:
@@ -189,4 +201,6 @@ _FORMS: dict[str, JsonForm] = {
     "timestamptz": _timestamp,
     "timetz": _timetz,
     "interval": _interval,
+    DATETIME: _mysql_datetime,
+    TIMESTAMP: _mysql_timestamp,
 }
