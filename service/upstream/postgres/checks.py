@@ -223,13 +223,17 @@ async def check_schema(
     publication: str | None = None,
     tables: Mapping[str, Table] | None = None,
     fresh: Catalog | None = None,
+    *,
+    published: bool = True,
 ) -> list[SchemaNotice]:
     """Followed tables that are no longer what their layouts say, by the catalog: the stream does not tell of a DROP.
 
     With `publication` also those that were taken out of it, or lost what being followed takes: newer servers go on
     streaming without a word. With `tables`, what plans took them for, also those that lost something plans rely on: a
-    key, a foreign key, a NOT NULL, an enum's labels, a collation. `fresh`: the catalog, if it was just loaded.
+    key, a foreign key, a NOT NULL, an enum's labels, a collation. `fresh`: the catalog, if it was just loaded. Not
+    `published`: somebody else's publication carries them.
     """
+    lost = {"not_streamed", "replica_identity"} | ({"publication"} if published else set())
     found = await load_layouts(connection, layouts)
     notices = [notice for name, layout in layouts.items() for notice in _compare(name, layout, found.get(name))]
     if publication is not None and found:
@@ -238,7 +242,7 @@ async def check_schema(
                 finding.table, finding.reason if finding.fix is None else f"{finding.reason} Run: {finding.fix}"
             )
             for finding in await check_tables(connection, publication, found)
-            if finding.table is not None and finding.code in ("publication", "not_streamed", "replica_identity")
+            if finding.table is not None and finding.code in lost
         ]
     if tables is not None and found:
         now = (fresh or await load_catalog(connection)).tables

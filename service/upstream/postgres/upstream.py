@@ -67,7 +67,8 @@ class PostgresSession:
         self, layouts: Mapping[str, TableLayout], tables: Mapping[str, Table], fresh: Catalog
     ) -> list[SchemaNotice]:
         """Followed tables that are no longer what they were taken for."""
-        return await checks.check_schema(self.connection, layouts, self.publication, tables, fresh)
+        published = self.capture is None
+        return await checks.check_schema(self.connection, layouts, self.publication, tables, fresh, published=published)
 
     async def set_row_identity(self, table: str) -> None:
         """``REPLICA IDENTITY FULL``."""
