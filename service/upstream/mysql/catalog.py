@@ -15,7 +15,7 @@ from cdc.mysql.names import qualified_name
 from dataflow.schema import Catalog, Column, Spread, Table, UpstreamView
 from service.upstream.mysql.collations import load_collations
 from service.upstream.mysql.place import place
-from service.upstream.mysql.texts import listed_names
+from service.upstream.mysql.texts import listed_names, unqualified
 from service.upstream.mysql.types import Collations, ColumnRow, column_kind, sql_type, text_type
 from service.upstream.mysql.wire import Reply, Wire
 from service.upstream.words import UpstreamError
@@ -91,19 +91,23 @@ async def load_layouts(wire: Wire, tables: Iterable[str], dialect: str) -> dict[
 
     The stream itself says when a table is altered or dropped, so a layout has no other identity than its columns.
     """
-    wanted = list(tables)
-    statement = _COLUMNS.format(f"(table_schema, table_name) IN ({listed_names(wanted)})")
-    replies = await wire.query_all([statement, *([_JSON] if dialect == "mariadb" else [])])
-    columns, *json = map(_texts, replies)
+    rows = await load_columns(wire, map(unqualified, tables), dialect)
     # A statement of its own, after the other: all that the first has seen is before.
     since = (await place(wire)).position
-    rows = _column_rows(columns, frozenset(json[0]) if json else frozenset())
     return {
         qualified_name(schema, name): TableLayout(
             tuple(row.name for row in found), kinds=tuple(map(column_kind, found)), since=since
         )
         for (schema, name), found in rows.items()
     }
+
+
+async def load_columns(wire: Wire, tables: Iterable[Named], dialect: str) -> dict[Named, list[ColumnRow]]:
+    """The columns of these tables and views, by database and name. Raises ServerError, ConnectionBroken."""
+    statement = _COLUMNS.format(f"(table_schema, table_name) IN ({listed_names(tables)})")
+    replies = await wire.query_all([statement, *([_JSON] if dialect == "mariadb" else [])])
+    columns, *json = map(_texts, replies)
+    return _column_rows(columns, frozenset(json[0]) if json else frozenset())
 
 
 def _texts(reply: Reply) -> list[tuple[str, ...]]:
@@ -173,4 +177,4 @@ class _Shape:
         return Table(self.name, self.columns, tuple(keys), (), indexes, self._rows, self._spreads)
 
 
-__all__ = ["load_catalog", "load_layouts"]
+__all__ = ["SYSTEM_SCHEMAS", "load_catalog", "load_columns", "load_layouts"]

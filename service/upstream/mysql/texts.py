@@ -20,7 +20,6 @@ def unqualified(name: str) -> tuple[str, str]:
     return first, second
 
 
-def listed_names(names: Iterable[str]) -> str:
+def listed_names(names: Iterable[tuple[str, str]]) -> str:
     """``('shop','orders'),…`` for ``(table_schema, table_name) IN (…)``; of nothing a list that matches nothing."""
-    pairs = [f"({quoted(schema)},{quoted(table)})" for schema, table in map(unqualified, names)]
-    return ",".join(pairs) or "(NULL,NULL)"
+    return ", ".join(f"({quoted(schema)}, {quoted(table)})" for schema, table in names) or "(NULL, NULL)"

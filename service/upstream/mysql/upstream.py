@@ -1,0 +1,106 @@
+"""MariaDB or MySQL as an upstream (`service.upstream.upstream`)."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from cdc.change import SchemaNotice, TableLayout
+from cdc.mysql.source import MySqlSource
+from cdc.source import Source
+from dataflow.plan.estimate import Size
+from dataflow.plan.nodes import Aggregate, Chain, Relation
+from dataflow.schema import Catalog, Table
+from dataflow.sql.statement import Statement
+from service.upstream.mysql import changes, checks, sizes
+from service.upstream.mysql.address import Address
+from service.upstream.mysql.catalog import load_catalog, load_layouts
+from service.upstream.mysql.connect import Flavour, UpstreamPool
+from service.upstream.mysql.describe import describe
+from service.upstream.mysql.lookups import Lookups
+from service.upstream.mysql.wire import Wire
+from service.upstream.upstream import Capture, Layouts, UpstreamSession
+from service.upstream.words import Described, Finding
+
+
+@dataclass(frozen=True, slots=True)
+class MySqlSession:
+    """Is an `UpstreamSession`."""
+
+    wire: Wire
+    flavour: Flavour
+    capture: Capture | None = None
+
+    async def load_catalog(self) -> Catalog:
+        """Tables, types, keys and views."""
+        return await load_catalog(self.wire, self.flavour.dialect)
+
+    async def load_layouts(self, tables: Iterable[str]) -> dict[str, TableLayout]:
+        """How the stream's rows are laid out."""
+        return await load_layouts(self.wire, tables, self.flavour.dialect)
+
+    async def describe(self, statement: Statement) -> Described:
+        """What the server says of a statement."""
+        return await describe(self.wire, statement, self.flavour.dialect)
+
+    async def expected_sizes(self, relations: Iterable[Chain | Aggregate], catalog: Catalog) -> dict[Relation, Size]:
+        """How much a lookup of everything would answer."""
+        return await sizes.expected_sizes(self.wire, relations, catalog)
+
+    async def check_server(self) -> list[Finding]:
+        """Findings about server and role."""
+        return await checks.check_server(self.wire, self.flavour)
+
+    async def check_tables(self, tables: Iterable[str]) -> list[Finding]:
+        """Findings about tables."""
+        wanted = list(tables)
+        found = await checks.check_tables(self.wire, wanted, self.flavour)
+        return found if self.capture is None else [*found, *await self.capture.check_tables(wanted)]
+
+    async def check_schema(
+        self, layouts: Mapping[str, TableLayout], tables: Mapping[str, Table], fresh: Catalog
+    ) -> list[SchemaNotice]:
+        """Followed tables that are no longer what they were taken for."""
+        return await changes.check_schema(self.wire, layouts, tables, fresh, self.flavour)
+
+    async def set_row_identity(self, table: str) -> None:
+        """Whether rows are whole is a setting of the server's."""
+
+    async def publish(self, tables: Iterable[str]) -> list[str]:  # noqa: ARG002
+        """The binary log has all tables."""
+        return []
+
+
+@dataclass(slots=True)
+class MySqlUpstream:
+    """Is an `Upstream`."""
+
+    pool: UpstreamPool
+    lookups: Lookups
+    #: Makes the change stream: of the binary log, or of Debezium's topics.
+    make_source: Callable[[Layouts], Source]
+    #: Who takes the changes out of the database, if that is not the source itself.
+    capture: Capture | None = None
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[UpstreamSession]:
+        """A connection of the pool."""
+        async with self.pool.connection() as wire:
+            assert self.pool.flavour is not None, "known since the first connection"
+            yield MySqlSession(wire, self.pool.flavour, self.capture)
+
+    def source(self, layouts: Layouts) -> Source:
+        """A new change stream."""
+        return self.make_source(layouts)
+
+    async def close(self) -> None:
+        """Closes the pool."""
+        await self.pool.close()
+
+
+def binlog_source(address: Address, max_transaction_rows: int, connect_timeout_s: float) -> Callable[[Layouts], Source]:
+    """Change streams of a server's binary log."""
+
+    def make(layouts: Layouts) -> Source:
+        return MySqlSource(address.options(), layouts, max_transaction_rows, connect_timeout_s)
+
+    return make
