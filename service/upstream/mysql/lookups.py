@@ -8,19 +8,23 @@ are sent together, so it waits for the network once.
 Not here: the SQL inside (`dataflow.plan.mysql_lookup`), servers without such snapshots (`bracket`).
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cdc.mysql.position import BinlogSnapshot
+from cdc.mysql.position import BinlogSnapshot, position_of
 from dataflow.engine.effects import Lookup
 from dataflow.plan.mysql_lookup import lookup_columns, lookup_statement
 from dataflow.schema import Catalog
 from dataflow.sql.filling import fill
 from service.upstream.mysql.answers import answer_columns, answer_rows, lookup_rows
 from service.upstream.mysql.connect import UpstreamPool
-from service.upstream.mysql.place import BEGIN, END, PLACE, snapshot_of
+from service.upstream.mysql.place import BEGIN, END, END_OF_LOG, PLACE, snapshot_of
 from service.upstream.mysql.wire import Reply
 from service.upstream.words import ForwardRows, LookupRows, UpstreamError
+
+#: A transaction is in the log for a moment before snapshots see it: that long, and no longer than a slow disk takes.
+_RETRY_S, _TRIES = 0.005, 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +55,26 @@ class Lookups:
         return LookupRows(rows, read.snapshot, read.snapshot.position, read.snapshot.position)
 
     async def snapshot(self) -> LookupRows:
-        """A version and no rows: the heartbeat. Raises UpstreamError."""
-        read = await self.read([])
-        return LookupRows([], read.snapshot, read.snapshot.position, read.snapshot.position)
+        """A version and no rows: the heartbeat. It sees all that was in the log before, also what the stream may have
+        read of it ahead of its commit, so it may be that of a `TableJoined`. Raises UpstreamError."""
+        log_end: int | None = None
+        for _ in range(_TRIES):
+            self.statements += 2
+            async with self._pool.connection() as wire:
+                ended, begun, place, done = await wire.ask(END_OF_LOG, BEGIN, PLACE, END)
+                for reply in (begun, place, done):
+                    if reply.error is not None:
+                        raise reply.error
+            position = snapshot_of(place).position
+            # Who may not ask is not told; the doctor says so.
+            if log_end is None and ended.error is None and ended.rows:
+                log_end = position_of(str(ended.rows[0][0]), int(str(ended.rows[0][1])))
+            if log_end is None or position >= log_end:
+                return LookupRows([], BinlogSnapshot(position), position, position)
+            await asyncio.sleep(_RETRY_S)
+        raise UpstreamError(
+            "timeout", "A transaction that is in the binary log does not get committed.", retryable=True
+        )
 
     async def push(self) -> bool:
         """Write to the watermark table. The binary log needs none: its events are sent when they are written.

@@ -14,6 +14,7 @@ from service.upstream.words import UpstreamError
 BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 PLACE = "SHOW STATUS LIKE 'binlog_snapshot_%'"
 END = "COMMIT"
+END_OF_LOG = "SHOW MASTER STATUS"
 
 
 async def place(wire: Wire) -> BinlogSnapshot:

@@ -21,6 +21,9 @@ from service.upstream.mysql.wire import Wire
 from service.upstream.upstream import Capture, Layouts, UpstreamSession
 from service.upstream.words import Described, Finding
 
+#: Findings that are about reading the log oneself.
+_OF_READERS = frozenset({"replication_role", "binlog_row_metadata"})
+
 
 @dataclass(frozen=True, slots=True)
 class MySqlSession:
@@ -48,7 +51,8 @@ class MySqlSession:
 
     async def check_server(self) -> list[Finding]:
         """Findings about server and role."""
-        return await checks.check_server(self.wire, self.flavour)
+        found = await checks.check_server(self.wire, self.flavour)
+        return found if self.capture is None else [finding for finding in found if finding.code not in _OF_READERS]
 
     async def check_tables(self, tables: Iterable[str]) -> list[Finding]:
         """Findings about tables."""
