@@ -97,7 +97,7 @@ def create(database: MariaDatabase) -> None:
 
 
 def change(database: MariaDatabase) -> list[list[Any]]:
-    """A row of every value, then changes of other kinds. The rows of `kinds` before them, as the server prints those."""
+    """A row of every value, then changes of other kinds. The rows of `kinds` in between, as the server prints them."""
     from pymysql.constants import CLIENT
 
     with closing(
