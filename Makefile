@@ -39,9 +39,16 @@ demo: $(VENV)/made ## Start the demo; Ctrl-C stops all of it
 	@$(BIN)/upquery demo $(ARGS)
 
 .PHONY: test
-test: lint ## Lint, types, then all tests
+test: lint servers ## Lint, types, then all tests
 	@echo "── pytest"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+# Fetched into the user's cache once, so that tests do not wait for it.
+.PHONY: servers
+servers: $(VENV)/made-dev
+	@tests/fixtures/install_servers.sh
+	@echo "── Apache Kafka and Debezium, by Maven"
+	@$(BIN)/python -m tests.fixtures.jvm
 
 .PHONY: lint
 lint: $(VENV)/made-dev ## ruff (lint and format) and mypy, changing nothing
