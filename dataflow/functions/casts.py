@@ -12,7 +12,7 @@ from dataflow.errors import EvaluationError
 from dataflow.functions import floats, json, moments
 from dataflow.ops import numeric
 from dataflow.schema import SqlType
-from dataflow.values import FLOATS, INTEGERS, TEXTS
+from dataflow.values import FLOATS, INTEGERS, TEXTS, WHOLE_NUMBERS
 
 Cast = Callable[[str], str | None]
 
@@ -62,7 +62,7 @@ def _plain(source: SqlType, target: SqlType) -> Cast | None:
     pair = (source.name, target.name)
     if source.name == target.name or (source.name in TEXTS and target.name in ("text", "varchar")):
         return None
-    if source.name in INTEGERS or source.name in FLOATS or source.name == "numeric":
+    if source.name in WHOLE_NUMBERS or source.name in FLOATS or source.name == "numeric":
         found = _from_number(source.name, target.name)
     elif source.name in TEXTS:
         found = _FROM_TEXT.get(target.name)
@@ -92,13 +92,13 @@ def _from_number(source: str, target: str) -> Cast | None:
             return lambda a: floats.to_integer(a, source, target)
         return _same if target > source else lambda a: str(arithmetic.check_range(int(a), target))
     if target in FLOATS:
-        if source in INTEGERS:
+        if source in WHOLE_NUMBERS:
             return lambda a: floats.from_integer(a, target)
         if source == "numeric":
             return lambda a: floats.from_numeric(a, target)
         return floats.widened if target == "float8" else floats.narrowed
     if target == "numeric":
-        return _same if source in INTEGERS else lambda a: floats.to_numeric(a, source)
+        return _same if source in WHOLE_NUMBERS else lambda a: floats.to_numeric(a, source)
     if target == "bool" and source == "int4":
         return lambda a: "f" if a == "0" else "t"
     return _same if target == "bpchar" else None

@@ -149,8 +149,8 @@ def _keys(columns: list[ColumnRef], keys: Sequence[Key], name: Name) -> str:
     rows = [[constant(value, c.type) for c, value in zip(columns, key, strict=True)] for key in keys]
     if len(rows) == 1:
         return " AND ".join(f"{own} = {value}" for own, value in zip(names, rows[0], strict=True))
-    members = ", ".join(f"({', '.join(row)})" for row in rows)
-    return f"({', '.join(names)}) IN ({members})"
+    listed = ", ".join(f"({', '.join(row)})" for row in rows)
+    return f"({', '.join(names)}) IN ({listed})"
 
 
 # --- state rows -----------------------------------------------------------------------------------------------------

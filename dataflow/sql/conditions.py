@@ -130,7 +130,7 @@ def _compared(operator: str, other: exp.Expr, side: exp.Expr, binder: Binder) ->
     placeholder = _bare_parameter(side)
     if placeholder is None or other.find(exp.Placeholder):
         raise _refusal(side)
-    expression = binder.value(other)
+    expression = binder.dialect.parameter(binder.value(other))
     _check(expression, operator, side, placeholder)
     return BoundParameter(parameter_name(placeholder), expression, parameter_span(placeholder), operator=operator)
 

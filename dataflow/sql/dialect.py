@@ -29,8 +29,12 @@ class Dialect:
     aggregates: frozenset[str]
     #: An expression as a value, where nothing else decides its type: `text` is that of text of no column.
     value: Callable[[Scalar, SqlType], Scalar]
+    #: What a query in FROM or in an expression shows.
+    inner: Callable[[Scalar], Scalar]
     #: An expression where a condition must stand: a boolean.
     condition: Callable[[Scalar], Scalar]
+    #: An expression that is compared with a parameter, which is then of its type.
+    parameter: Callable[[Scalar], Scalar]
     #: Several expressions in the type that one column of all of them has.
     same_type: Callable[[str, Sequence[Scalar]], list[Scalar]]
     #: The call of an aggregate function.

@@ -9,6 +9,7 @@ from dataflow.sql.mysql import values as mysql
 from dataflow.sql.mysql.aggregates import NAMES as MYSQL_AGGREGATES
 from dataflow.sql.mysql.aggregates import aggregate_call as mysql_call
 from dataflow.sql.mysql.aggregates import aggregate_value as mysql_result
+from dataflow.sql.mysql.aggregates import inner as mysql_inner
 from dataflow.sql.mysql.expressions import BINDERS as MYSQL_BINDERS
 from dataflow.sql.mysql.naming import column_name as mysql_name
 from dataflow.sql.mysql.naming import having as mysql_having
@@ -18,7 +19,9 @@ _POSTGRES = Dialect(
     # The parser may take these for functions of any other kind.
     aggregates=frozenset({*(f.value for f in AggregateFunction), "every"}),
     value=functions.settled,
+    inner=lambda expression: expression,
     condition=functions.condition,
+    parameter=lambda expression: expression,
     same_type=functions.same_type,
     aggregate_call=aggregate_call,
     aggregate_value=lambda result, _call: result,
@@ -29,7 +32,9 @@ _MYSQL = Dialect(
     binders=MYSQL_BINDERS,
     aggregates=MYSQL_AGGREGATES,
     value=mysql.value,
+    inner=mysql_inner,
     condition=mysql.condition,
+    parameter=mysql.parameter,
     same_type=mysql.same_type,
     aggregate_call=mysql_call,
     aggregate_value=mysql_result,

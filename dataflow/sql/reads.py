@@ -39,7 +39,7 @@ _Place = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a SQL text, folded as the upstream folds names."""
+    """The words of a SQL text, folded as the upstream folds names: of MariaDB and MySQL, all in lower case."""
 
     #: Everything that may be a name.
     names: frozenset[str]
@@ -69,7 +69,7 @@ def words_of(sql: str, dialect: str = "postgres") -> Words:
             continue
         rest.append(token.text)
         if token.token_type is TokenType.IDENTIFIER:
-            word = token.text
+            word = token.text if dialect == "postgres" else token.text.lower()
         elif token.text[:1].isalpha() or token.text[:1] == "_":
             word = token.text.lower()
             before = tokens[position - 1].token_type if position else None
@@ -128,7 +128,7 @@ def _whole(table: Table) -> TableRead:
 
 
 def _named(table: Table, names: set[str]) -> list[int]:
-    return [i for i, column in enumerate(table.columns) if column.name in names]
+    return [i for i, column in enumerate(table.columns) if not names.isdisjoint((column.name, column.name.lower()))]
 
 
 def _reads_every_column(tree: exp.Expr) -> bool:

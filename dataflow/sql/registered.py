@@ -10,6 +10,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
+from dataflow.plan.mysql_render import quote as mysql_quote
 from dataflow.schema import Catalog, UpstreamView
 from dataflow.sql.parse import tree_of
 from dataflow.sql.reads import words_of
@@ -40,7 +41,8 @@ def upstream_views(sql: str, catalog: Catalog) -> frozenset[tuple[str, str]]:
     those whose name is one of theirs."""
     by_word: dict[str, list[UpstreamView]] = {}
     for view in catalog.views.values():
-        by_word.setdefault(schema_and_name(view.name)[1], []).append(view)
+        name = schema_and_name(view.name)[1]
+        by_word.setdefault(name if catalog.dialect == "postgres" else name.lower(), []).append(view)
     found: dict[str, str] = {}
     texts = [sql] if by_word else []
     while texts:
@@ -66,7 +68,8 @@ def _expanded(sql: str, catalog: Catalog, inside: tuple[str, ...]) -> Expanded:
         found = _expanded(catalog.registered[name], catalog, (*inside, name))
         views |= {name, *found.views}
         text = found.sql.rstrip().rstrip(";")
-        parts += [sql[at:start], f"({text}\n)", "" if aliased else f' AS "{name}"']
+        alias = f'"{name}"' if catalog.dialect == "postgres" else mysql_quote(name)
+        parts += [sql[at:start], f"({text}\n)", "" if aliased else f" AS {alias}"]
         at = end
     return Expanded("".join([*parts, sql[at:]]), frozenset(views))
 
@@ -78,6 +81,6 @@ def _mentions(tree: exp.Expr, catalog: Catalog) -> Iterator[tuple[str, int, int,
         if not isinstance(table.this, exp.Identifier) or table.args.get("db"):
             continue
         name = name_of(table.this)
-        if name in catalog.registered and name not in ctes and isinstance(find_relation(catalog, table), str):
+        if str(name) in catalog.registered and name not in ctes and isinstance(find_relation(catalog, table), str):
             meta = table.this.meta
-            yield name, meta["start"], meta["end"] + 1, table.args.get("alias") is not None
+            yield str(name), meta["start"], meta["end"] + 1, table.args.get("alias") is not None

@@ -236,6 +236,8 @@ class SelectLowering:
         expression = binder.bind(inner)
         if not self._use.unsettled or self._select.args.get("distinct") is not None or expression.type != UNKNOWN:
             expression = binder.dialect.value(expression, binder.text)
+        if not self._use.top:
+            expression = binder.dialect.inner(expression)
         if isinstance(node, exp.Alias):
             name = name_of(node.args["alias"])
         else:

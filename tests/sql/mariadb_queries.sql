@@ -134,3 +134,59 @@ SELECT s.id FROM stories s WHERE s.score = (SELECT MAX(o.score) FROM stories o W
 SELECT s.id FROM stories s WHERE s.score > (SELECT AVG(value) FROM votes v WHERE v.story_id = s.id);
 SELECT s.id FROM stories s WHERE s.score > ALL (SELECT value FROM votes v WHERE v.story_id = s.id);
 SELECT u.id FROM users u WHERE (u.id, 1) IN (SELECT user_id, value FROM votes);
+
+-- texts that are equal and print differently
+SELECT name, COUNT(*) FROM users GROUP BY name ORDER BY name;
+SELECT id FROM users WHERE name = 'A';
+SELECT id FROM users WHERE name > 'a' ORDER BY name, id;
+SELECT id, name FROM users ORDER BY name DESC, id DESC LIMIT 4;
+SELECT a.id, b.id AS other FROM users a JOIN users b ON a.name = b.name WHERE a.name = :n;
+SELECT MIN(name), MAX(name), COUNT(DISTINCT name), COUNT(name) FROM users;
+SELECT DISTINCT title FROM stories WHERE author_id = :a;
+SELECT title FROM stories UNION SELECT body FROM comments;
+SELECT id FROM stories WHERE title IN ('A', 'AB ', 'á') OR title NOT IN ('b', 'a');
+SELECT u.id, s.id AS story FROM users u LEFT JOIN stories s ON s.title = u.name AND s.score > 1;
+SELECT t.tag, COUNT(*), MIN(t.day) FROM tags t GROUP BY t.tag HAVING COUNT(*) > 1 ORDER BY t.tag;
+SELECT id FROM users WHERE name IN (:names);
+SELECT id FROM users WHERE name >= :low AND name < :high;
+SELECT title, SUM(score) FROM stories WHERE title = :t GROUP BY title;
+SELECT id, bin, uca FROM kinds WHERE bin = 'a' OR uca = 'SS' OR uca = 'é';
+SELECT bin, COUNT(*) FROM kinds GROUP BY bin;
+SELECT uca, COUNT(*) FROM kinds GROUP BY uca ORDER BY uca DESC;
+SELECT CONCAT(title, '-', title) AS t, COUNT(*) FROM stories GROUP BY CONCAT(title, '-', title);
+SELECT IF(score > 1, title, 'A') AS t, COUNT(*) FROM stories GROUP BY t;
+
+-- dates and times
+SELECT id, at FROM comments WHERE at > '2024-01-01' ORDER BY at DESC, id;
+SELECT id FROM comments WHERE at = :at;
+SELECT id FROM comments WHERE at >= '2024-01-01 00:00:00' AND at < '2024-06-01 12:00:00.500';
+SELECT id FROM comments WHERE at BETWEEN '2024-01-01 00:00:00' AND '2024-12-31 00:00:00';
+SELECT story_id, MIN(at), MAX(at), COUNT(DISTINCT at) FROM comments GROUP BY story_id;
+SELECT at, COUNT(*) FROM comments GROUP BY at ORDER BY at;
+SELECT day, COUNT(*) FROM tags WHERE day = '2024-02-29' OR day IS NULL GROUP BY day;
+SELECT tag, day FROM tags WHERE day >= :low ORDER BY day, tag, story_id LIMIT 3;
+SELECT c.id, IFNULL(p.at, c.at) FROM comments c LEFT JOIN comments p ON p.id = c.parent_id;
+SELECT id, clock, stamp FROM kinds WHERE stamp = :s;
+SELECT clock, COUNT(*) FROM kinds GROUP BY clock ORDER BY clock;
+SELECT id FROM kinds ORDER BY stamp DESC, clock, id;
+
+-- other types
+SELECT * FROM kinds WHERE id = :id;
+SELECT big, COUNT(*), SUM(big), AVG(big), MIN(big) FROM kinds GROUP BY big;
+SELECT id FROM kinds WHERE big > 7 OR big = 0;
+SELECT id FROM kinds WHERE big = :b;
+SELECT real8, COUNT(*) FROM kinds GROUP BY real8;
+SELECT id FROM kinds WHERE real8 > 0 OR real8 = -0.1;
+SELECT id FROM kinds WHERE real4 = :r;
+SELECT id, real4 FROM kinds ORDER BY real4 DESC, real8, id;
+SELECT MIN(real4), MAX(real8), COUNT(real4) FROM kinds;
+SELECT bytes, COUNT(*) FROM kinds WHERE bytes <> 'A' GROUP BY bytes;
+SELECT id FROM kinds WHERE bytes = :b;
+SELECT flags, year, COUNT(*) FROM kinds GROUP BY flags, year ORDER BY year, flags;
+SELECT id FROM kinds WHERE flags = 5 OR year > 2000;
+SELECT choice, COUNT(*) FROM kinds GROUP BY choice ORDER BY choice DESC;
+SELECT id, doc, note FROM kinds WHERE doc IS NOT NULL;
+SELECT note, COUNT(*) FROM kinds GROUP BY note;
+SELECT k.id, u.id AS user FROM kinds k JOIN users u ON u.id = k.id WHERE u.id = :u;
+SELECT mood, COUNT(*) FROM users WHERE mood IN ('sad', 'ok') GROUP BY mood ORDER BY mood DESC;
+SELECT a.id, b.id AS other FROM users a JOIN users b ON b.mood = a.mood AND b.id > a.id;

@@ -3,8 +3,9 @@
 As `test_against_server` for PostgreSQL, but that plans are computed by the engine's own expressions (`plan_rows`).
 """
 
+import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
@@ -19,16 +20,33 @@ from dataflow.engine.effects import Lookup
 from dataflow.evaluate import compile_predicate
 from dataflow.ops.aggregate_state import accumulator_factory
 from dataflow.plan.explain import lookups
-from dataflow.plan.expressions import BOOL
+from dataflow.plan.expressions import BOOL, used_columns
 from dataflow.plan.mysql_lookup import lookup_columns, lookup_statement
 from dataflow.plan.mysql_render import string
-from dataflow.plan.nodes import Aggregate, View, column_types
+from dataflow.plan.nodes import (
+    Aggregate,
+    AggregateFunction,
+    Chain,
+    Relation,
+    TopK,
+    Union,
+    View,
+    Window,
+    column_types,
+)
 from dataflow.scalar import Call, ColumnRef, Literal
-from dataflow.schema import Catalog, Column, SqlType, Table
+from dataflow.schema import Catalog, SqlType
 from dataflow.sql import plan_view
+from dataflow.sql.statement import statement_of
 from dataflow.state.ordering import Ordering
 from dataflow.types import Key, LookupId, NodeId, Row, Value
 from dataflow.values import normal_form
+from service.upstream.mysql.address import Address
+from service.upstream.mysql.answers import answer_rows, lookup_rows
+from service.upstream.mysql.catalog import load_catalog
+from service.upstream.mysql.connect import UpstreamPool
+from service.upstream.mysql.packets import Reply
+from service.upstream.mysql.wire import Wire
 from tests.fixtures.mariadb import MariaDbServer
 from tests.sql.plan_rows import key_of, plan_rows
 
@@ -41,44 +59,17 @@ CREATE TABLE stories (
 CREATE TABLE votes (story_id bigint NOT NULL, user_id int NOT NULL, value smallint, PRIMARY KEY (story_id, user_id));
 CREATE TABLE comments (
     id int PRIMARY KEY, story_id bigint, user_id int, parent_id int, body varchar(20), weight decimal(6,1),
-    KEY (story_id)
+    at datetime(3), KEY (story_id)
 );
-CREATE TABLE tags (story_id bigint NOT NULL, tag varchar(10) NOT NULL);
+CREATE TABLE tags (story_id bigint NOT NULL, tag varchar(10) NOT NULL, day date);
+CREATE TABLE kinds (
+    id int unsigned PRIMARY KEY, big bigint unsigned, real8 double, real4 float, bytes varbinary(8), flags bit(4),
+    year year, clock time(1), stamp timestamp NULL, choice set('a','b','c'), bin varchar(8) COLLATE utf8mb4_nopad_bin,
+    uca varchar(8) COLLATE utf8mb4_unicode_ci, doc json, note text
+);
 """
-SEEDS = 4
-SQL_MODES = ("ANSI_QUOTES", "PIPES_AS_CONCAT", "NO_BACKSLASH_ESCAPES", "ONLY_FULL_GROUP_BY")
-
-
-def table(name: str, columns: str, *keys: Sequence[int]) -> Table:
-    """A table from ``name type!`` pairs; ``!`` is NOT NULL."""
-    found = []
-    for pair in columns.split(", "):
-        column, written = pair.split(" ")
-        found.append(Column(column, TYPES[written.rstrip("!")], written.endswith("!")))
-    return Table(f"{DATABASE}.{name}", tuple(found), tuple(map(tuple, keys)), indexes=tuple(map(tuple, keys)))
-
-
 DATABASE = "against"
-TYPES = {
-    "int": SqlType("int4", "int"),
-    "bigint": SqlType("int8", "bigint"),
-    "smallint": SqlType("int2", "smallint"),
-    "tinyint": SqlType("int2", "tinyint(1)"),
-    "text20": SqlType("varchar", "varchar(20)"),
-    "text10": SqlType("varchar", "varchar(10)"),
-    "d8": SqlType("numeric", "decimal(8,2)"),
-    "d10": SqlType("numeric", "decimal(10,3)"),
-    "d6": SqlType("numeric", "decimal(6,1)"),
-    "mood": SqlType("mysql_enum", "enum('sad','ok','happy')", "enum", labels=("sad", "ok", "happy")),
-}
-TABLES = [
-    table("users", "id int!, name text20, karma d8, mood mood", (0,)),
-    table("stories", "id bigint!, author_id int, title text20, score int, price d10, removed tinyint!", (0,)),
-    table("votes", "story_id bigint!, user_id int!, value smallint", (0, 1)),
-    table("comments", "id int!, story_id bigint, user_id int, parent_id int, body text20, weight d6", (0,)),
-    table("tags", "story_id bigint!, tag text10!"),
-]
-CATALOG = Catalog({t.name: t for t in TABLES}, (DATABASE,), dialect="mariadb")
+SEEDS = 4
 
 
 def queries() -> list[str]:
@@ -100,19 +91,33 @@ def random_rows(rng: Random) -> dict[str, list[Row]]:
     def ids() -> list[str]:
         return [str(i) for i in range(1, rng.randint(1, 7))]
 
+    texts = ("a", "A", "b", "á", "ab ", "", None)
     pairs = [(str(s), str(u)) for s in range(1, 7) for u in range(1, 6)]
     return {
-        "users": [(i, some("a", "b", "", None), number(2), some("sad", "ok", "happy", None)) for i in ids()],
+        "users": [(i, some(*texts), number(2), some("sad", "ok", "happy", None)) for i in ids()],
         "stories": [
-            (i, some("1", "2", "3", "9", None), some("a", "b", "ab", "", None), some("0", "1", "2", "3", None),
+            (i, some("1", "2", "3", "9", None), some(*texts), some("0", "1", "2", "3", None),
              number(3), some("0", "1")) for i in ids()
         ],
         "votes": [(s, u, some("-1", "1", "1", "2", None)) for s, u in rng.sample(pairs, rng.randint(0, 15))],
         "comments": [
-            (i, some("1", "2", "3", "9", None), some("1", "2", "3", None), some("1", "2", None), some("x", "y", None),
-             number(1)) for i in ids()
+            (i, some("1", "2", "3", "9", None), some("1", "2", "3", None), some("1", "2", None),
+             some("x", "X", "y", None), number(1),
+             some("2024-01-01 00:00:00.000", "2024-06-01 12:00:00.500", "2023-12-31 23:59:59.999", None))
+            for i in ids()
         ],
-        "tags": [(some("1", "2", "3", "9"), some("a", "b", "c")) for _ in range(rng.randint(0, 8))],
+        "tags": [
+            (some("1", "2", "3", "9"), some("a", "B", "b", "c"), some("2024-01-01", "2024-02-29", None))
+            for _ in range(rng.randint(0, 8))
+        ],
+        "kinds": [
+            (i, some("0", "7", "18446744073709551615", None), some("0", "1.5", "-0.1", "1e+30", None),
+             some("0.1", "2.5", None), some("\\x6100", "\\x41", "\\x", None), some("0", "5", "15"),
+             some("2024", "1999", None), some("-12:00:00.5", "01:00:00.0", "100:00:00.0", None),
+             some("2024-01-01 00:00:00", "2024-06-01 12:00:00", None), some("", "a", "a,c", "b", None),
+             some("a", "A", "a ", None), some("ß", "ss", "É", "e", None), some('{"a": 1}', "[]", None),
+             some("a", "A", "b", None)) for i in ids()
+        ],
     }  # fmt: skip
 
 
@@ -122,58 +127,70 @@ def tables(seed: int) -> dict[str, list[Row]]:
 
 
 class Server:
-    """A connection whose values are texts."""
+    """A connection as lookups have one, to the tables."""
 
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-        for statement in (
-            f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin",
-            f"USE {DATABASE}",
-        ):
-            self.texts(statement)
-        for statement in SCHEMA.split(";"):
-            if statement.strip():
-                self.texts(statement)
-        modes = "@@sql_mode"
-        for mode in SQL_MODES:
-            modes = f"REPLACE({modes}, '{mode}', '')"
-        self.texts(f"SET time_zone = '+00:00', sql_mode = {modes}")
+    catalog: Catalog
+
+    def __init__(self, runner: asyncio.Runner, wire: Wire) -> None:
+        self._runner = runner
+        self._wire = wire
         self.filled: int | None = None
 
-    def texts(self, sql: str) -> list[Row]:
-        """The rows of a statement."""
-        with self._connection.cursor() as cursor:
-            cursor.execute(sql)
-            return list(cursor.fetchall())
+    def reply(self, sql: str) -> Reply:
+        """What the server answers."""
+        return self._runner.run(self._wire.query(sql))
+
+    def rows(self, sql: str) -> list[Row]:
+        """The rows of a query, as a forwarded read has them."""
+        return answer_rows(self.reply(sql))
+
+    def lookup(self, lookup: Lookup) -> list[Row]:
+        """A lookup's rows."""
+        statement = lookup_statement(lookup, self.catalog)
+        return lookup_rows(self.reply(statement), lookup_columns(lookup.relation, self.catalog))
 
     def names(self, sql: str) -> list[str]:
-        """The names of its columns, repeated ones numbered."""
-        with self._connection.cursor() as cursor:
-            cursor.execute(sql)
-            names: list[str] = []
-            for name, *_ in cursor.description:
-                unique, number = name, 1
-                while unique in names:
-                    number += 1
-                    unique = f"{name}_{number}"
-                names.append(unique)
-            return names
+        """The names of a query's columns, repeated ones numbered."""
+        names: list[str] = []
+        for column in self.reply(sql).columns:
+            unique, number = column.name, 1
+            while unique in names:
+                number += 1
+                unique = f"{column.name}_{number}"
+            names.append(unique)
+        return names
+
+    def make(self) -> None:
+        """The tables."""
+        for statement in SCHEMA.split(";"):
+            if statement.strip():
+                self.reply(statement)
+        self.catalog = self._runner.run(load_catalog(self._wire, "mariadb"))
 
     def fill(self, seed: int) -> None:
         if self.filled == seed:
             return
         self.filled = seed
         for name, rows in tables(seed).items():
-            self.texts(f"DELETE FROM {name}")
+            self.reply(f"DELETE FROM {name}")
             if rows:
                 values = ", ".join("(" + ", ".join(map(constant, row)) + ")" for row in rows)
-                self.texts(f"INSERT INTO {name} VALUES {values}")
+                self.reply(f"INSERT INTO {name} VALUES {values}")
 
 
 @pytest.fixture(scope="module")
 def server(mariadb_server: MariaDbServer) -> Iterator[Server]:
-    with closing(mariadb_server.connect(conv={})) as connection:
-        yield Server(connection)
+    with closing(mariadb_server.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE OR REPLACE DATABASE {DATABASE} CHARACTER SET utf8mb4")
+    with asyncio.Runner() as runner:
+        pool = UpstreamPool(Address.parse(mariadb_server.url(DATABASE)), 1)
+        lent = pool.connection()
+        found = Server(runner, runner.run(lent.__aenter__()))
+        found.reply("SET sql_mode = REPLACE(@@sql_mode, 'ONLY_FULL_GROUP_BY', '')")
+        found.make()
+        yield found
+        runner.run(lent.__aexit__(None, None, None))
+        runner.run(pool.close())
 
 
 def constant(value: Value | tuple[Value, ...]) -> str:
@@ -182,7 +199,9 @@ def constant(value: Value | tuple[Value, ...]) -> str:
         return ", ".join(map(constant, value))
     if value is None:
         return "NULL"
-    return value if re.fullmatch(r"-?\d+(\.\d+)?", value) else string(value)
+    if value.startswith("\\x"):
+        return f"x'{value[2:]}'"
+    return value if re.fullmatch(r"-?\d+(\.\d+)?(e[+]\d+)?", value) else string(value)
 
 
 @dataclass(frozen=True)
@@ -193,9 +212,14 @@ class Question:
 
     def sql(self, view: View) -> str:
         """The view's SQL with the values written in."""
-        names = iter(sorted(self.values, key=lambda name: int(name[1:]) if name[1:].isdecimal() else 0))
-        written = re.sub(r"\?", lambda _: f":{next(names)}", view.sql)
-        return re.sub(r"(?<!:):(\w+)", lambda found: constant(self.values[found[1]]), written)
+        statement = statement_of(view.sql, "mariadb")
+        parts, at = [], 0
+        for occurrence in statement.occurrences:
+            value = constant(self.values[occurrence.name])
+            listed = f"{occurrence.listed} ({value})" if occurrence.listed else value
+            parts += [view.sql[at : occurrence.span.start], listed]
+            at = occurrence.span.end
+        return "".join([*parts, view.sql[at:]])
 
     def keys(self, view: View) -> list[Key]:
         types = column_types(view.relation)
@@ -266,23 +290,55 @@ def in_ranges(view: View, question: Question, row: Row) -> bool:
 
 @pytest.mark.parametrize("sql", queries())
 def test_a_plan_means_what_its_sql_means(server: Server, sql: str) -> None:
-    view = plan_view("v", sql, CATALOG)
+    view = plan_view("v", sql, server.catalog)
     for seed in range(SEEDS):
         server.fill(seed)
         for question in questions(view, seed):
             written = question.sql(view)
             if seed == 0:
                 assert [c.name for c in view.output] == server.names(written)
-            expected, found = server.texts(written), answer(view, question, seed)
+            alike = same_text(view.relation)
+            expected = [alike(row, [c.column for c in view.output]) for row in server.rows(written)]
+            found = [alike(row, [c.column for c in view.output]) for row in answer(view, question, seed)]
             if not view.order:
                 expected.sort(key=repr)
                 found.sort(key=repr)
             assert found == expected, (seed, written)
 
 
-def as_value(text: Value, sql_type: SqlType) -> Value:
-    """A lookup's text as the engine has it: conditions are numbers upstream."""
-    return {"1": "t", "0": "f", None: None}[text] if sql_type.name == "bool" else text
+def loose_columns(relation: Relation) -> frozenset[int]:
+    """Columns whose text is the server's choice among equal ones."""
+    match relation:
+        case Chain():
+            return frozenset()
+        case Union():
+            return frozenset().union(*map(loose_columns, relation.inputs))
+        case Window() | TopK():
+            return loose_columns(relation.input)
+        case Aggregate():
+            extremes = (AggregateFunction.MIN, AggregateFunction.MAX)
+            size = len(relation.group)
+            return frozenset(
+                {*range(size), *(size + i for i, c in enumerate(relation.calls) if c.function in extremes)}
+            )
+    below: set[int] = set()
+    offset = 0
+    for item in relation.inputs:
+        below |= {offset + c for c in loose_columns(item.relation)}
+        offset += len(column_types(item.relation))
+    return frozenset(i for i, c in enumerate(relation.columns) if used_columns(c) & below)
+
+
+def same_text(relation: Relation) -> Callable[[Row, Sequence[int]], Row]:
+    """One text for rows that differ in what is the server's free choice: ``a`` or ``A`` for a group of both."""
+    loose = loose_columns(relation)
+    types = column_types(relation)
+
+    def alike(row: Row, columns: Sequence[int]) -> Row:
+        forms = [normal_form(types[c]) if c in loose else None for c in columns]
+        return tuple(v if v is None or form is None else form(v) for v, form in zip(row, forms, strict=True))
+
+    return alike
 
 
 def merged(aggregate: Aggregate, state_rows: list[Row]) -> list[Row]:
@@ -305,10 +361,10 @@ def merged(aggregate: Aggregate, state_rows: list[Row]) -> list[Row]:
 
 @pytest.mark.parametrize("sql", queries())
 def test_lookups_bring_the_rows_of_their_relations(server: Server, sql: str) -> None:
-    view = plan_view("v", sql, CATALOG)
+    view = plan_view("v", sql, server.catalog)
     for seed in range(2):
         server.fill(seed)
-        for lookup in lookups(view, CATALOG):
+        for lookup in lookups(view, server.catalog):
             relation, columns = lookup.relation, lookup.columns
             rows = plan_rows(relation, tables(seed))
             keys = list(dict.fromkeys(key_of(relation, columns, row) for row in rows))
@@ -316,12 +372,10 @@ def test_lookups_bring_the_rows_of_their_relations(server: Server, sql: str) -> 
             if not wanted:
                 continue
             effect = Lookup(LookupId(1), NodeId(1), relation, columns, tuple(wanted))
-            statement = lookup_statement(effect, CATALOG)
-            types = lookup_columns(relation, CATALOG)
-            # Rows of no columns have one that means nothing.
-            found = [tuple(map(as_value, row, types)) if types else () for row in server.texts(statement)]
-            assert all(len(row) == len(types) for row in found)
+            found = server.lookup(effect)
             if isinstance(relation, Aggregate):
                 found = merged(relation, found)
             expected = [row for row in rows if key_of(relation, columns, row) in wanted]
-            assert sorted(found, key=repr) == sorted(expected, key=repr), statement
+            alike, every = same_text(relation), range(len(column_types(relation)))
+            found, expected = ([alike(row, every) for row in rows] for rows in (found, expected))
+            assert sorted(found, key=repr) == sorted(expected, key=repr), effect

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.functions.mysql_numbers import quotient_scale
-from dataflow.plan.expressions import INT8
+from dataflow.plan.expressions import INT8, used_columns
 from dataflow.plan.nodes import AggregateCall, AggregateFunction
-from dataflow.scalar import Scalar
+from dataflow.scalar import Call, Scalar
 from dataflow.schema import SqlType
 from dataflow.sql import functions
+from dataflow.sql.aggregates import FIRST_CALL
 from dataflow.sql.mysql.arithmetic import INCREMENT
 from dataflow.sql.mysql.values import (
     MAX_PRECISION,
@@ -109,4 +110,20 @@ def aggregate_value(result: Scalar, call: AggregateCall) -> Scalar:
     return printed(result, min(precision + INCREMENT, MAX_PRECISION), scale + INCREMENT)
 
 
-__all__ = ["NAMES", "aggregate_call", "aggregate_value"]
+def inner(expression: Scalar) -> Scalar:
+    """What a query in FROM or in an expression shows: the servers may merge it with the query around it or not, and the
+    digits of a quotient that it does not print then count or not. An aggregate is never merged."""
+    if _has_quotient(expression):
+        raise UnsupportedQuery("A quotient that a query in FROM or in an expression shows is not computed exactly.")
+    return expression
+
+
+def _has_quotient(expression: Scalar) -> bool:
+    if not isinstance(expression, Call):
+        return False
+    if expression.function == "printed" and all(c < FIRST_CALL for c in used_columns(expression)):
+        return True
+    return any(map(_has_quotient, expression.arguments))
+
+
+__all__ = ["NAMES", "aggregate_call", "aggregate_value", "inner"]

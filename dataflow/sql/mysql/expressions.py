@@ -118,7 +118,8 @@ def _in(binder: "Binder", node: Any) -> Scalar:
 
 def _between(binder: "Binder", node: Any) -> Scalar:
     _check_only(node, "this", "low", "high")
-    subject, low, high = (binder.bind(node.args[k]) for k in ("this", "low", "high"))
+    parts = [binder.bind(node.args[k]) for k in ("this", "low", "high")]
+    subject, low, high = (values.refuse_printed(part, "BETWEEN") for part in parts)
     # The bounds are compared as one type.
     if not isinstance(low, Literal) or not isinstance(high, Literal) or low.type.name != high.type.name:
         numbers = [values.is_number(e.type) for e in (subject, low, high)]
@@ -132,7 +133,11 @@ def _case(binder: "Binder", node: Any) -> Scalar:
     branches: list[tuple[Scalar, Scalar]] = []
     for branch in node.args["ifs"]:
         when = binder.bind(branch.this)
-        when = values.condition(when) if subject is None else values.comparison("=", subject, when)
+        if subject is None:
+            when = values.condition(when)
+        else:
+            parts = [values.refuse_printed(part, "CASE") for part in (subject, when)]
+            when = values.comparison("=", *parts)
         branches.append((when, binder.bind(branch.args["true"])))
     default = node.args.get("default")
     return calls.case(branches, Literal(None, UNKNOWN) if default is None else binder.bind(default))

@@ -1,8 +1,9 @@
 """Values of MariaDB and MySQL: which type an expression is of, and what becomes of a value beside others.
 
 A condition is a boolean here, and a number (1 or 0) where it is a value. Constants of text take the type of what they
-stand beside. A ``DECIMAL`` prints as many decimals as its type has, whatever it is made of; what a quotient or an
-average is beyond those (`printed`) counts where it is computed with further, as in the servers.
+stand beside. A ``DECIMAL`` prints as many decimals as its type has, whatever it is made of. What a quotient or an
+average is beyond those (`printed`) counts where it is computed with further, and does not where it is compared, grouped
+or ordered by; where it is a condition, in BETWEEN, and in a query in FROM it may, so that it is refused there.
 
 Not here: what the syntax means (`expressions`), arithmetic (`arithmetic`).
 """
@@ -114,7 +115,13 @@ def condition(expression: Scalar) -> Scalar:
         return Literal(None, BOOL)
     if not is_number(expression.type):
         raise UnsupportedQuery(f"A condition that is {expression.type.sql} is not on the list of exact expressions.")
+    refuse_printed(expression, "The truth")
     return folded(comparison("<>", expression, Literal("0", INT4)))
+
+
+def parameter(expression: Scalar) -> Scalar:
+    """The expression that a parameter is compared with: a FLOAT compares with any number as the double that it is."""
+    return as_type(expression, FLOAT8) if expression.type.name == "float4" else expression
 
 
 def logical(operator: str, parts: Sequence[Scalar]) -> Scalar:
@@ -140,7 +147,7 @@ def unprinted(expression: Scalar) -> Scalar:
 
 
 def refuse_printed(expression: Scalar, what: str) -> Scalar:
-    """The expression where its digits beyond the printed ones would count, and are not known to the lookups."""
+    """The expression where its digits beyond the printed ones would count."""
     if unprinted(expression) is not expression:
         raise UnsupportedQuery(f"{what} of a quotient or average is not on the list of exact expressions.")
     return expression
@@ -171,7 +178,7 @@ def comparison(operator: str, left: Scalar, right: Scalar) -> Scalar:
 
 def sides(left: Scalar, right: Scalar) -> tuple[Scalar, Scalar]:
     """Both sides of a comparison as they are compared. UnsupportedQuery if they are compared as something else."""
-    left, right = number(unprinted(left)), number(unprinted(right))
+    left, right = number(left), number(right)
     if left.type == right.type == UNKNOWN:
         if None not in (_value(left), _value(right)):
             raise UnsupportedQuery("Two constants of text compare by the connection's collation.")

@@ -1,5 +1,7 @@
 """Texts of MariaDB and MySQL: words, parameters, values put in, effects, names."""
 
+from dataclasses import replace
+
 import pytest
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
@@ -9,6 +11,8 @@ from dataflow.sql.effects import check_effects
 from dataflow.sql.filling import fill, template
 from dataflow.sql.mysql.grammar import string_value
 from dataflow.sql.parse import parse
+from dataflow.sql.reads import table_reads
+from dataflow.sql.registered import expanded
 from dataflow.sql.statement import statement_of
 
 _INT = SqlType("int4", "int")
@@ -68,7 +72,7 @@ def test_null_is_a_constant() -> None:
     "sql",
     [
         "DELETE FROM t",
-        "SELECT a INTO OUTFILE '/tmp/x' FROM t",
+        "SELECT a INTO OUTFILE 'x' FROM t",
         "SELECT a FROM t INTO @x",
         "SELECT a FROM t FOR UPDATE",
         "SELECT a FROM t LOCK IN SHARE MODE",
@@ -96,6 +100,19 @@ def test_columns_without_alias_are_called_by_their_text() -> None:
     sql = "SELECT authorId+1, count( * ), 'a''b', `Order`, S.id FROM stories s GROUP BY s.id"
     view = plan_view("v", sql, CATALOG)
     assert [c.name for c in view.output] == ["authorId+1", "count( * )", "a'b", "Order", "id"]
+
+
+def test_registered_views_are_put_in() -> None:
+    catalog = replace(CATALOG, registered={"mine": "SELECT Id FROM stories"})
+    found = expanded("SELECT * FROM mine", catalog)
+    assert found.sql == "SELECT * FROM (SELECT Id FROM stories\n) AS `mine`"
+    assert plan_view("v", "SELECT ID FROM mine WHERE id = ?", catalog).parameters[0].name == "p1"
+
+
+def test_columns_that_a_refreshed_text_reads_have_no_case() -> None:
+    (read,) = table_reads(["SELECT RAND() + `AUTHORID` FROM stories WHERE ID > 3"], ["app.Stories"], CATALOG, [])
+    assert read.columns == {0, 1}
+    assert read.predicate is not None
 
 
 def test_quoted_names() -> None:
