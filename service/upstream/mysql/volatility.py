@@ -9,6 +9,8 @@ import re
 
 from dataflow.sql.reads import Words
 
+#: How the words have a parameter: its name and place.
+_PARAMETER = re.compile(r": \w+@\d+@\d+")
 #: Functions that users made may be called like others, if their database is named.
 _QUALIFIED_CALL = re.compile(r"\. (\S+) \(")
 _TIME = frozenset({
@@ -79,7 +81,7 @@ def why_volatile(words: Words, defined: frozenset[str]) -> str | None:
     bare = {word.lower() for word in words.bare}
     for word in sorted(bare & (_TIME_WORDS | _SESSION_WORDS)):
         return f"{word.upper()} is the current time." if word in _TIME else f"{word.upper()} depends on the session."
-    if "@" in words.rest:
+    if "@" in _PARAMETER.sub("", words.rest):
         return "A variable of the session is none of the database."
     qualified = _QUALIFIED_CALL.search(words.rest)
     if qualified is not None:
