@@ -86,12 +86,12 @@ class Words:
         #: How long those are that begin with a unit.
         self._lengths: dict[Unit, list[int]] = {}
         self._choose({code: made[weight] for code, weight in weights.items()})
-        #: Where units can be read as primitive words in several ways: texts that have one of these characters. (What is
+        #: Finds characters of which there is one wherever units can be read as primitive words in several ways. (What is
         #: made of single units only is made in no other way, else the words in that other one were not primitive.)
         self.ambiguous: re.Pattern[str] | None = None
-        if not self._is_code():
-            several = [text for word, text in self._primitives.items() if len(word) > 1]
-            self.ambiguous = re.compile(f"[{re.escape(''.join(several))}]")
+        several = [self._primitives[word] for word in self._ambiguous() if len(word) > 1]
+        if several:
+            self.ambiguous = re.compile(f"[{re.escape(''.join(sorted(several)))}]")
         self._words = {text: word for word, text in self._primitives.items()}
         written = {weight: self._written(word) for weight, word in made.items()}
         #: What contractions are written as.
@@ -157,25 +157,34 @@ class Words:
                 if len(word) not in lengths:
                     lengths.append(len(word))
 
-    def _is_code(self) -> bool:
-        """Whether no units are made of primitive words in two ways (Sardinas and Patterson, 1953)."""
+    def _ambiguous(self) -> set[Word]:
+        """The words that units are made of which others are made of, too (found as Sardinas and Patterson, 1953, do)."""
         words = self._primitives
         beginning: dict[Unit, list[Word]] = {}
         for word in words:
             beginning.setdefault(word[0], []).append(word)
-        # What one way has beyond the other, while both are read.
-        ahead = {word[n:] for word in words for n in range(1, len(word)) if self._is_primitive(word[:n])}
-        seen: set[Word] = set()
-        while ahead:
-            rest = ahead.pop()
-            if not rest:
-                return False
-            if rest in seen:
-                continue
-            seen.add(rest)
-            ahead.update(word[len(rest) :] for word in beginning.get(rest[0], ()) if word[: len(rest)] == rest)
-            ahead.update(rest[n:] for n in range(1, len(rest) + 1) if self._is_primitive(rest[:n]))
-        return True
+        # What one way of reading has beyond the other -> what came before that, and the word that was read.
+        before: dict[Word, list[tuple[Word, Word]]] = {}
+        open_: list[tuple[Word, Word, Word]]
+        open_ = [(word[n:], (), word) for word in words for n in range(1, len(word)) if self._is_primitive(word[:n])]
+        while open_:
+            ahead, previous, read = open_.pop()
+            known = ahead in before
+            before.setdefault(ahead, []).append((previous, read))
+            if not known and ahead:
+                open_ += [(w[len(ahead) :], ahead, w) for w in beginning.get(ahead[0], ()) if w[: len(ahead)] == ahead]
+                open_ += [(ahead[n:], ahead, ahead[:n]) for n in range(1, len(ahead)) if self._is_primitive(ahead[:n])]
+        # All that leads to where both ways end together.
+        found: set[Word] = set()
+        reached: set[Word] = set()
+        ends: list[Word] = [()]
+        while ends:
+            for previous, read in before.get(ends.pop(), ()):
+                found.add(read)
+                if previous and previous not in reached:
+                    reached.add(previous)
+                    ends.append(previous)
+        return found
 
     def _is_primitive(self, word: Word) -> bool:
         return word in self._primitives or (len(word) == 1 and self._computed(word[0]) is not None)
