@@ -51,10 +51,9 @@ _SECOND_VERSION = frozenset({
 _ROWS = _WRITES | _UPDATES | _DELETES | {events.PARTIAL_UPDATE_ROWS}
 _BEGINNINGS = frozenset({events.GTID, events.ANONYMOUS_GTID, events.GTID_TAGGED})
 _SAY_NOTHING = frozenset({
-    events.STOP, events.INTVAR, events.RAND, events.USER_VAR, events.BEGIN_LOAD_QUERY, events.HEARTBEAT_V2,
-    events.HEARTBEAT, events.IGNORABLE, events.ROWS_QUERY, events.PREVIOUS_GTIDS, events.TRANSACTION_CONTEXT,
-    events.VIEW_CHANGE, events.ANNOTATE_ROWS, events.BINLOG_CHECKPOINT, events.MARIADB_GTID_LIST,
-    events.START_ENCRYPTION,
+    events.STOP, events.INTVAR, events.RAND, events.USER_VAR, events.BEGIN_LOAD_QUERY, events.IGNORABLE,
+    events.ROWS_QUERY, events.PREVIOUS_GTIDS, events.TRANSACTION_CONTEXT, events.VIEW_CHANGE, events.ANNOTATE_ROWS,
+    events.BINLOG_CHECKPOINT, events.MARIADB_GTID_LIST, events.START_ENCRYPTION,
 })  # fmt: skip
 
 #: A table id that only ends a statement.
@@ -124,6 +123,8 @@ class Assembler:
         self.position = self._end
         self.file = file
         self.rows = 0
+        #: How often the server has said that it has no more.
+        self.heartbeats = 0
         #: The last transaction of each domain, ``domain-server-sequence`` (MariaDB), or number of each source (MySQL).
         self.gtids: dict[str, str] = {}
         self._gtid: tuple[str, str] | None = None
@@ -203,6 +204,8 @@ class Assembler:
             return self._xa_prepare(events.read_xa_prepare(data, at))
         elif kind == events.EXECUTE_LOAD_QUERY:
             self._changes_by_statement(str(data[at:stop], "utf-8", "replace"))
+        elif kind in (events.HEARTBEAT, events.HEARTBEAT_V2):
+            self.heartbeats += 1
         elif kind not in _SAY_NOTHING and not flags & events.MAY_BE_IGNORED:
             self._refuse(kind)
         if self._group is None:

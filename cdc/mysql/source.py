@@ -29,6 +29,8 @@ from cdc.source import Started
 SLICE_EVENTS = 2000
 #: Heartbeats come every second: a connection that is silent for so long is gone.
 SILENCE_S = 30.0
+#: After so many heartbeats from behind what the log has, a connection is replaced.
+PATIENT_HEARTBEATS = 3
 #: Between two attempts to connect anew, the first and the longest.
 RETRY_S, LONGEST_RETRY_S = 0.05, 2.0
 #: What the request for the log can say.
@@ -74,9 +76,16 @@ class MySqlSource:
         #: Nothing has come for so long that nothing will.
         self._silent = False
         self._asking: asyncio.Task[None] | None = None
-        self._asked_again = False
-        #: Where the log ended when that was asked; None if that is known and told.
+        #: Somebody wants to know where the stream is, and has not been asked for yet.
+        self._wanted = False
+        #: Where the log ended when somebody wanted to know; None if that is told.
         self._target: int | None = None
+        #: Where the log ended when that was last asked, for whatever reason.
+        self._log_end = 0
+        self._log_was_reset = False
+        #: Heartbeats so far, and how many in a row said less than what the log was known to have.
+        self._heartbeats = 0
+        self._stuck = 0
         self._waiting: asyncio.Future[None] | None = None
         #: What the last batch said, so that an idle stream is told of once.
         self._reported = 0
@@ -125,9 +134,12 @@ class MySqlSource:
                 more = True
             except MalformedLog as problem:
                 raise StreamLost(f"The binary log could not be decoded: {problem}.", retryable=True) from problem
+            self._check_heartbeat()
             batch = self._batch(transactions)
             if batch is not None:
                 return batch
+            if self._log_was_reset:
+                raise StreamLost("The server's binary log was begun anew.", retryable=True)
             if more:
                 await asyncio.sleep(0)
             else:
@@ -199,22 +211,41 @@ class MySqlSource:
 
     def request_position(self) -> None:
         """Ask where the server's log ends; `next_batch` returns when the stream is there."""
-        if self._asking is not None and not self._asking.done():
-            self._asked_again = True
-        elif not self._closed:
+        self._wanted = True
+        self._start_asking()
+
+    def _start_asking(self) -> None:
+        if not self._closed and (self._asking is None or self._asking.done()):
             self._asking = asyncio.get_running_loop().create_task(self._ask())
 
     async def _ask(self) -> None:
         while True:
-            self._asked_again = False
+            wanted, self._wanted = self._wanted, False
+            before = self._assembler.position
             try:
-                self._target = await self._in_thread(self._end)
+                self._log_end = await self._in_thread(self._end)
             except (*_BROKEN, StreamLost, ValueError):
                 # What is wrong with the server is noticed by the stream itself.
                 return
-            self._wake()
-            if not self._asked_again:
+            self._log_was_reset = self._log_end < before
+            if wanted:
+                self._target = self._log_end
+            if wanted or self._log_was_reset:
+                self._wake()
+            if not self._wanted:
                 return
+
+    def _check_heartbeat(self) -> None:
+        """The server has nothing to send, it says. After RESET MASTER it says so for ever, of a log that is gone."""
+        if self._heartbeats == self._assembler.heartbeats:
+            return
+        self._heartbeats = self._assembler.heartbeats
+        self._stuck = self._stuck + 1 if self._assembler.position < self._log_end else 0
+        if self._stuck > PATIENT_HEARTBEATS:
+            self._stuck = 0
+            self._disconnect()
+        else:
+            self._start_asking()
 
     def acknowledge(self, position: int) -> None:
         """The server keeps its log for as long as it is told to, whoever reads it."""
@@ -303,11 +334,14 @@ class MySqlSource:
         return self._open(file, offset)
 
     def _end(self) -> int:
+        kept = self._control is not None
         try:
             return position_of(*server.current_end(self._connected_control()))
         except (pymysql.err.Error, OSError):
             self._forget_control()
-            raise
+            if not kept:
+                raise
+        return position_of(*server.current_end(self._connected_control()))
 
     def _connected_control(self) -> server.Connection:
         if self._control is None:

@@ -77,7 +77,7 @@ _DATABASES = frozenset({"DATABASE", "SCHEMA"})
 
 def statement_of(query: Query) -> Statement:
     """What the statement does."""
-    tokens = _TOKEN.findall(_EXECUTED.sub(" ", _COMMENT.sub(" ", query.text)))
+    tokens = _without_settings(_TOKEN.findall(_EXECUTED.sub(" ", _COMMENT.sub(" ", query.text))))
     first = tokens[0].upper() if tokens else "SET"
     reader = _Reader(tokens, 1, query.database)
     if first in ("CREATE", "DROP", "ALTER"):
@@ -88,6 +88,14 @@ def statement_of(query: Query) -> Statement:
     if first == "RENAME":
         return Statement(tuple(_renamed(reader))) if reader.skip("TABLE", "TABLES") else _NOTHING
     return _NOTHING if first in _HARMLESS else _ROWS
+
+
+def _without_settings(tokens: list[str]) -> list[str]:
+    """MariaDB: ``SET STATEMENT name = value, … FOR statement``."""
+    if [token.upper() for token in tokens[:2]] == ["SET", "STATEMENT"]:
+        ends = [i for i, token in enumerate(tokens) if token.upper() == "FOR"]
+        return tokens[ends[0] + 1 :] if ends else ["?"]
+    return tokens
 
 
 class _Reader:
