@@ -86,8 +86,8 @@ class Words:
         #: How long those are that begin with a unit.
         self._lengths: dict[Unit, list[int]] = {}
         self._choose({code: made[weight] for code, weight in weights.items()})
-        #: Finds characters of which there is one wherever units can be read as primitive words in several ways. (What is
-        #: made of single units only is made in no other way, else the words in that other one were not primitive.)
+        #: Finds characters of which there is one wherever units can be read as primitive words in several ways. (What
+        #: is made of single units only is made in no other way, else the words in that other one were not primitive.)
         self.ambiguous: re.Pattern[str] | None = None
         several = [self._primitives[word] for word in self._ambiguous() if len(word) > 1]
         if several:
@@ -158,7 +158,7 @@ class Words:
                     lengths.append(len(word))
 
     def _ambiguous(self) -> set[Word]:
-        """The words that units are made of which others are made of, too (found as Sardinas and Patterson, 1953, do)."""
+        """The words that units are made of which others are made of, too (found as by Sardinas and Patterson)."""
         words = self._primitives
         beginning: dict[Unit, list[Word]] = {}
         for word in words:

@@ -36,7 +36,8 @@ class Collation:
     """
 
     __slots__ = (
-        "_ambiguous", "_ascii", "_contracted", "_levels", "_normal", "_pairs", "_spacing", "_words", "name", "pad_space",
+        "_ambiguous", "_ascii", "_contracted", "_levels", "_normal", "_pairs", "_spacing", "_words", "name",
+        "pad_space",
     )  # fmt: skip
 
     def __init__(
