@@ -110,7 +110,7 @@ class Following:
 
     def restart(self, fresh: Catalog) -> None:
         """A new engine, and a new stream that follows nothing yet."""
-        self.catalog = Catalog({}, fresh.search_path)
+        self.catalog = Catalog({}, fresh.search_path, text=fresh.text, dialect=fresh.dialect)
         self.layouts.clear()
 
 
