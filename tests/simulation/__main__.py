@@ -1,6 +1,6 @@
 """``python -m tests.simulation --steps 2000000 --seed 1``: as many random steps as you like, on all cores.
 
-``--replay FILE`` shows a regression's events and effects instead.
+``--upstream KIND`` keeps to one kind of upstream. ``--replay FILE`` shows a regression's events and effects instead.
 """
 
 import argparse
@@ -16,15 +16,16 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from tests.simulation.runs import ACTIONS, Verdict, explain, load_regression, minimise, run_seed, save_regression
+from tests.simulation.runs import ACTIONS, Focus, Verdict, explain, load_regression, minimise, run_seed, save_regression
+from tests.simulation.visibility import KINDS
 
 
-def verdicts(first_seed: int, steps: int, jobs: int) -> Iterator[Verdict]:
+def verdicts(first_seed: int, steps: int, jobs: int, focus: Focus | None = None) -> Iterator[Verdict]:
     """Runs side by side until enough steps are taken or one fails."""
     seeds = count(first_seed)
     taken = 0
     with ProcessPoolExecutor(jobs) as pool:
-        running: set[Future[Verdict]] = {pool.submit(run_seed, next(seeds), ACTIONS) for _ in range(2 * jobs)}
+        running: set[Future[Verdict]] = {pool.submit(run_seed, next(seeds), ACTIONS, focus) for _ in range(2 * jobs)}
         while running:
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
@@ -34,18 +35,19 @@ def verdicts(first_seed: int, steps: int, jobs: int) -> Iterator[Verdict]:
                 if verdict.failure is not None:
                     steps = 0
                 if taken < steps:
-                    running.add(pool.submit(run_seed, next(seeds), ACTIONS))
+                    running.add(pool.submit(run_seed, next(seeds), ACTIONS, focus))
 
 
 def simulate(arguments: argparse.Namespace, console: Console) -> int:
     """All runs; the exit status."""
+    focus = None if arguments.upstream is None else Focus(upstreams=(arguments.upstream,))
     counters: Counter[str] = Counter()
     steps = 0
     failed: Verdict | None = None
     columns = (TextColumn("steps"), BarColumn(None), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("steps", total=arguments.steps)
-        for verdict in verdicts(arguments.seed, arguments.steps, arguments.jobs):
+        for verdict in verdicts(arguments.seed, arguments.steps, arguments.jobs, focus):
             steps += verdict.steps
             counters += verdict.counters
             failed = failed or (verdict if verdict.failure is not None else None)
@@ -74,6 +76,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=2_000_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=cpu_count() or 1)
+    parser.add_argument("--upstream", choices=sorted(KINDS))
     parser.add_argument("--replay", type=Path)
     arguments = parser.parse_args()
     console = Console()

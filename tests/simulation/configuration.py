@@ -8,8 +8,8 @@ from dataflow.engine.effects import Lookup
 from dataflow.engine.events import Extent
 from dataflow.eviction.policies import DEFAULT
 from dataflow.state.ordering import Cut
-from dataflow.types import Key, ReadId, ViewId
-from tests.simulation.world import LookupResult, SimulatedSnapshot
+from dataflow.types import Key, ReadId, Snapshot, ViewId
+from tests.simulation.world import LookupResult
 
 
 @dataclass(slots=True)
@@ -19,6 +19,8 @@ class Configuration:
     seed: int
     foreign_keys: int = 0
     odd_numbers: bool = False
+    #: Which kind of upstream it is (`visibility.KINDS`).
+    upstream: str = "postgres"
     #: Names of the views that are installed, in any number of copies.
     views: tuple[str, ...] = ()
     limits: dict[str, int] = field(default_factory=dict)
@@ -58,6 +60,6 @@ class ForwardedRead:
     """A read that runs upstream, and what it read."""
 
     id: ReadId
-    snapshot: SimulatedSnapshot | None = None
+    snapshot: Snapshot | None = None
     bound: int = 0
     rows: list[Counter[Any]] = field(default_factory=list)

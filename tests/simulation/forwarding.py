@@ -18,7 +18,7 @@ Views = dict[ViewId, View]
 
 def run_forward(forward: ForwardedRead, keys: tuple[Asked, ...], views: Views, world: World, rng: Random) -> None:
     """A forwarded read takes its snapshot and reads."""
-    forward.snapshot, forward.bound = world.snapshot(), world.bound(rng)
+    forward.snapshot, forward.bound = world.visibility.snapshot(), world.visibility.bound(rng)
     expectations = Expectations(BaseTables(world.visible_tables()))
     for asked in keys:
         view = views.get(asked.view)

@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from dataflow.engine import budget, engine, evict, graph, incongruence, install, nodes, ring, upquery
+from cdc.mysql.bracket import BracketSnapshot
+from dataflow.engine import budget, doubt, engine, evict, graph, incongruence, install, nodes, ring, upquery
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.engine.evict import Evictions
 from dataflow.engine.nodes import UnionNode
@@ -431,8 +432,92 @@ def refill_of_a_dropped_view() -> AbstractContextManager[Any]:
     return patch.object(engine.Engine, "_fail", mutant)
 
 
+def judging(verdict: Callable[..., doubt.Verdict]) -> AbstractContextManager[Any]:
+    """Another judgement of rows whose snapshot is unsure."""
+    judge = doubt.Doubts.judge
+
+    def mutant(self: Any, sent: Any, result: Any, unseen: Any) -> doubt.Verdict:
+        exact = result.snapshot.exact
+        return judge(self, sent, result, unseen) if exact else verdict(self, sent, result.snapshot, unseen)
+
+    return patch.object(doubt.Doubts, "judge", mutant)
+
+
+def unsure_taken_as_seen() -> AbstractContextManager[Any]:
+    """What a lookup may have seen is not added to its rows."""
+
+    def verdict(self: Any, sent: Any, snapshot: Any, _: Any) -> doubt.Verdict:
+        chain = install.chain_of(sent)
+        entries = [
+            t for t in self._ring._entries if not snapshot.sees(t.id, t.end) and not snapshot.unsure(t.id, t.end)
+        ]
+        return doubt.Verdict(
+            doubt.redo_deltas(chain, [t.tables[chain.table] for t in entries if chain.table in t.tables])
+        )
+
+    return judging(verdict)
+
+
+def unsure_taken_as_unseen() -> AbstractContextManager[Any]:
+    """What a lookup may have seen is added to its rows."""
+    return judging(lambda _, sent, __, unseen: doubt.Verdict(doubt.redo_deltas(install.chain_of(sent), unseen)))
+
+
+def unsure_truncate_ignored() -> AbstractContextManager[Any]:
+    """Rows are brought up to date although a TRUNCATE, or more than the stream carries, may be missing."""
+    return patch.object(doubt, "_hides_rows", lambda _: False)
+
+
+def unsure_ones_only() -> AbstractContextManager[Any]:
+    """Rows are replaced by their last images in transactions that are not seen for sure, whatever came after these."""
+    return patch.object(ring.Ring, "since_unseen", ring.Ring.unseen)
+
+
+def rows_that_an_unsure_one_removed_stay() -> AbstractContextManager[Any]:
+    """Rows are replaced by their last images only where they have some."""
+    original = doubt.last_images
+
+    def images(rows: list[Row], deltas: list[Delta], unique: Any) -> Delta:
+        removed, added = original(rows, deltas, unique)
+        left = {tuple(row[c] for c in unique) for row in added}
+        return [row for row in removed if tuple(row[c] for c in unique) in left], added
+
+    return patch.object(doubt, "last_images", images)
+
+
+def trimmed_though_unsure() -> AbstractContextManager[Any]:
+    """The ring lets go what a snapshot may have seen."""
+    trim = ring.Ring.trim
+
+    def mutant(self: Any, oldest_issue: int | None) -> int:
+        with patch.object(BracketSnapshot, "sees", lambda snapshot, _, end: end <= snapshot.position):
+            return trim(self, oldest_issue)
+
+    return patch.object(ring.Ring, "trim", mutant)
+
+
+def unsure_crosses_nothing() -> AbstractContextManager[Any]:
+    """Whole-view rows are said to be exact where what they may have seen counts as seen."""
+    exact = ring.Ring.exact_position
+
+    def mutant(self: Any, *arguments: Any) -> Any:
+        with (
+            patch.object(BracketSnapshot, "sees", lambda snapshot, _, end: end <= snapshot.position),
+            patch.object(BracketSnapshot, "unsure", lambda *_: False),
+        ):
+            return exact(self, *arguments)
+
+    return patch.object(ring.Ring, "exact_position", mutant)
+
+
+def start_covered_by_what_is_executed() -> AbstractContextManager[Any]:
+    """A lookup is installed that may miss a commit from before the stream."""
+    return patch.object(BracketSnapshot, "covers", lambda snapshot, other: other.seen <= snapshot.seen)
+
+
 #: A table joins soon, and what is open then commits late.
 JOINING = {"join_table": 20, "install": 10, "commit": 0.5, "restart": 0, "crash": 0, "change_schema": 0, "break": 0}
+MYSQL = ("mysql", "mysql_unordered")
 #: Where a mutant shows only in rare shapes, the runs are narrowed to them.
 MUTANTS: dict[Mutant, Focus | None] = {
     no_redo: None,
@@ -485,4 +570,12 @@ MUTANTS: dict[Mutant, Focus | None] = {
     needed_key_forgotten_alone: Focus(("story", "comment"), {"evict_some": 8}),
     evicted_key_filled_again: Focus(("story", "comment", "ordered"), {"evict_some": 4, "touch": 20}),
     refill_of_a_dropped_view: Focus(("story", "comment"), {"drop": 6, "touch": 20}),
+    unsure_taken_as_seen: Focus(upstreams=MYSQL),
+    unsure_taken_as_unseen: Focus(upstreams=MYSQL),
+    unsure_truncate_ignored: Focus(("stories", "story_user", "votes_of"), {"truncate": 5, "overflow": 2}, MYSQL),
+    unsure_ones_only: Focus(("users", "stories", "story"), upstreams=("mysql_unordered",)),
+    rows_that_an_unsure_one_removed_stay: Focus(upstreams=MYSQL),
+    trimmed_though_unsure: Focus(upstreams=MYSQL),
+    unsure_crosses_nothing: Focus(upstreams=MYSQL),
+    start_covered_by_what_is_executed: Focus(upstreams=MYSQL),
 }

@@ -71,13 +71,13 @@ class Refreshing:
         rows = [] if view is None else rows_of_text(view, fetch.refresh.key, self.world.visible_tables())
         rng.shuffle(rows)
         failed = any(ERROR in row for row in rows)
-        fetch.result = LookupResult(None if failed else rows, self.world.snapshot(), self.world.bound(rng))
+        fetch.result = self.world.brought(None if failed else rows, rng)
 
-    def arrive(self, fetch: Fetch) -> RefreshDone | RefreshFailed:
+    def arrive(self, fetch: Fetch, rng: Random) -> RefreshDone | RefreshFailed:
         """What the engine hears of a fetch that ran."""
         self.fetches.remove(fetch)
-        refresh, result = fetch.refresh, fetch.result
-        assert result is not None
+        assert fetch.result is not None
+        refresh, result = fetch.refresh, self.world.arrived(fetch.result, rng)
         if result.rows is None:
             return RefreshFailed(refresh.id, "integer out of range", False)
         if not fetch.cancelled:

@@ -37,12 +37,14 @@ MEMORY_LIMITS = {"key_bytes": (1, 2), "evict_bytes": (1, 2000), "hot_refills": (
 ALWAYS = frozenset({"transaction", "apply", "execute", "deliver", "read", "execute_forward", "forward_done"})
 #: Actions in one run: long enough for everything to have happened, short enough for many mixes.
 ACTIONS = 1200
+#: Kinds of upstreams, as often as they are taken.
+UPSTREAMS = ("postgres", "postgres", "mariadb", "mysql", "mysql_unordered")
 #: What must have happened in any 10,000 steps, by the engine's own count.
 PROOFS = (
     "redo", "forward_hole", "padding", "refill", "ring_trimmed", "parent_covered", "subsumed", "repeated", "overflow",
     "cascade", "abandoned", "pinned_refilled", "answered", "answered_forward", "answered_mixed", "answered_once",
     "refresh_stored", "stale", "refreshed_evicted_narrowly", "refreshed_kept", "hot_refill", "hot_refilled",
-    "evicted_some", "left_behind",
+    "evicted_some", "left_behind", "unsure", "replaced",
 )  # fmt: skip
 REGRESSIONS = Path(__file__).parent / "regressions"
 
@@ -65,15 +67,24 @@ class Verdict:
 class Focus:
     """Narrows the mix to where something rare happens."""
 
-    #: Beginnings of the names of views.
-    views: tuple[str, ...]
+    #: Beginnings of the names of views; none: those that are drawn.
+    views: tuple[str, ...] = ()
     weights: dict[str, float] = field(default_factory=dict)
+    #: Kinds of upstreams.
+    upstreams: tuple[str, ...] = UPSTREAMS
 
     def narrow(self, configuration: Configuration) -> None:
         """Applies it."""
         every = (*(view.name for view in (*VIEWS, *ORDERED_VIEWS)), *REFRESHED)
-        configuration.views = tuple(name for name in every if name.startswith(self.views))
+        if self.views:
+            configuration.views = tuple(name for name in every if name.startswith(self.views))
         configuration.weights |= self.weights
+        configuration.upstream = upstream_of(configuration.seed, self.upstreams)
+
+
+def upstream_of(seed: int, upstreams: Sequence[str] = UPSTREAMS) -> str:
+    """The kind of upstream of one seed."""
+    return Random(f"upstream {seed}").choice(upstreams)
 
 
 def configure(seed: int) -> Configuration:
@@ -112,7 +123,8 @@ def configure(seed: int) -> Configuration:
     odd_numbers = rng.random() < 0.25
     limits |= {name: rng.choice(values) for name, values in MEMORY_LIMITS.items() if rng.random() < 0.2}
     policy = rng.choice((DEFAULT, *POLICIES))
-    return Configuration(seed, foreign_keys, odd_numbers, tuple(dict.fromkeys(views)), limits, policy, weights)
+    installed = tuple(dict.fromkeys(views))
+    return Configuration(seed, foreign_keys, odd_numbers, upstream_of(seed), installed, limits, policy, weights)
 
 
 def draw(configuration: Configuration, number: int) -> list[Action]:

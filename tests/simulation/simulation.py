@@ -66,7 +66,7 @@ from dataflow.eviction.policies import by_name
 from dataflow.plan.nodes import Aggregate, Relation, View, column_types
 from dataflow.state.intervals import Cover, OrderedCover
 from dataflow.state.ordering import END, Interval
-from dataflow.types import Key, LookupId, ReadId, Row, ViewId
+from dataflow.types import Key, LookupId, ReadId, Row, Snapshot, ViewId
 from tests.simulation.configuration import Asked, Configuration, Flight, ForwardedRead
 from tests.simulation.expectation import BaseTables, Expectations
 from tests.simulation.forwarding import compare_forward, run_forward
@@ -82,7 +82,7 @@ from tests.simulation.refreshing import Fetch, Refreshing
 from tests.simulation.report import DivergenceError, brief, brief_relation, describe, require
 from tests.simulation.schema import LATE_TABLE, SchemaVariant
 from tests.simulation.views import VIEWS
-from tests.simulation.world import SimulatedSnapshot, World
+from tests.simulation.world import World
 
 VIEW_BY_NAME = {view.name: view for view in (*VIEWS, *ORDERED_VIEWS, *(r.view for r in REFRESHED.values()))}
 LEAF_EFFECTS = (LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafDrop)
@@ -96,7 +96,8 @@ class Simulation:
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
         self.rng = Random(configuration.seed)
-        self.world = World(SchemaVariant(configuration.foreign_keys, configuration.odd_numbers), self.rng)
+        variant = SchemaVariant(configuration.foreign_keys, configuration.odd_numbers)
+        self.world = World(variant, self.rng, configuration.upstream)
         self.steps = 0
         self.counters: Counter[str] = Counter()
         self.trace: list[str] | None = None
@@ -104,7 +105,7 @@ class Simulation:
         self.dropped: set[ViewId] = set()
         self.broken: set[ViewId] = set()
         self.last_id = 0
-        self.join_snapshot: SimulatedSnapshot | None = None
+        self.join_snapshot: Snapshot | None = None
         self.joined = False
         self.start_engine()
 
@@ -125,7 +126,7 @@ class Simulation:
         #: Pinned keys that are holes because correctness evicted them.
         self.refilling: set[tuple[ViewId, Key]] = set()
         self.forwards: list[ForwardedRead] = []
-        self.heartbeats: list[SimulatedSnapshot] = []
+        self.heartbeats: list[Snapshot] = []
         self.start_stream()
 
     def start_stream(self) -> None:
@@ -138,7 +139,7 @@ class Simulation:
         self.expectations = Expectations(self.base)
         #: (position, all tables from there on): what an answer that was exact at a position is compared with.
         self.past: list[tuple[int, dict[str, list[Any]]]] = [(self.position, dict(self.base.rows))]
-        self.step(StreamStarted(self.position, self.world.start_snapshot()))
+        self.step(StreamStarted(self.position, self.world.visibility.start()))
 
     def step(self, event: Event) -> None:
         """Let the engine handle one event, carry out its effects, check everything."""
@@ -378,7 +379,8 @@ class Simulation:
             world.commit(transaction, rng, limbo=rng.random() < 0.6)
 
     def do_reveal(self, rng: Random) -> None:
-        """A commit becomes visible."""
+        """A commit becomes visible, and others are known to be."""
+        self.world.visibility.catch_up(rng)
         if self.world.limbo:
             self.world.reveal(rng.choice(sorted(self.world.limbo)))
             self.world.vacuum()
@@ -445,7 +447,7 @@ class Simulation:
         if self.heartbeats and rng.random() < 0.5:
             self.step(SnapshotTaken(self.heartbeats.pop(rng.randrange(len(self.heartbeats)))))
         elif len(self.heartbeats) < 3:
-            self.heartbeats.append(self.world.snapshot())
+            self.heartbeats.append(self.world.visibility.landmark())
 
     def do_join_table(self, rng: Random) -> None:
         """The late table joins: ALTER PUBLICATION commits, then a snapshot is taken, then the engine hears of it."""
@@ -458,7 +460,7 @@ class Simulation:
                     self.world.random_statement(transaction, rng, LATE_TABLE)
             self.world.published.add(LATE_TABLE)
         elif self.join_snapshot is None:
-            self.join_snapshot = self.world.snapshot()
+            self.join_snapshot = self.world.visibility.landmark()
         elif not self.joined:
             self.joined = True
             self.step(TableJoined(LATE_TABLE, self.join_snapshot))
@@ -542,7 +544,7 @@ class Simulation:
         """Report a lookup, unless nobody wants it any more and the world does not care to."""
         forgotten = flight.cancelled and rng.random() < 0.5
         if isinstance(flight, Fetch):
-            event = self.refreshing.arrive(flight)
+            event = self.refreshing.arrive(flight, rng)
             if not forgotten:
                 self.step(event)
             return
@@ -550,11 +552,11 @@ class Simulation:
         if forgotten:
             return
         assert flight.result is not None
-        rows, snapshot, bound = flight.result.rows, flight.result.snapshot, flight.result.bound
-        if rows is None:
+        result = self.world.arrived(flight.result, rng)
+        if result.rows is None:
             self.step(LookupFailed(flight.lookup.id, "integer out of range", False))
         else:
-            self.step(LookupDone(flight.lookup.id, rows, snapshot, bound))
+            self.step(LookupDone(flight.lookup.id, result.rows, result.snapshot, result.bound))
 
     def do_fail(self, rng: Random) -> None:
         """A lookup fails; it may be tried again."""
@@ -592,7 +594,7 @@ class Simulation:
             if any(ERROR in row for bag in forward.rows for row in bag):
                 self.cancel(forward.id)
             else:
-                self.step(ForwardDone(forward.id, forward.snapshot, forward.bound))
+                self.step(ForwardDone(forward.id, *self.world.visibility.arrived(forward.snapshot, forward.bound, rng)))
 
     def do_pin(self, rng: Random) -> None:
         """A subscription."""
@@ -657,6 +659,7 @@ class Simulation:
             world.commit(transaction, rng)
         for xid in sorted(world.limbo):
             world.reveal(xid)
+        world.visibility.catch_up(None)
         for _ in range(DRAIN_ROUNDS):
             if not self.drain_once(rng):
                 break
@@ -670,7 +673,7 @@ class Simulation:
             self.apply(3, rng)
         self.position = world.wal
         self.step(Advance(self.position))
-        self.step(SnapshotTaken(world.snapshot()))
+        self.step(SnapshotTaken(world.visibility.landmark()))
         for flight in self.under_way():
             if flight.result is None:
                 self.execute(flight, rng)

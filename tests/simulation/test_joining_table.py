@@ -16,7 +16,7 @@ from dataflow.engine.events import (
 from dataflow.types import LookupId, ReadId, TransactionId, ViewId
 from tests.simulation.schema import LATE_TABLE, SchemaVariant, build_catalog
 from tests.simulation.views import VIEWS
-from tests.simulation.world import SimulatedSnapshot
+from tests.simulation.visibility import SimulatedSnapshot
 
 VIEW = ViewId(1)
 ALL_FOREIGN_KEYS = 0b11111111

@@ -9,6 +9,7 @@ from tests.simulation.configuration import Configuration
 from tests.simulation.runs import configure, draw
 from tests.simulation.schema import SchemaVariant
 from tests.simulation.simulation import Simulation
+from tests.simulation.visibility import KINDS
 from tests.simulation.world import World
 
 WRITES = frozenset({"write", "transaction", "commit", "overflow", "roll_back", "truncate", "reveal"})
@@ -37,13 +38,13 @@ def test_constraints_hold_at_every_snapshot(seed: int) -> None:
     configuration = Configuration(seed, foreign_keys=ALL_FOREIGN_KEYS)
     simulation = Simulation(configuration)
     world = simulation.world
-    earlier = world.snapshot()
+    earlier = world.visibility.landmark()
     for name, number in draw(configure(seed), 800):
         if name in WRITES:
             simulation.act(name, number)
             assert broken_rules(world, world.visible_tables()) == []
             assert broken_rules(world, {t: world.committed_rows(t) for t in world.catalog.tables}) == []
-            now = world.snapshot()
+            now = world.visibility.landmark()
             assert now.covers(earlier)
             earlier = now
 
@@ -71,5 +72,36 @@ def test_snapshots_are_not_prefixes_of_the_stream() -> None:
     assert [c.streamed.id for c in world.log[-2:]] == [first.id, second.id]
     assert ("9", "a", None) not in world.visible_rows("public.users")
     assert ("9", "p") in world.visible_rows("public.tags")
-    assert not world.snapshot().sees(first.id, 0)
-    assert world.start_snapshot().sees(first.id, 0)
+    assert not world.visibility.snapshot().sees(first.id, 0)
+    assert world.visibility.start().sees(first.id, 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(5))
+def test_what_snapshots_say_is_right(seed: int, kind: str) -> None:
+    """They see what is visible and nothing else, but for what they are unsure of; and that only brackets are."""
+    simulation = Simulation(Configuration(seed, upstream=kind))
+    world, rng, unsure = simulation.world, Random(seed), 0
+    for name, number in draw(configure(seed), 800):
+        if name in WRITES:
+            snapshot, bound = world.visibility.snapshot(), world.visibility.bound(rng)
+            visible = [c.streamed for c in world.log if c.streamed.end not in world.ends.values()]
+            simulation.act(name, number)
+            snapshot, bound = world.visibility.arrived(snapshot, bound, rng)
+            for transaction in [c.streamed for c in world.log]:
+                if snapshot.unsure(transaction.id, transaction.end):
+                    unsure += 1
+                else:
+                    assert snapshot.sees(transaction.id, transaction.end) == (transaction in visible)
+            assert all(transaction.end <= bound for transaction in visible)
+    assert bool(unsure) == kind.startswith("mysql")
+
+
+@pytest.mark.parametrize("kind", ["mariadb", "mysql"])
+def test_commits_become_visible_in_the_order_of_the_log(kind: str) -> None:
+    simulation = Simulation(Configuration(3, upstream=kind))
+    world = simulation.world
+    for name, number in draw(configure(3), 800):
+        if name in WRITES:
+            simulation.act(name, number)
+            assert world.seen_end <= min(world.ends.values(), default=world.wal)

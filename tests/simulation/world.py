@@ -5,31 +5,33 @@ What is real about it:
 - A transaction's commit is in the stream (`World.log`) before snapshots see it; in between it is in *limbo*. What
   conflicts with it (the same row, the same key, a foreign key) waits for it, so a snapshot's visible set is any set of
   committed transactions closed under row conflicts: unseen before seen, seen but not streamed, streamed but unseen.
+  Some kinds of upstreams (`visibility`) make commits visible in the log's order.
 - Visibility only grows: a later snapshot sees what an earlier one saw.
-- A table that joined the publication late is streamed from then on: what transactions then open did before is missing.
-- The slot's start snapshot sees every commit before its position, also those in limbo.
+- A table that joined the publication late is streamed from then on: what transactions then open did before is missing,
+  or, where the log has every table, what had been committed before.
+- The stream's start snapshot sees every commit before its position, also those in limbo.
 
 State is drawn from a random generator that the caller passes in, so that one action of a run does the same whatever
 happened to the actions before it.
 
-Not here: when what happens (`simulation`), what a view should contain (`oracle`).
+Not here: when what happens (`simulation`), what snapshots say (`visibility`), what a view should contain (`oracle`).
 """
 
-from collections.abc import Iterable, Set
+from collections.abc import Set
 from dataclasses import dataclass, field
 from random import Random
-from typing import ClassVar
 
 from dataflow.engine.effects import Lookup
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.plan.nodes import Chain, column_types
 from dataflow.schema import ForeignKey, Table
-from dataflow.types import Key, Position, Row, TransactionId
+from dataflow.types import Key, Position, Row, Snapshot
 from tests.simulation.oracle import compiled
 from tests.simulation.oracle_values import ERROR, normals_of
 from tests.simulation.ordered import RowOrder
 from tests.simulation.schema import LATE_TABLE, SIZES, SchemaVariant, build_catalog, domain
 from tests.simulation.state_rows import state_normals, state_rows
+from tests.simulation.visibility import KINDS, Visibility
 
 KEY_SHARE, NO_KEY_UPDATE, EXCLUSIVE = "key share", "no key update", "exclusive"
 #: Which held modes keep a mode from being taken, as for PostgreSQL's row locks.
@@ -44,38 +46,6 @@ Item = tuple[str, object]
 
 class BlockedError(Exception):
     """The statement would wait for another transaction, or fail: nothing was done."""
-
-
-class SimulatedSnapshot:
-    """A snapshot as PostgreSQL prints it: everything below `xmax` that is not `running` is seen."""
-
-    __slots__ = ("running", "xmax")
-
-    exact: ClassVar[bool] = True
-
-    def __init__(self, xmax: int, running: Iterable[int]) -> None:
-        self.xmax = xmax
-        self.running = frozenset(running)
-
-    def __repr__(self) -> str:
-        return f"SimulatedSnapshot({self.xmax}, {sorted(self.running)})"
-
-    def sees(self, transaction: TransactionId, end: Position) -> bool:  # noqa: ARG002
-        """By id; the position says nothing."""
-        return transaction < self.xmax and transaction not in self.running
-
-    def unsure(self, transaction: TransactionId, end: Position) -> bool:  # noqa: ARG002
-        """Never."""
-        return False
-
-    def covers(self, other: "SimulatedSnapshot") -> bool:
-        """Everything `other` sees is seen here."""
-        hidden = self.running | frozenset(range(self.xmax, other.xmax))
-        return all(x in other.running for x in hidden if x < other.xmax)
-
-    def finished(self, other: "SimulatedSnapshot") -> bool:
-        """Everything below `other.xmax` had ended."""
-        return min(self.running, default=self.xmax) >= other.xmax
 
 
 class Version:
@@ -119,15 +89,16 @@ class LookupResult:
     """What a statement brought back; no rows if an expression failed."""
 
     rows: list[Row] | None
-    snapshot: SimulatedSnapshot
+    snapshot: Snapshot
     bound: Position
 
 
 class World:
     """The upstream. What runs now sees what is committed and not in limbo."""
 
-    def __init__(self, variant: SchemaVariant, rng: Random) -> None:
+    def __init__(self, variant: SchemaVariant, rng: Random, kind: str = "postgres") -> None:
         self.variant = variant
+        self.visibility: Visibility = KINDS[kind](self)
         self.catalog = build_catalog(variant)
         #: All row versions that some snapshot of now or later may see.
         self.versions: dict[str, list[Version]] = {name: [] for name in self.catalog.tables}
@@ -154,14 +125,6 @@ class World:
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> SimulatedSnapshot:
-        """What a statement that starts now sees."""
-        return SimulatedSnapshot(self.next_xid, self.limbo | self.open.keys())
-
-    def start_snapshot(self) -> SimulatedSnapshot:
-        """What a slot created now exports: every commit before its position."""
-        return SimulatedSnapshot(self.next_xid, self.open.keys())
-
     def visible_rows(self, table: str) -> list[Row]:
         """The table, as a statement that starts now sees it."""
         return self.rows_but_of(table, self.limbo | self.open.keys())
@@ -182,10 +145,6 @@ class World:
         """All tables, as a statement that starts now sees them."""
         return {name: self.visible_rows(name) for name in self.catalog.tables}
 
-    def bound(self, rng: Random) -> Position:
-        """A position by which all that is visible is in the stream."""
-        return rng.choice((self.seen_end, self.wal, rng.randint(self.seen_end, self.wal)))
-
     def look_up(self, lookup: Lookup, rng: Random) -> LookupResult:
         """Run a lookup now: a chain's rows, a part of them, or an aggregate's state rows, under the keys."""
         relation, columns, keys = lookup.relation, lookup.columns, lookup.keys
@@ -201,7 +160,15 @@ class World:
         failed = any(ERROR in row for row in found)
         if lookup.part is not None:
             found = RowOrder(lookup.part.order, column_types(relation)).part(found, lookup.part)
-        return LookupResult(None if failed else found, self.snapshot(), self.bound(rng))
+        return self.brought(None if failed else found, rng)
+
+    def brought(self, rows: list[Row] | None, rng: Random) -> LookupResult:
+        """These rows were read now."""
+        return LookupResult(rows, self.visibility.snapshot(), self.visibility.bound(rng))
+
+    def arrived(self, result: LookupResult, rng: Random) -> LookupResult:
+        """A result as it is when it has come."""
+        return LookupResult(result.rows, *self.visibility.arrived(result.snapshot, result.bound, rng))
 
     # --- transactions ------------------------------------------------------------------------------------------------
 
@@ -217,10 +184,10 @@ class World:
         del self.open[transaction.id]
         changes = self.changes_of(transaction)
         self.wal += rng.randint(1, 3)
-        stream = transaction.stream
+        stream = {table: delta for table, delta in transaction.stream.items() if table in self.published}
         if overflow:
             stream = {table: TableDelta(truncated=d.truncated, overflow=True) for table, d in stream.items()}
-        streamed = Transaction(TransactionId(transaction.id), self.wal, stream)
+        streamed = Transaction(self.visibility.logged(transaction.id, rng), self.wal, stream)
         self.log.append(Committed(streamed, changes))
         self.ends[transaction.id] = self.wal
         self.release(transaction, committed=True)
@@ -289,10 +256,14 @@ class World:
                 self.last_truncate[table] = transaction.id
 
     def reveal(self, xid: int) -> None:
-        """From now on snapshots see this transaction."""
+        """From now on snapshots see this transaction, and those that are visible before it."""
         if xid in self.limbo:
-            self.limbo.discard(xid)
-            self.seen_end = max(self.seen_end, self.ends.pop(xid))
+            end = self.ends[xid]
+            first = [x for x in self.limbo if self.ends[x] < end] if self.visibility.ordered else []
+            for revealed in [*sorted(first, key=self.ends.__getitem__), xid]:
+                self.limbo.discard(revealed)
+                self.seen_end = max(self.seen_end, self.ends.pop(revealed))
+                self.visibility.revealed(revealed)
 
     def vacuum(self) -> None:
         """Forget versions that no snapshot from now on can see."""
@@ -402,14 +373,14 @@ class World:
         for version in self.live(transaction, name):
             version.deleter = transaction.id
             transaction.undo.append((name, version, False))
-        if name in self.published:
+        if self.streams(name):
             transaction.stream[name] = TableDelta(truncated=True)
         else:
             transaction.missed = True
 
     def record(self, transaction: OpenTransaction, table: str, removed: Row | None, added: Row | None) -> None:
         """Note a change for the stream, if the table is published; what was added here and goes again cancels."""
-        if table not in self.published:
+        if not self.streams(table):
             transaction.missed = True
             return
         delta = transaction.stream.setdefault(table, TableDelta())
@@ -420,6 +391,10 @@ class World:
                 delta.removed.append(removed)
         if added is not None:
             delta.added.append(added)
+
+    def streams(self, table: str) -> bool:
+        """Whether what is done to the table now can be in the stream."""
+        return table in self.published or self.visibility.by_commit
 
     # --- constraints -------------------------------------------------------------------------------------------------
 
@@ -543,4 +518,5 @@ class World:
                     self.roll_back(transaction)
                 else:
                     self.commit(transaction, rng)
+        self.visibility.catch_up(None)
         self.vacuum()

@@ -1,0 +1,199 @@
+"""What a simulated upstream's snapshots see of what is committed, and what they say of it: one class a kind.
+
+- `Ids` (PostgreSQL): any set of commits that is closed under row conflicts, said exactly.
+- `Prefix` (MariaDB): commits become visible in the log's order; a snapshot is a place in the log.
+- `Brackets` (MySQL): in the log's order, or in any (``binlog_order_commits = OFF``). A snapshot says which commits were
+  known to be executed, which lags behind, and how long the log was some time after, which leads.
+
+A transaction's id in the stream is the one by which snapshots name it. The snapshots of the last two are the real ones.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING, ClassVar
+
+from cdc.mysql.bracket import BracketSnapshot
+from cdc.mysql.gtid import GtidSet, source_of, transaction_id
+from cdc.mysql.position import BinlogSnapshot
+from dataflow.types import Position, Snapshot, TransactionId
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+SERVERS = (source_of(bytes(range(16))), source_of(bytes(range(16)), "imported"))
+
+
+class SimulatedSnapshot:
+    """A snapshot as PostgreSQL prints it: everything below `xmax` that is not `running` is seen."""
+
+    __slots__ = ("running", "xmax")
+
+    exact: ClassVar[bool] = True
+
+    def __init__(self, xmax: int, running: "frozenset[int] | set[int] | list[int]") -> None:
+        self.xmax = xmax
+        self.running = frozenset(running)
+
+    def __repr__(self) -> str:
+        return f"SimulatedSnapshot({self.xmax}, {sorted(self.running)})"
+
+    def sees(self, transaction: TransactionId, end: Position) -> bool:  # noqa: ARG002
+        """By id; the position says nothing."""
+        return transaction < self.xmax and transaction not in self.running
+
+    def unsure(self, transaction: TransactionId, end: Position) -> bool:  # noqa: ARG002
+        """Never."""
+        return False
+
+    def covers(self, other: "SimulatedSnapshot") -> bool:
+        """Everything `other` sees is seen here."""
+        hidden = self.running | frozenset(range(self.xmax, other.xmax))
+        return all(x in other.running for x in hidden if x < other.xmax)
+
+    def finished(self, other: "SimulatedSnapshot") -> bool:
+        """Everything below `other.xmax` had ended."""
+        return min(self.running, default=self.xmax) >= other.xmax
+
+
+class Visibility(ABC):
+    """What snapshots of a world see."""
+
+    #: Commits become visible in the log's order.
+    ordered: bool = False
+    #: The stream has a table's rows from a commit on, not from a statement on.
+    by_commit: bool = True
+
+    def __init__(self, world: "World") -> None:
+        self.world = world
+
+    def logged(self, xid: int, rng: Random) -> TransactionId:
+        """A transaction is being committed: its id in the stream."""
+        del rng
+        return TransactionId(xid)
+
+    def revealed(self, xid: int) -> None:
+        """A transaction has become visible."""
+        del xid
+
+    def catch_up(self, rng: Random | None) -> None:
+        """The server learns of some commits (without a generator: of all) that they are visible."""
+        del rng
+
+    @abstractmethod
+    def snapshot(self) -> Snapshot:
+        """What a statement that starts now sees."""
+
+    def landmark(self) -> Snapshot:
+        """The same, for others to be compared with."""
+        return self.snapshot()
+
+    def start(self) -> Snapshot:
+        """Everything before the end of the log: what a stream that begins now does not have."""
+        return self.landmark()
+
+    @abstractmethod
+    def bound(self, rng: Random) -> Position:
+        """A position by which all that is visible now is in the stream."""
+
+    def arrived(self, snapshot: Snapshot, bound: Position, rng: Random) -> tuple[Snapshot, Position]:
+        """What is known of a snapshot by the time when its rows have come."""
+        del rng
+        return snapshot, bound
+
+
+class Ids(Visibility):
+    """PostgreSQL's."""
+
+    by_commit = False
+
+    def snapshot(self) -> SimulatedSnapshot:
+        """All that is committed and not in limbo."""
+        return SimulatedSnapshot(self.world.next_xid, self.world.limbo | self.world.open.keys())
+
+    def start(self) -> SimulatedSnapshot:
+        """What a slot created now exports: every commit before its position."""
+        return SimulatedSnapshot(self.world.next_xid, set(self.world.open))
+
+    def bound(self, rng: Random) -> Position:
+        """Behind all that is visible; how far behind says nothing."""
+        world = self.world
+        return rng.choice((world.seen_end, world.wal, rng.randint(world.seen_end, world.wal)))
+
+
+class Prefix(Visibility):
+    """MariaDB's."""
+
+    ordered = True
+
+    def snapshot(self) -> BinlogSnapshot:
+        """Up to the first commit that is not visible yet."""
+        world = self.world
+        return BinlogSnapshot(min((world.ends[xid] for xid in world.limbo), default=world.wal + 1) - 1)
+
+    def start(self) -> BinlogSnapshot:
+        """The end of the log."""
+        return BinlogSnapshot(self.world.wal)
+
+    def bound(self, rng: Random) -> Position:
+        """The place itself."""
+        del rng
+        return self.snapshot().position
+
+
+class Brackets(Visibility):
+    """MySQL's."""
+
+    def __init__(self, world: "World", ordered: bool) -> None:
+        super().__init__(world)
+        self.ordered = ordered
+        self.ids: dict[int, TransactionId] = {}
+        self.executed, self.begun = GtidSet(), GtidSet()
+        #: Visible, but not known to be executed yet; in the order in which they became visible.
+        self.lagging: list[int] = []
+
+    def logged(self, xid: int, rng: Random) -> TransactionId:
+        """It gets the next number of one of two sources."""
+        source = rng.choice((0, 0, 0, 1))
+        number = sum(id_ >> 64 == SERVERS[source] for id_ in self.ids.values()) + 1
+        self.ids[xid] = TransactionId(transaction_id(SERVERS[source], number))
+        self.begun = self.begun.add(self.ids[xid])
+        return self.ids[xid]
+
+    def revealed(self, xid: int) -> None:
+        """That is known later."""
+        self.lagging.append(xid)
+
+    def catch_up(self, rng: Random | None) -> None:
+        """Some commits are known to be executed."""
+        for _ in range(len(self.lagging) if rng is None else rng.randint(0, len(self.lagging))):
+            xid = self.lagging.pop(rng.randrange(len(self.lagging)) if rng is not None and not self.ordered else 0)
+            self.executed = self.executed.add(self.ids[xid])
+
+    def snapshot(self) -> BracketSnapshot:
+        """Between what is known to be executed and the end of the log."""
+        return BracketSnapshot(self.executed, self.world.wal)
+
+    def landmark(self) -> BracketSnapshot:
+        """The same, with what has begun."""
+        return BracketSnapshot(self.executed, self.world.wal, self.begun)
+
+    def bound(self, rng: Random) -> Position:
+        """The end of the log."""
+        del rng
+        return self.world.wal
+
+    def arrived(self, snapshot: Snapshot, bound: Position, rng: Random) -> tuple[Snapshot, Position]:
+        """The end of the log is read some time after the snapshot was taken."""
+        assert isinstance(snapshot, BracketSnapshot)
+        position = rng.choice((bound, rng.randint(bound, self.world.wal)))
+        return replace(snapshot, position=position), position
+
+
+#: By the names that configurations have.
+KINDS = {
+    "postgres": Ids,
+    "mariadb": Prefix,
+    "mysql": lambda world: Brackets(world, ordered=True),
+    "mysql_unordered": lambda world: Brackets(world, ordered=False),
+}
