@@ -230,9 +230,9 @@ class Words:
             raise ValueError("no characters have the weights of a contraction")
         return text
 
-    def text(self, levels: Sequence[Sequence[str]]) -> str:
-        """The text that stands for those with these weights on the levels. ValueError if there are none."""
-        return self._written(tuple(self._units(levels)))
+    def text(self, levels: Sequence[Sequence[str]]) -> str | None:
+        """The text that stands for those with these weights on the levels; None if there are none."""
+        return self._parsed(tuple(self._units(levels)))
 
     def read_again(self, text: str) -> str:
         """The text that stands for all that have the same units as one made of representatives."""

@@ -86,12 +86,16 @@ class Collation:
         if text.isascii():
             # Faster than texts are translated.
             text = text.encode().translate(*self._ascii).decode()
-        else:
-            text = text.translate(self._normal) if self._contracted is None else self._uncontracted(text)
-            if self._ambiguous is not None and self._ambiguous.search(text):
-                text = self._words.read_again(text)
-            if self._pairs is not None:
-                text = self._pairs.sub(rf"\g<0>{_BREAK}", text)
+            return text.rstrip(" ") if self.pad_space else text
+        text = text.translate(self._normal) if self._contracted is None else self._uncontracted(text)
+        if self._ambiguous is not None and self._ambiguous.search(text):
+            text = self._words.read_again(text)
+        return self._apart(text)
+
+    def _apart(self, text: str) -> str:
+        """A text of representatives so that it is read as such, without the spaces that do not count."""
+        if self._pairs is not None:
+            text = self._pairs.sub(rf"\g<0>{_BREAK}", text)
         return text.rstrip(" ") if self.pad_space else text
 
     def _uncontracted(self, text: str) -> str:
@@ -138,7 +142,14 @@ class Collation:
             start = end + len(mark)
         if self.pad_space and len(levels) > 1:
             levels = self._padded(levels)
-        return self.normal(self._words.text(levels)), start
+        text = self._words.text(levels)
+        while text is None and self.pad_space and len(levels[0]) < start:
+            # Some character's last weight is a space's, and has been cut.
+            levels = [[*level, pad] for level, (_, pad) in zip(levels, self._levels, strict=True)]
+            text = self._words.text(levels)
+        if text is None:
+            raise ValueError("no text has these weights")
+        return self._apart(text), start
 
     def _padded(self, levels: list[list[str]]) -> list[list[str]]:
         """All levels as far as the longest goes: those that ended in spaces have been cut."""
