@@ -1,16 +1,15 @@
 """Writers that make life hard for a cache of a small news site with accounts: `WRITERS` connections at once.
 
-Transactions of several statements, updates that move rows between keys, deletes, rollbacks, savepoints, and commits
-with and without waiting for the disk. A `Gate` lets a checker stop all of them between two transactions: the moment
-that the writers agree on.
+Transactions of several statements, updates that move rows between keys, deletes, rollbacks, savepoints. A `Gate` lets a
+checker stop all of them between two transactions: the moment that the writers agree on. `News` is the site on one kind
+of database; see `news_postgres` and `news_mariadb`.
 """
 
 import random
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-
-import psycopg
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, ClassVar, Protocol
 
 WRITERS = 8
 USERS = [f"user{i}" for i in range(12)]
@@ -19,27 +18,6 @@ ACCOUNTS = range(1, 17)
 OWNERS = [f"owner{i}" for i in range(4)]
 #: What all accounts hold together, always.
 MONEY = 1000 * len(ACCOUNTS)
-
-SCHEMA = f"""
-CREATE TABLE users (name text PRIMARY KEY, about text);
-CREATE TABLE stories (id int PRIMARY KEY, author text NOT NULL REFERENCES users, title text, score numeric);
-CREATE TABLE votes (
-    story_id int NOT NULL REFERENCES stories, voter text NOT NULL REFERENCES users, value smallint,
-    PRIMARY KEY (story_id, voter));
-CREATE TABLE comments (
-    id int PRIMARY KEY, story_id int NOT NULL REFERENCES stories, author text REFERENCES users,
-    parent_id int, body text);
-CREATE TABLE accounts (id int PRIMARY KEY, owner text NOT NULL, balance bigint NOT NULL);
-CREATE INDEX ON stories (author);
-CREATE INDEX ON comments (story_id);
-CREATE INDEX ON accounts (owner);
-ALTER TABLE users REPLICA IDENTITY FULL; ALTER TABLE stories REPLICA IDENTITY FULL;
-ALTER TABLE votes REPLICA IDENTITY FULL; ALTER TABLE comments REPLICA IDENTITY FULL;
-ALTER TABLE accounts REPLICA IDENTITY FULL;
-INSERT INTO users SELECT 'user' || i, 'about ' || i FROM generate_series(0, {len(USERS) - 1}) i;
-INSERT INTO stories SELECT i, 'user' || i % 12, 'title ' || i, i % 7 FROM generate_series(1, 30) i;
-INSERT INTO accounts SELECT i, 'owner' || i % 4, 1000 FROM generate_series(1, {len(ACCOUNTS)}) i;
-"""
 
 #: name -> (SQL, its parameter, the values it takes, whether the order is total).
 VIEWS: dict[str, tuple[str, str | None, list[str], bool]] = {
@@ -80,6 +58,43 @@ VIEWS: dict[str, tuple[str, str | None, list[str], bool]] = {
         None, [], True,
     ),
 }  # fmt: skip
+ALL_KEYS = [(name, value) for name, (_, _, values, _) in VIEWS.items() for value in values or [None]]
+
+
+class Snapshot(Protocol):
+    """One consistent state of the database."""
+
+    def take(self) -> str:
+        """Fix it; a version that answers must have to show it, as ``Upquery-Min-Version``."""
+        ...
+
+    def rows(self, sql: str, value: str | None) -> list[list[Any]]:
+        """The rows of a view at it, as the service's JSON has them."""
+        ...
+
+
+class News(Protocol):
+    """The site, in a database of its own."""
+
+    #: Names of the tables, as the upstream has them.
+    tables: tuple[str, ...]
+
+    @property
+    def url(self) -> str:
+        """What the service connects to."""
+        ...
+
+    def create(self) -> None:
+        """Make the tables and some rows."""
+        ...
+
+    def writer(self, gate: "Gate", seed: int) -> "Writer":
+        """A writer that has not been started."""
+        ...
+
+    def snapshot(self) -> AbstractContextManager[Snapshot]:
+        """A connection for one snapshot."""
+        ...
 
 
 class Gate:
@@ -117,14 +132,30 @@ class Gate:
                 self._condition.notify_all()
 
 
-class Writer(threading.Thread):
-    """One connection's worth of random transactions, until told to stop."""
+class Undone(Exception):
+    """A transaction, or a part of it, is rolled back: it was to be, or somebody else was there first."""
 
-    def __init__(self, url: str, gate: Gate, seed: int) -> None:
+
+class Gone(Exception):
+    """The connection is lost."""
+
+
+class Writer(threading.Thread):
+    """One connection's worth of random transactions, until told to stop.
+
+    A lost connection is made anew: whether its last transaction was committed is the database's to know.
+    """
+
+    #: Statements that are not the same in all dialects: parameters in the order of the actions below.
+    vote: ClassVar[str]
+    submit: ClassVar[str]
+    change_author: ClassVar[str]
+    comment: ClassVar[str]
+
+    def __init__(self, gate: Gate, seed: int) -> None:
         super().__init__(daemon=True)
-        self._url = url
         self._gate = gate
-        self._random = random.Random(seed)
+        self.random = random.Random(seed)
         self._stop_asked = threading.Event()
         self.commits = 0
         self.rollbacks = 0
@@ -137,98 +168,114 @@ class Writer(threading.Thread):
 
     def run(self) -> None:
         try:
-            with psycopg.connect(self._url, autocommit=True) as connection:
-                while not self._stop_asked.is_set():
-                    with self._gate.transaction():
-                        self._transaction(connection)
+            while not self._stop_asked.is_set():
+                try:
+                    self._write()
+                except Gone:
+                    self._stop_asked.wait(0.1)
         except BaseException as failure:
             self.failure = failure
 
-    def _transaction(self, connection: psycopg.Connection) -> None:
+    def _write(self) -> None:
+        with self.connected():
+            while not self._stop_asked.is_set():
+                with self._gate.transaction():
+                    self._transaction()
+
+    def _transaction(self) -> None:
         try:
-            with connection.transaction():
-                if self._random.random() < 0.4:
-                    connection.execute("SET LOCAL synchronous_commit = off")
-                for _ in range(self._random.randint(1, 4)):
-                    self._statement(connection)
-                if self._random.random() < 0.15:
-                    raise psycopg.Rollback
-                self.commits += 1
-        except (psycopg.errors.IntegrityError, psycopg.errors.OperationalError):
-            # Somebody else was there first, or a deadlock: what such a transaction did is undone.
+            with self.transaction():
+                for _ in range(self.random.randint(1, 4)):
+                    self._statement()
+                if self.random.random() < 0.15:
+                    raise Undone
+            self.commits += 1
+        except Undone:
             self.rollbacks += 1
 
-    def _statement(self, connection: psycopg.Connection) -> None:
-        action = self._random.choice(self._actions)
-        if self._random.random() < 0.2:
-            with connection.transaction():
-                action(self, connection)
-                if self._random.random() < 0.4:
-                    raise psycopg.Rollback
+    def _statement(self) -> None:
+        action = self.random.choice(self._actions)
+        if self.random.random() >= 0.2:
+            action(self)
+        elif self.random.random() >= 0.4:
+            with self.savepoint():
+                action(self)
         else:
-            action(self, connection)
+            with suppress(Undone), self.savepoint():
+                action(self)
+                raise Undone
+
+    def connected(self) -> AbstractContextManager[None]:
+        """A connection, for the length of a block. Raises `Gone`, also in the block."""
+        raise NotImplementedError
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """A transaction, committed at the end of the block; on Undone, rolled back. Raises `Undone`, `Gone`."""
+        raise NotImplementedError
+
+    def savepoint(self) -> AbstractContextManager[None]:
+        """A savepoint; on Undone, what came after it is rolled back. Raises `Undone`."""
+        raise NotImplementedError
+
+    def do(self, statement: str, *parameters: Any) -> None:
+        """Run a statement."""
+        raise NotImplementedError
+
+    def user(self) -> str:
+        """One of the users, as somebody may write it."""
+        return self.random.choice(USERS)
 
     def _story(self) -> int:
-        return min(self._random.choice(STORIES), self._random.choice(STORIES))
+        return min(self.random.choice(STORIES), self.random.choice(STORIES))
 
-    def _user(self) -> str:
-        return self._random.choice(USERS)
+    def _vote(self) -> None:
+        self.do(self.vote, self.user(), self.random.choice((-1, 1, 1, 5, None)), self._story())
 
-    def _vote(self, c: psycopg.Connection) -> None:
-        c.execute(
-            "INSERT INTO votes SELECT id, %s, %s FROM stories WHERE id = %s "
-            "ON CONFLICT (story_id, voter) DO UPDATE SET value = excluded.value",
-            (self._user(), self._random.choice((-1, 1, 1, 5, None)), self._story()),
-        )
+    def _unvote(self) -> None:
+        self.do("DELETE FROM votes WHERE story_id = %s AND voter < %s", self._story(), self.user())
 
-    def _unvote(self, c: psycopg.Connection) -> None:
-        c.execute("DELETE FROM votes WHERE story_id = %s AND voter < %s", (self._story(), self._user()))
+    def _move_votes(self) -> None:
+        statement = "UPDATE votes SET voter = %s WHERE story_id = %s AND voter = %s"
+        self.do(statement, self.user(), self._story(), self.user())
 
-    def _move_votes(self, c: psycopg.Connection) -> None:
-        c.execute("UPDATE votes SET voter = %s WHERE story_id = %s AND voter = %s",
-                  (self._user(), self._story(), self._user()))  # fmt: skip
+    def _submit(self) -> None:
+        self.do(self.submit, self._story(), self.user(), f"title {self.random.random()}")
 
-    def _submit(self, c: psycopg.Connection) -> None:
-        c.execute("INSERT INTO stories VALUES (%s, %s, %s, 1.0) ON CONFLICT DO NOTHING",
-                  (self._story(), self._user(), f"title {self._random.random()}"))  # fmt: skip
+    def _change_author(self) -> None:
+        self.do(self.change_author, self.user(), self._story())
 
-    def _change_author(self, c: psycopg.Connection) -> None:
-        c.execute("UPDATE stories SET author = %s, title = title || '.' WHERE id = %s", (self._user(), self._story()))
-
-    def _withdraw(self, c: psycopg.Connection) -> None:
+    def _withdraw(self) -> None:
         story = self._story()
-        c.execute("DELETE FROM votes WHERE story_id = %s", (story,))
-        c.execute("DELETE FROM comments WHERE story_id = %s", (story,))
-        c.execute("DELETE FROM stories WHERE id = %s", (story,))
+        for statement in ("DELETE FROM votes WHERE story_id = %s", "DELETE FROM comments WHERE story_id = %s",
+                          "DELETE FROM stories WHERE id = %s"):  # fmt: skip
+            self.do(statement, story)
 
-    def _comment(self, c: psycopg.Connection) -> None:
-        author = self._random.choice([*USERS, None])
-        c.execute(
-            "INSERT INTO comments SELECT %s, id, %s, %s, %s FROM stories WHERE id = %s ON CONFLICT DO NOTHING",
-            (self._random.randint(1, 300), author, self._random.randint(1, 300), "text", self._story()),
-        )
+    def _comment(self) -> None:
+        author = self.user() if self.random.random() < 0.9 else None
+        number, parent = self.random.randint(1, 300), self.random.randint(1, 300)
+        self.do(self.comment, number, author, parent, "text", self._story())
 
-    def _move_comments(self, c: psycopg.Connection) -> None:
-        c.execute("UPDATE comments SET story_id = %s, parent_id = %s WHERE id %% 50 = %s",
-                  (self._story(), self._random.randint(1, 300), self._random.randint(0, 49)))  # fmt: skip
+    def _move_comments(self) -> None:
+        statement = "UPDATE comments SET story_id = %s, parent_id = %s WHERE id %% 50 = %s"
+        self.do(statement, self._story(), self.random.randint(1, 300), self.random.randint(0, 49))
 
-    def _uncomment(self, c: psycopg.Connection) -> None:
-        c.execute("DELETE FROM comments WHERE id %% 40 = %s", (self._random.randint(0, 39),))
+    def _uncomment(self) -> None:
+        self.do("DELETE FROM comments WHERE id %% 40 = %s", self.random.randint(0, 39))
 
-    def _introduce(self, c: psycopg.Connection) -> None:
-        c.execute("UPDATE users SET about = %s WHERE name = %s", (str(self._random.random()), self._user()))
+    def _introduce(self) -> None:
+        self.do("UPDATE users SET about = %s WHERE name = %s", str(self.random.random()), self.user())
 
-    def _transfer(self, c: psycopg.Connection) -> None:
-        giver, taker = self._random.sample(ACCOUNTS, 2)
-        amount = self._random.randint(1, 50)
-        c.execute("UPDATE accounts SET balance = balance - %s WHERE id = %s", (amount, giver))
-        c.execute("UPDATE accounts SET balance = balance + %s WHERE id = %s", (amount, taker))
+    def _transfer(self) -> None:
+        giver, taker = self.random.sample(ACCOUNTS, 2)
+        amount = self.random.randint(1, 50)
+        self.do("UPDATE accounts SET balance = balance - %s WHERE id = %s", amount, giver)
+        self.do("UPDATE accounts SET balance = balance + %s WHERE id = %s", amount, taker)
 
-    def _change_owner(self, c: psycopg.Connection) -> None:
-        c.execute("UPDATE accounts SET owner = %s WHERE id = %s",
-                  (self._random.choice(OWNERS), self._random.choice(ACCOUNTS)))  # fmt: skip
+    def _change_owner(self) -> None:
+        owner, account = self.random.choice(OWNERS), self.random.choice(ACCOUNTS)
+        self.do("UPDATE accounts SET owner = %s WHERE id = %s", owner, account)
 
-    _actions: tuple[Callable[["Writer", psycopg.Connection], None], ...] = (
+    _actions = (
         _vote, _vote, _vote, _unvote, _move_votes, _submit, _submit, _change_author, _withdraw, _comment, _comment,
         _move_comments, _uncomment, _introduce, _transfer, _transfer, _transfer, _change_owner,
     )  # fmt: skip
