@@ -49,6 +49,8 @@ class Limits:
     bytes: int = 1 << 28
     #: Of all that wait.
     waiting_rows: int = 800_000
+    #: Transactions that are over and whose late copies are known by their key.
+    remembered: int = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ class Assembler:
         self.dialect = "postgres" if self.postgres else "mysql"
         horizon = snapshot.xmax if isinstance(snapshot, PostgresSnapshot) else 0
         self.position = snapshot.position if isinstance(snapshot, BinlogSnapshot) else 0
-        self._history = History(horizon, self.position)
+        self._history = History(horizon, self.position, self._limits.remembered)
         #: Position of the last END.
         self._last_end = 0
         self._layouts: Mapping[str, TableLayout] = {}
@@ -232,7 +234,7 @@ class Assembler:
             return
         pending = self._open.get(key)
         if pending is None:
-            if not self.postgres and 0 < event.position < self._last_end:
+            if not self.postgres and 0 < event.position <= self._last_end:
                 return
             pending = self._opened(key, now)
             if len(self._open) > _BEGUN:
@@ -252,7 +254,7 @@ class Assembler:
         pending = self._open.get(key)
         if self._history.knows(key) or (pending is not None and pending.end is not None):
             return
-        if event.position and (event.position <= self._last_end if self.postgres else event.position < self._last_end):
+        if 0 < event.position <= self._last_end:
             # It ended before: the connector repeats itself. (Or it is another server, and time shows it.)
             self._history.check_time(event.ts_ms)
             if pending is not None:

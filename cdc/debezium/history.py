@@ -10,8 +10,6 @@ from cdc.change import StreamLost
 from cdc.debezium.envelope import RowEvent, TransactionKey
 from cdc.position import widen
 
-#: Transactions whose late copies are known by their key.
-REMEMBERED = 100_000
 #: Times of commits are compared with this much indulgence: they are not exactly in commit order.
 _CLOCK_MS = 1000
 
@@ -23,7 +21,7 @@ class History:
     when the newest END committed.
     """
 
-    def __init__(self, horizon: int, floor: int) -> None:
+    def __init__(self, horizon: int, floor: int, remembered: int) -> None:
         #: PostgreSQL: the first snapshot sees all transactions whose id is below, or lookups will.
         self.horizon = horizon
         #: MariaDB, MySQL: the first snapshot sees all that is at or before.
@@ -31,7 +29,9 @@ class History:
         self.near = horizon
         self.delivered = floor
         self.newest_ms = 0
+        #: The last transactions that are over, oldest first; at most so many.
         self._done: dict[object, None] = {}
+        self._remembered = remembered
 
     def knows(self, key: object) -> bool:
         """Whether it is over: delivered, or known to be old."""
@@ -40,7 +40,7 @@ class History:
     def remember(self, key: object) -> None:
         """It is over."""
         self._done[key] = None
-        if len(self._done) > REMEMBERED:
+        if len(self._done) > self._remembered:
             del self._done[next(iter(self._done))]
 
     def is_old(self, event: RowEvent, key: TransactionKey) -> bool:

@@ -1,0 +1,303 @@
+"""Random histories, published with restarts, read in random orders: what comes out is each transaction once, in order.
+
+A model of a reader follows: it knows the tables' rows, forgets a table that overflows, reads it anew when it knows for
+sure where it is. It must never know wrong rows.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from cdc.change import Transaction
+from cdc.debezium.assembler import Assembler, Limits
+from cdc.debezium.envelope import Reader
+from cdc.debezium.modes import Modes
+from cdc.mysql.position import BinlogSnapshot
+from cdc.position import PostgresSnapshot
+from tests.cdc.debezium.publisher import STEP, TABLES, Change, Committed, Publisher, Record, Row, layout, place
+
+Rows = dict[str, Counter[Row]]
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Committed]:
+    """Transactions whose changes fit each other: only rows that are there are removed."""
+    rows: Rows = {table: Counter() for table in TABLES}
+    xids = draw(st.permutations(range(700, 712)))
+    history = []
+    for index in range(draw(st.integers(1, 8))):
+        changes = []
+        for _ in range(draw(st.integers(0, 5))):
+            table = draw(st.sampled_from(TABLES))
+            there = sorted(rows[table].elements())
+            kind = draw(st.integers(0, 9))
+            before = draw(st.sampled_from(there)) if there and kind < 5 else None
+            after = (str(draw(st.integers(0, 3))), draw(st.sampled_from("xyz"))) if before is None or kind < 3 else None
+            if kind == 9:
+                before = after = None
+                rows[table].clear()
+            rows[table] -= Counter([before] if before else [])
+            rows[table] += Counter([after] if after else [])
+            changes.append(Change(table, before, after))
+        history.append(Committed(index, xids[index], tuple(changes)))
+    return history
+
+
+def without_truncates(history: list[Committed]) -> list[Committed]:
+    """The same without TRUNCATE, which is in no transaction of MariaDB: its rows are deleted instead."""
+    rows: Rows = {table: Counter() for table in TABLES}
+    told = []
+    for t in history:
+        changes: list[Change] = []
+        for change in t.changes:
+            if change.before is None and change.after is None:
+                changes += [Change(change.table, row, None) for row in rows[change.table].elements()]
+                rows[change.table].clear()
+            else:
+                changes.append(change)
+                rows[change.table] -= Counter([change.before] if change.before else [])
+                rows[change.table] += Counter([change.after] if change.after else [])
+        told.append(Committed(t.index, t.xid, tuple(changes)))
+    return told
+
+
+def applied(rows: Rows, t: Committed) -> Rows:
+    """The tables after a transaction."""
+    rows = {table: Counter(bag) for table, bag in rows.items()}
+    for change in t.changes:
+        if change.before is None and change.after is None:
+            rows[change.table].clear()
+        rows[change.table] -= Counter([change.before] if change.before else [])
+        rows[change.table] += Counter([change.after] if change.after else [])
+    return rows
+
+
+class Follower:
+    """Knows rows of tables by what the assembler says.
+
+    *State*: `known`, rows of tables that are followed, None: forgotten; `at`, the transaction it is at.
+    """
+
+    def __init__(self, history: list[Committed], dialect: str, seen: int, left_out: set[int]) -> None:
+        self.dialect = dialect
+        self.history = history
+        truth: Rows = {table: Counter() for table in TABLES}
+        #: By transaction, the tables before it.
+        self.truth = [truth]
+        for t in history:
+            truth = applied(truth, t)
+            self.truth.append(truth)
+        #: Those the stream does not have although the first snapshot may not see them.
+        self.left_out = left_out
+        self.known: dict[str, Counter[Row] | None] = {}
+        self.at = seen
+        self.exact = self.overflows = 0
+
+    def follow(self, tables: set[str]) -> None:
+        """What is new is read when it is known where we are."""
+        self.known = {table: self.known.get(table) for table in tables}
+
+    def take(self, t: Transaction) -> None:
+        """Apply it, and compare."""
+        whole = not any(change.overflow for change in t.tables.values())
+        index = self._index(t)
+        assert index >= self.at, f"{t} comes again, or late"
+        for name, change in t.tables.items():
+            table = name.removeprefix("s.")
+            assert table in self.known
+            rows = self.known[table]
+            if change.overflow:
+                self.known[table] = None
+            elif rows is not None:
+                if change.truncated:
+                    rows.clear()
+                removed = Counter(change.removed)
+                assert removed <= rows, f"{t} removes what is not there"
+                rows -= removed
+                rows += Counter(change.added)  # type: ignore[arg-type]
+        self.overflows += not whole
+        self.exact += whole
+        if whole:
+            self.at = index + 1
+            self.compare(index + 1)
+
+    def compare(self, index: int) -> None:
+        """What is known is so; what is not is read."""
+        if index <= max(self.left_out, default=-1):
+            # Lookups wait for what is left out of the stream.
+            self.known = dict.fromkeys(self.known)
+            return
+        for table, rows in self.known.items():
+            if rows is None:
+                self.known[table] = Counter(self.truth[index][table])
+            else:
+                assert rows == self.truth[index][table], f"{table} after {index} transactions"
+
+    def _index(self, t: Transaction) -> int:
+        if self.dialect == "postgres":
+            return next(h.index for h in self.history if h.xid == t.xid)
+        return (t.end_lsn & 0xFFFFFFFF) // STEP - 1
+
+
+@dataclass
+class Scene:
+    """A history, how it was published, where reading begins and what the first snapshot sees.
+
+    *State*: `later`, from which record on topics are read that were followed later; `since` and `new`, what the
+    assembler will hear of them.
+    """
+
+    history: list[Committed]
+    publisher: Publisher
+    restarted: bool
+    cut: int
+    seen: int
+    later: dict[str, int] = field(default_factory=dict)
+    since: int = 0
+    new: list[str] = field(default_factory=list)
+
+    @property
+    def horizon(self) -> int:
+        """PostgreSQL: behind all ids that were given out when the snapshot was taken."""
+        return max((t.xid for t in self.history[: self.seen]), default=699) + 1
+
+    @property
+    def left_out(self) -> set[int]:
+        """Transactions that run when the snapshot is taken, and are not in the stream of PostgreSQL."""
+        if self.publisher.dialect != "postgres":
+            return set()
+        return {t.index for t in self.history[self.seen :] if t.xid < self.horizon}
+
+    def assembler(self, limits: Limits) -> Assembler:
+        """One that begins here."""
+        if self.publisher.dialect == "postgres":
+            return Assembler(PostgresSnapshot(self.horizon, self.horizon), Modes(), limits)
+        return Assembler(BinlogSnapshot(place((self.seen + 1) * STEP)), Modes(), limits)
+
+    def commits_before(self, emitted: int) -> int:
+        """The offset of the transactions' topic when so many records had been published."""
+        name = "x.all" if self.publisher.routed else "x.transaction"
+        return sum(r.topic == name for r in self.publisher.records[:emitted])
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> Scene:
+    dialect = draw(st.sampled_from(["postgres", "mysql", "gtid"]))
+    history = draw(histories())
+    if dialect != "postgres":
+        history = without_truncates(history)
+    publisher = Publisher(dialect, draw(st.integers(1, 3)), draw(st.booleans()))
+    steps = sum(len(t.changes) + 2 for t in history)
+    restarts = draw(st.lists(st.tuples(st.integers(1, steps), st.integers(0, 12)), max_size=3))
+    publisher.publish(history, restarts)
+    # The snapshot is taken after reading has begun, and sees what had been published in part, or more.
+    cut = draw(st.integers(0, len(publisher.records) // 2))
+    published = max((_index_of(r, history) for r in publisher.records[:cut]), default=-1)
+    seen = draw(st.integers(published + 1, len(history)))
+    return Scene(history, publisher, bool(restarts), cut, seen)
+
+
+@st.composite
+def orders(draw: st.DrawFn, records: list[Record]) -> list[Record]:
+    """The records in an order that keeps that of each partition."""
+    lanes: dict[tuple[str, int], list[Record]] = {}
+    for record in records:
+        lanes.setdefault((record.topic, record.partition), []).append(record)
+    order = []
+    while lanes:
+        lane = draw(st.sampled_from(sorted(lanes)))
+        count = draw(st.integers(1, 6))
+        order += lanes[lane][:count]
+        lanes[lane] = lanes[lane][count:]
+        if not lanes[lane]:
+            del lanes[lane]
+    return order
+
+
+class Reading:
+    """Reads a scene's records into an assembler, whose transactions go to a follower."""
+
+    def __init__(self, scene: Scene, tables: set[str], limits: Limits) -> None:
+        self.scene = scene
+        self.tables = tables
+        self.assembler = scene.assembler(limits)
+        self.reader = Reader(self.assembler.dialect)
+        self.follower = Follower(scene.history, scene.publisher.dialect, scene.seen, scene.left_out)
+        self.assembler.reading(self.follow(tables), scene.commits_before(scene.cut), 0.0)
+        self.follower.compare(scene.seen)
+
+    def follow(self, tables: set[str]) -> list[str]:
+        """Follow these; returns collections that are new."""
+        self.tables = tables
+        self.follower.follow(tables)
+        return self.assembler.follow({f"s.{t}": layout(self.assembler.dialect) for t in tables})[0]
+
+    def follow_later(self, tables: set[str], at: Record, emitted: int) -> None:
+        """Follow others when `at` is read next; topics of those that are new are read from `emitted` on."""
+        self.scene.new = self.follow(tables)
+        self.scene.later = {f"x.{collection}": emitted for collection in self.scene.new}
+        self.scene.since = at.offset if self.scene.publisher.routed else self.scene.commits_before(emitted)
+
+    def told(self) -> None:
+        """The assembler hears that new topics are read."""
+        self.assembler.reading(self.scene.new, self.scene.since, 1.0)
+
+    def read(self, record: Record) -> None:
+        """One record, if its topic is read."""
+        table = record.topic.removeprefix("x.s.")
+        if table != record.topic and (
+            table not in self.tables or record.emitted < self.scene.later.get(record.topic, 0)
+        ):
+            return
+        found = self.reader.read(record.topic, record.partition, record.offset, record.key, record.value)
+        if found is not None:
+            self.assembler.add(found, record.offset, 2.0)
+        self.take()
+
+    def take(self) -> None:
+        """What is whole."""
+        while taken := self.assembler.take(3):
+            for t in taken:
+                self.follower.take(t)
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_each_once_in_order(data: st.DataObject) -> None:
+    """However events are spread, repeated and read, for all connectors, tables followed later included."""
+    scene = data.draw(scenes())
+    some_tables = st.sets(st.sampled_from(TABLES), min_size=1)
+    # GTIDs do not say where they are: what is over must be known by them. The rest can be told by places alone.
+    remembered = 1000 if scene.publisher.dialect == "gtid" else data.draw(st.sampled_from([1, 1000]))
+    reading = Reading(scene, data.draw(some_tables), Limits(remembered=remembered))
+    order = data.draw(orders(scene.publisher.records[scene.cut :]))
+    again = data.draw(st.integers(0, 2 * len(order)))
+    told = again + data.draw(st.integers(1, 20))
+    for at, record in enumerate(order):
+        if at == told:
+            reading.told()
+        if at == again:
+            newest = max((r.emitted for r in order[:at]), default=scene.cut) + 1
+            emitted = data.draw(st.integers(newest, max(newest, len(scene.publisher.records))))
+            reading.follow_later(data.draw(some_tables), record, emitted)
+        reading.read(record)
+    reading.told()
+    reading.take()
+    assert reading.assembler.gap(1000.0, 30.0) is None
+    follower = reading.follower
+    follower.compare(len(scene.history))
+    if again >= len(order) and not (scene.restarted and scene.publisher.dialect != "postgres"):
+        assert not follower.overflows, "nothing was in the way of exact rows"
+    event(f"{scene.publisher.dialect}: {'overflow' if follower.overflows else 'exact'}")
+
+
+def _index_of(record: Record, history: list[Committed]) -> int:
+    """Which transaction the record is of; -1: it does not say."""
+    text = (record.value or b"").decode()
+    for t in history:
+        names = (f'"id": "{t.xid}:', f'"id": "0-1-{t.index}"', f'pos={t.start}"')
+        if any(name in text for name in names):
+            return t.index
+    return -1
