@@ -12,7 +12,7 @@ Not here: what follows from weights (`dataflow.collations`).
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -32,7 +32,12 @@ _SINGLE_BYTE = frozenset({
 #: Of one weight per character, the same for all beyond the first plane; by what their names end with.
 _GENERAL = ("_general_ci", "_general_nopad_ci", "_general_mysql500_ci", "_unicode_ci", "_unicode_nopad_ci")
 _COMPUTED = ("_unicode_520_ci", "_unicode_520_nopad_ci")
-_UCA1400 = tuple(f"_uca1400_{pad}{kind}" for pad in ("", "nopad_") for kind in ("ai_ci",))
+#: With their levels. (``ai_cs`` has a first and a third, which do not say what belongs together.)
+_UCA1400 = {
+    f"_uca1400_{pad}{kind}": n for pad in ("", "nopad_") for kind, n in (("ai_ci", 1), ("as_ci", 2), ("as_cs", 3))
+}
+#: Of computed weights on the levels behind the first.
+_OTHERS = (b"\0\x20", b"\0\x02")
 #: UTS #10, 10.1.3: what the weights of characters that the collation's table does not have begin with.
 _LEADS = range(0xFB00, 0xFC00)
 #: Of unassigned characters: all beyond the planes that are read but for a few.
@@ -136,9 +141,24 @@ async def _unicode(wire: Wire, charset: str, name: str) -> Collation | None:
             weights |= some
             (rest,) = some.values()  # type: ignore[assignment]
         return await _made(name, weights, pad_space=pad_space, rest=rest)
-    if name.endswith(_COMPUTED) or name.endswith(_UCA1400):
+    if name.endswith(_COMPUTED) or name.endswith(tuple(_UCA1400)):
         return await _computed(wire, charset, name, pad_space)
     return None
+
+
+def _levels(name: str) -> int:
+    return _UCA1400.get(name.removeprefix(name.partition("_")[0]), 1)
+
+
+def _weight_strings(text: str, levels: int) -> str:
+    """Columns of a statement: a text's weights on each level."""
+    if levels == 1:
+        return f"WEIGHT_STRING({text})"
+    return ", ".join(f"WEIGHT_STRING({text} LEVEL {level})" for level in range(1, levels + 1))
+
+
+def _weight(values: Sequence[object]) -> Weight:
+    return _bytes(values[0]) if len(values) == 1 else tuple(map(_bytes, values))
 
 
 async def _computed(wire: Wire, charset: str, name: str, pad_space: bool) -> Collation | None:
@@ -160,8 +180,9 @@ async def _computed(wire: Wire, charset: str, name: str, pad_space: bool) -> Col
             if any(_base(code, weight) != _UNASSIGNED for code, weight in some):
                 return None
             runs.extend(first, last, _UNASSIGNED)
-    listed |= runs.short()
-    contractions = await _contractions(wire, charset, name, listed) if name.endswith(_UCA1400) else None
+    listed |= runs.short(_levels(name))
+    contracted = name.endswith(tuple(_UCA1400))
+    contractions = await _contractions(wire, charset, name, listed) if contracted else None
     rest = Implicit(runs.long())
     return await _made(name, listed, pad_space=pad_space, rest=rest, contractions=contractions)
 
@@ -187,27 +208,30 @@ class _Runs:
         """Those that a rule is made of."""
         return tuple(sorted(run for run in self._runs if run[1] - run[0] >= _MIN_RUN))
 
-    def short(self) -> dict[int, Weight]:
+    def short(self, levels: int) -> dict[int, Weight]:
         """The weights in all others."""
         return {
-            code: _computed_weight(code, base)
+            code: _computed_weight(code, base, levels)
             for first, last, base in self._runs
             if last - first < _MIN_RUN
             for code in range(first, last + 1)
         }
 
 
-def _computed_weight(code: int, base: int) -> bytes:
-    return (base + (code >> 15)).to_bytes(2, "big") + (code & 0x7FFF | 0x8000).to_bytes(2, "big")
+def _computed_weight(code: int, base: int, levels: int) -> Weight:
+    first = (base + (code >> 15)).to_bytes(2, "big") + (code & 0x7FFF | 0x8000).to_bytes(2, "big")
+    return first if levels == 1 else (first, *_OTHERS[: levels - 1])
 
 
 def _base(code: int, weight: Weight) -> int | None:
     """What the rule begins with that gives this weight; None if none does."""
-    if not isinstance(weight, bytes) or len(weight) != 4:
+    levels = len(weight) if isinstance(weight, tuple) else 1
+    first = weight[0] if isinstance(weight, tuple) else weight
+    if len(first) != 4:
         return None
-    lead = int.from_bytes(weight[:2], "big")
+    lead = int.from_bytes(first[:2], "big")
     base = lead - (code >> 15)
-    return base if lead in _LEADS and weight == _computed_weight(code, base) else None
+    return base if lead in _LEADS and weight == _computed_weight(code, base, levels) else None
 
 
 async def _weights(wire: Wire, charset: str, name: str, codes: range) -> dict[int, Weight]:
@@ -217,8 +241,9 @@ async def _weights(wire: Wire, charset: str, name: str, codes: range) -> dict[in
     for start, stop in _chunks(codes):
         source = f"(SELECT {start} + a.d * 4096 + b.d * 256 + c.d * 16 + d.d AS n FROM {digits})"
         character = f"CONVERT(CHAR(x.n USING utf32) USING {charset}) COLLATE {name}"
-        reply = await wire.query(f"SELECT x.n, WEIGHT_STRING({character}) FROM {source} x WHERE x.n < {stop}")
-        found.update((int(str(number)), _bytes(weight)) for number, weight in reply.rows)
+        weights = _weight_strings(character, _levels(name))
+        reply = await wire.query(f"SELECT x.n, {weights} FROM {source} x WHERE x.n < {stop}")
+        found.update((int(str(number)), _weight(values)) for number, *values in reply.rows)
     return {code: weight for code, weight in found.items() if code not in _SURROGATES}
 
 
@@ -230,12 +255,20 @@ def _chunks(codes: range) -> Iterator[tuple[int, int]]:
 async def _contractions(wire: Wire, charset: str, name: str, weights: dict[int, Weight]) -> dict[str, Weight]:
     """The runs of characters that do not weigh what their characters do."""
     written = [f"CONVERT({quoted(text)} USING {charset}) COLLATE {name}" for text in DUCET]
+    levels = _levels(name)
     found: dict[str, Weight] = {}
     for start in range(0, len(DUCET), 100):
-        columns = ", ".join(f"WEIGHT_STRING({text})" for text in written[start : start + 100])
-        reply = await wire.query(f"SELECT {columns}")
-        for text, weight in zip(DUCET[start:], reply.rows[0], strict=False):
-            apart = b"".join(_bytes(weights[ord(c)]) for c in text if ord(c) in weights)
-            if _bytes(weight) != apart:
-                found[text] = _bytes(weight)
+        columns = ", ".join(_weight_strings(text, levels) for text in written[start : start + 100])
+        values = (await wire.query(f"SELECT {columns}")).rows[0]
+        for n, text in enumerate(DUCET[start : start + 100]):
+            weight = _weight(values[n * levels : (n + 1) * levels])
+            if weight != _joined([weights[ord(c)] for c in text if ord(c) in weights]):
+                found[text] = weight
     return found
+
+
+def _joined(weights: Sequence[Weight]) -> Weight:
+    """The weights of characters one after the other."""
+    if any(isinstance(weight, tuple) for weight in weights):
+        return tuple(b"".join(level) for level in zip(*weights, strict=True))
+    return b"".join(weights)  # type: ignore[arg-type]
