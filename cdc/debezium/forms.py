@@ -31,6 +31,10 @@ _UNITS = {
     f"{TIME}Time": 1_000_000, f"{TIME}MicroTime": 1000, f"{TIME}NanoTime": 1,
     f"{CONNECT}Timestamp": 1_000_000, f"{CONNECT}Time": 1_000_000,
 }  # fmt: skip
+UNKNOWN_UNIT = (
+    "counts units that the events do not tell; state cdc.kafka.time_precision_mode "
+    f"(the connector's time.precision.mode), {WITH_SCHEMAS}"
+)
 _MODE_UNITS = {"connect": 1_000_000, "microseconds": 1000, "nanoseconds": 1}
 
 
@@ -189,10 +193,7 @@ def count_us(value: Any, unit: int | None) -> int:
     if type(value) is not int:
         raise ValueError(value)
     if not unit:
-        raise InexactValue(
-            f"has the value {value}, in units that the event does not tell; state cdc.kafka.time_precision_mode "
-            f"(the connector's time.precision.mode), {WITH_SCHEMAS}"
-        )
+        raise InexactValue(UNKNOWN_UNIT)
     return value * (unit // 1000) if unit >= 1000 else value // 1000
 
 

@@ -21,8 +21,8 @@ from cdc.mysql.values import BYTES, TEXTS, float4_text, float8_text
 
 Converter = Callable[[Any], str]
 
-_INTEGERS = frozenset({"smallint", "mediumint", "int", "year"})
-_PLAIN = TEXTS | {"enum", "set", "uuid", "inet4", "inet6"}
+_INTEGERS = frozenset({"smallint", "mediumint", "int"})
+_PLAIN = TEXTS | {"inet4", "inet6"}
 _GEOMETRIES = frozenset({
     "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
     "geomcollection",
@@ -61,6 +61,30 @@ def _tinyint(kind: ColumnType, field: Field | None, modes: Modes) -> Converter: 
     return text
 
 
+def _year(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+    # Years begin at 1901; 1900 is how the connector shows the year 0.
+    return lambda value: "0" if value == 1900 else int.__repr__(value)
+
+
+def _labelled(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+    """The connector puts a backslash before a comma within a label."""
+    if not any("," in label for label in kind.labels):
+        return str.__str__
+    return lambda value: value.replace("\\,", ",")
+
+
+def _uuid(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+    def text(value: str) -> str:
+        if value.startswith("00"):
+            raise InexactValue(
+                f"has the value {value}, whose bytes the connector may have shifted; no setting changes that: "
+                "store such values as char(36) or binary(16)"
+            )
+        return value
+
+    return text
+
+
 def _bigint(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
     if not kind.unsigned:
         return int.__repr__
@@ -93,17 +117,27 @@ def _double(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  
     return lambda value: float8_text(float(value))
 
 
-def _bit(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
+def _bit(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
     if kind.length <= 1:
         return lambda value: int.__repr__(value)
-    read = forms.bytes_form(field, Modes(binary=modes.binary or "bytes"))
+    read = forms.bytes_form(None, Modes(binary="base64"))
     return lambda value: str(int.from_bytes(read(value), "little"))
 
 
 def _bytes(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
     read = forms.bytes_form(field, modes)
-    length = kind.length if kind.name == "binary" else 0
-    return lambda value: f"\\x{read(value).ljust(length, bytes(1)).hex()}"
+    padded = kind.length if kind.name == "binary" else 0
+
+    def text(value: Any) -> str:
+        data = read(value)
+        if len(data) > kind.length > 0:
+            raise InexactValue(
+                f"has a value of {len(data)} bytes, more than {kind.length}: "
+                "cdc.kafka.binary_handling_mode is not the connector's binary.handling.mode"
+            )
+        return f"\\x{data.ljust(padded, bytes(1)).hex()}"
+
+    return text
 
 
 def _geometry(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
@@ -175,11 +209,18 @@ def _timestamp(kind: ColumnType, field: Field | None, modes: Modes) -> Converter
 
 def _time(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
     digits = kind.precision
+    lossy = field.get("type") == "string" or forms.name_of(field).startswith(forms.CONNECT) if field else None
+    if lossy or (lossy is None and modes.time_precision in ("isostring", "connect")):
+        raise InexactValue(
+            "is NULL in the events where it is negative or longer than a day; "
+            "set time.precision.mode=adaptive_time_microseconds in the connector"
+        )
+    if lossy is None and not modes.time_precision:
+        # Even NULL says nothing then.
+        raise InexactValue(forms.UNKNOWN_UNIT)
     unit = forms.unit_ns("time", digits, field, modes)
 
     def text(value: Any) -> str:
-        if type(value) is str:
-            raise InexactValue("is text, which ends at 24 hours; set time.precision.mode=adaptive_time_microseconds")
         microseconds = forms.count_us(value, unit)
         sign, microseconds = ("-", -microseconds) if microseconds < 0 else ("", microseconds)
         return f"{sign}{forms.clock_text(microseconds)}{_fraction(microseconds, digits)}"
@@ -189,5 +230,6 @@ def _time(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
 
 _MADE: dict[str, Callable[[ColumnType, Field | None, Modes], Converter]] = {
     "tinyint": _tinyint, "bigint": _bigint, "decimal": _decimal, "float": _float, "double": _double, "bit": _bit,
-    "json": _json, "date": _date, "datetime": _datetime, "timestamp": _timestamp, "time": _time,
+    "json": _json, "enum": _labelled, "set": _labelled, "uuid": _uuid, "year": _year, "date": _date, "time": _time,
+    "datetime": _datetime, "timestamp": _timestamp,
 }  # fmt: skip

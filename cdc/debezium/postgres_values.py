@@ -115,11 +115,11 @@ def _bytea(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  #
     return lambda value: f"\\x{read(value).hex()}"
 
 
-def _bit(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
+def _bit(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
     length = kind.length or 1
     if length == 1:
         return {True: "1", False: "0"}.__getitem__
-    read = forms.bytes_form(field, Modes(binary=modes.binary or "bytes"))
+    read = forms.bytes_form(None, Modes(binary="base64"))
     return lambda value: format(int.from_bytes(read(value), "little"), "b").rjust(length, "0")
 
 
