@@ -85,9 +85,8 @@ class Engine:
         self._installation = Installation(self.ring, self._upqueries, self.limits, self.counters)
         self._doubts = Doubts(self.ring, catalog)
         self._forwards = Forwards(self.ring, self.limits, self._sees_enough)
-        #: Counts issues of lookups and arrivals of snapshots, to order them.
-        self._now = 0
-        self._heartbeats = 0
+        #: The first counts issues of lookups and arrivals of snapshots, to order them.
+        self._now = self._heartbeats = 0
         self._start: Snapshot | None = None
         #: Tables that joined the publication: lookups must see all that was open then.
         self._barriers: dict[str, Snapshot] = {}

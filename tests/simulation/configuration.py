@@ -9,6 +9,7 @@ from dataflow.engine.events import Extent
 from dataflow.eviction.policies import DEFAULT
 from dataflow.state.ordering import Cut
 from dataflow.types import Key, ReadId, Snapshot, ViewId
+from tests.simulation.schema import SchemaVariant
 from tests.simulation.world import LookupResult
 
 
@@ -28,6 +29,11 @@ class Configuration:
     policy: str = DEFAULT
     #: How often each action is taken.
     weights: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def variant(self) -> SchemaVariant:
+        """What the schema is like."""
+        return SchemaVariant(self.foreign_keys, self.odd_numbers)
 
     def as_json(self) -> dict[str, Any]:
         """For a regression file, which lists its actions itself."""

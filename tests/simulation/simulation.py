@@ -80,7 +80,7 @@ from tests.simulation.questions import any_key, inner_keys
 from tests.simulation.refreshed_views import REFRESHED, expires, installation
 from tests.simulation.refreshing import Fetch, Refreshing
 from tests.simulation.report import DivergenceError, brief, brief_relation, describe, require
-from tests.simulation.schema import LATE_TABLE, SchemaVariant
+from tests.simulation.schema import LATE_TABLE
 from tests.simulation.views import VIEWS
 from tests.simulation.world import World
 
@@ -96,8 +96,7 @@ class Simulation:
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
         self.rng = Random(configuration.seed)
-        variant = SchemaVariant(configuration.foreign_keys, configuration.odd_numbers)
-        self.world = World(variant, self.rng, configuration.upstream)
+        self.world = World(configuration.variant, self.rng, configuration.upstream)
         self.steps = 0
         self.counters: Counter[str] = Counter()
         self.trace: list[str] | None = None
@@ -657,9 +656,7 @@ class Simulation:
         rng.seed(self.configuration.seed)
         for transaction in list(world.open.values()):
             world.commit(transaction, rng)
-        for xid in sorted(world.limbo):
-            world.reveal(xid)
-        world.visibility.catch_up(None)
+        world.reveal_all()
         for _ in range(DRAIN_ROUNDS):
             if not self.drain_once(rng):
                 break

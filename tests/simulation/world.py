@@ -265,6 +265,12 @@ class World:
                 self.seen_end = max(self.seen_end, self.ends.pop(revealed))
                 self.visibility.revealed(revealed)
 
+    def reveal_all(self) -> None:
+        """Everything that is committed is visible, and known to be."""
+        for xid in sorted(self.limbo):
+            self.reveal(xid)
+        self.visibility.catch_up(None)
+
     def vacuum(self) -> None:
         """Forget versions that no snapshot from now on can see."""
         running = self.limbo | self.open.keys()
