@@ -110,6 +110,9 @@ def _parse_integer(sql_type: SqlType, text: str) -> str:
     text = text.strip(" \t\n")
     if not _INTEGER.fullmatch(text) or not low <= int(text) <= high:
         raise ValueError(f"an integer from {low} to {high} is expected")
+    if sql_type.sql == "year" and 0 < int(text) < 100:
+        # MariaDB and MySQL would take 24 for 2024.
+        raise ValueError("a year of four digits is expected")
     return str(int(text))
 
 
