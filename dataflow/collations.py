@@ -14,7 +14,7 @@ Not here: reading weights from a server; weights taken apart (`collation_weights
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from itertools import pairwise
 
 from dataflow.collation_weights import CodePoints, Implicit, Rest, Weight, Words
@@ -23,6 +23,7 @@ from dataflow.collation_weights import CodePoints, Implicit, Rest, Weight, Words
 _BELOW, _END, _ABOVE = "\0", "\1", "\2"
 #: The end with NO PAD is less than all weights: one that is 0 is written otherwise.
 _NO_PAD_END, _ZERO, _WRITTEN_ZERO = "\0\0", "\0", "\0\1"
+_FIRST_PLANE_ONLY = frozenset({"utf8mb3", "utf8", "ucs2"})
 #: A character that has no weight and that no contraction has: what is on its sides is not read together.
 _BREAK = "\N{COMBINING GRAPHEME JOINER}"
 
@@ -36,8 +37,8 @@ class Collation:
     """
 
     __slots__ = (
-        "_ambiguous", "_ascii", "_contracted", "_levels", "_normal", "_pairs", "_spacing", "_words", "name",
-        "pad_space",
+        "_ambiguous", "_ascii", "_characters", "_contracted", "_levels", "_normal", "_pairs", "_spacing", "_words",
+        "name", "pad_space",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +53,12 @@ class Collation:
     ) -> None:
         self.name = name
         self.pad_space = pad_space
+        #: Code points of the character set's characters; None: all there are.
+        self._characters: Container[int] | None = None
+        if unit_bytes == 1:
+            self._characters = frozenset(weights)
+        elif self.charset in _FIRST_PLANE_ONLY:
+            self._characters = range(0x10000)
         self._words = words = Words(weights, rest, unit_bytes, contractions or {})
         self._normal = words.representatives
         #: The same for bytes: a table, and what is left out.
@@ -80,6 +87,15 @@ class Collation:
 
     def __repr__(self) -> str:
         return f"Collation({self.name!r})"
+
+    @property
+    def charset(self) -> str:
+        """The character set whose texts it compares."""
+        return self.name.partition("_")[0]
+
+    def has(self, text: str) -> bool:
+        """Whether the character set has all of a text's characters. (What else is compared with, servers refuse.)"""
+        return self._characters is None or all(ord(c) in self._characters for c in text)
 
     def normal(self, text: str) -> str:
         """The text that stands for all that equal this one."""

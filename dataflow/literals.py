@@ -102,6 +102,8 @@ def takes_parameters(sql_type: SqlType) -> bool:
 def _parse_text(sql_type: SqlType, text: str) -> str:
     if sql_type.name == "name" and len(text.encode()) > 63:
         raise ValueError("a name of at most 63 bytes is expected")
+    if sql_type.weights is not None and not sql_type.weights.has(text):
+        raise ValueError(f"text of the character set {sql_type.weights.charset} is expected")
     return text
 
 

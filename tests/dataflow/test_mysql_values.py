@@ -177,6 +177,16 @@ def test_parameters_in_other_spellings(sql_type: SqlType, text: str, expected: s
     assert parse_parameter(sql_type, text) == expected
 
 
+def test_text_of_other_character_sets_is_refused() -> None:
+    one_byte = Collation("latin1_x", {ord(" "): b"\1", ord("é"): b"\2"}, pad_space=True, unit_bytes=1)
+    first_plane = Collation.binary("utf8mb3_bin", pad_space=True)
+    for weights, good, bad in ((one_byte, "é", "ł"), (first_plane, "ł日", "😀")):
+        text = base("varchar", "varchar", collation=weights.name, weights=weights)
+        assert parse_parameter(text, good) == good
+        with pytest.raises(ValueError, match=f"character set {weights.charset} is expected"):
+            parse_parameter(text, bad)
+
+
 def test_families() -> None:
     text = base("text", "text", collation=CI.name, weights=CI)
     assert family(text) == family(replace(text, name="varchar", sql="varchar"))

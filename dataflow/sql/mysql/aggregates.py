@@ -43,7 +43,7 @@ _FUNCTIONS = {
 }  # fmt: skip
 _COUNTING = frozenset({AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG})
 #: MIN and MAX compare these as text, ORDER BY does not.
-_NO_EXTREMES = frozenset({"mysql_enum", "mysql_set", "uuid", "inet4", "inet6"})
+_NO_EXTREMES = frozenset({"mysql_enum", "mysql_set", "mysql_uuid", "inet4", "inet6"})
 
 
 def aggregate_call(written: "WrittenCall", binder: "Binder") -> AggregateCall:

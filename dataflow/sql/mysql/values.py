@@ -209,7 +209,7 @@ def beside(expression: Scalar, other: SqlType) -> Scalar:
         exact = text in other.labels
     elif other.kind == "base" and other.name == "bytea":
         return Literal("\\x" + text.encode().hex(), other)
-    elif other.kind == "base" and other.name in ("mysql_date", "mysql_datetime", "mysql_timestamp", "uuid"):
+    elif other.kind == "base" and other.name in ("mysql_date", "mysql_datetime", "mysql_timestamp", "mysql_uuid"):
         exact = True
     if not exact:
         raise UnsupportedQuery(f"Comparing {other.sql} with the text {text!r} is not on the list of exact functions.")

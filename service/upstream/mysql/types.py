@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from cdc.column_type import ColumnType
 from cdc.mysql.values import BYTES, TEXTS
 from dataflow.collations import Collation
-from dataflow.mysql_types import DATE, DATETIME, ENUM, INET4, INET6, JSON, SET, TIME, TIMESTAMP, UINT8
+from dataflow.mysql_types import DATE, DATETIME, ENUM, INET4, INET6, JSON, SET, TIME, TIMESTAMP, UINT8, UUID
 from dataflow.schema import SqlType
 
 #: By name: the type of signed, and that of unsigned numbers.
@@ -28,7 +28,7 @@ _INTEGERS = {
 _FLOATS = {"float": "float4", "double": "float8"}
 _TIMES = {"date": DATE, "datetime": DATETIME, "timestamp": TIMESTAMP, "time": TIME}
 _WITH_FRACTION = frozenset({"datetime", "timestamp", "time"})
-_OTHERS = {"uuid": "uuid", "inet4": INET4, "inet6": INET6}
+_OTHERS = {"uuid": UUID, "inet4": INET4, "inet6": INET6}
 #: A label, with its quotes doubled.
 _LABEL = re.compile(r"'((?:[^']|'')*)'")
 
@@ -114,10 +114,9 @@ def text_type(collation: str, collations: Collations) -> SqlType:
     return SqlType("text", "text", collation=name, weights=weights)
 
 
-#: Whose equality is that of the texts, and whose order that of their code points.
-BYTE_COLLATIONS = frozenset({
-    "utf8mb4_nopad_bin", "utf8mb3_nopad_bin", "utf8_nopad_bin", "ascii_nopad_bin", "utf8mb4_0900_bin",
-})  # fmt: skip
+#: Whose equality is that of the texts, and whose order that of their code points. (Those of other character sets have
+#: weights, which say what is a text of theirs.)
+BYTE_COLLATIONS = frozenset({"utf8mb4_nopad_bin", "utf8mb4_0900_bin"})
 
 
 def _collation(name: str, collations: Collations) -> tuple[str, Collation | None]:
