@@ -24,7 +24,7 @@ from dataflow.sql.bind import Binder, OnAggregate, OnSubquery, refuse_subquery
 from dataflow.sql.conditions import BoundParameter, bind_conditions
 from dataflow.sql.correlation import Around, Correlations
 from dataflow.sql.joined import Joined, Mark, refuse_pending
-from dataflow.sql.scope import Named, Scope, Source, find_relation, name_of
+from dataflow.sql.scope import Named, Scope, Source, column_name, find_relation, name_of
 from dataflow.sql.sources import Derived, Environment, renamed
 from dataflow.sql.spans import span_of
 from dataflow.sql.subqueries import Subqueries, defaulted
@@ -228,7 +228,8 @@ class FromClause:
         found = find_relation(self.environment.catalog, node)
         if isinstance(found, Table):
             refs = tuple(ColumnRef(i, column.type) for i, column in enumerate(found.columns))
-            columns = tuple((column.name, i, column.type) for i, column in enumerate(found.columns))
+            catalog = self.environment.catalog
+            columns = tuple((column_name(c.name, catalog), i, c.type) for i, c in enumerate(found.columns))
             return Derived(Chain(found.name, None, refs), columns)
         if isinstance(found, UpstreamView):
             return self.environment.read_view(found, node)

@@ -32,6 +32,11 @@ class Caseless(str):
         return hash(self.lower())
 
 
+def column_name(name: str, catalog: Catalog) -> str:
+    """The name of a column of the catalog, as it is compared with others."""
+    return name if catalog.dialect == "postgres" else Caseless(name)
+
+
 def name_of(identifier: exp.Expr) -> str:
     """An identifier as the upstream folds it. PostgreSQL: to lower case, unless quoted."""
     text = str(identifier.this)

@@ -14,7 +14,7 @@ from dataflow.schema import Catalog, SqlType, UpstreamView
 from dataflow.sql.conditions import BoundParameter
 from dataflow.sql.correlation import Around
 from dataflow.sql.parse import parse
-from dataflow.sql.scope import name_of
+from dataflow.sql.scope import column_name, name_of
 from dataflow.sql.spans import span_of
 from dataflow.types import Row
 from dataflow.values import family
@@ -93,7 +93,8 @@ class Environment:
         ):
             raise UnsupportedQuery(f"The view {view.name} has columns of other types than expected.", span_of(node))
         columns = zip(view.columns, derived.columns, strict=True)
-        return replace(derived, columns=tuple((c.name, place, sql_type) for c, (_, place, sql_type) in columns))
+        named = ((column_name(c.name, self.catalog), place, sql_type) for c, (_, place, sql_type) in columns)
+        return replace(derived, columns=tuple(named))
 
     def read_registered(self, name: str, node: exp.Expr) -> Derived:
         """Another registered view; one with parameters is no relation."""

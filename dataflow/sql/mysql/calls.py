@@ -103,7 +103,9 @@ def _concat(parts: Sequence[Scalar]) -> Scalar:
 
 def _abs(parts: Sequence[Scalar]) -> Scalar:
     part = arithmetic.operand(values.refuse_printed(parts[0], "ABS"), "ABS")
-    if values.is_integer(part.type) and not values.is_unsigned(part.type):
+    if values.is_unsigned(part.type):
+        return part
+    if values.is_integer(part.type):
         part = values.as_type(part, INT8)
     elif part.type.name == "float4":
         part = values.as_type(part, FLOAT8)

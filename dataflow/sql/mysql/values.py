@@ -22,6 +22,8 @@ from dataflow.sql.types import FLOAT8, TEXT, UNKNOWN
 from dataflow.values import FLOATS, comparable, family
 
 UINT8 = SqlType("uint8", "bigint unsigned")
+#: Text that is made of constants only: of the connection's collation, which may be any.
+STRING = replace(TEXT, collation="nondeterministic")
 #: Integers by size: how many digits they have at most.
 _INTEGERS = {"int2": 5, "int4": 10, "int8": 19, "uint8": 20}
 #: The most digits of a DECIMAL, and of those behind the point.
@@ -235,7 +237,7 @@ def same_type(what: str, parts: Sequence[Scalar]) -> list[Scalar]:
     types = list(dict.fromkeys(p.type for p in parts if p.type != UNKNOWN))
     strings = any(p.type == UNKNOWN and _value(p) is not None for p in parts)
     if not types:
-        return [functions.typed(p, TEXT) for p in parts]
+        return [functions.typed(p, STRING) for p in parts]
     if all(is_text(t) for t in types):
         return _texts(what, parts, types)
     if not strings and all(is_number(t) for t in types):

@@ -115,6 +115,19 @@ def test_columns_that_a_refreshed_text_reads_have_no_case() -> None:
     assert read.predicate is not None
 
 
+def test_natural_joins_know_no_case() -> None:
+    other = Table("app.other", (Column("ID", _INT, True), Column("x", _INT)), keys=((0,),))
+    catalog = replace(CATALOG, tables={**CATALOG.tables, "app.other": other})
+    view = plan_view("v", "SELECT * FROM stories NATURAL JOIN other", catalog)
+    assert [c.name for c in view.output] == ["Id", "authorId", "order", "x"]
+
+
+def test_texts_of_constants_are_not_told_apart() -> None:
+    plan_view("v", "SELECT IF(id > 1, 'a', 'A') AS t FROM stories", CATALOG)
+    with pytest.raises(UnsupportedQuery):
+        plan_view("v", "SELECT IF(id > 1, 'a', 'A') AS t, COUNT(*) FROM stories GROUP BY t", CATALOG)
+
+
 def test_quoted_names() -> None:
     assert plan_view("v", "SELECT * FROM `odd ``name`", CATALOG).output[0].name == "id"
 
