@@ -14,14 +14,16 @@ Not here: the connection (`source`); which tables are followed and what becomes 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from struct import error
 from zlib import error as zlib_error
 
 from cdc.change import SchemaNotice, StreamLost, TableChange, TableLayout, Transaction
 from cdc.mysql import events
 from cdc.mysql.bindings import Binding, Bindings
+from cdc.mysql.groups import Group, Prepared, at_commit
+from cdc.mysql.gtid import mariadb_id, source_of, transaction_id
 from cdc.mysql.position import OFFSET_BITS, position_of
+from cdc.mysql.row_events import ROW_EVENTS, read_rows
 from cdc.mysql.statements import Did, Effect, statement_of
 from cdc.mysql.table_map import read_table_map
 
@@ -30,26 +32,7 @@ MAX_TRANSACTION_BYTES = 1 << 28
 #: Table maps that are kept; more of them in one file are bound again.
 MAX_TABLE_MAPS = 10_000
 
-_WRITES = frozenset({
-    events.WRITE_ROWS_V1, events.WRITE_ROWS_V2, events.WRITE_ROWS_COMPRESSED_V1, events.WRITE_ROWS_COMPRESSED_V2,
-})  # fmt: skip
-_UPDATES = frozenset({
-    events.UPDATE_ROWS_V1, events.UPDATE_ROWS_V2, events.UPDATE_ROWS_COMPRESSED_V1, events.UPDATE_ROWS_COMPRESSED_V2,
-})  # fmt: skip
-_DELETES = frozenset({
-    events.DELETE_ROWS_V1, events.DELETE_ROWS_V2, events.DELETE_ROWS_COMPRESSED_V1, events.DELETE_ROWS_COMPRESSED_V2,
-})  # fmt: skip
-_COMPRESSED = frozenset({
-    events.WRITE_ROWS_COMPRESSED_V1, events.UPDATE_ROWS_COMPRESSED_V1, events.DELETE_ROWS_COMPRESSED_V1,
-    events.WRITE_ROWS_COMPRESSED_V2, events.UPDATE_ROWS_COMPRESSED_V2, events.DELETE_ROWS_COMPRESSED_V2,
-})  # fmt: skip
-#: Their header has a length of more that follows.
-_SECOND_VERSION = frozenset({
-    events.WRITE_ROWS_V2, events.UPDATE_ROWS_V2, events.DELETE_ROWS_V2, events.PARTIAL_UPDATE_ROWS,
-    events.WRITE_ROWS_COMPRESSED_V2, events.UPDATE_ROWS_COMPRESSED_V2, events.DELETE_ROWS_COMPRESSED_V2,
-})  # fmt: skip
-_ROWS = _WRITES | _UPDATES | _DELETES | {events.PARTIAL_UPDATE_ROWS}
-_BEGINNINGS = frozenset({events.GTID, events.ANONYMOUS_GTID, events.GTID_TAGGED})
+_BEGINNINGS = frozenset({events.GTID, events.ANONYMOUS_GTID})
 _SAY_NOTHING = frozenset({
     events.STOP, events.INTVAR, events.RAND, events.USER_VAR, events.BEGIN_LOAD_QUERY, events.IGNORABLE,
     events.ROWS_QUERY, events.PREVIOUS_GTIDS, events.TRANSACTION_CONTEXT, events.VIEW_CHANGE, events.ANNOTATE_ROWS,
@@ -73,23 +56,6 @@ class MalformedLog(ValueError):
     """The bytes are not what a binary log has."""
 
 
-@dataclass(slots=True)
-class _Group:
-    """What a transaction did so far."""
-
-    changes: dict[str, TableChange] = field(default_factory=dict)
-    rows: int = 0
-    bytes: int = 0
-    #: Too many rows to hold: later ones are not even looked at.
-    overflown: bool = False
-    #: Ends by itself, with its first statement.
-    standalone: bool = True
-    #: May be prepared now and committed later: remembers whose rows went by unread.
-    is_xa: bool = False
-    unread: set[tuple[str, str]] = field(default_factory=set)
-    layouts: dict[str, TableLayout] = field(default_factory=dict)
-
-
 class Assembler:
     """One stream's transactions.
 
@@ -105,7 +71,10 @@ class Assembler:
         max_transaction_bytes: int = MAX_TRANSACTION_BYTES,
         charsets: Mapping[int, str] | None = None,
         fold_names: bool = False,
+        mariadb: bool = True,
     ) -> None:
+        """`mariadb`: a transaction is its position; MySQL's are their global ids."""
+        self._mariadb = mariadb
         self._max_rows = max_transaction_rows
         self._max_bytes = max_transaction_bytes
         self._bindings = Bindings(charsets or {}, fold_names)
@@ -113,8 +82,8 @@ class Assembler:
         self._tables: dict[int, tuple[bytes, Binding]] = {}
         self._passing: list[int] = []
         self._touched: list[Binding] = []
-        self._group: _Group | None = None
-        self._prepared: dict[tuple[int, bytes, bytes], _Group] = {}
+        self._group: Group | None = None
+        self._prepared = Prepared(max_transaction_rows)
         self._checksums = False
         #: When the file was begun; asked for again by the next connection.
         self._file_time: int | None = None
@@ -125,9 +94,9 @@ class Assembler:
         self.rows = 0
         #: How often the server has said that it has no more.
         self.heartbeats = 0
-        #: The last transaction of each domain, ``domain-server-sequence`` (MariaDB), or number of each source (MySQL).
-        self.gtids: dict[str, str] = {}
-        self._gtid: tuple[str, str] | None = None
+        #: The last transaction of each domain (MariaDB) or source (MySQL), as `gtid` makes integers of them.
+        self.last: dict[int, int] = {}
+        self._gtid: tuple[int, int] | None = None
 
     @property
     def offset(self) -> int:
@@ -159,7 +128,7 @@ class Assembler:
         """
         try:
             return self._feed(data, at, end)
-        except (IndexError, KeyError, error, UnicodeDecodeError, zlib_error) as problem:
+        except (LookupError, ValueError, OverflowError, error, zlib_error) as problem:
             kind = data[at + 4] if end > at + 4 else None
             raise MalformedLog(f"an event of type {kind} is malformed: {problem!r}") from problem
 
@@ -171,16 +140,16 @@ class Assembler:
         stop = end - 4 if self._checksums else end
         if log_pos and not flags & _ARTIFICIAL:
             self._move(log_pos)
-        if kind in _ROWS:
+        if kind in ROW_EVENTS:
             self._row_event(kind, data, at, stop)
         elif kind == events.TABLE_MAP:
             self._table_map(data, at, stop)
         elif kind == events.XID:
             return self._finish()
         elif kind == events.MARIADB_GTID:
-            gtid = events.read_mariadb_gtid(data, at)
-            self._begin(standalone=bool(gtid.flags & events.STANDALONE), is_xa=bool(gtid.flags & events.PREPARES_XA))
-            self._gtid = str(gtid.domain), f"{gtid.domain}-{server}-{gtid.sequence}"
+            domain, number, said = events.read_mariadb_gtid(data, at)
+            self._begin(standalone=bool(said & events.STANDALONE), is_xa=bool(said & events.PREPARES_XA))
+            self._gtid = domain, mariadb_id(domain, server, number)
         else:
             return self._other(kind, data, at, stop, flags, time)
         return None
@@ -194,8 +163,9 @@ class Assembler:
         if kind in _BEGINNINGS:
             self._begin(standalone=True, is_xa=False)
             if kind == events.GTID:
-                source, number = events.read_mysql_gtid(data, at)
-                self._gtid = source, str(number)
+                uuid, number = events.read_mysql_gtid(data, at)
+                source = source_of(uuid)
+                self._gtid = source, transaction_id(source, number)
         elif kind == events.ROTATE:
             self._rotate(*events.read_rotate(data, at, stop))
         elif kind == events.FORMAT_DESCRIPTION:
@@ -280,28 +250,13 @@ class Assembler:
         group = self._group
         if change.overflow or reader is None or group is None:
             return
-        at += 8
-        if kind in _SECOND_VERSION:
-            at += int.from_bytes(data[at : at + 2], "little")
-        count, at = events.packed_number(data, at)
-        mask_bytes = reader.mask_bytes
-        if (count + 7) // 8 != mask_bytes:
-            raise IndexError(f"rows of {count} columns")
-        full = reader.is_full(int.from_bytes(data[at : at + mask_bytes], "little"))
-        at += mask_bytes
-        if kind in _UPDATES or kind == events.PARTIAL_UPDATE_ROWS:
-            full = full and reader.is_full(int.from_bytes(data[at : at + mask_bytes], "little"))
-            at += mask_bytes
-        if not full or kind == events.PARTIAL_UPDATE_ROWS:
+        rows = read_rows(kind, data, at + 8, stop, reader, change)
+        if rows is None:
             self._partial_image(kind, binding, change)
             return
-        group.bytes += stop - at
-        if kind in _COMPRESSED:
-            data = events.decompress(data, at, stop)
-            at, stop = 0, len(data)
-        group.rows += _read_rows(kind, data, at, stop, binding, change)
+        group.count(rows, stop - at)
         if group.rows > self._max_rows or group.bytes > self._max_bytes:
-            self._overflow(group)
+            group.overflow()
 
     def _partial_image(self, kind: int, binding: Binding, change: TableChange) -> None:
         """Rows are not whole: the transaction may have changed anything in the table."""
@@ -315,24 +270,14 @@ class Assembler:
         group = self._group
         if group is None:
             raise IndexError("rows outside of a transaction")
-        change = group.changes.get(binding.name)
-        if change is None:
-            change = group.changes[binding.name] = TableChange(overflow=group.overflown)
-            group.layouts[binding.name] = self._bindings.layouts[binding.name]
-        binding.change = change
+        change = binding.change = group.change_of(binding.name, self._bindings.layouts)
         self._touched.append(binding)
         return change
-
-    @staticmethod
-    def _overflow(group: _Group) -> None:
-        group.overflown = True
-        for change in group.changes.values():
-            change.overflown()
 
     # ── Transactions ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _begin(self, standalone: bool, is_xa: bool) -> None:
-        self._group = _Group(standalone=standalone, is_xa=is_xa)
+        self._group = Group(standalone=standalone, is_xa=is_xa)
 
     def _renew(self) -> None:
         if self._bindings.renewed():
@@ -357,15 +302,18 @@ class Assembler:
         group = self._group
         end = self.position = self._end
         self._end_group()
+        xid = end
         if self._gtid is not None:
-            self.gtids[self._gtid[0]] = self._gtid[1]
+            domain, transaction = self._gtid
+            self.last[domain] = transaction
             self._gtid = None
+            xid = end if self._mariadb else transaction
         self._renew()
         if group is None or not group.changes:
             return None
         self.rows = group.rows
         tables = {name: change for name, change in group.changes.items() if change.settle()}
-        return Transaction(end, end, tables) if tables else None
+        return Transaction(xid, end, tables) if tables else None
 
     # ── Statements ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -386,15 +334,14 @@ class Assembler:
         if verb == "XA":
             return self._xa(query.text)
         if verb not in ("SAVEPOINT", "RELEASE"):
-            if group is None:
-                self._begin(standalone=True, is_xa=False)
+            self._opened_group()
             self._statement(query)
         return self._finish() if self._group is not None and self._group.standalone else None
 
     def _rollback(self, partly: bool) -> Transaction | None:
         """Written only where something cannot be taken back: tables without transactions keep their rows."""
         if self._group is not None:
-            self._overflow(self._group)
+            self._group.overflow()
         return None if partly else self._finish()
 
     def _statement(self, query: events.Query) -> None:
@@ -417,14 +364,13 @@ class Assembler:
 
     def _change_of(self, name: str) -> TableChange:
         """The open transaction's change of a followed table."""
+        return self._opened_group().change_of(name, self._bindings.layouts)
+
+    def _opened_group(self) -> Group:
         if self._group is None:
             self._begin(standalone=True, is_xa=False)
-        group = self._group
-        assert group is not None
-        if name not in group.changes:
-            group.changes[name] = TableChange(overflow=group.overflown)
-            group.layouts[name] = self._bindings.layouts[name]
-        return group.changes[name]
+        assert self._group is not None
+        return self._group
 
     def _changes_by_statement(self, text: str) -> None:
         """Rows changed by a statement are not in the log: no followed table's, or the stream ends here.
@@ -451,6 +397,8 @@ class Assembler:
                 retryable=False,
                 hint="Run: SET GLOBAL binlog_transaction_compression = OFF; and let no session set it.",
             )
+        if kind == events.GTID_TAGGED:
+            raise StreamLost("Transactions have tags in their global ids, which is not supported.", retryable=False)
         if kind == events.INCIDENT:
             raise StreamLost("The server says that changes are missing in its binary log.", retryable=True)
         raise StreamLost(f"The binary log has an event of the unknown type {kind}.", retryable=False)
@@ -465,13 +413,13 @@ class Assembler:
                 self._group.standalone, self._group.is_xa = False, True
             return None
         xid = int(said[4] or 1), bytes.fromhex(said[2]), bytes.fromhex(said[3] or "")
-        prepared = self._prepared.pop(xid, None)
+        prepared = self._prepared.take(xid)
         if verb == "COMMIT":
             if prepared is None:
                 raise StreamLost(
                     "An XA transaction was committed that had been prepared before the stream began.", retryable=True
                 )
-            self._group = self._still_valid(prepared)
+            self._group = at_commit(prepared, self._bindings, self._end)
         return self._finish()
 
     def _xa_prepare(self, said: events.XaPrepare) -> Transaction | None:
@@ -479,49 +427,7 @@ class Assembler:
         group = self._group
         if said.one_phase or group is None:
             return self._finish()
-        self._prepared[said.xid] = group
-        held = sum(prepared.rows for prepared in self._prepared.values() if not prepared.overflown)
-        if held > self._max_rows:
-            self._overflow(group)
-        group_changes, group.changes = group.changes, {}
+        self._prepared.add(said.xid, group)
+        self._group = None
         self._finish()
-        group.changes = group_changes
         return None
-
-    def _still_valid(self, group: _Group) -> _Group:
-        """A prepared transaction at its commit: what was read for other layouts, or not read, may be anything."""
-        layouts = self._bindings.layouts
-        for name, change in list(group.changes.items()):
-            if layouts.get(name) is None or layouts[name].since >= self._end:
-                del group.changes[name]
-            elif layouts[name] != group.layouts[name] or layouts[name].since != group.layouts[name].since:
-                change.overflown()
-        for key in group.unread:
-            name = self._bindings.name_of(key)
-            if name in layouts and layouts[name].since < self._end:
-                group.changes.setdefault(name, TableChange()).overflown()
-        return group
-
-
-def _read_rows(kind: int, data: bytes, at: int, stop: int, binding: Binding, change: TableChange) -> int:
-    """The rows of one event into the change; returns their number."""
-    assert binding.reader is not None
-    read = binding.reader.read
-    rows = 0
-    if kind in _UPDATES:
-        removed, added = change.removed, change.added
-        while at < stop:
-            old, at = read(data, at)
-            new, at = read(data, at)
-            removed.append(old)
-            added.append(new)
-            rows += 2
-    else:
-        bag = change.added if kind in _WRITES else change.removed
-        while at < stop:
-            row, at = read(data, at)
-            bag.append(row)
-            rows += 1
-    if at != stop:
-        raise IndexError("a row ends behind its event")
-    return rows

@@ -47,15 +47,6 @@ class Query:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class MariaDbGtid:
-    """What begins a transaction in MariaDB's log. `sequence` is one behind the last one's of the `domain`."""
-
-    domain: int
-    sequence: int
-    flags: int
-
-
 def read_query(data: bytes, at: int, end: int) -> Query:
     """A QUERY event."""
     text_at = _query_text_at(data, at)
@@ -86,10 +77,10 @@ def decompress(data: bytes, at: int, end: int) -> bytes:
     return zlib.decompress(data[at + 1 + (head & 7) : end])
 
 
-def read_mariadb_gtid(data: bytes, at: int) -> MariaDbGtid:
-    """A GTID event of MariaDB."""
-    sequence, domain, flags = _MARIADB_GTID.unpack_from(data, at)
-    return MariaDbGtid(domain, sequence, flags)
+def read_mariadb_gtid(data: bytes, at: int) -> tuple[int, int, int]:
+    """A GTID event of MariaDB: the domain, the transaction's number in it, and flags."""
+    number, domain, flags = _MARIADB_GTID.unpack_from(data, at)
+    return domain, number, flags
 
 
 def read_rotate(data: bytes, at: int, end: int) -> tuple[int, bytes]:
@@ -118,11 +109,9 @@ def read_xa_prepare(data: bytes, at: int) -> XaPrepare:
     return XaPrepare(bool(one_phase), (form, *xid))
 
 
-def read_mysql_gtid(data: bytes, at: int) -> tuple[str, int]:
+def read_mysql_gtid(data: bytes, at: int) -> tuple[bytes, int]:
     """A GTID event of MySQL: the source's UUID, and the transaction's number."""
-    text = data[at + 1 : at + 17].hex()
-    uuid = f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
-    return uuid, int.from_bytes(data[at + 17 : at + 25], "little")
+    return data[at + 1 : at + 17], int.from_bytes(data[at + 17 : at + 25], "little")
 
 
 def packed_number(data: bytes, at: int) -> tuple[int, int]:

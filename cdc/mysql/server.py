@@ -5,7 +5,7 @@
 Not here: reading the log (`dump`); the tables (`service.upstream.mysql`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -14,6 +14,9 @@ import pymysql
 
 from cdc.change import StreamLost
 from cdc.mysql.assembler import FORMAT_STATEMENT, IMAGE_STATEMENT
+from cdc.mysql.bracket import BracketSnapshot
+from cdc.mysql.gtid import GtidPosition, GtidSet
+from cdc.mysql.position import BinlogSnapshot, position_of
 
 Connection: TypeAlias = "pymysql.connections.Connection[Any]"
 _SYNTAX_ERROR = 1064
@@ -119,12 +122,13 @@ def current_end(connection: Connection) -> tuple[str, int]:
     return str(found[0][0]), int(found[0][1])
 
 
-def consistent_start(connection: Connection) -> tuple[str, int]:
-    """A place in the log of which a snapshot taken now, or later, sees all that is before it.
+def begin(connection: Connection, mariadb: bool) -> tuple[str, int, BinlogSnapshot | BracketSnapshot]:
+    """A snapshot of now: file and offset of its place in the log, from which the stream has what it does not see.
 
     The log runs ahead of what is visible: a transaction is in it before its engine has committed. MariaDB and Percona
-    Server say where a snapshot is; of another server it is the log's end, which a lookup may not see yet.
+    Server say where a snapshot is; MySQL says what it must have seen (`bracket`).
     """
+    before = None if mariadb else _executed(connection)
     with connection.cursor() as cursor:
         cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         try:
@@ -132,22 +136,35 @@ def consistent_start(connection: Connection) -> tuple[str, int]:
             found = {name.lower(): value for name, value in cursor.fetchall()}
         finally:
             cursor.execute("COMMIT")
-    file = found.get("binlog_snapshot_file")
-    return (str(file), int(found["binlog_snapshot_position"])) if file else current_end(connection)
+    if file := found.get("binlog_snapshot_file"):
+        offset = int(found["binlog_snapshot_position"])
+        return str(file), offset, BinlogSnapshot(position_of(str(file), offset))
+    file, offset = current_end(connection)
+    if before is None:
+        raise StreamLost("The server's snapshots have no place in its binary log.", retryable=False)
+    if rows(connection, "SELECT @@GLOBAL.gtid_mode")[0][0] != "ON":
+        raise StreamLost("Transactions have no global ids: gtid_mode is not ON.", retryable=False, hint=_GTID_HINT)
+    owned = GtidSet.parse_owned(str(rows(connection, "SELECT @@GLOBAL.gtid_owned")[0][0]))
+    return file, offset, BracketSnapshot(before, position_of(file, offset), owned | _executed(connection))
 
 
-def gtids_at(connection: Connection, file: str, offset: int) -> dict[str, str] | None:
+_GTID_HINT = "Set gtid_mode = ON and enforce_gtid_consistency = ON in the server's configuration."
+
+
+def _executed(connection: Connection) -> GtidSet:
+    return GtidSet.parse(str(rows(connection, "SELECT @@GLOBAL.gtid_executed")[0][0]))
+
+
+def gtids_at(connection: Connection, file: str, offset: int) -> GtidPosition | None:
     """MariaDB: the last transaction of each domain before a place of the log; None if there is no such place."""
     found = rows(connection, "SELECT BINLOG_GTID_POS(%s, %s)", file, offset)[0][0]
-    if found is None:
-        return None
-    return {gtid.partition("-")[0]: gtid for gtid in str(found).split(",") if gtid}
+    return None if found is None else GtidPosition.parse(str(found))
 
 
-def has_executed(connection: Connection, gtids: Mapping[str, str]) -> bool:
+def has_executed(connection: Connection, transactions: Iterable[int]) -> bool:
     """MySQL: whether the server knows these transactions."""
-    listed = ",".join(f"{source}:{number}" for source, number in gtids.items())
-    return bool(rows(connection, "SELECT GTID_SUBSET(%s, @@GLOBAL.gtid_executed)", listed)[0][0])
+    executed = _executed(connection)
+    return all(transaction in executed for transaction in transactions)
 
 
 def rows(connection: Connection, query: str, *parameters: Any) -> list[tuple[Any, ...]]:

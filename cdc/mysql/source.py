@@ -19,8 +19,10 @@ import pymysql
 from cdc.change import Batch, StreamLost, TableLayout, Transaction
 from cdc.mysql import server
 from cdc.mysql.assembler import Assembler, MalformedLog
+from cdc.mysql.bracket import BracketSnapshot
 from cdc.mysql.dump import Dump, DumpEnded, open_dump
 from cdc.mysql.failures import is_passing, lost
+from cdc.mysql.gtid import GtidPosition
 from cdc.mysql.position import BinlogSnapshot, position_of
 from cdc.mysql.server import Server
 from cdc.source import Started
@@ -69,6 +71,8 @@ class MySqlSource:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="binlog")
         self._control: server.Connection | None = None
         self._server: Server | None = None
+        #: MariaDB: where the stream began, in global ids.
+        self._gtids: GtidPosition | None = None
         self._dump: Dump | None = None
         self._assembler = Assembler("binlog.000000", 0, max_transaction_rows)
         #: A new connection while it is made; kept when nobody waits for it.
@@ -94,7 +98,7 @@ class MySqlSource:
     async def start(self) -> Started:
         """Connect, find where the log is, and ask for it from there on. Raises StreamLost."""
         try:
-            file, offset, gtids = await self._in_thread(self._begin)
+            file, offset, snapshot = await self._in_thread(self._begin)
             assert self._server is not None
             self._assembler = Assembler(
                 file,
@@ -102,8 +106,8 @@ class MySqlSource:
                 self._max_transaction_rows,
                 charsets=self._server.charsets,
                 fold_names=self._server.fold_names,
+                mariadb=self._server.mariadb,
             )
-            self._assembler.gtids = gtids
             self._dump = await self._in_thread(self._open, file, offset)
         except _BROKEN as problem:
             await self.close()
@@ -112,7 +116,7 @@ class MySqlSource:
             await self.close()
             raise
         self._reported = self._assembler.position
-        return Started(self._reported, BinlogSnapshot(self._reported))
+        return Started(self._reported, snapshot)
 
     # ── The stream ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -299,12 +303,13 @@ class MySqlSource:
 
     # In the thread:
 
-    def _begin(self) -> tuple[str, int, dict[str, str]]:
+    def _begin(self) -> tuple[str, int, BinlogSnapshot | BracketSnapshot]:
         control = self._connected_control()
         self._server = server.describe(control)
-        file, offset = server.consistent_start(control)
-        gtids = server.gtids_at(control, file, offset) if self._server.mariadb else {}
-        return file, offset, gtids or {}
+        file, offset, snapshot = server.begin(control, self._server.mariadb)
+        if self._server.mariadb:
+            self._gtids = server.gtids_at(control, file, offset)
+        return file, offset, snapshot
 
     def _open(self, file: str, offset: int) -> Dump:
         if offset > _LARGEST_OFFSET:
@@ -322,11 +327,14 @@ class MySqlSource:
         assert known is not None
         if self._server.identity != known.identity or self._server.mariadb != known.mariadb:
             raise StreamLost("Another server answers where the stream's was.", retryable=True)
-        gtids = self._assembler.gtids
+        last = self._assembler.last.values()
         if known.mariadb:
-            same = server.gtids_at(control, file, offset) == gtids
+            before = self._gtids
+            for transaction in last:
+                before = (before or GtidPosition()).add(transaction)
+            same = server.gtids_at(control, file, offset) == before
         else:
-            same = not gtids or server.has_executed(control, gtids)
+            same = server.has_executed(control, last)
         if not same:
             raise StreamLost(
                 f"The binary log has other transactions before {file}:{offset} than it had.", retryable=True

@@ -132,7 +132,7 @@ def _with_metadata(plain: TableMap, data: bytes, at: int, end: int) -> TableMap:
             labels[_LABELS[kind]] = _label_lists(data, at, at + size)
         at += size
     listed = {kind: iter(lists) for kind, lists in labels.items()}
-    by_column = tuple(next(listed[f.type]) if f.type in listed else () for f in plain.columns) if labels else ()
+    by_column = tuple(next(listed[f.type], ()) if f.type in listed else () for f in plain.columns) if labels else ()
     return TableMap(plain.database, plain.table, plain.columns, names, unsigned, collations, by_column)
 
 
