@@ -37,7 +37,7 @@ class Collation:
     """
 
     __slots__ = (
-        "_ambiguous", "_ascii", "_characters", "_contracted", "_levels", "_normal", "_pairs", "_spacing", "_words",
+        "_ambiguous", "_ascii", "_characters", "_contracted", "_levels", "_normal", "_pairs", "_words",
         "name", "pad_space",
     )  # fmt: skip
 
@@ -71,8 +71,6 @@ class Collation:
         space = words.unit_of(" ") if pad_space else [""] * words.levels
         #: By level: the weights of characters, and of a space where texts are padded.
         self._levels = [(words.symbols(level), pad) for level, pad in enumerate(space)]
-        #: A run of spaces' weights and what follows it.
-        self._spacing = [re.compile(f"({re.escape(pad)}+)(.)", re.DOTALL) for pad in space if pad]
 
     @classmethod
     def binary(cls, name: str, *, pad_space: bool) -> "Collation":
@@ -135,11 +133,9 @@ class Collation:
             for symbols, _ in self._levels:
                 parts.append(text.translate(symbols).replace(_ZERO, _WRITTEN_ZERO) + _NO_PAD_END)
             return "".join(parts).encode(*_ENCODING)
-        for (symbols, pad), spacing in zip(self._levels, self._spacing, strict=True):
+        for symbols, pad in self._levels:
             level = text.translate(symbols).rstrip(pad)
-            if pad in level:
-                level = spacing.sub(_spaced, level)
-            parts.append(level + pad + _END)
+            parts += (_spaced(level, pad) if pad in level else level, pad, _END)
         return "".join(parts).encode(*_ENCODING)
 
     def text(self, data: bytes) -> tuple[str, int]:
@@ -190,11 +186,17 @@ def _ascii(representatives: Mapping[int, int | str]) -> tuple[bytes, bytes]:
 _ENCODING = ("utf-8", "surrogatepass")
 
 
-def _spaced(found: re.Match[str]) -> str:
-    """A run of spaces' weights and what follows it, with the mark of how that compares with more of them."""
-    run, following = found.groups()
-    mark = _BELOW if following < run[0] else _ABOVE
-    return "".join([space + mark for space in run]) + following
+def _spaced(level: str, pad: str) -> str:
+    """Weights, the last no space's, each of a space with the mark of how what follows compares with more of them."""
+    segments = level.split(pad)
+    parts = [segments.pop()]
+    mark = pad + (_BELOW if parts[0] < pad else _ABOVE)
+    for segment in reversed(segments):
+        parts += (mark, segment)
+        if segment:
+            mark = pad + (_BELOW if segment < pad else _ABOVE)
+    parts.reverse()
+    return "".join(parts)
 
 
 def _alternatives(contractions: Mapping[str, Weight]) -> re.Pattern[str]:
