@@ -1,13 +1,14 @@
 """What readers know of a view, as the leaf store carries it to every worker."""
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
 import orjson
 
+from dataflow.collations import Collation
 from dataflow.plan.nodes import OrderTerm, View, column_types
 from dataflow.schema import SqlType
 from dataflow.state.ordering import Ordering
@@ -183,28 +184,44 @@ def _parameters(plan: View, types: tuple[SqlType, ...]) -> Iterator[ParameterInf
             yield ParameterInfo(name, _INT8, role)
 
 
-def dump_catalog(views: list[ViewInfo]) -> bytes:
-    """The catalog's record."""
-    return orjson.dumps([asdict(view) for view in views])
+def types_of(views: Iterable[ViewInfo]) -> Iterator[SqlType]:
+    """The types that a catalog's record has."""
+    for view in views:
+        yield from (parameter.type for parameter in view.parameters)
+        yield from (column.type for column in view.columns)
+        yield from (column.type for column in view.storage)
 
 
-def load_catalog(version: int, record: bytes) -> LeafCatalog:
+def dump_catalog(views: list[ViewInfo], digest: Callable[[Collation], str]) -> bytes:
+    """The catalog's record. `digest`: what it calls a collation (`collations`)."""
+
+    def plain(value: object) -> object:
+        if isinstance(value, Collation):
+            return digest(value)
+        return {f.name: getattr(value, f.name) for f in fields(value)}  # type: ignore[arg-type]
+
+    return orjson.dumps([plain(view) for view in views], plain, orjson.OPT_PASSTHROUGH_DATACLASS)
+
+
+def load_catalog(version: int, record: bytes, collation: Callable[[str], Collation]) -> LeafCatalog:
     """The catalog from its record."""
-    return catalog_of(version, [_view(fields) for fields in orjson.loads(record)])
+    return catalog_of(version, [_view(view, collation) for view in orjson.loads(record)])
 
 
-def _view(fields: dict[str, Any]) -> ViewInfo:
+def _view(view: dict[str, Any], collation: Callable[[str], Collation]) -> ViewInfo:
+    def typed(values: dict[str, Any]) -> SqlType:
+        element, weights = values.pop("element"), values.pop("weights")
+        return SqlType(
+            **{**values, "labels": tuple(values["labels"])},
+            element=None if element is None else typed(element),
+            weights=None if weights is None else collation(weights),
+        )
+
     parts: dict[str, Any] = {
         "parameters": tuple(
-            ParameterInfo(p["name"], _type(p["type"]), Role(p["role"])) for p in fields.pop("parameters")
+            ParameterInfo(p["name"], typed(p["type"]), Role(p["role"])) for p in view.pop("parameters")
         ),
-        "columns": tuple(NamedType(c["name"], _type(c["type"])) for c in fields.pop("columns")),
-        "storage": tuple(OrderColumn(_type(o.pop("type")), **o) for o in fields.pop("storage")),
+        "columns": tuple(NamedType(c["name"], typed(c["type"])) for c in view.pop("columns")),
+        "storage": tuple(OrderColumn(typed(o.pop("type")), **o) for o in view.pop("storage")),
     }
-    return ViewInfo(**parts, **fields)
-
-
-def _type(fields: dict[str, Any]) -> SqlType:
-    element = fields.pop("element")
-    labels = tuple(fields.pop("labels"))
-    return SqlType(**fields, element=None if element is None else _type(element), labels=labels)
+    return ViewInfo(**parts, **view)

@@ -5,6 +5,7 @@ key                     value
 ======================  ==========================================================================================
 ``m``                   meta: position, wall time in ms, catalog version, epoch
 ``c``                   the catalog (`catalog`)
+``w`` digest            a collation that the catalog names (`collations`)
 ``v`` id                mark of a full view: every key is covered
 ``v`` id entry          entry of a covered key: kind, unchanged since, content hash, counts (and the row, if it is one)
 ``v`` id entry suffix   a row of that key: its JSON object, ready to send
@@ -32,6 +33,7 @@ from dataflow.types import Key, ViewId
 
 META_KEY = b"m"
 CATALOG_KEY = b"c"
+COLLATION_HEAD = b"w"
 #: LMDB's limit for a key.
 MAX_KEY_BYTES = 511
 #: Longer entries are hashed: leaves half of a record's key for the order columns.

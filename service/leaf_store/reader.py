@@ -15,6 +15,7 @@ from dataflow.state.ordering import WHOLE
 from dataflow.types import ViewId
 from service.leaf_store.answer import EMPTY_TAG, Answer, LeafState, Window
 from service.leaf_store.catalog import LeafCatalog, ViewInfo, catalog_of, load_catalog
+from service.leaf_store.collations import Loaded
 from service.leaf_store.encoder import answer_suffix
 from service.leaf_store.layout import (
     CATALOG_KEY,
@@ -44,6 +45,7 @@ class LeafReader:
     def __init__(self, environment: lmdb.Environment) -> None:
         self.environment = environment
         self._catalog = catalog_of(-1, [])
+        self._collations = Loaded()
 
     @classmethod
     def open(cls, path: Path) -> "LeafReader":
@@ -92,7 +94,10 @@ class LeafReader:
         if state is None:
             return catalog_of(-1, [])
         if state.catalog_version != self._catalog.version:
-            self._catalog = load_catalog(state.catalog_version, txn.get(CATALOG_KEY) or b"[]")
+            record = txn.get(CATALOG_KEY) or b"[]"
+            self._catalog = load_catalog(
+                state.catalog_version, record, lambda digest: self._collations.find(txn, digest)
+            )
         return self._catalog
 
     def read(

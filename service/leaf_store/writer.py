@@ -16,7 +16,8 @@ from dataflow.engine.effects import LeafDrop, LeafEffect
 from dataflow.plan.nodes import View
 from dataflow.types import Key, Position, Row, ViewId
 from service.leaf_store.answer import Answer, Window
-from service.leaf_store.catalog import ViewInfo, describe, dump_catalog
+from service.leaf_store.catalog import ViewInfo, describe, dump_catalog, types_of
+from service.leaf_store.collations import Written
 from service.leaf_store.commit import Commit
 from service.leaf_store.encoder import ViewEncoder
 from service.leaf_store.layout import CATALOG_KEY, META, META_KEY
@@ -51,6 +52,7 @@ class LeafWriter:
         )
         self._environment.reader_check()
         self._reader = LeafReader(self._environment)
+        self._collations = Written()
         self._encoders: dict[ViewId, ViewEncoder] = {}
         self._views: dict[ViewId, ViewInfo] = {}
         self._bytes: defaultdict[ViewId, int] = defaultdict(int)
@@ -71,6 +73,7 @@ class LeafWriter:
         """Discard everything at once, for readers too: views, rows, position. `epoch` names the new continuity."""
         with self._environment.begin(write=True) as txn:
             txn.drop(self._environment.open_db(txn=txn), delete=False)
+        self._collations.reset()
         self._encoders.clear()
         self._views.clear()
         self._bytes.clear()
@@ -124,13 +127,16 @@ class LeafWriter:
                     commit = Commit(txn, self._encoders, position, grown)
                     for effect in effects:
                         commit.apply(effect)
+                    written: set[str] = set()
                     if changed:
-                        txn.put(CATALOG_KEY, dump_catalog(views))
+                        written = self._collations.put(txn, types_of(views))
+                        txn.put(CATALOG_KEY, dump_catalog(views, self._collations.digest))
                     txn.put(META_KEY, META.pack(position, at_ms, version) + self._epoch.encode())
                 break
             except lmdb.MapFullError:
                 # The transaction is gone as a whole. Readers follow the new size by themselves.
                 self._environment.set_mapsize(2 * self._environment.info()["map_size"])
+        self._collations.stored(written)
         self._catalog_version, self._catalog_changed = version, False
         self.large_parts = {at: rows for at, rows in commit.large.items() if at[0] not in dropped}
         self._settle(grown, dropped)

@@ -1,0 +1,77 @@
+"""The collations of types in the catalog, as the leaf store carries them to every worker.
+
+*Invariants*: a collation's record is named by the digest of what is in it, which the catalog says; it is there when the
+catalog is. One that is read is made once per process. The records are pickles: whoever can write the store's file is
+the service.
+
+Not here: the catalog's own record (`catalog`).
+"""
+
+import pickle
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from dataflow.collations import Collation
+from dataflow.schema import SqlType
+from service.leaf_store.layout import COLLATION_HEAD
+from service.leaf_store.transaction import Transaction
+
+_DIGEST_BYTES = 16
+
+
+class Written:
+    """The collations that a writer has put."""
+
+    def __init__(self) -> None:
+        #: By name: the collation and its digest.
+        self._digests: dict[str, tuple[Collation, str]] = {}
+        #: Digests of records that are committed.
+        self._stored: set[str] = set()
+
+    def reset(self) -> None:
+        """The store is empty."""
+        self._stored.clear()
+
+    def put(self, txn: Transaction, types: Iterable[SqlType]) -> set[str]:
+        """Put the records of the types' collations that are not there; the digests of all that are needed."""
+        collations = {t.weights.name: t.weights for t in types if t.weights is not None}
+        digests = set()
+        for collation in collations.values():
+            digest = self.digest(collation)
+            digests.add(digest)
+            if digest not in self._stored:
+                txn.put(COLLATION_HEAD + digest.encode(), _record(collation))
+        return digests
+
+    def stored(self, digests: set[str]) -> None:
+        """What `put` gave has been committed."""
+        self._stored |= digests
+
+    def digest(self, collation: Collation) -> str:
+        """What the catalog calls a collation."""
+        known = self._digests.get(collation.name)
+        if known is None or known[0] is not collation:
+            digest = blake2b(_record(collation), digest_size=_DIGEST_BYTES).hexdigest()
+            known = self._digests[collation.name] = collation, digest
+        return known[1]
+
+
+class Loaded:
+    """The collations that a reader has met."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Collation] = {}
+
+    def find(self, txn: Transaction, digest: str) -> Collation:
+        """The collation of a digest that the catalog has. KeyError if the store has no record of it."""
+        found = self._found.get(digest)
+        if found is None:
+            record = txn.get(COLLATION_HEAD + digest.encode())
+            if record is None:
+                raise KeyError(digest)
+            found = self._found[digest] = pickle.loads(record)
+        return found
+
+
+def _record(collation: Collation) -> bytes:
+    return pickle.dumps(collation, pickle.HIGHEST_PROTOCOL)
