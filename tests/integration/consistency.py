@@ -42,7 +42,10 @@ def ask(http: httpx.Client, method: str, url: str, **options: Any) -> httpx.Resp
         reply = http.request(method, url, **options)
     except httpx.HTTPError as gone:
         raise Unanswered(repr(gone)) from gone
-    if reply.status_code in (httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.GATEWAY_TIMEOUT, httpx.codes.BAD_GATEWAY):
+    # A service that has just been started again does not have all views yet.
+    if reply.status_code in (
+        httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.GATEWAY_TIMEOUT, httpx.codes.BAD_GATEWAY, httpx.codes.NOT_FOUND,
+    ):  # fmt: skip
         raise Unanswered(reply.text)
     assert reply.is_success, reply.text
     return reply
@@ -67,6 +70,8 @@ class Client(threading.Thread):
                     try:
                         self.once(http)
                         self.done += 1
+                        if self._load.pause_s:
+                            self._stop_asked.wait(self._load.pause_s)
                     except Unanswered as reason:
                         if not self._load.disturbed.is_set():
                             raise AssertionError(f"not answered: {reason}") from reason
@@ -127,15 +132,19 @@ class Load:
     """Writers and clients, running inside of a ``with`` block, which ends them and raises their first failure.
 
     `disturbed` is set while something is broken on purpose: then the service may say that it cannot answer, and
-    whatever it does answer is right all the same.
+    whatever it does answer is right all the same. `pause_s`: between what a writer or
+    a client does, so that what was killed can start beside them.
     """
 
-    def __init__(self, news: News, service: RunningService, writers: int = WRITERS) -> None:
+    def __init__(self, news: News, service: RunningService, writers: int = WRITERS, pause_s: float = 0.0) -> None:
         self.news = news
         self.service = service
         self.disturbed = threading.Event()
         self._gate = Gate()
         self.writers: list[Writer] = [news.writer(self._gate, seed) for seed in range(writers)]
+        for writer in self.writers:
+            writer.pause_s = pause_s
+        self.pause_s = pause_s
         self.clients: list[Client] = [Reader(self, 1), Reader(self, 2), Auditor(self, 3), Evictor(self, 4)]
         self._pause = threading.Event()
         self.rounds = 0
@@ -188,13 +197,19 @@ class Load:
                 self.rows += len(expected)
         self.rounds += 1
 
-    def disturb(self, break_it: Callable[[], None], limit_s: float = RECOVERY_S) -> None:
-        """Break something, and wait until every answer is right again (none was wrong in between)."""
+    def disturb(
+        self, break_it: Callable[[], None], repair: Callable[[], None] = lambda: None, limit_s: float = RECOVERY_S
+    ) -> None:
+        """Break something, repair it a little later, and wait until every answer is right again (none was wrong in
+        between) and the writers go on."""
         self.disturbed.set()
         break_it()
+        self.pause(1.0)
+        repair()
         until(self._compared, limit_s)
         self.disturbed.clear()
-        self.check()
+        commits = self.commits
+        until(lambda: self.check() is None and self.commits > commits)
 
     def _compared(self) -> bool:
         self.check()

@@ -157,6 +157,8 @@ class Writer(threading.Thread):
         self._gate = gate
         self.random = random.Random(seed)
         self._stop_asked = threading.Event()
+        #: Between two transactions.
+        self.pause_s = 0.0
         self.commits = 0
         self.rollbacks = 0
         self.failure: BaseException | None = None
@@ -181,6 +183,8 @@ class Writer(threading.Thread):
             while not self._stop_asked.is_set():
                 with self._gate.transaction():
                     self._transaction()
+                if self.pause_s:
+                    self._stop_asked.wait(self.pause_s)
 
     def _transaction(self) -> None:
         try:

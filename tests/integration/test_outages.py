@@ -1,0 +1,88 @@
+"""What breaks while the news site is written to and read: broker, connector, engine, database. Nothing is lost, nothing
+counts twice, and no answer is wrong in between.
+"""
+
+import os
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.debezium import records
+from tests.fixtures.mariadb import MariaDatabase
+from tests.fixtures.postgres import Database
+from tests.fixtures.service import RunningService
+from tests.integration.consistency import Load
+from tests.integration.news_setups import Setup, mariadb_direct, mariadb_kafka, postgres_direct, postgres_kafka, serving
+
+__all__ = ["mariadb_direct", "mariadb_kafka", "postgres_direct", "postgres_kafka"]
+
+WRITERS = 4
+PAUSE_S = 0.02
+
+
+def kill_engine(service: RunningService) -> None:
+    os.kill(service.stats()["pid"], signal.SIGKILL)
+
+
+def break_kafka(setup: Setup, load: Load) -> None:
+    """The broker, then the connector, whose transactions then come again."""
+    assert setup.broker is not None
+    assert setup.connector is not None
+    load.disturb(setup.broker.kill, setup.broker.start)
+    load.disturb(setup.connector.kill, setup.connector.start)
+    seen = Counter(
+        record["value"]["id"]
+        for record in records(setup.broker, f"{setup.connector.prefix}.transaction")
+        if record["value"]["status"] == "END"
+    )
+    assert max(seen.values()) > 1, "nothing was delivered again: the test shows nothing"
+
+
+@pytest.mark.mariadb
+def test_mariadb_direct(mariadb_direct: Setup, mariadb: MariaDatabase, tmp_path: Path) -> None:
+    with serving(tmp_path / "service", mariadb_direct) as service:
+        with Load(mariadb_direct.news, service, WRITERS, PAUSE_S) as load:
+            load.compare()
+            load.disturb(lambda: kill_engine(service))
+            load.disturb(mariadb.server.kill, mariadb.server.start)
+        load.compare()
+    sys.stdout.write(load.summary())
+
+
+@pytest.mark.postgres
+def test_postgres_direct(postgres_direct: Setup, database: Database, tmp_path: Path) -> None:
+    with serving(tmp_path / "service", postgres_direct) as service:
+        with Load(postgres_direct.news, service, WRITERS, PAUSE_S) as load:
+            load.compare()
+            load.disturb(lambda: database.server.stop("immediate"), database.server.start)
+        load.compare()
+    sys.stdout.write(load.summary())
+
+
+@pytest.mark.mariadb
+@pytest.mark.kafka
+def test_mariadb_over_kafka(mariadb_kafka: Setup, mariadb: MariaDatabase, tmp_path: Path) -> None:
+    with serving(tmp_path / "service", mariadb_kafka) as service:
+        with Load(mariadb_kafka.news, service, WRITERS, PAUSE_S) as load:
+            load.compare()
+            break_kafka(mariadb_kafka, load)
+            load.disturb(lambda: kill_engine(service))
+            load.disturb(mariadb.server.kill, mariadb.server.start)
+        load.compare()
+    sys.stdout.write(load.summary())
+
+
+@pytest.mark.postgres
+@pytest.mark.kafka
+def test_postgres_over_kafka(postgres_kafka: Setup, database: Database, tmp_path: Path) -> None:
+    with serving(tmp_path / "service", postgres_kafka) as service:
+        with Load(postgres_kafka.news, service, WRITERS, PAUSE_S) as load:
+            load.compare()
+            break_kafka(postgres_kafka, load)
+            load.disturb(lambda: kill_engine(service))
+            load.disturb(lambda: database.server.stop("immediate"), database.server.start)
+        load.compare()
+    sys.stdout.write(load.summary())
