@@ -1,8 +1,11 @@
 """What breaks a stream of MariaDB: what goes on without a gap, and what is said of the rest."""
 
 import asyncio
+import ssl
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
 import pymysql
@@ -259,6 +262,44 @@ def test_privileges(own: MariaDatabase) -> None:
     wrong = _refused({**options, "password": "wrong-secret"})
     assert not wrong.retryable
     assert "secret" not in str(wrong)
+
+
+def test_tls(tmp_path: Path) -> None:
+    """The log comes encrypted, in records of its own size."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    for path in (tmp_path, *tmp_path.parents[:2]):
+        path.chmod(0o755)
+    key.chmod(0o644)
+    server = start_mariadb({"ssl_cert": str(certificate), "ssl_key": str(key)})
+    try:
+        with closing(server.connect()) as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE own")
+            cursor.execute("CREATE USER private REQUIRE SSL")
+            cursor.execute("GRANT ALL ON *.* TO private")
+        database = MariaDatabase("own", server.url("own"), server)
+        database.execute("CREATE TABLE numbers (n int PRIMARY KEY)")
+
+        async def check() -> None:
+            async with following(database, "numbers") as stream:
+                context = ssl.create_default_context(cafile=str(certificate))
+                context.check_hostname = False
+                stream.source = MySqlSource(
+                    {**options_of(server), "user": "private", "ssl": context}, lambda: stream.layouts
+                )
+                await stream.source.start()
+                database.execute("INSERT INTO numbers SELECT seq FROM seq_0_to_99999")
+                assert added(await stream.catch_up()) == list(range(100_000))
+                stream.source.request_position()
+                await stream.next()
+
+        run(check())
+    finally:
+        server.discard()
 
 
 def test_nobody_answers() -> None:
