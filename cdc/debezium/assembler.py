@@ -147,7 +147,11 @@ class Assembler:
         return new, gone
 
     def reading(self, collections: Iterable[str], since: int, now: float) -> None:
-        """All events of these tables come that belong to transactions whose BEGIN is at offset `since` or behind."""
+        """All events of these tables come that belong to transactions whose BEGIN is at offset `since` or behind.
+
+        For a while that is taken with indulgence: brokers may have got a BEGIN after its events. (Not with a `now` of
+        0: the first snapshot sees such transactions.)
+        """
         for collection in collections:
             table = self._tables.get(collection)
             if table is not None:
@@ -252,9 +256,9 @@ class Assembler:
     def _ended(self, event: End, now: float) -> None:
         key = event.transaction
         pending = self._open.get(key)
-        if self._history.knows(key) or (pending is not None and pending.end is not None):
+        if pending is not None and pending.end is not None:
             return
-        if 0 < event.position <= self._last_end:
+        if self._history.knows(key) or 0 < event.position <= self._last_end:
             # It ended before: the connector repeats itself. (Or it is another server, and time shows it.)
             self._history.check_time(event.ts_ms)
             if pending is not None:

@@ -214,6 +214,7 @@ class Feed:
             self._absent.add(transactions)
             since = 0
         self._assign(starts, wanted | {transactions})
+        self._check_identities((wanted | {transactions}) - self._absent)
         self._put(Reading(new, since))
 
     def _partitions(self, topic: str) -> list[TopicPartition]:

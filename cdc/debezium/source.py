@@ -103,7 +103,7 @@ class DebeziumSource:
         self._assembler = Assembler(snapshot, modes, self._limits, watermark)
         self._reader = Reader(self._assembler.dialect)
         self._assembler.follow(layouts)
-        self._assembler.reading(began.collections, began.since, time.monotonic())
+        self._assembler.reading(began.collections, began.since, 0.0)
         self._reported = self._assembler.position
         return Started(self._assembler.position, snapshot)
 

@@ -1,0 +1,166 @@
+"""Single rules of the assembler, for what histories at random do not reach."""
+
+import json
+
+import pytest
+
+from cdc.change import StreamLost, TableChange, Transaction
+from cdc.debezium.assembler import Assembler, Limits
+from cdc.debezium.envelope import Reader
+from cdc.debezium.modes import Modes
+from cdc.mysql.position import BinlogSnapshot
+from cdc.position import PostgresSnapshot
+from tests.cdc.debezium.publisher import Change, Committed, Publisher, Record, layout, place
+
+X, Y = ("1", "x"), ("2", "y")
+A, B = Change("a", None, X), Change("b", None, Y)
+
+
+class Stage:
+    """Records of some transactions, and an assembler that reads those it is given."""
+
+    def __init__(self, *transactions: tuple[Change, ...], dialect: str = "postgres", limits: Limits | None = None):
+        self.history = [Committed(i, 700 + i, changes) for i, changes in enumerate(transactions)]
+        self.publisher = Publisher(dialect)
+        self.publisher.publish(self.history, [])
+        snapshot = PostgresSnapshot(700, 700) if dialect == "postgres" else BinlogSnapshot(place(0))
+        self.assembler = Assembler(snapshot, Modes(), limits, watermark="s.c")
+        self.reader = Reader(self.assembler.dialect)
+        self.follow("a", "b")
+
+    def follow(self, *tables: str) -> list[str]:
+        new, _ = self.assembler.follow({f"s.{t}": layout(self.assembler.dialect) for t in tables})
+        self.assembler.reading([*new, "s.c"], 0, 0.0)
+        return new
+
+    def read(self, *leaving_out: str, now: float = 0.0, records: list[Record] | None = None) -> list[Transaction]:
+        """Read all but some topics' records, and take."""
+        for r in self.publisher.records if records is None else records:
+            if r.topic not in leaving_out:
+                event = self.reader.read(r.topic, r.partition, r.offset, r.key, r.value)
+                if event is not None:
+                    self.assembler.add(event, r.offset, now)
+        return self.assembler.take(1000)
+
+
+def test_a_gap_is_named() -> None:
+    """Nothing behind it is delivered; after the time it says which table of which transaction lacks what."""
+    stage = Stage((A,), (A, B), (A,))
+    (only,) = stage.read("x.s.b", now=100.0)
+    assert only.xid == 700
+    assert stage.assembler.gap(129.0, 30.0) is None
+    gap = stage.assembler.gap(131.0, 30.0)
+    assert gap is not None
+    assert gap.collection == "s.b"
+    assert gap.reason == "1 of 1 events of s.b in transaction 701 (0/B B7) are not in its topic".replace("B B7", "BB7")
+
+
+def test_a_missing_end_is_named() -> None:
+    """Events whose transaction never ends."""
+    stage = Stage((A,))
+    assert not stage.read("x.transaction", now=100.0)
+    gap = stage.assembler.gap(131.0, 30.0)
+    assert gap is not None
+    assert gap.collection is None
+    assert "transaction 700 changed s.a and has no END" in gap.reason
+
+
+def test_a_table_whose_first_events_went_by_overflows_instead() -> None:
+    """Reading of it began just when the transaction was published."""
+    stage = Stage((A, B))
+    stage.assembler.reading(["s.b"], 0, 99.0)
+    assert not stage.read("x.s.b", now=100.0)
+    assert stage.assembler.gap(131.0, 30.0) is None
+    (told,) = stage.assembler.take(10)
+    assert told.tables == {"s.a": TableChange([], [X]), "s.b": TableChange(overflow=True)}
+
+
+def test_too_many_rows_of_one_transaction() -> None:
+    """It is delivered without rows; the next has its own."""
+    stage = Stage((A, Change("a", None, Y), B), (B,), limits=Limits(rows=2))
+    first, second = stage.read()
+    assert first.tables == {"s.a": TableChange(overflow=True), "s.b": TableChange(overflow=True)}
+    assert second.tables == {"s.b": TableChange([], [Y])}
+
+
+def test_too_many_rows_that_wait() -> None:
+    """The largest transaction gives up its rows."""
+    stage = Stage((A,), (A, A, A), (A,), limits=Limits(waiting_rows=3))
+    assert not stage.read("x.transaction")
+    told = stage.read(records=[r for r in stage.publisher.records if r.topic == "x.transaction"])
+    assert [t.tables["s.a"].overflow for t in told] == [False, True, False]
+
+
+def test_another_layout_forgets_rows_that_wait() -> None:
+    """They are laid out as the table was."""
+    stage = Stage((A,))
+    stage.read("x.transaction")
+    changed = layout("postgres")
+    stage.assembler.follow({"s.a": type(changed)(("v", "id"), kinds=changed.kinds[::-1]), "s.b": changed})
+    (told,) = stage.read(records=[r for r in stage.publisher.records if r.topic == "x.transaction"])
+    assert told.tables == {"s.a": TableChange(overflow=True)}
+
+
+def test_rows_of_before_the_layout_are_left_out() -> None:
+    """Whoever follows the table reads them by lookup."""
+    stage = Stage((A,), (A,))
+    known = layout("postgres")
+    since = type(known)(known.columns, oid=5, kinds=known.kinds, since=stage.history[0].end)
+    stage.assembler.follow({"s.a": since})
+    (told,) = stage.read()
+    assert told.xid == 701
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "mysql", "gtid"])
+def test_positions_that_go_back_while_time_goes_on(dialect: str) -> None:
+    """Another server: nothing of it is taken for a repetition."""
+    stage = Stage((A,), (A,), (A,), dialect=dialect)
+    stage.read()
+    other = Publisher(dialect)
+    (t,) = [Committed(0, 900, (A,))]
+    other.publish([t], [])
+    later = [_at(r, b"1900000000000") for r in other.records]
+    with pytest.raises(StreamLost, match="positions went back while time went on"):
+        stage.read(records=[_named(r, b"0-1-900") for r in later])
+
+
+def _at(record: Record, ms: bytes) -> Record:
+    value = None if record.value is None else record.value.replace(b'"ts_ms": 1700000000000', b'"ts_ms": ' + ms)
+    return Record(record.topic, record.partition, record.offset, record.key, value, record.emitted)
+
+
+def _named(record: Record, name: bytes) -> Record:
+    value = None if record.value is None else record.value.replace(b'"0-1-0"', b'"' + name + b'"')
+    return Record(record.topic, record.partition, record.offset, record.key, value, record.emitted)
+
+
+def test_the_watermark_moves_the_position_only() -> None:
+    """A captured table that nobody asks for."""
+    stage = Stage((A,), (Change("c", None, X),), dialect="gtid")
+    (only,) = stage.read()
+    assert only.end_lsn < stage.assembler.position == place(stage.history[1].start + 10)
+
+
+def test_a_truncate_of_mariadb_waits_for_what_is_behind_it() -> None:
+    """Or for stillness; too late it overflows."""
+    stage = Stage((A,), (A,), (B,), dialect="mysql")
+    records = stage.publisher.records
+    source = {"version": "3.6.3.Final", "connector": "mariadb", "db": "s", "table": "a", "file": "b.3", "row": 0}
+
+    def truncate(pos: int) -> Record:
+        value = {"before": None, "after": None, "op": "t", "transaction": None, "source": source | {"pos": pos}}
+        return Record("x.s.a", 0, 900 + pos, None, json.dumps(value).encode(), 0)
+
+    first = [r for r in records if r.emitted < 4]
+    (told,) = stage.read(records=[truncate(1500), *first])
+    assert told.tables == {"s.a": TableChange([], [X])}
+    assert stage.assembler.waits_for_stillness
+    truncated, behind, last = stage.read(records=records[len(first) :])
+    assert truncated == Transaction(place(1500), place(1500), {"s.a": TableChange(truncated=True)})
+    assert behind.tables == {"s.a": TableChange([], [X])}
+    (late,) = stage.read(records=[truncate(2500), truncate(1500)])
+    assert late == Transaction(last.end_lsn, last.end_lsn, {"s.a": TableChange(overflow=True)})
+    assert not stage.read(records=[truncate(3500)])
+    stage.assembler.settle()
+    (still,) = stage.assembler.take(10)
+    assert still.tables == {"s.a": TableChange(truncated=True)}

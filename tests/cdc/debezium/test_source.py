@@ -1,0 +1,259 @@
+"""The source over a look-alike: starting, following, and what ends a stream."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from cdc.change import StreamLost, TableChange, TableLayout, Transaction
+from cdc.debezium.options import DebeziumOptions
+from cdc.debezium.source import DebeziumSource
+from cdc.position import PostgresSnapshot
+from tests.cdc.debezium.look_alike import Cluster
+from tests.cdc.debezium.publisher import Change, Committed, Publisher, Record, layout
+
+OPTIONS = DebeziumOptions("127.0.0.1:1", "x", gap_timeout_s=0.01)
+X, Y = ("1", "x"), ("2", "y")
+A, B = Change("a", None, X), Change("b", None, Y)
+LAYOUT = layout("postgres")
+
+
+class World:
+    """A cluster that a connector publishes to, and who follows which tables."""
+
+    def __init__(self, **topics: int) -> None:
+        self.cluster = Cluster(**{name.replace("__", "."): count for name, count in topics.items()})
+        self.publisher = Publisher("postgres", routed=False)
+        self.tables: dict[str, TableLayout] = {"s.a": LAYOUT}
+        self.count = 0
+
+    def commit(self, *changes: Change, without: str = "") -> None:
+        """A transaction happens and is published."""
+        before = len(self.publisher.records)
+        self.publisher.publish([Committed(self.count, 700 + self.count, changes)], [])
+        self.count += 1
+        for r in self.publisher.records[before:]:
+            if r.topic != without:
+                self.write(r)
+
+    def write(self, r: Record) -> None:
+        """Publish, in a topic that is made when it is needed."""
+        if r.topic not in self.cluster.identities:
+            self.cluster.create(r.topic)
+        self.cluster.write(r.topic, r.partition, r.key, r.value)
+
+    async def snapshot(self) -> PostgresSnapshot:
+        return PostgresSnapshot(700, 700 + self.count, horizon=700 + self.count)
+
+    @asynccontextmanager
+    async def source(self, options: DebeziumOptions = OPTIONS) -> AsyncIterator[DebeziumSource]:
+        made = DebeziumSource(options, lambda: self.tables, self.snapshot, make_consumer=self.cluster.consumer)
+        try:
+            await made.start()
+            yield made
+        finally:
+            await made.close()
+
+
+async def transactions(source: DebeziumSource, count: int) -> list[Transaction]:
+    """The next ones."""
+    found: list[Transaction] = []
+    async with asyncio.timeout(10):
+        while len(found) < count:
+            found += (await source.next_batch()).transactions
+    return found
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(scenario())  # type: ignore[arg-type]
+
+
+async def lost(source: DebeziumSource) -> StreamLost:
+    """What ends the stream."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                await source.next_batch()
+            except StreamLost as problem:
+                return problem
+
+
+def test_reading_begins_at_the_ends() -> None:
+    """What was published before is seen by the snapshot; what is published afterwards comes, and moves the position."""
+
+    async def scenario() -> None:
+        world = World(x__transaction=1, x__s__a=2)
+        world.commit(A)
+        async with world.source() as source:
+            world.commit(A)
+            world.commit(B)
+            batches = []
+            while not batches or batches[-1].position < 3999:
+                batches.append(await asyncio.wait_for(source.next_batch(), 10))
+            (only,) = [t for batch in batches for t in batch.transactions]
+            assert (only.xid, only.tables) == (701, {"s.a": TableChange([], [X])})
+
+    run(scenario)
+
+
+def test_topics_that_do_not_exist_yet() -> None:
+    """The first change of a table makes its topic; so does the first transaction."""
+
+    async def scenario() -> None:
+        world = World(x__other=1)
+        async with world.source(replace(OPTIONS, gap_timeout_s=30)) as source:
+            world.commit(A)
+            (only,) = await transactions(source, 1)
+            assert only.tables == {"s.a": TableChange([], [X])}
+
+    run(scenario)
+
+
+def test_a_table_followed_later() -> None:
+    """It is exact from the transaction on whose BEGIN is behind the place where reading of it began."""
+
+    async def scenario() -> None:
+        world = World(x__transaction=1, x__s__a=1, x__s__b=1)
+        async with world.source() as source:
+            world.commit(A)
+            await transactions(source, 1)
+            world.tables = {"s.a": LAYOUT, "s.b": LAYOUT}
+            told: list[Transaction] = []
+            while not any(not t.tables["s.b"].overflow for t in told):
+                world.commit(B)
+                told += await transactions(source, 1)
+            assert all(t.tables["s.b"].overflow for t in told[:-1])
+            assert told[-1].tables == {"s.b": TableChange([], [Y])}
+
+    run(scenario)
+
+
+def test_one_topic_for_everything() -> None:
+    """Routed: rows of other tables go by."""
+
+    async def scenario() -> None:
+        world = World(x__all=1)
+        world.publisher.routed = True
+        async with world.source(replace(OPTIONS, routed_topic="x.all")) as source:
+            world.commit(A, B)
+            (only,) = await transactions(source, 1)
+            assert only.tables == {"s.a": TableChange([], [X])}
+
+    run(scenario)
+
+
+def test_events_that_never_come() -> None:
+    """A gap: the transaction and the table are named, and what to look for."""
+
+    async def scenario() -> None:
+        world = World(x__transaction=1, x__s__a=1)
+        async with world.source() as source:
+            world.commit(A, without="x.s.a")
+            problem = await lost(source)
+            assert "1 of 1 events of s.a in transaction 700" in problem.reason
+            assert problem.retryable
+            assert "cleanup.policy" in (problem.hint or "")
+
+    run(scenario)
+
+
+def test_transactions_without_end() -> None:
+    """Or without a topic of transactions: what to set."""
+
+    async def scenario() -> None:
+        world = World(x__transaction=1, x__s__a=1)
+        async with world.source() as source:
+            world.commit(A, without="x.transaction")
+            problem = await lost(source)
+            assert "has no END" in problem.reason
+            assert "provide.transaction.metadata=true" in (problem.hint or "")
+
+    run(scenario)
+
+
+def test_no_topics_at_all() -> None:
+    """A prefix that nothing has is an error at the start, not an idle stream."""
+
+    async def scenario() -> None:
+        world = World(other=1)
+        with pytest.raises(StreamLost, match=r"no topic x\.transaction, nor others of the prefix 'x'"):
+            async with world.source():
+                pass
+
+    run(scenario)
+
+
+def test_a_transaction_topic_of_several_partitions() -> None:
+    """It has no order."""
+
+    async def scenario() -> None:
+        world = World(x__transaction=2, x__s__a=1)
+        with pytest.raises(StreamLost, match="has 2 partitions") as problem:
+            async with world.source():
+                pass
+        assert not problem.value.retryable
+
+    run(scenario)
+
+
+def test_records_that_are_gone() -> None:
+    """Retention was shorter than the lag, or the topic is another one."""
+
+    async def scenario() -> None:
+        world = World(x__transaction=1, x__s__a=1)
+        async with world.source() as source:
+            world.commit(A)
+            await transactions(source, 1)
+            world.cluster.cut_off("x.s.a", 100)
+            problem = await lost(source)
+            assert "records that had not been read are gone" in problem.reason.lower()
+
+    run(scenario)
+
+
+def test_a_topic_made_anew() -> None:
+    """It is another one, even if it is as long as the old one."""
+
+    async def scenario() -> None:
+        world = World(x__transaction=1, x__s__a=1)
+        async with world.source() as source:
+            world.commit(A)
+            await transactions(source, 1)
+            world.cluster.identities["x.s.a"] += 1
+            problem = await lost(source)
+            assert problem.reason == "The topic x.s.a was deleted and made anew."
+
+    run(scenario)
+
+
+def test_poison_ends_the_stream_where_it_is() -> None:
+    """What came before is returned first."""
+
+    async def scenario() -> None:
+        world = World(x__transaction=1, x__s__a=1)
+        async with world.source() as source:
+            world.cluster.write("x.s.a", 0, None, b"\0poison")
+            problem = await lost(source)
+            assert "topic x.s.a, partition 0, offset 0" in problem.reason
+            assert problem.retryable
+
+    run(scenario)
+
+
+def test_a_new_partition() -> None:
+    """Its records are read from its beginning."""
+
+    async def scenario() -> None:
+        world = World(x__transaction=1, x__s__a=1)
+        async with world.source(replace(OPTIONS, gap_timeout_s=30)) as source:
+            world.commit(A)
+            await transactions(source, 1)
+            world.publisher.partitions = 2
+            world.cluster.logs |= Cluster(**{"x.s.a": 2}).logs | world.cluster.logs
+            world.commit(A)
+            (told,) = await transactions(source, 1)
+            assert told.tables == {"s.a": TableChange([], [X])}
+
+    run(scenario)
