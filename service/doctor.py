@@ -47,9 +47,11 @@ async def examine(settings: Settings, *, fix: bool = False) -> Examination:
             found.findings += await session.check_server()
             catalog = await session.load_catalog()
             plans = await _plans(session, catalog, settings.views, found)
-            await _tables(session, plans, found, fix=fix)
+            tables = sorted(frozenset[str]().union(*(plan.tables for plan in plans)))
+            await _tables(session, tables, found, fix=fix)
             found.findings += _slow_lookups(plans, catalog)
-        found.findings += await stream_findings(settings, catalog)
+            layouts = await session.load_layouts(tables)
+        found.findings += await stream_findings(settings, layouts, catalog.dialect)
     except UpstreamError as error:
         found.findings.append(Finding(error.code, error.detail, error.hint))
     finally:
@@ -79,8 +81,7 @@ async def _plans(
     return plans
 
 
-async def _tables(session: UpstreamSession, plans: Iterable[Plan], found: Examination, *, fix: bool) -> None:
-    tables = sorted(frozenset[str]().union(*(plan.tables for plan in plans)))
+async def _tables(session: UpstreamSession, tables: Iterable[str], found: Examination, *, fix: bool) -> None:
     for finding in await session.check_tables(tables):
         if fix and finding.code in SAFE and finding.table is not None:
             await session.set_row_identity(finding.table)

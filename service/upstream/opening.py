@@ -3,12 +3,13 @@
 Drivers are imported when they are needed: those of MariaDB and of Kafka are extras.
 """
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from cdc.change import TableLayout
 from cdc.source import Source
-from dataflow.schema import Catalog
 from service.settings import (
     MYSQL_SCHEMES,
     KafkaSettings,
@@ -93,6 +94,17 @@ def _extra(name: str, missing: ImportError) -> SettingsError:
     return SettingsError(f"These settings need {missing.name}, which is not installed: pip install 'upquery[{name}]'.")
 
 
-async def stream_findings(settings: Settings, catalog: Catalog) -> list[Finding]:  # noqa: ARG001
-    """What the change stream itself shows of how it is set up."""
-    return []
+async def stream_findings(settings: Settings, layouts: Mapping[str, TableLayout], dialect: str) -> list[Finding]:
+    """What the change stream itself shows of how it is set up, if that is not the database's own."""
+    kafka = settings.cdc.kafka
+    if kafka is None:
+        return []
+    try:
+        from cdc.debezium import checks
+        from service.upstream.topics import debezium_options
+    except ImportError as missing:
+        raise _extra("kafka", missing) from None
+    kind = "postgres" if dialect == "postgres" else "mysql"
+    found = await asyncio.to_thread(checks.stream_findings, debezium_options(kafka), layouts, kind)
+    # Tables without a topic are told with the other findings about tables (`Topics`).
+    return [Finding(f.code, f.reason, f.fix, f.table, f.fatal) for f in found if f.code != "topics"]
