@@ -87,6 +87,9 @@ class Scope:
 
     def check(self, alias: str, span: Span | None) -> None:
         """Refuses a name that is taken."""
+        for source in self.sources:
+            if source.alias == alias:
+                _check_case(source.alias, alias)
         if any(s.alias == alias for s in self.sources):
             raise InvalidQuery(f'The name "{alias}" is given to two tables.', span, "Give one of them an alias.")
 
@@ -147,6 +150,7 @@ class Scope:
                 None,
                 None if source.table is None else schema_and_name(source.table)[0],
             ):
+                _check_case(source.alias, alias)
                 return source
         return None
 
@@ -186,8 +190,16 @@ def _named(by_name: dict[tuple[str, str], Table | UpstreamView], schema: str, na
     exact = by_name.get((str(schema), str(name)))
     if exact is not None or not isinstance(name, Caseless):
         return exact
-    found = [table for (s, n), table in by_name.items() if s == schema and n == name]
-    return found[0] if len(found) == 1 else None
+    for known_schema, known in by_name:
+        if known_schema == schema and known == name:
+            _check_case(known, name)
+    return None
+
+
+def _check_case(known: str, written: str) -> None:
+    """Whether upper and lower case of tables' names and aliases are the same, only a MariaDB or MySQL server knows."""
+    if str(known) != str(written):
+        raise UnsupportedQuery(f'"{written}" may be another table than "{known}": that depends on the server.')
 
 
 def find_table(catalog: Catalog, node: exp.Table) -> Table:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
+from unicodedata import combining, normalize
 
 from tests.sql.corpus_file import CorpusView, Options
 
@@ -161,11 +162,20 @@ def _free_values(options: Options) -> Callable[[Row], Row]:
 
     def free(row: Row) -> Row:
         return tuple(
-            (name, _any(value) if name in options.any else _bag(value) if name in options.bag else value)
+            (
+                name,
+                _any(value)
+                if name in options.any
+                else _alike(value)
+                if name in options.alike
+                else _bag(value)
+                if name in options.bag
+                else value,
+            )
             for name, value in row
         )
 
-    return free if options.any or options.bag else lambda row: row
+    return free if options.any or options.alike or options.bag else lambda row: row
 
 
 def _any(value: Any) -> Any:
@@ -181,6 +191,13 @@ def _any(value: Any) -> Any:
             return value.rstrip(" ")
         return f"{number.normalize() + 0:f}" if number.is_finite() else value
     return value
+
+
+def _alike(value: Any) -> Any:
+    """One form for texts that differ in case, accents and spaces at their end."""
+    if not isinstance(value, str):
+        return value
+    return "".join(c for c in normalize("NFD", value) if not combining(c)).casefold().rstrip(" ")
 
 
 def _bag(value: Any) -> Any:

@@ -12,6 +12,8 @@ from pathlib import Path
 from random import Random
 
 CORPUS = Path(__file__).parent / "corpus"
+#: In the SQL of MariaDB.
+CORPUS_MARIADB = Path(__file__).parent / "corpus_mariadb"
 TIERS = ("incremental", "refresh", "ttl")
 #: A parameter's value as a file has it: its text, NULL, or a list's.
 Given = str | None | tuple[str | None, ...]
@@ -36,6 +38,8 @@ class Options:
     ties: tuple[str, ...] = ()
     #: Columns that show any one of several equal values: 1.0 or 1.00.
     any: tuple[str, ...] = ()
+    #: Columns that show any one of several texts that the collation takes for one: A or a.
+    alike: tuple[str, ...] = ()
     #: Columns that are lists, or texts with commas, in any order.
     bag: tuple[str, ...] = ()
     #: Only the columns' names are compared.
@@ -82,9 +86,9 @@ class CorpusFile:
     steps: list[Step] = field(default_factory=list)
 
 
-def corpus_files() -> list[Path]:
-    """All files of the corpus."""
-    return sorted(CORPUS.glob("*.test"))
+def corpus_files(corpus: Path = CORPUS) -> list[Path]:
+    """All files of a corpus."""
+    return sorted(corpus.glob("*.test"))
 
 
 def parameters_of(sql: str) -> list[str]:
@@ -190,7 +194,8 @@ class _Reader:
                 raise self._error(record, f"{word!r} is not known in a header")
 
     def _on_include(self, record: _Record, rest: str) -> None:
-        included = CORPUS / rest
+        included = self._file.path.parent / rest
+        included = included if included.exists() else CORPUS / rest
         if not included.exists():
             raise self._error(record, f"there is no {rest}")
         self.read(included)
@@ -261,7 +266,7 @@ class _Reader:
                 page = int(value)
             elif name == "keep" and value in ("full", "refresh"):
                 keep = value
-            elif name in ("ties", "any", "bag"):
+            elif name in ("ties", "any", "alike", "bag"):
                 lists[name] = tuple(value.split(","))
             else:
                 raise self._error(record, f"{word!r} is no option of a view")

@@ -1,7 +1,8 @@
-"""Runs a file of the corpus: a service over PostgreSQL, every view read before and after every change, and compared.
+"""Runs a file of the corpus: a service over its upstream, every view read before and after every change, and compared.
 
-*Invariants*: no expected rows are stored anywhere; what PostgreSQL answers to the same SQL at the same state is right.
-All reads of a view's keys but the first ones are of keys that were kept up to date, but for those that were evicted.
+*Invariants*: no expected rows are stored anywhere; what the upstream answers to the same SQL at the same state is
+right. All reads of a view's keys but the first ones are of keys that were kept up to date, but for those that were
+evicted.
 """
 
 import zlib
@@ -14,8 +15,8 @@ import httpx
 
 from tests.fixtures.service import RunningService, until
 from tests.sql.comparison import Answer, Row, difference, is_ordered, parse, without_limit
-from tests.sql.corpus_file import Arguments, CorpusFile, CorpusView, Step, with_values
-from tests.sql.upstream_oracle import UpstreamOracle
+from tests.sql.corpus_file import Arguments, CorpusFile, CorpusView, Step
+from tests.sql.upstream_oracle import Oracle
 
 #: Reads of one request.
 BATCH = 100
@@ -84,7 +85,7 @@ class _Read:
 class CorpusRun:
     """One file over a service and its upstream. *State*: `report`; `_installed`, the views that can be read."""
 
-    def __init__(self, file: CorpusFile, service: RunningService, oracle: UpstreamOracle) -> None:
+    def __init__(self, file: CorpusFile, service: RunningService, oracle: Oracle) -> None:
         self.report = Report(file.path.stem, file.feature, file.tier)
         self._file = file
         self._service = service
@@ -228,7 +229,7 @@ class CorpusRun:
     def _compare_failure(self, read: _Read, response: httpx.Response, when: str) -> None:
         """A read that fails is right where the upstream's fails, too."""
         self.report.reads += 1
-        expected = self._oracle.answer(with_values(read.view.upstream_sql, read.arguments))
+        expected = self._oracle.answer(self._oracle.written(read.view.upstream_sql, read.arguments))
         if not isinstance(expected, str):
             self._fail(
                 read.view.line, f"{read.view.name} {read.arguments} {when}: {_problem(response)}\n    {read.view.sql}"
@@ -239,7 +240,7 @@ class CorpusRun:
 
     def _compare_rows(self, read: _Read, found: list[Row], when: str) -> None:
         self.report.reads += 1
-        view, sql = read.view, with_values(read.view.upstream_sql, read.arguments)
+        view, sql = read.view, self._oracle.written(read.view.upstream_sql, read.arguments)
         expected = self._oracle.answer(sql)
         if isinstance(expected, str):
             self._wrong(read, f"{len(found)} rows, where the upstream fails: {expected.strip()}", when)

@@ -1,7 +1,7 @@
-"""What PostgreSQL itself answers, in the JSON form of the HTTP contract."""
+"""What the upstream itself answers, in the JSON form of the HTTP contract; here PostgreSQL (`mariadb_oracle`)."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 from psycopg.pq import ExecStatus
@@ -10,9 +10,30 @@ from cdc.postgres.session import session_sql
 from dataflow.schema import SqlType
 from service.leaf_store.render import compile_row
 from tests.sql.comparison import Answer, parse
+from tests.sql.corpus_file import Arguments, with_values
 
 FLOAT4 = 700
 _TYPES = "SELECT oid, typname, typtype, typcategory = 'A' AND typlen = -1, typelem FROM pg_catalog.pg_type"
+
+
+class Oracle(Protocol):
+    """A database that is asked what it answers."""
+
+    def execute(self, sql: str) -> str | None:
+        """Runs statements as one transaction; the message of what failed."""
+        ...
+
+    def position(self) -> str:
+        """What a read must be at to see all that is committed now."""
+        ...
+
+    def written(self, sql: str, arguments: Arguments) -> str:
+        """The statement with its parameters written in."""
+        ...
+
+    def answer(self, sql: str) -> Answer | str:
+        """What a statement brings, or the message of its failure."""
+        ...
 
 
 class UpstreamOracle:
@@ -41,6 +62,10 @@ class UpstreamOracle:
         row = self.connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
         assert row is not None
         return str(row[0])
+
+    def written(self, sql: str, arguments: Arguments) -> str:
+        """The statement with its parameters written in, as literals whose type the server finds out."""
+        return with_values(sql, arguments)
 
     def answer(self, sql: str) -> Answer | str:
         """What a statement brings, or the message of its failure."""

@@ -74,7 +74,7 @@ async def describe(wire: Wire, statement: Statement, dialect: str) -> Described:
     types = _parameter_types(statement, mentions, known, reading)
     return Described(
         tuple(RefreshParameter(name, types[name], name in statement.lists) for name in statement.names),
-        tuple((info.name, _output_type(info, known)) for info in prepared.columns),
+        tuple((info.name, output_type(info, known)) for info in prepared.columns),
         answers.answer_columns(prepared.columns),
         template(statement, types),
         frozenset(qualified_name(schema, name) for schema, name in reading.tables),
@@ -225,7 +225,7 @@ def _beside(
     return TEXT if only.kind != "base" or only.labels else only
 
 
-def _output_type(info: ColumnInfo, known: _Known) -> SqlType:
+def output_type(info: ColumnInfo, known: _Known) -> SqlType:
     """A column's own type if it is one of a table, as far as the server says that; else what the answer shows."""
     column = known.get((info.schema, info.table, info.source.lower()))
     if column is not None:

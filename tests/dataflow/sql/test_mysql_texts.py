@@ -18,8 +18,8 @@ from dataflow.sql.statement import statement_of
 _INT = SqlType("int4", "int")
 CATALOG = Catalog(
     {
-        "app.Stories": Table(
-            "app.Stories", (Column("Id", _INT, True), Column("authorId", _INT), Column("order", _INT)), keys=((0,),)
+        "app.stories": Table(
+            "app.stories", (Column("Id", _INT, True), Column("authorId", _INT), Column("order", _INT)), keys=((0,),)
         ),
         "app.`odd ``name`": Table("app.`odd ``name`", (Column("id", _INT, True),), keys=((0,),)),
     },
@@ -91,13 +91,21 @@ def test_executed_comments_are_refused() -> None:
 
 
 def test_names_have_no_case() -> None:
-    view = plan_view("v", "SELECT ID, s.AUTHORID AS Who FROM stories S WHERE s.id = :id ORDER BY who", CATALOG)
+    view = plan_view("v", "SELECT ID, s.AUTHORID AS Who FROM stories s WHERE s.id = :id ORDER BY who", CATALOG)
     assert [c.name for c in view.output] == ["ID", "Who"]
     assert [p.name for p in view.parameters] == ["id"]
 
 
+@pytest.mark.parametrize(
+    "sql", ["SELECT id FROM Stories", "SELECT S.id FROM stories s", "SELECT 1 FROM stories a, stories A"]
+)
+def test_names_of_tables_may_have_case(sql: str) -> None:
+    with pytest.raises(UnsupportedQuery):
+        plan_view("v", sql, CATALOG)
+
+
 def test_columns_without_alias_are_called_by_their_text() -> None:
-    sql = "SELECT authorId+1, count( * ), 'a''b', `Order`, S.id FROM stories s GROUP BY s.id"
+    sql = "SELECT authorId+1, count( * ), 'a''b', `Order`, s.id FROM stories s GROUP BY s.id"
     view = plan_view("v", sql, CATALOG)
     assert [c.name for c in view.output] == ["authorId+1", "count( * )", "a'b", "Order", "id"]
 
@@ -110,7 +118,7 @@ def test_registered_views_are_put_in() -> None:
 
 
 def test_columns_that_a_refreshed_text_reads_have_no_case() -> None:
-    (read,) = table_reads(["SELECT RAND() + `AUTHORID` FROM stories WHERE ID > 3"], ["app.Stories"], CATALOG, [])
+    (read,) = table_reads(["SELECT RAND() + `AUTHORID` FROM stories WHERE ID > 3"], ["app.stories"], CATALOG, [])
     assert read.columns == {0, 1}
     assert read.predicate is not None
 
