@@ -4,7 +4,7 @@ The last records of each topic are read as the stream would read them; what that
 the connector that leave no trace in its topics (``skipped.operations``, ``enable.time.adjuster``) are named in
 docs/kafka.md.
 
-Not here: what is wrong at the database (`service.upstream`); how findings are shown (`service.doctor`).
+Not here: tables without a topic (`topics`), what is wrong at the database (`service.upstream`); how findings are shown (`service.doctor`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ _WAIT_MS = 5000
 class TopicFinding:
     """Something about the topics that the user should know. The fields are those of the service's findings."""
 
-    #: ``kafka``, ``topics``, ``transaction_metadata``, ``snapshot``, ``events``, ``values``, ``row_identity``,
+    #: ``kafka``, ``transaction_metadata``, ``snapshot``, ``events``, ``values``, ``row_identity``,
     #: ``cleanup_policy``, ``retention``, ``heartbeat``, ``watermark``.
     code: str
     #: One sentence.
@@ -94,12 +94,7 @@ def findings(
     for table, layout in layouts.items():
         name = options.routed_topic or topic_of(options.topic_prefix, collection_of(table))
         topic = topics.get(name)
-        if topic is None:
-            reason = (
-                f"There is no topic {name}: the connector does not capture {table}, or has seen no change of it yet."
-            )
-            found.append(TopicFinding("topics", reason, "See table.include.list.", table, fatal=False))
-        else:
+        if topic is not None:
             rows = TableRows(table, layout, dialect, options.modes)
             found += _of_table(table, name, topic, reader, rows)
     return list(dict.fromkeys(found))

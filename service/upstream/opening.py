@@ -106,5 +106,4 @@ async def stream_findings(settings: Settings, layouts: Mapping[str, TableLayout]
         raise _extra("kafka", missing) from None
     kind = "postgres" if dialect == "postgres" else "mysql"
     found = await asyncio.to_thread(checks.stream_findings, debezium_options(kafka), layouts, kind)
-    # Tables without a topic are told with the other findings about tables (`Topics`).
-    return [Finding(f.code, f.reason, f.fix, f.table, f.fatal) for f in found if f.code != "topics"]
+    return [Finding(f.code, f.reason, f.fix, f.table, f.fatal) for f in found]
