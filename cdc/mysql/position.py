@@ -4,14 +4,13 @@ A binary log is a sequence of numbered files (``binlog.000012``); a place in it 
 two are one integer in the log's order, `OFFSET_BITS` of which are the offset (MariaDB manual, "Binary Log Formats").
 Its bit `KIND` is set, which no LSN of PostgreSQL reaches: a position says itself which kind it is.
 
-*Invariants*: positions compare as the places do. A snapshot is a position between two transactions: it sees exactly
-those that end at or before it.
+*Invariants*: positions compare as the places do. A snapshot is a prefix of the log, of which is known that it ends
+between two places.
 
 Not here: who takes a snapshot (`service.upstream.mysql`).
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 OFFSET_BITS = 40
 KIND = 1 << 62
@@ -46,24 +45,35 @@ def parse_position(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BinlogSnapshot:
-    """What a consistent snapshot saw: everything before `position`."""
+    """What a consistent snapshot saw: all that ends at or before `seen`, nothing that ends behind `position`.
+
+    Usually they are the same place (`seen` need not be said then). What lies between the two is unsure.
+    """
 
     position: int
+    seen: int = -1
 
-    exact: ClassVar[bool] = True
+    def __post_init__(self) -> None:
+        if self.seen < 0:
+            object.__setattr__(self, "seen", self.position)
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is unsure."""
+        return self.seen == self.position
 
     def sees(self, transaction: int, end: int) -> bool:  # noqa: ARG002  (a transaction is its position)
-        """Whether that committed transaction was visible."""
-        return end <= self.position
+        """Whether that committed transaction was visible for sure."""
+        return end <= self.seen
 
     def unsure(self, transaction: int, end: int) -> bool:  # noqa: ARG002
-        """Never."""
-        return False
+        """Whether it may have been visible or not."""
+        return self.seen < end <= self.position
 
     def covers(self, other: "BinlogSnapshot") -> bool:
-        """Whether everything that `other` sees is seen here too."""
-        return other.position <= self.position
+        """Whether everything that `other` may see is seen here for sure."""
+        return other.position <= self.seen
 
     def finished(self, other: "BinlogSnapshot") -> bool:
         """Whether all that the stream may lack of a table that joined at `other` is seen: the log has every table."""
-        return other.position <= self.position
+        return other.position <= self.seen

@@ -14,7 +14,7 @@ from cdc.change import TableLayout
 from cdc.mysql.names import qualified_name
 from dataflow.schema import Catalog, Column, Spread, Table, UpstreamView
 from service.upstream.mysql.collations import load_collations
-from service.upstream.mysql.place import place
+from service.upstream.mysql.place import log_end
 from service.upstream.mysql.texts import listed_names, unqualified
 from service.upstream.mysql.types import Collations, ColumnRow, column_kind, sql_type, text_type
 from service.upstream.mysql.wire import Reply, Wire
@@ -93,7 +93,7 @@ async def load_layouts(wire: Wire, tables: Iterable[str], dialect: str) -> dict[
     """
     rows = await load_columns(wire, map(unqualified, tables), dialect)
     # A statement of its own, after the other: all that the first has seen is before.
-    since = (await place(wire)).position
+    since = await log_end(wire)
     return {
         qualified_name(schema, name): TableLayout(
             tuple(row.name for row in found), kinds=tuple(map(column_kind, found)), since=since

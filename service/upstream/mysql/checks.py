@@ -3,6 +3,7 @@
 Not here: what has changed since a table was looked at (`changes`); what the stream itself notices (`cdc.mysql`).
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from cdc.mysql.values import undecodable
 from service.upstream.mysql.catalog import load_layouts
 from service.upstream.mysql.connect import Flavour
 from service.upstream.mysql.texts import listed_names, quoted, unqualified
-from service.upstream.mysql.wire import Wire
+from service.upstream.mysql.wire import Reply, Wire
 from service.upstream.words import Finding
 
 OLDEST = {"mariadb": (10, 5), "mysql": (8, 0)}
@@ -22,12 +23,12 @@ _VARIABLES = (
 )  # fmt: skip
 #: Global rights that reading the log takes; others that give them, too.
 _RIGHTS = {
-    "REPLICATION SLAVE": frozenset({"SUPER"}),
-    "BINLOG MONITOR": frozenset({"SUPER", "REPLICATION CLIENT"}),
+    "REPLICATION SLAVE": frozenset({"SUPER", "ALL PRIVILEGES"}),
+    "BINLOG MONITOR": frozenset({"SUPER", "REPLICATION CLIENT", "ALL PRIVILEGES"}),
 }
-_PRIVILEGES = """
-SELECT privilege_type FROM information_schema.user_privileges WHERE grantee IN ({})
-"""
+_USER = "SELECT CURRENT_USER()"
+#: What a line of SHOW GRANTS gives on everything.
+_GLOBAL_GRANT = re.compile(r"GRANT (.+) ON \*\.\* TO ", re.IGNORECASE)
 _TABLES = """
 SELECT t.table_schema, t.table_name, t.table_type, t.engine,
        EXISTS (SELECT 1 FROM information_schema.columns c WHERE c.table_schema = t.table_schema
@@ -55,12 +56,10 @@ _KINDS = {
 async def check_server(wire: Wire, flavour: Flavour) -> list[Finding]:
     """Findings about the server and the role: what the log has in it, and who may read it."""
     listed = ", ".join(map(quoted, _VARIABLES))
-    found, user, *_ = await wire.query_all(
-        [f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({listed})", "SELECT CURRENT_USER()"]
-    )
+    found, user, *_ = await wire.query_all([f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({listed})", _USER])
     variables = {str(name).lower(): str(value) for name, value in found.rows}
     findings = list(_server_findings(variables, flavour))
-    findings += await _role_findings(wire, str(user.rows[0][0]))
+    findings += await _role_findings(wire, _account(user))
     findings += await _replica_findings(wire, flavour, variables)
     return findings
 
@@ -108,22 +107,20 @@ def _server_findings(variables: Mapping[str, str], flavour: Flavour) -> Iterator
         )  # fmt: skip
 
 
-async def _role_findings(wire: Wire, user: str) -> Iterable[Finding]:
-    name, _, host = user.rpartition("@")
-    account = f"'{name}'@'{host}'"
-    listed = quoted(account)
-    (role,) = await wire.ask("SELECT CURRENT_ROLE()")
-    if role.error is None and role.rows[0][0] is not None:
-        own = str(role.rows[0][0])
-        listed += "".join(f", {quoted(form)}" for form in (f"'{own}'@''", f"'{own}'"))
-    reply = await wire.query(_PRIVILEGES.format(listed))
-    held = {str(privilege).upper() for (privilege,) in reply.rows}
+async def _role_findings(wire: Wire, account: str) -> Iterable[Finding]:
+    held: set[str] = set()
+    for (line,) in (await wire.query("SHOW GRANTS")).rows:
+        found = _GLOBAL_GRANT.match(str(line))
+        if found is not None:
+            held |= {privilege.strip().upper() for privilege in found[1].split(",")}
     missing = [right for right, others in _RIGHTS.items() if right not in held and not others & held]
     if not missing:
         return []
     missing = ["REPLICATION CLIENT" if right == "BINLOG MONITOR" else right for right in missing]
     fix = f"GRANT {', '.join(missing)} ON *.* TO {account};"
-    return [Finding("replication_role", f"The user {account} may not read the binary log.", fix)]
+    # Also lookups ask where the log ends.
+    code = "snapshot_role" if "REPLICATION CLIENT" in missing else "replication_role"
+    return [Finding(code, f"The user {account} may not read the binary log, or not ask where it ends.", fix)]
 
 
 async def _replica_findings(wire: Wire, flavour: Flavour, variables: Mapping[str, str]) -> Iterable[Finding]:
@@ -158,7 +155,7 @@ async def check_tables(wire: Wire, tables: Iterable[str], flavour: Flavour) -> l
     """Findings about tables that views are to read: kind, engine, foreign keys, character sets, rights."""
     wanted = sorted(set(tables))
     listed = listed_names(map(unqualified, wanted))
-    found, cascading = await wire.query_all([_TABLES.format(listed), _CASCADES.format(listed)])
+    found, cascading, user = await wire.query_all([_TABLES.format(listed), _CASCADES.format(listed), _USER])
     cascades = {(str(schema), str(table)): list(map(str, rest)) for schema, table, *rest in _acting(cascading.rows)}
     rows = {
         (str(schema), str(table)): _TableRow(str(table), str(kind).upper(), str(engine or ""), invisible == "1")
@@ -177,7 +174,7 @@ async def check_tables(wire: Wire, tables: Iterable[str], flavour: Flavour) -> l
             if (why := undecodable(kind)) is not None
         ] if layout is not None else []  # fmt: skip
         if reply.error is not None and reply.error.number in (1142, 1143):
-            findings.append(Finding("rights", f"The user may not read {name}.", _grant(name), name))
+            findings.append(Finding("rights", f"The user may not read {name}.", _grant(name, _account(user)), name))
         elif key not in rows:
             findings.append(Finding("missing", f"There is no table {name}.", table=name))
         elif reason is not None:
@@ -193,8 +190,14 @@ def _written(name: str) -> str:
     return ".".join("`" + part.replace("`", "``") + "`" for part in (schema, table))
 
 
-def _grant(name: str) -> str:
-    return f"GRANT SELECT ON {_written(name)} TO CURRENT_USER();"
+def _grant(name: str, account: str) -> str:
+    return f"GRANT SELECT ON {_written(name)} TO {account};"
+
+
+def _account(reply: Reply) -> str:
+    """The user that the server takes us for, as statements have it."""
+    name, _, host = str(reply.rows[0][0]).rpartition("@")
+    return f"'{name}'@'{host}'"
 
 
 def _acting(rows: Iterable[tuple[object, ...]]) -> Iterator[tuple[object, ...]]:

@@ -148,14 +148,16 @@ class _Reading:
         except (InvalidQuery, UnsupportedQuery) as error:
             self._note(error.reason)
         wanted = {self.resolved(mention) for mention in mentions.tables}
+        for schema, name in sorted(wanted):
+            if schema.lower() in SYSTEM_SCHEMAS:
+                self._note(f"{schema}.{name} is a table of the server's own: the change stream does not carry it.")
+        wanted = {(schema, name) for schema, name in wanted if schema.lower() not in SYSTEM_SCHEMAS}
         found = await self._relations(wanted)
         for schema, name in sorted(wanted - found.keys()):
             if name.lower() not in mentions.defined and name.lower() != "dual":
                 self._note(f"{qualified_name(schema, name)} is no table that may be looked at.")
         for (schema, name), (kind, definition) in sorted(found.items()):
-            if schema in SYSTEM_SCHEMAS or kind == "SYSTEM VIEW":
-                self._note(f"{schema}.{name} is a table of the server's own: the change stream does not carry it.")
-            elif kind == "VIEW":
+            if kind == "VIEW":
                 await self._view((schema, name), definition, depth)
             else:
                 self.tables.add((schema, name))

@@ -1,30 +1,30 @@
 """Versioned lookups: rows together with which transactions they include (architecture §5).
 
-A lookup is a transaction with a consistent snapshot, which knows its place in the binary log (`place`). Its statements
+A lookup is a transaction with a consistent snapshot, whose place in the binary log is known (`place`). Its statements
 are sent together, so it waits for the network once.
 
-*Invariants*: everything that a result's snapshot sees is in the log up to its `bound`, and the log says so by itself.
+*Invariants*: everything that a result's snapshot may see is in the log up to its `bound`, and the stream gets there by
+itself.
 
 Not here: the SQL inside (`dataflow.plan.mysql_lookup`), servers without such snapshots (`bracket`).
 """
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cdc.mysql.position import BinlogSnapshot, position_of
+from cdc.mysql.position import BinlogSnapshot
 from dataflow.engine.effects import Lookup
 from dataflow.plan.mysql_lookup import lookup_columns, lookup_statement
 from dataflow.schema import Catalog
 from dataflow.sql.filling import fill
 from service.upstream.mysql.answers import answer_columns, answer_rows, lookup_rows
 from service.upstream.mysql.connect import UpstreamPool
-from service.upstream.mysql.place import BEGIN, END, END_OF_LOG, PLACE, snapshot_of
+from service.upstream.mysql.place import Visible
 from service.upstream.mysql.wire import Reply
 from service.upstream.words import ForwardRows, LookupRows, UpstreamError
 
-#: A transaction is in the log for a moment before snapshots see it: that long, and no longer than a slow disk takes.
-_RETRY_S, _TRIES = 0.005, 1000
+#: A second one asks what is visible; another server may have taken the place of the one that was asked.
+_TRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,7 @@ class Lookups:
     def __init__(self, pool: UpstreamPool, watermark: str | None = None) -> None:
         self._pool = pool
         self._watermark = watermark
+        self._visible = Visible()
         #: Statements run upstream so far, heartbeats and pushes included.
         self.statements = 0
 
@@ -55,26 +56,10 @@ class Lookups:
         return LookupRows(rows, read.snapshot, read.snapshot.position, read.snapshot.position)
 
     async def snapshot(self) -> LookupRows:
-        """A version and no rows: the heartbeat. It sees all that was in the log before, also what the stream may have
-        read of it ahead of its commit, so it may be that of a `TableJoined`. Raises UpstreamError."""
-        log_end: int | None = None
-        for _ in range(_TRIES):
-            self.statements += 2
-            async with self._pool.connection() as wire:
-                ended, begun, place, done = await wire.ask(END_OF_LOG, BEGIN, PLACE, END)
-                for reply in (begun, place, done):
-                    if reply.error is not None:
-                        raise reply.error
-            position = snapshot_of(place).position
-            # Who may not ask is not told; the doctor says so.
-            if log_end is None and ended.error is None and ended.rows:
-                log_end = position_of(str(ended.rows[0][0]), int(str(ended.rows[0][1])))
-            if log_end is None or position >= log_end:
-                return LookupRows([], BinlogSnapshot(position), position, position)
-            await asyncio.sleep(_RETRY_S)
-        raise UpstreamError(
-            "timeout", "A transaction that is in the binary log does not get committed.", retryable=True
-        )
+        """A version and no rows: the heartbeat. It may see all that the log has, also what the stream has read of it
+        ahead of its commit, so it may be that of a `TableJoined`. Raises UpstreamError."""
+        read = await self.read([])
+        return LookupRows([], read.snapshot, read.snapshot.position, read.snapshot.position)
 
     async def push(self) -> bool:
         """Write to the watermark table. The binary log needs none: its events are sent when they are written.
@@ -104,10 +89,16 @@ class Lookups:
 
     async def read(self, statements: Sequence[str]) -> Read:
         """The replies to statements of one snapshot. Raises UpstreamError."""
+        for _ in range(_TRIES):
+            read = await self._read(statements)
+            if read is not None:
+                return read
+        raise UpstreamError("failed", "The server's places in its binary log make no sense.", retryable=True)
+
+    async def _read(self, statements: Sequence[str]) -> Read | None:
+        """None: the log has grown since it was known what is visible."""
         self.statements += 1 + len(statements)
         async with self._pool.connection() as wire:
-            begun, place, *replies, ended = await wire.ask(BEGIN, PLACE, *statements, END)
-            for reply in (begun, place, *replies, ended):
-                if reply.error is not None:
-                    raise reply.error
-        return Read(replies, snapshot_of(place))
+            question = self._visible.question()
+            found, snapshot = question.answer(await wire.ask(*question.statements(statements)))
+        return None if snapshot is None else Read(found, snapshot)
