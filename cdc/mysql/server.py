@@ -125,8 +125,8 @@ def current_end(connection: Connection) -> tuple[str, int]:
 def begin(connection: Connection, mariadb: bool) -> tuple[str, int, BinlogSnapshot | BracketSnapshot]:
     """A snapshot of now: file and offset of its place in the log, from which the stream has what it does not see.
 
-    The log runs ahead of what is visible: a transaction is in it before its engine has committed. MariaDB and Percona
-    Server say where a snapshot is; MySQL says what it must have seen (`bracket`).
+    The log runs ahead of what is visible: a transaction is in it before its engine has committed. MariaDB names a place
+    that is visible; MySQL says what a snapshot must have seen (`bracket`).
     """
     before = None if mariadb else _executed(connection)
     with connection.cursor() as cursor:
@@ -136,7 +136,8 @@ def begin(connection: Connection, mariadb: bool) -> tuple[str, int, BinlogSnapsh
             found = {name.lower(): value for name, value in cursor.fetchall()}
         finally:
             cursor.execute("COMMIT")
-    if file := found.get("binlog_snapshot_file"):
+    # Percona Server has the variables, too; outside of snapshots they say where the log ends there.
+    if mariadb and (file := found.get("binlog_snapshot_file")):
         offset = int(found["binlog_snapshot_position"])
         return str(file), offset, BinlogSnapshot(position_of(str(file), offset))
     file, offset = current_end(connection)

@@ -14,6 +14,7 @@ from cdc.change import TableLayout
 from cdc.mysql.names import qualified_name
 from dataflow.schema import Catalog, Column, Spread, Table, UpstreamView
 from service.upstream.mysql.collations import load_collations
+from service.upstream.mysql.connect import Flavour
 from service.upstream.mysql.place import log_end
 from service.upstream.mysql.texts import listed_names, unqualified
 from service.upstream.mysql.types import Collations, ColumnRow, column_kind, sql_type, text_type
@@ -86,14 +87,14 @@ async def load_catalog(wire: Wire, dialect: str) -> Catalog:
     return Catalog(found, (database,), known_views, text=text, dialect=dialect)
 
 
-async def load_layouts(wire: Wire, tables: Iterable[str], dialect: str) -> dict[str, TableLayout]:
+async def load_layouts(wire: Wire, tables: Iterable[str], flavour: Flavour) -> dict[str, TableLayout]:
     """Layouts of these tables for the binary log, by the names of `load_catalog`. A table that is gone is left out.
 
     The stream itself says when a table is altered or dropped, so a layout has no other identity than its columns.
     """
-    rows = await load_columns(wire, map(unqualified, tables), dialect)
+    rows = await load_columns(wire, map(unqualified, tables), flavour.dialect)
     # A statement of its own, after the other: all that the first has seen is before.
-    since = await log_end(wire)
+    since = await log_end(wire, flavour)
     return {
         qualified_name(schema, name): TableLayout(
             tuple(row.name for row in found), kinds=tuple(map(column_kind, found)), since=since

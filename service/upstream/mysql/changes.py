@@ -19,7 +19,7 @@ async def check_schema(
     wire: Wire, layouts: Mapping[str, TableLayout], tables: Mapping[str, Table], fresh: Catalog, flavour: Flavour
 ) -> list[SchemaNotice]:
     """Followed tables that are no longer what `layouts` and `tables` say, by the catalog `fresh`."""
-    found = await load_layouts(wire, layouts, flavour.dialect)
+    found = await load_layouts(wire, layouts, flavour)
     notices = [notice for name, layout in layouts.items() for notice in _compare(name, layout, found.get(name))]
     for finding in await check_tables(wire, found, flavour):
         if finding.table is not None and finding.code == "not_streamed":

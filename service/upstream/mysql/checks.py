@@ -100,7 +100,7 @@ def _server_findings(variables: Mapping[str, str], flavour: Flavour) -> Iterator
             "renamed or moved is noticed by the ALTER TABLE only.",
             "SET GLOBAL binlog_row_metadata = 'FULL'; -- and in the configuration", fatal=False,
         )  # fmt: skip
-    if not flavour.exact and variables.get("gtid_mode", "").upper() != "ON":
+    if flavour.dialect == "mysql" and variables.get("gtid_mode", "").upper() != "ON":
         yield Finding(
             "gtid_mode", "gtid_mode is not ON: what a lookup has seen cannot be told.",
             "Set gtid_mode = ON and enforce_gtid_consistency = ON in the server's configuration.",
@@ -161,7 +161,7 @@ async def check_tables(wire: Wire, tables: Iterable[str], flavour: Flavour) -> l
         (str(schema), str(table)): _TableRow(str(table), str(kind).upper(), str(engine or ""), invisible == "1")
         for schema, table, kind, engine, invisible in found.rows
     }
-    layouts = await load_layouts(wire, wanted, flavour.dialect)
+    layouts = await load_layouts(wire, wanted, flavour)
     readable = await wire.ask(*(f"SELECT 1 FROM {_written(table)} LIMIT 0" for table in wanted))
     findings: list[Finding] = []
     for name, reply in zip(wanted, readable, strict=True):

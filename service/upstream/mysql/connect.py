@@ -35,8 +35,12 @@ class Flavour:
     #: ``mariadb`` or ``mysql``, as in `Catalog.dialect`.
     dialect: str
     version: tuple[int, ...]
-    #: Whether a consistent snapshot says where in the binary log it is: MariaDB, Percona Server.
-    exact: bool
+
+    @property
+    def log_end(self) -> str:
+        """The statement that says how far the binary log is."""
+        renamed = self.dialect == "mysql" and self.version >= (8, 2)
+        return "SHOW BINARY LOG STATUS" if renamed else "SHOW MASTER STATUS"
 
 
 class UpstreamPool:
@@ -118,9 +122,7 @@ class UpstreamPool:
             modes, version = (str(value) for value in reply.rows[0])
             maria = "mariadb" in version.lower()
             await wire.query_all(_settings(modes, maria, self._statement_timeout_s))
-            if self.flavour is None:
-                named = await wire.query("SHOW STATUS LIKE 'binlog_snapshot_file'")
-                self.flavour = Flavour("mariadb" if maria else "mysql", _version(version), bool(named.rows))
+            self.flavour = Flavour("mariadb" if maria else "mysql", _version(version))
         except BaseException:
             wire.close()
             raise

@@ -1,29 +1,31 @@
 """Versioned lookups: rows together with which transactions they include (architecture §5).
 
-A lookup is a transaction with a consistent snapshot, whose place in the binary log is known (`place`). Its statements
-are sent together, so it waits for the network once.
+A lookup is a transaction with a consistent snapshot, of which is known what it saw (`place`; of MySQL `bracket`). Its
+statements are sent together, so it waits for the network once.
 
 *Invariants*: everything that a result's snapshot may see is in the log up to its `bound`, and the stream gets there by
 itself.
 
-Not here: the SQL inside (`dataflow.plan.mysql_lookup`), servers without such snapshots (`bracket`).
+Not here: the SQL inside (`dataflow.plan.mysql_lookup`).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cdc.mysql.bracket import BracketSnapshot
 from cdc.mysql.position import BinlogSnapshot
 from dataflow.engine.effects import Lookup
 from dataflow.plan.mysql_lookup import lookup_columns, lookup_statement
 from dataflow.schema import Catalog
 from dataflow.sql.filling import fill
 from service.upstream.mysql.answers import answer_columns, answer_rows, lookup_rows
+from service.upstream.mysql.bracket import BracketQuestion
 from service.upstream.mysql.connect import UpstreamPool
-from service.upstream.mysql.place import Visible
+from service.upstream.mysql.place import Question, Visible
 from service.upstream.mysql.wire import Reply
 from service.upstream.words import ForwardRows, LookupRows, UpstreamError
 
-#: A second one asks what is visible; another server may have taken the place of the one that was asked.
+#: A second time, what is visible is asked for; another server may have taken the place of the one that was asked.
 _TRIES = 4
 
 
@@ -32,7 +34,7 @@ class Read:
     """The replies to statements that saw `snapshot`."""
 
     replies: list[Reply]
-    snapshot: BinlogSnapshot
+    snapshot: BinlogSnapshot | BracketSnapshot
 
 
 class Lookups:
@@ -58,7 +60,7 @@ class Lookups:
     async def snapshot(self) -> LookupRows:
         """A version and no rows: the heartbeat. It may see all that the log has, also what the stream has read of it
         ahead of its commit, so it may be that of a `TableJoined`. Raises UpstreamError."""
-        read = await self.read([])
+        read = await self.read([], compared=True)
         return LookupRows([], read.snapshot, read.snapshot.position, read.snapshot.position)
 
     async def push(self) -> bool:
@@ -87,18 +89,18 @@ class Lookups:
         columns = [answer_columns(reply.columns) for reply in read.replies]
         return ForwardRows(rows, columns, read.snapshot, read.snapshot.position, read.snapshot.position)
 
-    async def read(self, statements: Sequence[str]) -> Read:
-        """The replies to statements of one snapshot. Raises UpstreamError."""
+    async def read(self, statements: Sequence[str], *, compared: bool = False) -> Read:
+        """The replies to statements of one snapshot, which others may be `compared` with. Raises UpstreamError."""
         for _ in range(_TRIES):
-            read = await self._read(statements)
-            if read is not None:
-                return read
+            self.statements += 1 + len(statements)
+            async with self._pool.connection() as wire:
+                question = self._question(compared)
+                found, snapshot = question.answer(await wire.ask(*question.statements(statements)))
+            if snapshot is not None:
+                return Read(found, snapshot)
         raise UpstreamError("failed", "The server's places in its binary log make no sense.", retryable=True)
 
-    async def _read(self, statements: Sequence[str]) -> Read | None:
-        """None: the log has grown since it was known what is visible."""
-        self.statements += 1 + len(statements)
-        async with self._pool.connection() as wire:
-            question = self._visible.question()
-            found, snapshot = question.answer(await wire.ask(*question.statements(statements)))
-        return None if snapshot is None else Read(found, snapshot)
+    def _question(self, compared: bool) -> Question | BracketQuestion:
+        flavour = self._pool.flavour
+        assert flavour is not None, "known since the first connection"
+        return self._visible.question() if flavour.dialect == "mariadb" else BracketQuestion(flavour, compared)

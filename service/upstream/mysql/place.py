@@ -12,7 +12,7 @@ since, or not for long, it is not asked for again: that is two thirds of the ser
 *Invariants*: a place that is known has committed, and every snapshot taken later sees it: what was told after a
 snapshot was asked for says nothing of it.
 
-Not here: what is read at it (`lookups`), servers without these variables (`bracket`).
+Not here: what is read at it (`lookups`), MySQL, which has no such variables (`bracket`).
 """
 
 from collections.abc import Sequence
@@ -20,13 +20,14 @@ from dataclasses import dataclass
 from time import monotonic
 
 from cdc.mysql.position import BinlogSnapshot, position_of
+from service.upstream.mysql.connect import Flavour
 from service.upstream.mysql.wire import Reply, Wire
 from service.upstream.words import UpstreamError
 
 BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 END = "COMMIT"
 VISIBLE = "SHOW STATUS LIKE 'binlog_snapshot_%'"
-LOG_END = "SHOW MASTER STATUS"
+_LOG_END = "SHOW MASTER STATUS"
 #: How old the visible place may be beside a log that grows: what is written meanwhile is unsure.
 FRESH_S = 0.002
 
@@ -72,7 +73,7 @@ class Question:
 
     def statements(self, statements: Sequence[str]) -> list[str]:
         """A transaction with these statements."""
-        return [*([VISIBLE] if self.ask else []), BEGIN, LOG_END, *statements, END]
+        return [*([VISIBLE] if self.ask else []), BEGIN, _LOG_END, *statements, END]
 
     def answer(self, replies: list[Reply]) -> tuple[list[Reply], BinlogSnapshot | None]:
         """The replies to the statements inside, and their snapshot. None: what is known says too little; ask again.
@@ -89,7 +90,7 @@ class Question:
             place = max(place, told)
             replies = replies[1:]
         _, log_end, *found, _ = replies
-        end = _end_place(log_end)
+        end = end_place(log_end)
         if place > end:  # Of another server; or two connections' places in one.
             self.visible.forget()
             return found, None
@@ -106,15 +107,16 @@ def _visible_place(reply: Reply) -> int:
     return position_of(file, int(values["binlog_snapshot_position"]))
 
 
-def _end_place(reply: Reply) -> int:
+def end_place(reply: Reply) -> int:
+    """The end of the log, as the server says it. Raises UpstreamError."""
     if not reply.rows:
         raise _no_log()
     return position_of(str(reply.rows[0][0]), int(str(reply.rows[0][1])))
 
 
-async def log_end(wire: Wire) -> int:
+async def log_end(wire: Wire, flavour: Flavour) -> int:
     """How far the log is. Raises ServerError, ConnectionBroken, UpstreamError."""
-    return _end_place(await wire.query(LOG_END))
+    return end_place(await wire.query(flavour.log_end))
 
 
 def _no_log() -> UpstreamError:

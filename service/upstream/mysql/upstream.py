@@ -39,7 +39,7 @@ class MySqlSession:
 
     async def load_layouts(self, tables: Iterable[str]) -> dict[str, TableLayout]:
         """How the stream's rows are laid out."""
-        return await load_layouts(self.wire, tables, self.flavour.dialect)
+        return await load_layouts(self.wire, tables, self.flavour)
 
     async def describe(self, statement: Statement) -> Described:
         """What the server says of a statement."""

@@ -1,0 +1,54 @@
+"""What MySQL 8 is asked around a snapshot, and what follows from its answers (recorded: there is no MySQL here)."""
+
+from cdc.mysql.gtid import parse_gtid
+from cdc.mysql.position import position_of
+from service.upstream.mysql.bracket import BracketQuestion
+from service.upstream.mysql.connect import Flavour
+from service.upstream.mysql.packets import Cell, Reply
+
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429563"
+OLD, NEW = Flavour("mysql", (8, 0, 36)), Flavour("mysql", (8, 4, 0))
+
+
+def reply(*cells: Cell) -> Reply:
+    return Reply([cells] if cells else [])
+
+
+def test_a_lookup() -> None:
+    question = BracketQuestion(OLD, compared=False)
+    assert question.statements(["SELECT 1"]) == [
+        "SELECT @@GLOBAL.gtid_executed",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+        "SHOW MASTER STATUS",
+        "SELECT 1",
+        "COMMIT",
+    ]
+    executed = reply(f"{UUID}:1-5,\n{OTHER}:7")
+    rows = reply("1")
+    found, snapshot = question.answer([executed, reply(), reply("binlog.000003", "900", "", "", ""), rows, reply()])
+    assert found == [rows]
+    assert snapshot.position == position_of("binlog.000003", 900)
+    before, unsure = position_of("binlog.000003", 500), position_of("binlog.000003", 900)
+    assert snapshot.sees(parse_gtid(f"{UUID}:5"), before)
+    assert snapshot.sees(parse_gtid(f"{OTHER}:7"), before)
+    assert not snapshot.sees(parse_gtid(f"{UUID}:6"), unsure)
+    assert snapshot.unsure(parse_gtid(f"{UUID}:6"), unsure)
+    assert not snapshot.unsure(parse_gtid(f"{UUID}:8"), unsure + 1)
+
+
+def test_a_heartbeat() -> None:
+    """Later snapshots cover it once they see all that had begun."""
+    question = BracketQuestion(NEW, compared=True)
+    assert question.statements([])[2:5] == [
+        "SHOW BINARY LOG STATUS", "SELECT @@GLOBAL.gtid_owned", "SELECT @@GLOBAL.gtid_executed",
+    ]  # fmt: skip
+    end = reply("binlog.000003", "900", "", "", "")
+    owned, executed = reply(f"{UUID}:7#12"), reply(f"{UUID}:1-6")
+    found, early = question.answer([reply(f"{UUID}:1-5"), reply(), end, owned, executed, reply()])
+    assert found == []
+    answers = [end, reply(""), reply(f"{UUID}:1-7"), reply()]
+    _, later = question.answer([reply(f"{UUID}:1-7"), reply(), *answers])
+    assert later.covers(early)
+    _, between = question.answer([reply(f"{UUID}:1-6"), reply(), *answers])
+    assert not between.covers(early)
