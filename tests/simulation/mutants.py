@@ -33,7 +33,8 @@ Mutant = Callable[[], AbstractContextManager[Any]]
 
 def no_redo() -> AbstractContextManager[Any]:
     """A lookup's rows are installed as its snapshot saw them."""
-    return patch.object(install, "redo_deltas", lambda *_: [])
+    original = install.Installation.install
+    return patch.object(install.Installation, "install", lambda self, sent, result, _: original(self, sent, result, []))
 
 
 def no_eviction_on_a_forward_hole() -> AbstractContextManager[Any]:

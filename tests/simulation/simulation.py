@@ -459,7 +459,7 @@ class Simulation:
                     self.world.random_statement(transaction, rng, LATE_TABLE)
             self.world.published.add(LATE_TABLE)
         elif self.join_snapshot is None:
-            self.join_snapshot = self.world.visibility.landmark()
+            self.join_snapshot = self.world.visibility.barrier()
         elif not self.joined:
             self.joined = True
             self.step(TableJoined(LATE_TABLE, self.join_snapshot))

@@ -92,6 +92,10 @@ class Visibility(ABC):
         """Everything before the end of the log: what a stream that begins now does not have."""
         return self.landmark()
 
+    def barrier(self) -> Snapshot:
+        """For a table that has joined: what the stream may lack of it was committed, or was open, before this."""
+        return self.landmark()
+
     @abstractmethod
     def bound(self, rng: Random) -> Position:
         """A position by which all that is visible now is in the stream."""
@@ -134,6 +138,11 @@ class Prefix(Visibility):
     def start(self) -> BinlogSnapshot:
         """The end of the log."""
         return BinlogSnapshot(self.world.wal)
+
+    def barrier(self) -> BinlogSnapshot:
+        """Whoever takes it waits until all that was in the log is visible."""
+        self.world.reveal_all()
+        return self.snapshot()
 
     def bound(self, rng: Random) -> Position:
         """The place itself."""
