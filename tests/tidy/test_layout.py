@@ -10,7 +10,7 @@ BANNED_NAMES = {"common", "helper", "helpers", "manager", "misc", "util", "utils
 FUNCTION_LINES = 60
 FILE_LINES = 700
 #: Folders of one machine: a path below them in a file works nowhere else.
-MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:root|home/\w+|Users/\w+|work/\w+|tmp/\w+)\b")
+MACHINE_PATHS = re.compile(r"(?<![\w./])/(?:root|home/\w+|Users/\w+|work/\w+|tmp/\w+)\b")
 TEXT = {".cfg", ".ini", ".json", ".md", ".py", ".sh", ".sql", ".svg", ".toml", ".yaml", ".yml", ""}
 
 

@@ -88,11 +88,11 @@ def test_a_cancelled_statement_ends_upstream(mariadb: MariaDatabase) -> None:
     async def check() -> None:
         async with opened(mariadb.url, size=1) as upstream:
 
-            async def sleep() -> None:
+            async def hang() -> None:
                 async with upstream.pool.connection() as wire:
                     await wire.query("SELECT SLEEP(20)")
 
-            task = asyncio.create_task(sleep())
+            task = asyncio.create_task(hang())
             while not await asyncio.to_thread(lambda: mariadb.query(SLEEPERS)[0][0]):
                 await asyncio.sleep(0)
             task.cancel()
