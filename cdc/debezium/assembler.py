@@ -14,8 +14,8 @@ be whole is delivered as `overflow`, never in part:
 - transactions of too many rows, or the largest, if too many rows wait.
 Events that must come and do not are a `Gap` after a time: nothing behind it is delivered.
 
-*Started*: what the first snapshot sees is not delivered. PostgreSQL: ids below its horizon. MariaDB, MySQL: positions
-at or before its own.
+*Started*: what the first snapshot sees is not delivered. PostgreSQL: ids below its horizon. MariaDB: positions at or
+before its own. MySQL: global ids in its set.
 
 Not here: bytes (`envelope`), rows (`rows`), topics and offsets (`source`).
 """
@@ -26,13 +26,12 @@ from dataclasses import dataclass
 
 from cdc.change import SchemaNotice, TableChange, TableLayout, Transaction
 from cdc.debezium.envelope import Begin, End, Event, RowEvent, TransactionKey, transaction_name
-from cdc.debezium.history import History
+from cdc.debezium.history import History, Snapshot
 from cdc.debezium.modes import Modes
 from cdc.debezium.names import collection_of
 from cdc.debezium.pending import NOTHING, TRUNCATE, Pending, identity_of
 from cdc.debezium.rows import Change, TableRows
 from cdc.debezium.truncates import Truncates
-from cdc.mysql.position import BinlogSnapshot
 from cdc.position import PostgresSnapshot, widen
 
 #: BEGINs without an END that are remembered.
@@ -87,7 +86,7 @@ class Assembler:
 
     def __init__(
         self,
-        snapshot: PostgresSnapshot | BinlogSnapshot,
+        snapshot: Snapshot,
         modes: Modes,
         limits: Limits | None = None,
         watermark: str | None = None,
@@ -98,9 +97,8 @@ class Assembler:
         self._watermark = None if watermark is None else collection_of(watermark)
         self.postgres = isinstance(snapshot, PostgresSnapshot)
         self.dialect = "postgres" if self.postgres else "mysql"
-        horizon = snapshot.xmax if isinstance(snapshot, PostgresSnapshot) else 0
-        self.position = snapshot.position if isinstance(snapshot, BinlogSnapshot) else 0
-        self._history = History(horizon, self.position, self._limits.remembered)
+        self._history = History(snapshot, self._limits.remembered)
+        self.position = self._history.floor
         #: Position of the last END.
         self._last_end = 0
         self._layouts: Mapping[str, TableLayout] = {}
@@ -223,7 +221,11 @@ class Assembler:
             self._drop_rows(max(self._open.values(), key=lambda p: p.held))
 
     def _opened(self, key: TransactionKey, now: float) -> Pending:
-        xid = widen(key, self._history.near) if isinstance(key, int) else 0
+        xid = 0
+        if isinstance(key, int):
+            xid = widen(key, self._history.near)
+        elif self._history.seen is not None:
+            xid = self._history.global_id(key)
         pending = self._open[key] = Pending(key, xid, now)
         return pending
 
@@ -258,7 +260,7 @@ class Assembler:
         pending = self._open.get(key)
         if pending is not None and pending.end is not None:
             return
-        if self._history.knows(key) or 0 < event.position <= self._last_end:
+        if 0 < event.position <= self._last_end:
             # It ended before: the connector repeats itself. (Or it is another server, and time shows it.)
             self._history.check_time(event.ts_ms)
             if pending is not None:
@@ -266,6 +268,10 @@ class Assembler:
             return
         self._last_end = max(event.position, self._last_end)
         self._history.newest_ms = max(event.ts_ms, self._history.newest_ms)
+        if self._history.knows(key):
+            if pending is not None:
+                self._discard(pending)
+            return
         if pending is None:
             pending = self._opened(key, now)
         pending.end = event
@@ -274,10 +280,7 @@ class Assembler:
             self._history.near = pending.xid
             pending.position = event.position
             pending.stale = pending.stale or pending.xid < self._history.horizon
-        elif event.position < self._history.floor and (
-            event.position or (pending.begun is None and not pending.changes)
-        ):
-            # It was on its way, or over, when reading began: the first snapshot sees it.
+        elif self._seen(pending, event):
             pending.stale = True
         elif event.position > pending.position:
             pending.position = event.position
@@ -287,6 +290,13 @@ class Assembler:
     def waits_for_stillness(self) -> bool:
         """Whether a TRUNCATE waits for a transaction behind it; see `settle`."""
         return bool(self._truncates) and not self._queue
+
+    def _seen(self, pending: Pending, event: End) -> bool:
+        """MariaDB, MySQL: whether it was on its way, or over, when reading began: the first snapshot sees it."""
+        seen, floor = self._history.seen, self._history.floor
+        if seen is not None:
+            return pending.xid in seen
+        return event.position < floor and (event.position > 0 or (pending.begun is None and not pending.changes))
 
     def settle(self) -> None:
         """All topics have been read to their ends, and have been still for a while: TRUNCATEs need not wait more."""
@@ -320,7 +330,7 @@ class Assembler:
 
     def _truncated(self, before: int | None) -> list[Transaction]:
         taken = []
-        for position, collection in self._truncates.before(before):
+        for position, collection, xid in self._truncates.before(before):
             table = self._tables.get(collection)
             if table is None or table.rows is None:
                 continue
@@ -328,7 +338,7 @@ class Assembler:
             self.position = max(position, self.position)
             if self.position > table.rows.layout.since:
                 change = TableChange(truncated=not late, overflow=late)
-                taken.append(Transaction(self.position, self.position, {table.rows.name: change}))
+                taken.append(Transaction(xid or self.position, self.position, {table.rows.name: change}))
         return taken
 
     def _lacking(self, head: Pending) -> tuple[str, int, int] | None:

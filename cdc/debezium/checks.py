@@ -4,7 +4,8 @@ The last records of each topic are read as the stream would read them; what that
 the connector that leave no trace in its topics (``skipped.operations``, ``enable.time.adjuster``) are named in
 docs/kafka.md.
 
-Not here: tables without a topic (`topics`), what is wrong at the database (`service.upstream`); how findings are shown (`service.doctor`).
+Not here: which topics there are (`topics`); what is wrong at the database (`service.upstream`); how findings are shown
+(`service.doctor`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -145,12 +146,9 @@ def _of_table(table: str, name: str, topic: Topic, reader: Reader, rows: TableRo
             break
         if isinstance(event, RowEvent) and event.op != "t" and event.collection == collection_of(table):
             rows.change(event)
-    notices = rows.notices
-    for notice in notices[-1:] if notices and notices[-1].columns else notices:
-        found.append(TopicFinding("values", notice.reason, None, table, fatal=False))
-    return found + [
-        TopicFinding("row_identity", notice.reason, None, table) for notice in notices if not notice.columns
-    ]
+    untold = [notice for notice in rows.notices if notice.columns]
+    found += [TopicFinding("values", notice.reason, None, table, fatal=False) for notice in untold[-1:]]
+    return found + [TopicFinding("row_identity", n.reason, None, table) for n in rows.notices if not n.columns]
 
 
 # ── Looking ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -22,6 +22,8 @@ TIME = "io.debezium.time."
 DAY_US = 86_400_000_000
 _DECIMAL = re.compile(r"-?\d+(?:\.\d+)?")
 _SCIENTIFIC = re.compile(r"-?\d+(?:\.\d+)?[eE][+-]?\d+")
+#: Decimals that are none, as Debezium spells them and as PostgreSQL does.
+_NO_NUMBERS = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
 _HEX = re.compile(r"(?:[0-9a-f]{2})*")
 _CLOCK = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[+-]\d\d:\d\d)?")
 
@@ -64,7 +66,7 @@ def decimal_form(scale: int | None, field: Field | None, modes: Modes) -> Callab
     if scale is None:
         return _own_scale
     if modes.decimal == "precise":
-        return lambda value: value if value == "NaN" else scaled_text(_number(value), scale)
+        return lambda value: scaled_text(_number(value), scale)
     return _guarded_decimal(scale)
 
 
@@ -74,7 +76,7 @@ def _guarded_decimal(scale: int) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         if type(value) is not str:
             return _refuse_double(value)
-        if "." in value or value[:1] == "-" or value == "NaN" or "E-" in value:
+        if "." in value or value[:1] == "-" or value in _NO_NUMBERS or "E-" in value:
             return _decimal_text(value)
         if scale or not value.isdecimal():
             return scaled_text(_number(value), scale)
@@ -99,12 +101,7 @@ def _decimal_text(value: Any) -> str:
         return _own_scale(value) if type(value) is dict else _refuse_double(value)
     if _SCIENTIFIC.fullmatch(value):
         return format(Decimal(value), "f")
-    if _DECIMAL.fullmatch(value) or value == "NaN":
-        return value
-    infinity = {"POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}.get(value, value)
-    if infinity in ("Infinity", "-Infinity"):
-        return infinity
-    raise ValueError(value)
+    return value if _DECIMAL.fullmatch(value) else _NO_NUMBERS[value]
 
 
 def _refuse_double(value: Any) -> str:

@@ -8,7 +8,13 @@ Not here: transactions that are not delivered yet (`assembler`).
 
 from cdc.change import StreamLost
 from cdc.debezium.envelope import RowEvent, TransactionKey
-from cdc.position import widen
+from cdc.mysql.bracket import BracketSnapshot
+from cdc.mysql.gtid import parse_gtid
+from cdc.mysql.position import BinlogSnapshot
+from cdc.position import PostgresSnapshot, widen
+
+#: What the database may say of where a stream starts.
+Snapshot = PostgresSnapshot | BinlogSnapshot | BracketSnapshot
 
 #: Times of commits are compared with this much indulgence: they are not exactly in commit order.
 _CLOCK_MS = 1000
@@ -21,12 +27,14 @@ class History:
     when the newest END committed.
     """
 
-    def __init__(self, horizon: int, floor: int, remembered: int) -> None:
+    def __init__(self, snapshot: Snapshot, remembered: int) -> None:
         #: PostgreSQL: the first snapshot sees all transactions whose id is below, or lookups will.
-        self.horizon = horizon
-        #: MariaDB, MySQL: the first snapshot sees all that is at or before.
-        self.floor = floor
-        self.near = horizon
+        self.horizon = snapshot.xmax if isinstance(snapshot, PostgresSnapshot) else 0
+        #: MariaDB: the first snapshot sees all that is at or before.
+        self.floor = floor = snapshot.position if isinstance(snapshot, BinlogSnapshot) else 0
+        #: MySQL: it sees these for sure; what else it may see is in the stream, too.
+        self.seen = snapshot.seen if isinstance(snapshot, BracketSnapshot) else None
+        self.near = self.horizon
         self.delivered = floor
         self.newest_ms = 0
         #: The last transactions that are over, oldest first; at most so many.
@@ -52,6 +60,8 @@ class History:
         """
         if key in self._done:
             return True
+        if self.seen is not None and self.global_id(key) in self.seen:
+            return True
         if isinstance(key, int):
             if widen(key, self.near) < self.horizon:
                 return True
@@ -61,6 +71,17 @@ class History:
         if event.position > self.floor:
             self.check_time(event.source.get("ts_ms") or 0)
         return True
+
+    def global_id(self, key: object) -> int:
+        """MySQL: the transaction's id as snapshots have it. Raises StreamLost if the server gives none."""
+        try:
+            return parse_gtid(str(key))
+        except ValueError:
+            raise StreamLost(
+                f"Transactions of MySQL have no global ids in the events, but {key}.",
+                retryable=False,
+                hint="Set gtid_mode=ON and enforce_gtid_consistency=ON at the server.",
+            ) from None
 
     def check_time(self, ts_ms: int) -> None:
         """Raises StreamLost if what seems to be old is newer than all before: positions went back, time did not."""

@@ -24,12 +24,16 @@ Converter = Callable[[Any], str]
 _INTEGERS = frozenset({"int2", "int4", "int8", "oid", "xid", "cid"})
 #: Text in the event, as PostgreSQL prints it.
 _TEXTS = frozenset({
-    "text", "varchar", "bpchar", "char", "name", "citext", "json", "jsonb", "xml", "uuid", "inet", "cidr", "macaddr",
+    "text", "varchar", "char", "citext", "json", "jsonb", "xml", "uuid", "inet", "cidr", "macaddr",
     "macaddr8", "int4range", "int8range", "numrange", "daterange", "tsrange", "int4multirange", "int8multirange",
     "nummultirange", "datemultirange", "tsmultirange", "ltree", "tsvector", "isbn", "pg_lsn",
 })  # fmt: skip
 _INFINITY_US = {9223372036825200000: "infinity", -9223372036832400000: "-infinity"}
 _INFINITY_MS = {us // 1000 * 1000: text for us, text in _INFINITY_US.items()}
+#: How the connector shows infinite dates: as these days.
+_INFINITE_DAYS = {-2147472692: "infinity", -2147472691: "-infinity"}
+#: 4714-11-24 BC, PostgreSQL's first day.
+_FIRST_DAY = -2440588
 _ISO = re.compile(r"([+-]?\d{4,})-(\d\d)-(\d\d)(?:T(\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?))?(?:Z|\+00:00)?")
 _DURATION = re.compile(r"P(-?\d+)Y(-?\d+)M(-?\d+)DT(-?\d+)H(-?\d+)M(-?\d+(?:\.\d+)?)S")
 _OFFSETS = re.compile(r"\d{2}:\d{2}:\d{2}(?:\.\d+)?(?: BC)?([+-]\d\d[0-9:]*)")
@@ -55,8 +59,39 @@ def converter(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
 # ── Numbers, bytes, bits ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def null_is_untold(kind: ColumnType, field: Field | None, modes: Modes) -> str | None:
+    """Why NULL in an event may be something else; None if it is not."""
+    if kind.name != "numeric" or (field.get("type") == "string" if field else modes.decimal == "string"):
+        return None
+    return "is NULL in the events where it is NaN, too; set decimal.handling.mode=string in the connector" + (
+        "" if field or modes.decimal else " and state it in cdc.kafka.decimal_handling_mode"
+    )
+
+
 def _numeric(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
-    return forms.decimal_form(kind.scale if kind.precision else None, field, modes)
+    if kind.scale < 0:
+        raise InexactValue("is a numeric of negative scale, which Debezium does not read")
+    if kind.precision:
+        return forms.decimal_form(kind.scale, field, modes)
+    read = forms.decimal_form(None, field, modes)
+
+    def text(value: Any) -> str:
+        if type(value) is dict:
+            raise InexactValue(
+                "has lost zeros at the end of its values, since it has no scale of its own; "
+                "set decimal.handling.mode=string in the connector"
+            )
+        return read(value)
+
+    return text
+
+
+def _bpchar(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+    return lambda value: str.ljust(value, kind.length)
+
+
+def _name(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+    raise InexactValue("is of type name, which is NULL in all events; no setting changes that")
 
 
 def _money(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
@@ -180,9 +215,10 @@ def _timestamptz(kind: ColumnType, field: Field | None, modes: Modes) -> Convert
 
 def _date(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
     def text(value: Any) -> str:
-        if type(value) is int:
-            return "".join(_dated(value))
-        return value if value in ("infinity", "-infinity") else "".join(_dated(_iso_us(value) // forms.DAY_US))
+        days = value if type(value) is int else _iso_us(value) // forms.DAY_US
+        if days < _FIRST_DAY:
+            return _INFINITE_DAYS[days]
+        return "".join(_dated(days))
 
     return text
 
@@ -192,6 +228,10 @@ def _time(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
 
     def text(value: Any) -> str:
         microseconds = forms.clock_us(value) if type(value) is str else forms.count_us(value, unit)
+        if type(value) is str and microseconds == 0:
+            raise InexactValue(
+                "has the value 00:00, which may be 24:00; set time.precision.mode=microseconds in the connector"
+            )
         return f"{forms.clock_text(microseconds)}{_fraction(microseconds)}"
 
     return text
@@ -246,17 +286,21 @@ def _zoned_range(kind: ColumnType, field: Field | None, modes: Modes) -> Convert
 
 
 def _array(element: ColumnType, field: Field | None, modes: Modes) -> Converter:
-    convert = converter(element, (field or {}).get("items"), modes)
+    items = (field or {}).get("items")
+    convert = converter(element, items, modes)
+    untold = null_is_untold(element, items, modes)
 
     def literal(values: Any) -> str:
         if type(values) is not list:
             raise ValueError(values)
-        if not values:
-            return "{}"
-        return "{" + ",".join([literal(v) if type(v) is list else one(v) for v in values]) + "}"
+        if values and all(v is None for v in values):
+            raise InexactValue("has an array of NULLs only, as arrays of several dimensions look in the events")
+        return "{" + ",".join([one(v) for v in values]) + "}"
 
     def one(value: Any) -> str:
         if value is None:
+            if untold is not None:
+                raise InexactValue(untold)
             return "NULL"
         text = convert(value)
         if not text or text.upper() == "NULL" or _ELEMENT_QUOTED.search(text):
@@ -267,7 +311,8 @@ def _array(element: ColumnType, field: Field | None, modes: Modes) -> Converter:
 
 
 _MADE: dict[str, Callable[[ColumnType, Field | None, Modes], Converter]] = {
-    "bool": _bool, "numeric": _numeric, "money": _money, "float4": _float4, "float8": _float8, "bytea": _bytea,
-    "bit": _bit, "timestamp": _timestamp, "timestamptz": _timestamptz, "date": _date, "time": _time, "timetz": _timetz,
-    "interval": _interval, "tstzrange": _zoned_range, "tstzmultirange": _zoned_range,
+    "bool": _bool, "bpchar": _bpchar, "name": _name, "numeric": _numeric, "money": _money, "float4": _float4,
+    "float8": _float8, "bytea": _bytea, "bit": _bit, "timestamp": _timestamp, "timestamptz": _timestamptz,
+    "date": _date, "time": _time, "timetz": _timetz, "interval": _interval, "tstzrange": _zoned_range,
+    "tstzmultirange": _zoned_range,
 }  # fmt: skip

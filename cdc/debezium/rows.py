@@ -17,7 +17,7 @@ import orjson
 from cdc.change import ChangedRow, SchemaNotice, TableLayout
 from cdc.debezium.envelope import Field, RowEvent
 from cdc.debezium.modes import InexactValue, Modes
-from cdc.debezium.values import Converter, converter
+from cdc.debezium.values import Converter, converter, null_is_untold
 
 #: The row before and the row after; None where there is none.
 Change = tuple[ChangedRow | None, ChangedRow | None]
@@ -29,7 +29,9 @@ _IDENTITY = {
     "mysql": "the server logs partial row images. Run: SET GLOBAL binlog_row_image = 'FULL'; and connect anew",
 }
 
-_Plan = tuple[Callable[[dict[str, Any]], tuple[Any, ...]], tuple[Converter, ...]]
+_Pick = Callable[[dict[str, Any]], tuple[Any, ...]]
+#: Values of the columns, their converters, and values that are not told where they are NULL.
+_Plan = tuple[_Pick, tuple[Converter, ...], _Pick | None]
 
 
 class TableRows:
@@ -70,8 +72,10 @@ class TableRows:
 
     def _row(self, event: RowEvent, image: dict[str, Any]) -> ChangedRow:
         known = self._plans.get(id(event.fields))
-        pick, converters = self._plan(event.fields) if known is None else known[1]
+        pick, converters, never_null = self._plan(event.fields) if known is None else known[1]
         try:
+            if never_null and None in never_null(image):
+                return self._careful_row(event, image)
             return tuple([None if v is None else c(v) for v, c in zip(pick(image), converters, strict=True)])
         except (InexactValue, KeyError, TypeError, ValueError, OverflowError):
             return self._careful_row(event, image)
@@ -85,11 +89,14 @@ class TableRows:
             if column not in image:
                 self._untell(column, "is not in the events of its topic; see column.include.list in the connector")
                 continue
-            value = image[column]
+            value, field = image[column], (event.fields or {}).get(column)
             if value is None:
+                reason = null_is_untold(kind, field, self._dialect, self._modes)
+                if reason is not None:
+                    self._untell(column, reason)
                 continue
             try:
-                converter(kind, (event.fields or {}).get(column), self._dialect, self._modes)(value)
+                converter(kind, field, self._dialect, self._modes)(value)
             except InexactValue as problem:
                 self._untell(column, str(problem))
             except (KeyError, TypeError, ValueError, OverflowError):
@@ -116,7 +123,14 @@ class TableRows:
                 converters.append(_untold)
         if len(self._plans) >= _PLANS_KEPT:
             self._plans.clear()
-        plan = (_picker(columns, self._untold), tuple(converters))
+        strict = tuple(
+            column
+            for column, kind in zip(columns, kinds, strict=True)
+            if column not in self._untold
+            and null_is_untold(kind, (fields or {}).get(column), self._dialect, self._modes) is not None
+        )
+        never_null = _picker(strict, {}) if strict else None
+        plan = (_picker(columns, self._untold), tuple(converters), never_null)
         self._plans[id(fields)] = (fields, plan)
         return plan
 
@@ -142,10 +156,11 @@ class TableRows:
     def _available(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
         """The new row, with the old one's values where a large one did not change and was not sent."""
         markers = self._markers
-        missing = [
-            name for name, value in after.items()
-            if (type(value) is str and value in markers) or (type(value) is list and value[:1] and value[0] in markers)
-        ]  # fmt: skip
+        missing = []
+        for name, value in after.items():
+            first = value[0] if type(value) is list and value else value
+            if type(first) is str and first in markers:
+                missing.append(name)
         return after | {name: before[name] for name in missing if name in before} if missing else after
 
 
@@ -155,7 +170,7 @@ def _markers(placeholder: str) -> frozenset[str]:
     return frozenset({placeholder, b64encode(data).decode(), urlsafe_b64encode(data).decode(), data.hex()})
 
 
-def _picker(columns: tuple[str, ...], untold: Mapping[str, str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+def _picker(columns: tuple[str, ...], untold: Mapping[str, str]) -> _Pick:
     """The columns' values of an image, KeyError if it lacks one that is not `untold`."""
     if not untold and len(columns) > 1:
         return itemgetter(*columns)

@@ -21,9 +21,9 @@ from cdc.change import Batch, StreamLost, TableLayout, Transaction
 from cdc.debezium.assembler import Assembler, Limits
 from cdc.debezium.envelope import Reader
 from cdc.debezium.feed import Ends, Feed, Item, Reading, Records
+from cdc.debezium.history import Snapshot
 from cdc.debezium.names import collection_of
 from cdc.debezium.options import DebeziumOptions
-from cdc.mysql.position import BinlogSnapshot
 from cdc.position import PostgresSnapshot
 from cdc.source import Started
 
@@ -48,7 +48,7 @@ class DebeziumSource:
         self,
         options: DebeziumOptions,
         tables: Callable[[], Mapping[str, TableLayout]],
-        take_snapshot: Callable[[], Awaitable[PostgresSnapshot | BinlogSnapshot]],
+        take_snapshot: Callable[[], Awaitable[Snapshot]],
         max_transaction_rows: int = 200_000,
         start_timeout_s: float = 60.0,
         make_consumer: Callable[..., Any] = KafkaConsumer,

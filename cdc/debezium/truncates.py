@@ -18,7 +18,7 @@ class Truncates:
 
     def __init__(self, history: History) -> None:
         self._history = history
-        self._waiting: list[tuple[int, str]] = []
+        self._waiting: list[tuple[int, str, int]] = []
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -28,10 +28,13 @@ class Truncates:
         key = (event.collection, event.position)
         if event.position > self._history.floor and not self._history.knows(key):
             self._history.remember(key)
-            self._waiting.append((event.position, event.collection))
+            xid = 0 if self._history.seen is None else self._history.global_id(event.source.get("gtid"))
+            if self._history.seen is not None and xid in self._history.seen:
+                return
+            self._waiting.append((event.position, event.collection, xid))
             self._waiting.sort()
 
-    def before(self, position: int | None) -> Iterator[tuple[int, str]]:
-        """Take those whose turn is before `position`, or all: their positions and collections."""
+    def before(self, position: int | None) -> Iterator[tuple[int, str, int]]:
+        """Take those whose turn is before `position`, or all: positions, collections, and MySQL's global ids (or 0)."""
         while self._waiting and (position is None or self._waiting[0][0] < position):
             yield self._waiting.pop(0)

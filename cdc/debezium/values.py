@@ -18,3 +18,8 @@ def converter(kind: ColumnType, field: dict[str, Any] | None, dialect: str, mode
     """The converter of a column; `field` is its schema in the event, if it has one. Raises InexactValue."""
     make = postgres_values.converter if dialect == "postgres" else mysql_values.converter
     return make(kind, field, modes)
+
+
+def null_is_untold(kind: ColumnType, field: dict[str, Any] | None, dialect: str, modes: Modes) -> str | None:
+    """Why NULL in an event may be something else; None if it is not."""
+    return postgres_values.null_is_untold(kind, field, modes) if dialect == "postgres" else None

@@ -1,6 +1,7 @@
 """Single rules of the assembler, for what histories at random do not reach."""
 
 import json
+import re
 
 import pytest
 
@@ -8,6 +9,8 @@ from cdc.change import StreamLost, TableChange, Transaction
 from cdc.debezium.assembler import Assembler, Limits
 from cdc.debezium.envelope import Reader
 from cdc.debezium.modes import Modes
+from cdc.mysql.bracket import BracketSnapshot
+from cdc.mysql.gtid import GtidSet, parse_gtid
 from cdc.mysql.position import BinlogSnapshot
 from cdc.position import PostgresSnapshot
 from tests.cdc.debezium.publisher import Change, Committed, Publisher, Record, layout, place
@@ -139,6 +142,31 @@ def test_the_watermark_moves_the_position_only() -> None:
     stage = Stage((A,), (Change("c", None, X),), dialect="gtid")
     (only,) = stage.read()
     assert only.end_lsn < stage.assembler.position == place(stage.history[1].start + 10)
+
+
+def test_mysql_is_told_by_global_ids() -> None:
+    """What the first snapshot saw for sure is left out, wherever it is; ids are those of snapshots."""
+    uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+    stage = Stage((A,), (B,), (A,), dialect="gtid")
+    seen = GtidSet.parse(f"{uuid}:2")
+    stage.assembler = Assembler(BracketSnapshot(seen, place(5000)), Modes())
+    stage.follow("a", "b")
+    records = [_renamed(r, uuid) for r in stage.publisher.records]
+    told = stage.read(records=records)
+    assert [(t.xid, t.tables) for t in told] == [
+        (parse_gtid(f"{uuid}:1"), {"s.a": TableChange([], [X])}),
+        (parse_gtid(f"{uuid}:3"), {"s.a": TableChange([], [X])}),
+    ]
+    with pytest.raises(StreamLost, match="no global ids"):
+        stage.read(records=Stage((A,), dialect="mysql").publisher.records)
+
+
+def _renamed(record: Record, uuid: str) -> Record:
+    """Named by MySQL instead of MariaDB."""
+    value = None
+    if record.value is not None:
+        value = re.sub(rb'"0-1-(\d)"', lambda m: f'"{uuid}:{int(m[1]) + 1}"'.encode(), record.value)
+    return Record(record.topic, record.partition, record.offset, record.key, value, record.emitted)
 
 
 def test_a_truncate_of_mariadb_waits_for_what_is_behind_it() -> None:

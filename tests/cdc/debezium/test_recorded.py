@@ -141,7 +141,7 @@ def test_default_identity_never_makes_rows() -> None:
     taken, notices = read("postgres-default", POSTGRES, PostgresSnapshot(2067, 2067), modes)
     by_xid = {t.xid: t.tables for t in taken}
     inserted = by_xid[2067]["shop.types"]
-    assert inserted == TableChange([], [changed(ROW, iv=None)])
+    assert inserted == TableChange([], [changed(ROW, iv=None, nbig=None, na=None)])
     for xid in (2068, 2069, 2070):
         assert by_xid[xid] == {"shop.types": TableChange(overflow=True)}
     assert by_xid[2073] == {"shop.docs": TableChange(overflow=True)}
