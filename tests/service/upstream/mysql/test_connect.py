@@ -57,14 +57,13 @@ def test_errors_are_classified(mariadb: MariaDatabase, statement: str, code: str
 
 def test_who_cannot_connect(mariadb: MariaDatabase) -> None:
     """No password is said; clients learn nothing."""
-    port = mariadb.server.port
-    wrong = code_of(f"mysql://root:hunter2@127.0.0.1:{port}/{mariadb.name}")
+    wrong = code_of(mariadb.url.replace("root@", "root:hunter2@"))
     assert (wrong.code, wrong.retryable, wrong.told) == (
         "credentials", False, "The database cannot be reached right now.",
     )  # fmt: skip
     assert "hunter2" not in str(wrong)
-    assert code_of(f"mysql://root@127.0.0.1:{port}/nope").code == "missing"
-    nobody = code_of(f"mysql://root@127.0.0.1:1/{mariadb.name}")
+    assert code_of(f"{mariadb.url}_nope").code == "missing"
+    nobody = code_of(mariadb.url.replace(f":{mariadb.server.port}/", ":1/"))
     assert (nobody.code, nobody.retryable) == ("unavailable", True)
 
 
