@@ -1,7 +1,7 @@
 """Every type of PostgreSQL by Debezium itself: each value is PostgreSQL's own text, or its column is named as not told.
 
-In three configurations: all settings of the connector default, the same with schemas in the events, and the one of
-docs/kafka.md.
+In four configurations: all settings of the connector default, the same with schemas in the events, all that is possible
+as text, and what docs/kafka.md says.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ ROWS = max(len(values) for _, _, values in TYPES)
 #: What is never told.
 NEVER = {"t_timetz", "t_varbit", "t_point", "t_name", "t_numeric_"}
 #: What a configuration does not tell besides: times at midnight, arrays of several dimensions.
-NOT_BY = {"exact": {"t_time", "t_int4s"}}
+NOT_BY = {"texts": {"t_time", "t_int4s"}, "documented": {"t_int4s"}}
 
 
 def create(database: Database) -> None:
@@ -143,13 +143,16 @@ async def stream(options: DebeziumOptions, database: Database) -> tuple[list[Tra
     return taken, notices, rows
 
 
-@pytest.mark.parametrize("setup", ["default", "schemas", "exact"])
+@pytest.mark.parametrize("setup", ["default", "schemas", "texts", "documented"])
 def test_every_type_of_postgres(
     kafka_broker: KafkaBroker, database: Database, topic_prefix: str, tmp_path: Path, setup: str
 ) -> None:
     """Inserts, an update and a delete: whatever is told is exact, and what is not told is said."""
     create(database)
-    properties = EXACT_POSTGRES if setup == "exact" else {}
+    properties = {
+        "texts": EXACT_POSTGRES,
+        "documented": {"decimal.handling.mode": "string", "interval.handling.mode": "string"},
+    }.get(setup, {})
     connector = debezium_of_postgres(
         tmp_path, kafka_broker, database, topic_prefix, properties, schemas=setup == "schemas"
     )
@@ -159,7 +162,9 @@ def test_every_type_of_postgres(
         "default": {"time_precision_mode": "adaptive", "binary_handling_mode": "bytes",
                     "decimal_handling_mode": "precise"},
         "schemas": {},
-        "exact": {"time_precision_mode": "isostring", "binary_handling_mode": "hex", "decimal_handling_mode": "string"},
+        "texts": {"time_precision_mode": "isostring", "binary_handling_mode": "hex", "decimal_handling_mode": "string"},
+        "documented": {"time_precision_mode": "adaptive", "binary_handling_mode": "bytes",
+                       "decimal_handling_mode": "string"},
     }[setup]  # fmt: skip
     try:
         options = DebeziumOptions(kafka_broker.bootstrap, topic_prefix, **stated)  # type: ignore[arg-type]
