@@ -82,6 +82,14 @@ class KafkaSettings(Section):
     ssl_cafile: Path | None = None
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
+    #: The connector's settings of these names. Needed where events come without schemas and a value alone does not show
+    #: which was in use; an answer that depends on one that is not stated is refused, naming it.
+    decimal_handling_mode: Literal["precise", "string", "double"] | None = None
+    time_precision_mode: (
+        Literal["adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"] | None
+    ) = None
+    binary_handling_mode: Literal["bytes", "base64", "base64-url-safe", "hex"] | None = None
+    unavailable_value_placeholder: str | None = None
     #: How long an event may be missing, of a transaction that has ended, before continuity is lost.
     gap_timeout_s: float = Field(default=30.0, gt=0)
 
