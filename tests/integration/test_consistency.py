@@ -16,7 +16,7 @@ from tests.integration.news_setups import Setup, mariadb_direct, mariadb_kafka, 
 __all__ = ["mariadb_direct", "mariadb_kafka", "postgres_direct", "postgres_kafka"]
 
 #: How long the writers run. The clock only bounds the test; nothing is asserted about time.
-SECONDS = float(os.environ.get("UPQUERY_CONSISTENCY_SECONDS", "30"))
+SECONDS = float(os.environ.get("UPQUERY_CONSISTENCY_SECONDS", "20"))
 
 
 def every_answer_is_the_databases(setup: Setup, directory: Path) -> None:
