@@ -161,7 +161,10 @@ def main() -> None:
                     connection.cursor().execute(f"CREATE DATABASE {database.name}")
                 create(database)
                 connector = debezium_of_mariadb(Path(directory) / name, broker, database, name, properties)
-                record(name, broker, database, connector)
+                try:
+                    record(name, broker, database, connector)
+                finally:
+                    connector.kill()
     finally:
         broker.discard()
         server.discard()
