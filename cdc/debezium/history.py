@@ -95,5 +95,5 @@ class History:
 def _commit_before(event: RowEvent) -> int:
     """PostgreSQL: where the commit ends that the connector had seen last; 0 if it had not seen any."""
     sequence: str = event.source.get("sequence") or ""
-    before = sequence.partition('","')[0].lstrip('["')
+    before = sequence[2 : sequence.find('"', 2)] if sequence.startswith('["') else ""
     return int(before) if before.isdecimal() else 0
