@@ -191,9 +191,6 @@ class Assembler:
                 pending = self._opened(key, now)
         pending.seen_at = now
         identity = identity_of(event, self.postgres)
-        if event.order == 1:
-            pending.same_start = pending.first == identity
-            pending.first = identity
         if not self.postgres and event.position > pending.position:
             pending.position = event.position
         changes = pending.changes.get(event.collection)
@@ -344,8 +341,8 @@ class Assembler:
     def _lacking(self, head: Pending) -> tuple[str, int, int] | None:
         """A followed table whose events are not all there: what it is, how many are, how many there must be."""
         assert head.end is not None
-        if head.restarted and not head.same_start:
-            head.overflow = True
+        if head.restarted or not head.changes.keys() <= head.end.counts.keys():
+            head.restarted = head.overflow = True
         if head.overflow:
             return None
         for collection, count in head.end.counts.items():
@@ -364,18 +361,22 @@ class Assembler:
         return None
 
     def _placed(self, head: Pending) -> bool:
-        """Whether it is known where it is. If nothing of it was read, it is before whatever comes next."""
+        """Whether it is known where it is. If nothing of it was read, it is before what comes next."""
         if head.position or not (head.overflow or head.partial):
             return True
         for later in self._queue:
-            if later.position > self.position:
-                head.position = later.position - 1
+            if later.position:
+                head.position = max(later.position - 1, self.position)
+                head.guessed = True
                 return True
+            if not later.stale and self._lacking(later) is not None:
+                return False  # Its events will say where it is.
         return False
 
     def _deliver(self, head: Pending) -> Transaction | None:
         assert head.end is not None
-        self._history.delivered = max(head.position, self._history.delivered)
+        if not head.guessed:
+            self._history.delivered = max(head.position, self._history.delivered)
         # A TRUNCATE behind it may have been delivered before it.
         overflow = head.overflow or 0 < head.position < self.position
         self.position = max(head.position, self.position)

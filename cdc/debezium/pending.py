@@ -35,7 +35,7 @@ class Pending:
     """A transaction of which something has been seen."""
 
     __slots__ = (
-        "begun", "changes", "end", "first", "held", "key", "overflow", "partial", "position", "restarted", "same_start",
+        "begun", "changes", "end", "guessed", "held", "key", "overflow", "partial", "position", "restarted",
         "seen_at", "size", "stale", "xid",
     )  # fmt: skip
 
@@ -52,15 +52,14 @@ class Pending:
         self.position = 0
         #: Changes in `changes`.
         self.held = 0
+        #: Nothing says where it is: `position` is before what comes next.
+        self.guessed = False
         #: Rows are not held (any more): anything in its tables may have changed.
         self.overflow = False
         #: Collections of which the same is true.
         self.partial: set[str] = set()
-        #: There was a second BEGIN: counts of END may be of what came after it only.
+        #: There was a second BEGIN, or END lacks what is there: it may count what came after a restart only.
         self.restarted = False
-        #: Identity of the event that was counted first, and whether it was so twice.
-        self.first: int | None = None
-        self.same_start = False
         #: It is known to be old: already delivered, or from before the start.
         self.stale = False
         #: Bytes of its events.
