@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -264,16 +265,14 @@ def test_privileges(own: MariaDatabase) -> None:
     assert "secret" not in str(wrong)
 
 
-def test_tls(tmp_path: Path) -> None:
+def test_tls(keys: Path) -> None:
     """The log comes encrypted, in records of its own size."""
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    key, certificate = keys / "key.pem", keys / "certificate.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
          "-keyout", key, "-out", certificate],
         check=True, capture_output=True,
     )  # fmt: skip
-    for path in (tmp_path, *tmp_path.parents[:2]):
-        path.chmod(0o755)
     key.chmod(0o644)
     server = start_mariadb({"ssl_cert": str(certificate), "ssl_key": str(key)})
     try:
@@ -300,6 +299,14 @@ def test_tls(tmp_path: Path) -> None:
         run(check())
     finally:
         server.discard()
+
+
+@pytest.fixture
+def keys() -> Iterator[Path]:
+    """A directory that the server's account may read."""
+    with tempfile.TemporaryDirectory(prefix="upquery-tls-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 def test_nobody_answers() -> None:

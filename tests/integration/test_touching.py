@@ -14,6 +14,7 @@ from service.runtime.following import TableRefusedError
 from service.runtime.planning import Planning
 from service.upstream.postgres.catalog import load_catalog
 from service.upstream.postgres.connect import UpstreamPool
+from service.upstream.postgres.upstream import PostgresSession
 from service.views import Definition, Origin, Plan, Tier, ViewOptions
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import run
@@ -88,11 +89,12 @@ def planned(database: Database) -> tuple[list[Plan], Catalog]:
         pool = UpstreamPool(database.url)
         try:
             async with pool.connection() as connection:
+                session = PostgresSession(connection, "upquery")
                 catalog = await load_catalog(connection)
                 planning = Planning(catalog, catalog.tables, _nothing_refused)
                 options = ViewOptions(tier=Tier.REFRESH)
                 plans = [
-                    await planning.plan(connection, Definition(f"q{i}", sql, Origin.HTTP, options))
+                    await planning.plan(session, Definition(f"q{i}", sql, Origin.HTTP, options))
                     for i, sql in enumerate(QUERIES)
                 ]
                 return plans, catalog
