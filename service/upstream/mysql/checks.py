@@ -151,6 +151,23 @@ class _TableRow:
     invisible: bool
 
 
+async def check_zero_dates(wire: Wire) -> list[Finding]:
+    """Over Debezium a zero date is NULL, which no event tells from a real one: whether there can be any."""
+    reply = await wire.query("SELECT @@global.sql_mode")
+    modes = str(reply.rows[0][0]).upper().split(",")
+    missing = [mode for mode in ("NO_ZERO_DATE", "NO_ZERO_IN_DATE") if mode not in modes]
+    if not missing:
+        return []
+    return [
+        Finding(
+            "zero_dates",
+            f"sql_mode lacks {' and '.join(missing)}: zero dates can be stored, for which Debezium's events have NULL.",
+            f"SET GLOBAL sql_mode = CONCAT(@@global.sql_mode, ',{','.join(missing)}'); -- and in the configuration",
+            fatal=False,
+        )
+    ]
+
+
 async def check_tables(wire: Wire, tables: Iterable[str], flavour: Flavour) -> list[Finding]:
     """Findings about tables that views are to read: kind, engine, foreign keys, character sets, rights."""
     wanted = sorted(set(tables))

@@ -52,7 +52,10 @@ class MySqlSession:
     async def check_server(self) -> list[Finding]:
         """Findings about server and role."""
         found = await checks.check_server(self.wire, self.flavour)
-        return found if self.capture is None else [finding for finding in found if finding.code not in _OF_READERS]
+        if self.capture is None:
+            return found
+        of_events = await checks.check_zero_dates(self.wire)
+        return [*(finding for finding in found if finding.code not in _OF_READERS), *of_events]
 
     async def check_tables(self, tables: Iterable[str]) -> list[Finding]:
         """Findings about tables."""

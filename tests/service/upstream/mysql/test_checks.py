@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from cdc.change import SchemaNotice
+from service.upstream.mysql.checks import check_zero_dates
 from service.upstream.words import Finding
 from tests.fixtures.mariadb import MariaDatabase, start_mariadb
 from tests.service.upstream.mysql.upstreams import asked
@@ -59,6 +60,25 @@ def test_what_the_log_has(minimal: MariaDatabase) -> None:
     for finding in found:
         run_fix(minimal, finding)
     assert findings(minimal) == []
+
+
+@pytest.fixture
+def lax(mariadb: MariaDatabase) -> Iterator[MariaDatabase]:
+    """Stores zero dates, as servers do that nobody told otherwise."""
+    ((modes,),) = mariadb.query("SELECT @@global.sql_mode")
+    yield mariadb
+    mariadb.execute(f"SET GLOBAL sql_mode = '{modes}'")
+
+
+def test_zero_dates_that_events_do_not_tell(lax: MariaDatabase) -> None:
+    def found() -> list[Finding]:
+        return asked(lax, lambda session: check_zero_dates(session.wire))  # type: ignore[attr-defined]
+
+    (finding,) = found()
+    assert "NO_ZERO_DATE and NO_ZERO_IN_DATE" in finding.reason
+    assert not finding.fatal
+    run_fix(lax, finding)
+    assert found() == []
 
 
 def test_no_log_at_all() -> None:
