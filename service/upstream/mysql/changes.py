@@ -13,6 +13,7 @@ from service.upstream.mysql.catalog import load_layouts
 from service.upstream.mysql.checks import check_tables
 from service.upstream.mysql.connect import Flavour
 from service.upstream.mysql.wire import Wire
+from service.upstream.promises import broken
 
 
 async def check_schema(
@@ -26,7 +27,7 @@ async def check_schema(
             fix = "" if finding.fix is None else f" Run: {finding.fix}"
             notices.append(SchemaNotice(finding.table, f"{finding.reason}{fix}"))
     now = fresh.tables
-    return notices + [n for name in found if name in tables and name in now for n in _lost(tables[name], now[name])]
+    return notices + [n for name in found if name in tables and name in now for n in broken(tables[name], now[name])]
 
 
 def _compare(name: str, layout: TableLayout, found: TableLayout | None) -> Iterator[SchemaNotice]:
@@ -40,23 +41,3 @@ def _compare(name: str, layout: TableLayout, found: TableLayout | None) -> Itera
         yield SchemaNotice(
             name, f"Columns of {name} were dropped, renamed or altered: {', '.join(changed)}.", changed
         )  # fmt: skip
-
-
-def _lost(taken: Table, found: Table) -> Iterator[SchemaNotice]:
-    """What `taken` promises and `found` does not, as far as columns of the same name are concerned."""
-    now = {column.name: column for column in found.columns}
-    changed = tuple(
-        column.name
-        for column in taken.columns
-        if column.name in now
-        and (column.type != now[column.name].type or (column.not_null and not now[column.name].not_null))
-    )
-    if changed:
-        reason = f"Columns of {taken.name} have another type, other labels or may be NULL now: {', '.join(changed)}."
-        yield SchemaNotice(taken.name, reason, changed)
-    if not _keys(taken) <= _keys(found):
-        yield SchemaNotice(taken.name, f"{taken.name} lost a unique key.")
-
-
-def _keys(table: Table) -> set[tuple[str, ...]]:
-    return {tuple(table.columns[i].name for i in key) for key in table.keys}

@@ -16,6 +16,7 @@ from cdc.postgres.pgoutput import identity_reason
 from dataflow.schema import Catalog, Table
 from service.upstream.postgres.catalog import load_catalog, load_layouts
 from service.upstream.postgres.publication import create_statement
+from service.upstream.promises import broken
 from service.upstream.words import Finding, UpstreamError
 
 OLDEST_VERSION = 140000
@@ -246,34 +247,8 @@ async def check_schema(
         ]
     if tables is not None and found:
         now = (fresh or await load_catalog(connection)).tables
-        notices += [n for name in found if name in tables and name in now for n in _lost(tables[name], now[name])]
+        notices += [n for name in found if name in tables and name in now for n in broken(tables[name], now[name])]
     return notices
-
-
-def _lost(taken: Table, found: Table) -> Iterator[SchemaNotice]:
-    """What `taken` promises and `found` does not, as far as columns of the same name are concerned."""
-    now = {column.name: column for column in found.columns}
-    changed = tuple(
-        column.name
-        for column in taken.columns
-        if column.name in now
-        and (column.type != now[column.name].type or (column.not_null and not now[column.name].not_null))
-    )
-    if changed:
-        reason = f"Columns of {taken.name} have another type, other labels or may be NULL now: {', '.join(changed)}."
-        yield SchemaNotice(taken.name, reason, changed)
-    if not _promises(taken) <= _promises(found):
-        yield SchemaNotice(taken.name, f"{taken.name} lost a unique key or a foreign key.")
-
-
-def _promises(table: Table) -> set[tuple[object, ...]]:
-    """Keys and foreign keys, by the names of their columns. (The parent's are ordinals, of whatever it is like.)"""
-
-    def names(ordinals: tuple[int, ...]) -> tuple[str, ...]:
-        return tuple(table.columns[i].name for i in ordinals)
-
-    keys = {("key", *names(key)) for key in table.keys}
-    return keys | {("foreign key", names(f.columns), f.parent, len(f.parent_columns)) for f in table.foreign_keys}
 
 
 def _compare(name: str, layout: TableLayout, found: TableLayout | None) -> Iterator[SchemaNotice]:
