@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import orjson
 
 if TYPE_CHECKING:
-    from service.settings import LogSettings, Settings
+    from service.settings.load import Settings
+    from service.settings.sections import LogSettings
     from service.worker import WorkerConfig
 
 #: A child that was told to stop has this long; then it is ended.

@@ -44,7 +44,8 @@ def _default_config(path: Path | None) -> Path | None:
 @app.command()
 def serve(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Serve the configured views, and those put over HTTP, until Ctrl-C."""
-    from service.settings import SettingsError, load_settings
+    from service.settings.errors import SettingsError
+    from service.settings.load import load_settings
     from service.supervisor import Endpoints, StartError
     from service.supervisor import serve as run_service
     from service.telemetry import configure_logging
@@ -82,7 +83,8 @@ def doctor(
     """Look at the database, its change stream and the tables that the configured views read; say what to repair."""
     from service.cli_doctor import show
     from service.doctor import examine
-    from service.settings import SettingsError, load_settings
+    from service.settings.errors import SettingsError
+    from service.settings.load import load_settings
 
     try:
         found = asyncio.run(examine(load_settings(_default_config(config)), fix=fix))

@@ -12,7 +12,8 @@ from dataflow.schema import Catalog
 from service.errors import ApiError
 from service.runtime.following import TableRefusedError
 from service.runtime.planning import Planning, reason_of
-from service.settings import Settings, ViewSettings
+from service.settings.load import Settings
+from service.settings.sections import ViewSettings
 from service.upstream.opening import open_upstream, stream_findings
 from service.upstream.upstream import UpstreamSession
 from service.upstream.words import Finding, UpstreamError

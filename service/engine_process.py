@@ -17,7 +17,7 @@ from service.child import EngineChild, StartReport, parent_gone, report
 from service.run_directory import RunPaths
 from service.runtime import garbage
 from service.runtime.runtime import CannotStartError, Runtime
-from service.settings import SettingsError
+from service.settings.errors import SettingsError
 from service.telemetry import configure_logging
 from service.wire import WireServer
 

@@ -25,7 +25,7 @@ from service.admin.control import ControlClient
 from service.child import STOP_S, EngineChild, StartReport, WorkerChild, read_report, send_configuration
 from service.run_directory import RunDirectory
 from service.runtime.backoff import Backoff
-from service.settings import Settings
+from service.settings.load import Settings
 from service.worker import WorkerConfig
 
 log = structlog.get_logger()

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from service.settings import LogSettings
+from service.settings.sections import LogSettings
 
 
 def configure_logging(settings: LogSettings, process: str) -> None:

@@ -22,7 +22,8 @@ import psycopg
 from service.demo.postgres_server import EmbeddedPostgres
 from service.runtime import garbage
 from service.runtime.runtime import Runtime
-from service.settings import EngineSettings, LogSettings, Settings, StateSettings, UpstreamSettings, ViewSettings
+from service.settings.load import Settings
+from service.settings.sections import EngineSettings, LogSettings, StateSettings, UpstreamSettings, ViewSettings
 from service.telemetry import configure_logging
 from service.wire import ReadItem
 

@@ -14,7 +14,7 @@ import structlog
 
 from cdc.change import TableLayout
 from dataflow.schema import Catalog
-from service.settings import CdcSettings
+from service.settings.sections import CdcSettings
 from service.upstream.upstream import UpstreamSession
 from service.upstream.words import Finding
 

@@ -34,7 +34,8 @@ from service.runtime.reads import Reads, no_stream, upstream_problem
 from service.runtime.refreshing import Refreshing
 from service.runtime.repair import Repair
 from service.runtime.session import Parts, Session
-from service.settings import Settings, ViewSettings
+from service.settings.load import Settings
+from service.settings.sections import ViewSettings
 from service.upstream.opening import open_upstream
 from service.upstream.words import Finding, UpstreamError
 from service.views import Definition, Origin, StateError, ViewOptions, ViewRegistry

@@ -36,7 +36,7 @@ from service.runtime.pushes import Pushes
 from service.runtime.refreshing import Refreshing
 from service.runtime.repair import Repair, keep_checking
 from service.runtime.stream import follow
-from service.settings import Settings
+from service.settings.load import Settings
 from service.upstream.upstream import Upstream, UpstreamSession
 from service.views import Plan, RegisteredView
 

@@ -10,14 +10,10 @@ from urllib.parse import urlsplit
 
 from cdc.change import TableLayout
 from cdc.source import Source
-from service.settings import (
-    MYSQL_SCHEMES,
-    KafkaSettings,
-    Settings,
-    SettingsError,
-    connection_url,
-    upstream_password,
-)
+from service.settings.errors import SettingsError
+from service.settings.load import MYSQL_SCHEMES, Settings
+from service.settings.secrets import connection_url, upstream_password
+from service.settings.sections import KafkaSettings
 from service.upstream.upstream import Capture, Layouts, Lookups, Upstream
 from service.upstream.words import Finding
 

@@ -11,7 +11,8 @@ from cdc.change import StreamLost
 from cdc.debezium.names import collection_of, topic_of
 from cdc.debezium.options import DebeziumOptions
 from cdc.debezium.topics import existing_topics
-from service.settings import KafkaSettings, secret
+from service.settings.secrets import secret
+from service.settings.sections import KafkaSettings
 from service.upstream.words import Finding, UpstreamError
 
 

@@ -22,7 +22,7 @@ from service.demo.views import VIEWS
 from service.errors import ApiError
 from service.runtime.following import Following, TableRefusedError
 from service.runtime.planning import Planning
-from service.settings import CdcSettings
+from service.settings.sections import CdcSettings
 from service.upstream.postgres.catalog import load_catalog
 from service.upstream.postgres.connect import UpstreamPool
 from service.upstream.postgres.upstream import PostgresSession

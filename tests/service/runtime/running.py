@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from service.runtime.runtime import Runtime
-from service.settings import Settings
+from service.settings.load import Settings
 from tests.fixtures.postgres import Database
 
 STORY = "SELECT id, title FROM stories WHERE id = :id"

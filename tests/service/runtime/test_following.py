@@ -3,7 +3,7 @@
 import pytest
 
 from service.runtime.following import Following, TableRefusedError
-from service.settings import CdcSettings
+from service.settings.sections import CdcSettings
 from service.upstream.postgres.connect import UpstreamPool
 from service.upstream.postgres.upstream import PostgresSession
 from tests.fixtures.postgres import Database

@@ -17,7 +17,7 @@ from dataflow.engine.limits import Limits as EngineLimits
 from service.http.reads import Limits, Reads, Wanted
 from service.runtime import session
 from service.runtime.runtime import Runtime
-from service.settings import Settings
+from service.settings.load import Settings
 from service.wire import EngineClient, ReadItem, ReadReply
 from tests.fixtures.postgres import Database
 

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from service.settings import SettingsError, connection_url, load_settings
+from service.settings.errors import SettingsError
+from service.settings.load import load_settings
+from service.settings.secrets import connection_url
 
 URL = '[upstream]\nurl = "postgresql://app@db/app"\n'
 

@@ -1,0 +1,154 @@
+"""The tables of the configuration file: every key, what it means, its default.
+
+Not here: reading the file and the environment (`service.settings.load`); what a setting does (its section's reader).
+"""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ByteSize, ConfigDict, Field, SecretStr, field_validator
+
+#: What a Unix socket's path (107 bytes) leaves of a directory for the run's own below it.
+LONGEST_DIRECTORY = 70
+#: Of the upstream's connections, those that lookups leave alone.
+RESERVED_CONNECTIONS = 2
+
+
+class Section(BaseModel):
+    """A table of the TOML file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class UpstreamSettings(Section):
+    """The database that the views are about, and how hard it may be asked."""
+
+    url: str
+    #: Instead of a password in `url`.
+    password: SecretStr | None = None
+    password_file: Path | None = None
+    #: Connections. Two of them are for heartbeats and pushes, without which no lookup's result would ever be current.
+    pool_size: int = Field(default=8, ge=3, le=200)
+    statement_timeout_s: float = Field(default=30.0, gt=0)
+    connect_timeout_s: float = Field(default=10.0, gt=0)
+    #: Lookups in flight at once (and never more than connections are there), and keys of one lookup: a cold start must
+    #: not flatten the upstream.
+    lookups_in_flight: int = Field(default=16, ge=1)
+    lookup_keys: int = Field(default=256, ge=1)
+
+    @property
+    def concurrent_lookups(self) -> int:
+        """How many lookups run at once."""
+        return min(self.lookups_in_flight, self.pool_size - RESERVED_CONNECTIONS)
+
+
+class KafkaSettings(Section):
+    """Where Debezium publishes the changes (docs/kafka.md). Names as kafka-python and Debezium have them."""
+
+    #: ``host:port``, several with commas.
+    bootstrap_servers: str = Field(min_length=1)
+    #: Debezium's ``topic.prefix``.
+    topic_prefix: str = Field(min_length=1)
+    #: Default: ``<topic_prefix>.transaction``.
+    transaction_topic: str | None = None
+    #: One topic with everything, if the connector routes it there.
+    routed_topic: str | None = None
+    #: A table that is written to, so that the stream gets to where a lookup was (MariaDB, MySQL): ``database.table``.
+    watermark_table: str | None = None
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    sasl_username: str | None = None
+    sasl_password: SecretStr | None = None
+    sasl_password_file: Path | None = None
+    ssl_cafile: Path | None = None
+    ssl_certfile: Path | None = None
+    ssl_keyfile: Path | None = None
+    #: The connector's settings of these names. Needed where events come without schemas and a value alone does not show
+    #: which was in use; an answer that depends on one that is not stated is refused, naming it.
+    decimal_handling_mode: Literal["precise", "string", "double"] | None = None
+    time_precision_mode: (
+        Literal["adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"] | None
+    ) = None
+    binary_handling_mode: Literal["bytes", "base64", "base64-url-safe", "hex"] | None = None
+    unavailable_value_placeholder: str | None = None
+    #: How long an event may be missing, of a transaction that has ended, before continuity is lost.
+    gap_timeout_s: float = Field(default=30.0, gt=0)
+
+
+class CdcSettings(Section):
+    """Where the change stream comes from."""
+
+    #: ``direct``: PostgreSQL's slot, the binary log of MariaDB or MySQL. ``kafka``: Debezium's topics.
+    source: Literal["direct", "kafka"] = "direct"
+    kafka: KafkaSettings | None = None
+    #: A replication login apart from the lookups' (poolers, rights). Default: the upstream's.
+    url: str | None = None
+    slot: Literal["temporary"] = "temporary"
+    publication: str = Field(default="upquery", min_length=1, max_length=63)
+    #: Run ``ALTER TABLE … REPLICA IDENTITY FULL`` for tables that views need, instead of refusing them.
+    set_replica_identity: bool = False
+    #: A transaction of more rows than this evicts what it touches instead of being applied row by row.
+    transaction_rows: int = Field(default=200_000, ge=1)
+    #: How often the tables that views read are compared with the catalog (a dropped table is not in the stream).
+    schema_check_s: float = Field(default=5.0, gt=0)
+
+
+class HttpSettings(Section):
+    """The two ports."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8080, ge=0, le=65535)
+    #: API worker processes.
+    workers: int = Field(default=1, ge=1, le=256)
+    admin_port: int = Field(default=8081, ge=0, le=65535)
+    #: How long a read that missed may wait for its upquery.
+    read_timeout_s: float = Field(default=5.0, gt=0)
+
+
+class EngineSettings(Section):
+    """The engine processes."""
+
+    shards: Literal[1] = 1
+    #: Budget for engine state and leaf store together; the processes themselves come on top of it.
+    memory: ByteSize = ByteSize(1 << 30)
+    #: Which keys are forgotten first when it is used up (`dataflow.eviction`).
+    eviction: Literal["s3-fifo", "lru", "clock", "random"] = "s3-fifo"
+    #: Rows of transactions applied in one step; reads wait at most for one step.
+    step_rows: int = Field(default=500, ge=1)
+    #: Where a run keeps the leaf store and its sockets. Default: shared memory.
+    directory: Path | None = None
+
+    @field_validator("directory")
+    @classmethod
+    def _short_enough(cls, directory: Path | None) -> Path | None:
+        if directory is not None and len(os.fsencode(directory.absolute())) > LONGEST_DIRECTORY:
+            raise ValueError(f"the path is longer than {LONGEST_DIRECTORY} bytes, so sockets cannot be in it")
+        return directory
+
+
+class StateSettings(Section):
+    """What survives a restart."""
+
+    #: Views put over HTTP are kept here.
+    directory: Path = Path("upquery-state")
+
+
+class LogSettings(Section):
+    """Logs go to standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["text", "json"] = "text"
+
+
+class ViewSettings(Section):
+    """A view of the configuration file."""
+
+    name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,62}$")
+    sql: str = Field(min_length=1)
+    #: Keep it so, or refuse it. Default: as the planner finds best.
+    tier: Literal["incremental", "refresh", "ttl"] | None = None
+    #: Seconds for which an answer is good, if it is of a view that only expires.
+    ttl: float | None = Field(default=None, gt=0, le=86_400)
+    #: Keep it whole.
+    materialization: Literal["full"] | None = None
