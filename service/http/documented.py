@@ -1,6 +1,7 @@
 """The data plane's FastAPI application: everything but reads of one key, and the document that describes all of it."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import structlog
@@ -9,21 +10,17 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from api_schemas.problem import Problem
 from api_schemas.reads import Checkpoint, ReadResults, ViewKeys
 from api_schemas.reads import Reads as ReadsRequest
 from service.errors import ApiError
 from service.http.batches import Batches, Item
 from service.http.messages import Reply
 from service.http.openapi import document
+from service.http.problem_responses import BODY_CODES, CHECKPOINT_CODES, problem_responses
 from service.http.reads import Reads
 from service.http.version import version_text
 
 _log = structlog.get_logger(__name__)
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": Problem, "description": "The request cannot be answered."},
-    "5XX": {"model": Problem, "description": "It cannot be answered now."},
-}
 
 
 def documented_app(reads: Reads, batches: Batches) -> FastAPI:
@@ -45,7 +42,7 @@ def _add_reads(app: FastAPI, reads: Reads, batches: Batches) -> None:
         "/v1/views/{view}/query",
         operation_id="query_view",
         response_model=ReadResults,
-        responses=_PROBLEMS,
+        responses=_of(BODY_CODES),
         tags=["reads"],
     )
     async def query_view(request: Request, view: str, body: ViewKeys) -> Response:
@@ -55,7 +52,13 @@ def _add_reads(app: FastAPI, reads: Reads, batches: Batches) -> None:
         wanted = batches.keys(view, body.keys)
         return _response(await batches.answer(wanted, request.scope["headers"], started))
 
-    @app.post("/v1/read", operation_id="read_many", response_model=ReadResults, responses=_PROBLEMS, tags=["reads"])
+    @app.post(
+        "/v1/read",
+        operation_id="read_many",
+        response_model=ReadResults,
+        responses=_of(BODY_CODES),
+        tags=["reads"],
+    )
     async def read_many(request: Request, body: ReadsRequest) -> Response:
         """Keys of several views, all at one version."""
         started = time.perf_counter_ns()
@@ -67,13 +70,17 @@ def _add_reads(app: FastAPI, reads: Reads, batches: Batches) -> None:
         "/v1/checkpoint",
         operation_id="create_checkpoint",
         response_model=Checkpoint,
-        responses=_PROBLEMS,
+        responses=_of(CHECKPOINT_CODES),
         tags=["reads"],
     )
     async def create_checkpoint() -> Response:
         """The upstream's position now, for Upquery-Min-Version; an idle stream moves on to it."""
         version = version_text(await reads.checkpoint())
         return JSONResponse({"version": version}, headers={"cache-control": "no-store"})
+
+
+def _of(codes: Sequence[str]) -> dict[int | str, dict[str, Any]]:
+    return {**problem_responses(codes)}
 
 
 def _response(reply: Reply) -> Response:

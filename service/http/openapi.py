@@ -6,13 +6,14 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from api_schemas.problem import Problem
 from dataflow.mysql_types import UINT8, UUID
 from dataflow.schema import SqlType
+from service.http.problem_responses import READ_CODES, problem_responses
 from service.http.view_reads import VIEWS_PATH
 from service.leaf_store.catalog import ParameterInfo, Role, ViewInfo
 
 _DESCRIPTION = "SQL views, answered from memory and kept right by the database's change stream."
-_PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 
 #: JSON Schema by type name; what is not here is a string.
 _SCHEMAS: dict[str, dict[str, Any]] = {
@@ -41,27 +42,38 @@ def document(app: FastAPI, views: Sequence[ViewInfo]) -> dict[str, Any]:
     # Errors are problems everywhere; FastAPI would document its own form for bodies that it refuses.
     schemas.pop("HTTPValidationError", None)
     schemas.pop("ValidationError", None)
-    for methods in result["paths"].values():
-        for operation in methods.values():
-            operation["responses"].pop("422", None)
-            for status in ("4XX", "5XX"):
-                operation["responses"][status]["content"] = _PROBLEM
+    schemas["Problem"] = Problem.model_json_schema()
     for view in sorted(views, key=lambda view: view.name):
         result["paths"][VIEWS_PATH + view.name] = {"get": _operation(view)}
+        schemas[_row_name(view)] = _row_schema(view)
+        schemas[_answer_name(view)] = _answer_schema(view)
     return result
+
+
+def _row_name(view: ViewInfo) -> str:
+    """What generated clients call a row. The dot keeps it apart from other views' names and the fixed schemas'."""
+    return f"{view.name}.row"
+
+
+def _answer_name(view: ViewInfo) -> str:
+    return f"{view.name}.answer"
+
+
+def _reference(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{name}"}
 
 
 def value_schema(sql_type: SqlType) -> dict[str, Any]:
     """The JSON form of a type's values (never NULL)."""
     if sql_type.kind == "array" and sql_type.element is not None:
         # The upstream does not say how many dimensions an array has.
-        return {"type": "array", "items": {}, "description": f"PostgreSQL's {sql_type.sql}"}
+        return {"type": "array", "items": {}, "description": f"SQL's {sql_type.sql}"}
     if sql_type.kind == "enum":
         return {"type": "string", "enum": list(sql_type.labels)}
     if sql_type.kind == "base" and sql_type.name in ("float4", "float8"):
-        return {**_FLOAT, "description": f"PostgreSQL's {sql_type.sql}"}
+        return {**_FLOAT, "description": f"SQL's {sql_type.sql}"}
     schema = _SCHEMAS.get(sql_type.name, {"type": "string"}) if sql_type.kind == "base" else {"type": "string"}
-    return {**schema, "description": f"PostgreSQL's {sql_type.sql}"}
+    return {**schema, "description": f"SQL's {sql_type.sql}"}
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
@@ -87,11 +99,10 @@ def _operation(view: ViewInfo) -> dict[str, Any]:
             "200": {
                 "description": "The rows, exact at `version`.",
                 "headers": _HEADERS,
-                "content": {"application/json": {"schema": _rows_schema(view)}},
+                "content": {"application/json": {"schema": _reference(_answer_name(view))}},
             },
             "304": {"description": "The answer is still the one whose ETag If-None-Match has."},
-            "4XX": {"description": "The request cannot be answered.", "content": _PROBLEM},
-            "5XX": {"description": "It cannot be answered now.", "content": _PROBLEM},
+            **problem_responses(READ_CODES),
         },
     }
 
@@ -109,17 +120,20 @@ def _parameter(view: ViewInfo, parameter: ParameterInfo) -> dict[str, Any]:
     return document
 
 
-def _rows_schema(view: ViewInfo) -> dict[str, Any]:
-    row = {
+def _row_schema(view: ViewInfo) -> dict[str, Any]:
+    return {
         "type": "object",
         "properties": {column.name: _nullable(value_schema(column.type)) for column in view.columns},
         "required": [column.name for column in view.columns],
         "additionalProperties": False,
     }
+
+
+def _answer_schema(view: ViewInfo) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {
-            "rows": {"type": "array", "items": row},
+            "rows": {"type": "array", "items": _reference(_row_name(view))},
             "version": {"type": "string", "examples": ["pg:0/16B3748"]},
             "next": {"type": ["string", "null"], "description": "The token of the next page."},
         },

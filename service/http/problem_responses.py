@@ -1,0 +1,38 @@
+"""Which problems an operation can have, as its document says them: one response a status, with the codes it carries."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from service.errors import KINDS
+
+#: Of every request.
+_ALWAYS = (
+    "bad_request", "unauthenticated", "forbidden", "method_not_allowed", "rate_limited", "internal_error",
+    "engine_unavailable",
+)  # fmt: skip
+#: Of reads, however many keys and views they name.
+READ_CODES = (
+    *_ALWAYS, "view_not_found", "parameter_missing", "parameter_unknown", "parameter_type", "too_large",
+    "view_building", "view_broken", "upstream_unavailable", "upstream_refused", "read_timeout", "version_timeout",
+)  # fmt: skip
+#: Of requests with a body.
+BODY_CODES = (*READ_CODES, "invalid_request")
+CHECKPOINT_CODES = (*_ALWAYS, "invalid_request", "upstream_unavailable", "read_timeout")
+_CONTENT = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+
+
+def problem_responses(codes: Iterable[str]) -> dict[str, Any]:
+    """OpenAPI responses by status, in ascending order."""
+    by_status: dict[int, list[str]] = {}
+    for code in codes:
+        by_status.setdefault(KINDS[code].status, []).append(code)
+    return {str(status): _response(by_status[status]) for status in sorted(by_status)}
+
+
+def _response(codes: list[str]) -> dict[str, Any]:
+    lines = [f"- `{code}`: {KINDS[code].title}." for code in codes]
+    response: dict[str, Any] = {"description": "\n".join(lines), "content": _CONTENT}
+    if any(KINDS[code].retry_after_s for code in codes):
+        seconds = {"type": "integer", "minimum": 0}
+        response["headers"] = {"Retry-After": {"description": "Seconds, if it may succeed later.", "schema": seconds}}
+    return response
