@@ -1,4 +1,7 @@
-"""``make fuzz``: random views and changes until so many reads were compared. ``ARGS='--cases 5000 --seed 7'``."""
+"""``make fuzz``: random views and changes until so many reads were compared.
+
+``ARGS='--database mariadb --cases 5000 --seed 7'``.
+"""
 
 import argparse
 import sys
@@ -6,13 +9,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.fixtures.corpus import corpus_upstream
-from tests.fixtures.postgres import discard_server, start_server
+from tests.fuzz.databases import DATABASES
 from tests.fuzz.running import Outcome, run_seed
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make fuzz", description=__doc__)
+    parser.add_argument("--database", choices=DATABASES, default="postgres", help="compare with (default: %(default)s)")
     parser.add_argument("--cases", type=int, default=20_000, help="reads to compare (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="the first seed (default: %(default)s)")
     parser.add_argument("--views", type=int, default=30, help="views of one seed (default: %(default)s)")
@@ -22,24 +25,21 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """0 if every answer was PostgreSQL's."""
+    """0 if every answer was the database's."""
     arguments = _arguments()
+    database = DATABASES[str(arguments.database)]
     outcome, seed, started = Outcome(), arguments.seed, time.monotonic()
-    server = start_server()
     with tempfile.TemporaryDirectory() as directory:
         files = arguments.keep or Path(directory)
         files.mkdir(parents=True, exist_ok=True)
-        try:
-            with corpus_upstream(server, Path(directory) / "service") as (service, oracle):
-                while outcome.cases < arguments.cases and seed < arguments.seed + arguments.seeds:
-                    report = run_seed(seed, files, service, oracle, arguments.views)
-                    outcome.add(seed, report)
-                    _say(seed, outcome, len(report.wrong_answers) + len(report.failures), time.monotonic() - started)
-                    if not report.wrong_answers and not report.failures:
-                        (files / f"fuzz_{seed}.test").unlink()
-                    seed += 1
-        finally:
-            discard_server(server)
+        with database.processes(Path(directory) / "service") as processes:
+            while outcome.cases < arguments.cases and seed < arguments.seed + arguments.seeds:
+                report = run_seed(seed, files, database.dialect, processes, arguments.views)
+                outcome.add(seed, report)
+                _say(seed, outcome, len(report.wrong_answers) + len(report.failures), time.monotonic() - started)
+                if not report.wrong_answers and not report.failures:
+                    (files / f"fuzz_{seed}.test").unlink()
+                seed += 1
     _summary(outcome)
     return 1 if outcome.problems else 0
 

@@ -1,26 +1,24 @@
 """Random SELECTs: joins, derived tables, grouping, windows, set operations, subqueries, parameters.
 
-*Invariants*: an answer's rows are determined but for the texts of equal numbers: what needs an order has a total one.
+*Invariants*: an answer's rows are determined but for which of equal values is shown (`Dialect.picked`): what needs an
+order has a total one.
 """
 
 from dataclasses import dataclass, field
 from random import Random
 
+from tests.fuzz.dialect import BOOL, INT, JOINS, SAME, TEXT, Dialect
 from tests.fuzz.expressions import Expressions, Named
-from tests.fuzz.schema import BOOL, DATE, INT, JOINS, KINDS, NUM, TABLES, TEXT, VALUES
-
-_ROWS = "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW"
 
 
 @dataclass(slots=True)
 class Query:
-    """A view's SQL and what its parameters take: a kind, or a tuple for a list of one."""
+    """A view's SQL, the kinds of its columns and of its parameters, and which of those are lists."""
 
     sql: str
+    kinds: list[str] = field(default_factory=list)
     parameters: dict[str, str] = field(default_factory=dict)
     lists: set[str] = field(default_factory=set)
-    #: Has sums or averages of what NaN is in, or nothing special.
-    columns: int = 0
 
 
 @dataclass(slots=True)
@@ -32,9 +30,10 @@ class _From:
 class QueryGenerator:
     """Draws queries from one random generator."""
 
-    def __init__(self, rng: Random) -> None:
+    def __init__(self, rng: Random, dialect: Dialect) -> None:
         self._rng = rng
-        self._expressions = Expressions(rng, self._subquery)
+        self._dialect = dialect
+        self._expressions = Expressions(rng, dialect, self._subquery)
         self._aliases = 0
 
     def view(self) -> Query:
@@ -46,18 +45,15 @@ class QueryGenerator:
             sql, kinds = self._set_operation(2)
         else:
             sql, kinds = self._select(3, query)
-        query.columns = len(kinds)
         if rng.random() < 0.5:
-            terms = [
-                f"{i}{rng.choice(('', '', ' DESC', ' DESC NULLS LAST', ' NULLS FIRST'))}"
-                for i in _shuffled(rng, len(kinds))
-            ]
+            terms = [rng.choice(self._dialect.terms).format(n=n) for n in _shuffled(rng, len(kinds))]
             sql += f" ORDER BY {', '.join(terms)}"
+            kinds = self._dialect.any_of_equal(kinds)
             if rng.random() < 0.5:
                 sql += f" LIMIT {rng.choice((1, 2, 3, 5))}"
                 if rng.random() < 0.3:
                     sql += f" OFFSET {rng.choice((1, 2))}"
-        query.sql = sql
+        query.sql, query.kinds = sql, kinds
         return query
 
     def _alias(self) -> str:
@@ -92,9 +88,16 @@ class QueryGenerator:
             sql, kinds = self._select(depth - 1, None) if rng.random() < 0.8 else self._set_operation(depth - 1)
             if rng.random() < 0.25:
                 sql += f" ORDER BY {', '.join(str(i + 1) for i in range(len(kinds)))} LIMIT {rng.choice((1, 2, 4))}"
+                kinds = self._dialect.any_of_equal(kinds)
             return _From(f"({sql}) {alias}", [Named(f"{alias}.c{i}", k) for i, k in enumerate(kinds, 1)]), ""
-        table = rng.choice(list(TABLES))
-        return _From(f"{table} {alias}", [Named(f"{alias}.{c}", k) for c, k in TABLES[table].items()]), table
+        table = rng.choice(list(self._dialect.tables))
+        return _From(f"{table} {alias}", self._columns_of(table, alias)), table
+
+    def _columns_of(self, table: str, alias: str) -> list[Named]:
+        return [Named(f"{alias}.{column}", kind) for column, kind in self._dialect.tables[table].items()]
+
+    def _of(self, scope: list[Named], kind: str) -> list[str]:
+        return self._expressions.columns(scope, kind)
 
     def _join_condition(self, left: list[tuple[str, list[Named]]], right: tuple[str, list[Named]]) -> str:
         rng = self._rng
@@ -108,11 +111,11 @@ class QueryGenerator:
             a, b = rng.choice(options)
             return f"{a} = {b}"
         _, scope = rng.choice(left)
-        kind = next((k for k in (INT, TEXT, NUM, DATE, BOOL) if _of(scope, k) and _of(right_scope, k)), None)
+        kind = next((k for k in self._dialect.joined if self._of(scope, k) and self._of(right_scope, k)), None)
         if kind is None:
             return self._expressions.predicate([*scope, *right_scope], 0)
         operator = "=" if rng.random() < 0.8 else rng.choice(("<", ">=", "<>"))
-        return f"{rng.choice(_of(scope, kind))} {operator} {rng.choice(_of(right_scope, kind))}"
+        return f"{rng.choice(self._of(scope, kind))} {operator} {rng.choice(self._of(right_scope, kind))}"
 
     # SELECT
 
@@ -129,59 +132,42 @@ class QueryGenerator:
             return self._grouped(source, where, query)
         if form < 0.33:
             return self._aggregated(source, where)
-        if form < 0.45 and any(column.kind != BOOL for column in source.scope):
+        if form < 0.33 + self._dialect.windowed and any(column.kind != BOOL for column in source.scope):
             return self._windowed(source, where)
-        kinds = [rng.choice(KINDS) for _ in range(rng.randint(1, 3))]
+        kinds = [rng.choice(self._dialect.kinds) for _ in range(rng.randint(1, 3))]
         shown = [self._expressions.scalar(k, source.scope, rng.choice((0, 0, 1, 2))) for k in kinds]
         if depth > 1 and rng.random() < 0.15:
             kinds.append(INT)
             shown.append(self._subquery(source.scope, INT))
-        distinct = "DISTINCT " if rng.random() < 0.2 else ""
-        return f"SELECT {distinct}{_columns(shown)} FROM {source.sql}{where}", kinds
+        if rng.random() < 0.2:
+            return f"SELECT DISTINCT {_columns(shown)} FROM {source.sql}{where}", self._dialect.any_of_equal(kinds)
+        return f"SELECT {_columns(shown)} FROM {source.sql}{where}", kinds
 
     def _parameters(self, scope: list[Named], query: Query) -> list[str]:
         rng = self._rng
         conditions = []
         choice = rng.random()
-        kinds = [k for k in (INT, TEXT) if _of(scope, k)]
+        kinds = [k for k in self._dialect.parameters if self._of(scope, k)]
         if not kinds or choice < 0.2:
             return []
         for number in range(1 if choice < 0.85 else 2):
             kind = rng.choice(kinds)
-            column, name = rng.choice(_of(scope, kind)), f"p{number}"
+            column, name = rng.choice(self._of(scope, kind)), f"p{number}"
             query.parameters[name] = kind
             if choice < 0.3:
                 query.lists.add(name)
                 conditions.append(f"{column} IN (:{name})")
-            elif choice < 0.42 and kind == INT:
+            elif choice < 0.42 and kind in self._dialect.ranged:
                 conditions.append(f"{column} {rng.choice(('<', '<=', '>', '>='))} :{name}")
             else:
                 conditions.append(f"{column} = :{name}")
         return conditions
 
     def _aggregate(self, scope: list[Named]) -> tuple[str, str]:
-        rng, expressions = self._rng, self._expressions
-        choice = rng.random()
-        distinct = "DISTINCT " if rng.random() < 0.2 else ""
-        if choice < 0.25:
-            call, kind = "count(*)", INT
-        elif choice < 0.4:
-            call, kind = f"count({distinct}{expressions.scalar(rng.choice(KINDS), scope, 1)})", INT
-        elif choice < 0.6:
-            call, kind = f"sum({distinct}{expressions.scalar(INT, scope, 1)})", NUM
-        elif choice < 0.7:
-            call, kind = f"avg({distinct}{expressions.scalar(INT, scope, 0)})", NUM
-        elif choice < 0.88:
-            kind = rng.choice((INT, TEXT, NUM, DATE))
-            call = f"{rng.choice(('min', 'max'))}({expressions.scalar(kind, scope, 1)})"
-        elif choice < 0.94:
-            call, kind = f"{rng.choice(('bool_and', 'bool_or'))}({expressions.predicate(scope, 0)})", BOOL
-        else:
-            text = expressions.scalar(TEXT, scope, 0)
-            call, kind = f"string_agg({distinct}{text}, ',' ORDER BY {text})", TEXT
-        if rng.random() < 0.2:
-            call += f" FILTER (WHERE {expressions.predicate(scope, 0)})"
-        return call, kind
+        rng, dialect = self._rng, self._dialect
+        call, kind = rng.choice(dialect.aggregates)
+        kind = rng.choice(dialect.extremes) if kind == SAME else kind
+        return self._expressions.filled(call + rng.choice(dialect.filters), kind, scope, 1), kind
 
     def _grouped(self, source: _From, where: str, query: Query | None) -> tuple[str, list[str]]:
         rng = self._rng
@@ -197,11 +183,12 @@ class QueryGenerator:
         sql = (
             f"SELECT {_columns([*names, *(c for c, _ in calls)])} FROM {source.sql}{where} GROUP BY {', '.join(names)}"
         )
-        return sql + having, [*(key.kind for key in keys), *(k for _, k in calls)]
+        return sql + having, self._dialect.any_of_equal([*(key.kind for key in keys), *(k for _, k in calls)])
 
     def _aggregated(self, source: _From, where: str) -> tuple[str, list[str]]:
         calls = [self._aggregate(source.scope) for _ in range(self._rng.randint(1, 3))]
-        return f"SELECT {_columns([c for c, _ in calls])} FROM {source.sql}{where}", [k for _, k in calls]
+        kinds = self._dialect.any_of_equal([k for _, k in calls])
+        return f"SELECT {_columns([c for c, _ in calls])} FROM {source.sql}{where}", kinds
 
     def _windowed(self, source: _From, where: str) -> tuple[str, list[str]]:
         rng = self._rng
@@ -211,26 +198,20 @@ class QueryGenerator:
         total = ", ".join(column.name for column in source.scope)
         by_all = f"OVER ({partition}ORDER BY {total})"
         some = f"OVER ({partition}ORDER BY {rng.choice(scope).name}{rng.choice(('', ' DESC'))})"
-        numbers = _of(scope, INT) or ["1"]
-        call, kind = rng.choice((
-            (f"row_number() {by_all}", INT), (f"rank() {some}", INT), (f"dense_rank() {some}", INT),
-            (f"lag({rng.choice(numbers)}) {by_all}", INT), (f"lead({rng.choice(numbers)}, 2, 0) {by_all}", INT),
-            (f"count(*) {some}", INT), (f"sum({rng.choice(numbers)}) {some}", NUM),
-            (f"max({rng.choice(numbers)}) OVER ({partition})", INT),
-            (f"first_value({rng.choice(numbers)}) {by_all}", INT),
-            (f"sum({rng.choice(numbers)}) OVER ({partition}ORDER BY {total} {_ROWS})", NUM),
-        ))  # fmt: skip
+        numbers = self._of(scope, INT) or ["1"]
+        form, kind = rng.choice(self._dialect.windows)
+        call = form.format(by_all=by_all, some=some, partition=partition, total=total, n=rng.choice(numbers))
         sql = f"SELECT {_columns([*(c.name for c in shown), call])} FROM {source.sql}{where}"
-        return sql, [*(c.kind for c in shown), kind]
+        return sql, self._dialect.any_of_equal([*(c.kind for c in shown), kind])
 
     def _set_operation(self, depth: int) -> tuple[str, list[str]]:
         rng = self._rng
-        kinds = [rng.choice((INT, TEXT, DATE)) for _ in range(rng.randint(1, 2))]
+        kinds = [rng.choice(self._dialect.united) for _ in range(rng.randint(1, 2))]
         branches = [self._branch(kinds, depth - 1) for _ in range(rng.choice((2, 2, 3)))]
         sql = branches[0]
         for branch in branches[1:]:
             sql += f" {rng.choice(('UNION ALL', 'UNION ALL', 'UNION', 'INTERSECT', 'EXCEPT'))} {branch}"
-        return sql, kinds
+        return sql, self._dialect.any_of_equal(kinds)
 
     def _branch(self, kinds: list[str], depth: int) -> str:
         source = self._from(depth)
@@ -243,15 +224,14 @@ class QueryGenerator:
     def _subquery(self, outer: list[Named], kind: str) -> str:
         """EXISTS, IN and the like (`kind` bool), or a scalar subquery."""
         rng = self._rng
-        alias, table = self._alias(), rng.choice(list(TABLES))
-        inner = [Named(f"{alias}.{c}", k) for c, k in TABLES[table].items()]
-        matching = [(a, b) for k in (INT, TEXT) for a in _of(outer, k) for b in _of(inner, k)]
+        alias, table = self._alias(), rng.choice(list(self._dialect.tables))
+        inner = self._columns_of(table, alias)
+        matching = [(a, b) for k in (INT, TEXT) for a in self._of(outer, k) for b in self._of(inner, k)]
+        numbers = self._of(inner, INT) or ["1"]
         correlated = f"{' = '.join(rng.choice(matching))}" if matching else "true"
         extra = f" AND {self._plain(inner)}" if rng.random() < 0.4 else ""
         if kind == INT:
-            call = rng.choice(
-                ("count(*)", f"max({rng.choice(_of(inner, INT))})", f"sum({rng.choice(_of(inner, INT))})")
-            )
+            call = rng.choice(("count(*)", f"max({rng.choice(numbers)})", f"sum({rng.choice(numbers)})"))
             condition = f"{correlated}{extra}" if rng.random() < 0.8 else f"true{extra}"
             return f"(SELECT {call} FROM {table} {alias} WHERE {condition})"
         if rng.random() < 0.5 or not matching:
@@ -270,10 +250,6 @@ def _columns(shown: list[str]) -> str:
     return ", ".join(f"{expression} AS c{i}" for i, expression in enumerate(shown, 1))
 
 
-def _of(scope: list[Named], kind: str) -> list[str]:
-    return [column.name for column in scope if column.kind == kind]
-
-
 def _named(scope: list[Named], column: str) -> str:
     name = column.split(".")[1]
     return next(c.name for c in scope if c.name.split(".")[1] == name)
@@ -281,8 +257,3 @@ def _named(scope: list[Named], column: str) -> str:
 
 def _shuffled(rng: Random, number: int) -> list[int]:
     return rng.sample(range(1, number + 1), number)
-
-
-def values_of(kind: str) -> tuple[str, ...]:
-    """What a parameter of a kind is given."""
-    return VALUES[kind]

@@ -1,4 +1,4 @@
-"""Runs seeds over one service and one PostgreSQL, and says what came of them."""
+"""Runs seeds over one service and one database, and says what came of them."""
 
 import re
 from collections import Counter
@@ -7,9 +7,10 @@ from pathlib import Path
 
 from tests.fixtures.service import RunningService
 from tests.fuzz.cases import file_of
+from tests.fuzz.dialect import Dialect
 from tests.sql.corpus_file import read_corpus_file
 from tests.sql.corpus_run import CorpusRun, Report
-from tests.sql.upstream_oracle import UpstreamOracle
+from tests.sql.upstream_oracle import Oracle
 
 #: A view that could not be put although its SQL is not to blame.
 _FAILED = re.compile(r": (5\d\d |broken)")
@@ -39,12 +40,17 @@ class Outcome:
 
 
 def run_seed(
-    seed: int, directory: Path, service: RunningService, oracle: UpstreamOracle, views: int = VIEWS, steps: int = STEPS
+    seed: int,
+    directory: Path,
+    dialect: Dialect,
+    processes: tuple[RunningService, Oracle],
+    views: int = VIEWS,
+    steps: int = STEPS,
 ) -> Report:
     """One seed's file, which is left in `directory`."""
     path = directory / f"fuzz_{seed}.test"
-    path.write_text(file_of(seed, views, steps), encoding="utf-8")
-    return CorpusRun(read_corpus_file(path), service, oracle).run()
+    path.write_text(file_of(seed, views, steps, dialect), encoding="utf-8")
+    return CorpusRun(read_corpus_file(path), *processes).run()
 
 
 def _reason(text: str) -> str:

@@ -4,20 +4,39 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.corpus import CorpusService
+from tests.fixtures.corpus import CorpusService, corpus_mariadb
+from tests.fixtures.mariadb import MariaDbServer
 from tests.fuzz.cases import file_of
+from tests.fuzz.databases import DATABASES
+from tests.fuzz.mariadb_dialect import MARIADB
+from tests.fuzz.postgres_dialect import POSTGRES
 from tests.fuzz.running import run_seed
+from tests.sql.corpus_run import Report
 
 
-@pytest.mark.parametrize("seed", [1001, 1002])
-def test_random_views_answer_as_postgres_does(seed: int, corpus_service: CorpusService, tmp_path: Path) -> None:
-    """Before and after every change, in every tier, whole or in part."""
-    report = run_seed(seed, tmp_path, corpus_service.service, corpus_service.oracle, views=15, steps=6)
-    assert report.reads > 100
+def check(report: Report, least: int) -> None:
+    """Nothing is wrong with so many reads at least."""
+    assert report.reads > least
     assert not report.wrong_answers
     assert not report.failures
 
 
-def test_a_seed_always_makes_the_same_file() -> None:
+@pytest.mark.postgres
+@pytest.mark.parametrize("seed", [1001, 1002])
+def test_random_views_answer_as_postgres_does(seed: int, corpus_service: CorpusService, tmp_path: Path) -> None:
+    """Before and after every change, in every tier, whole or in part."""
+    processes = corpus_service.service, corpus_service.oracle
+    check(run_seed(seed, tmp_path, POSTGRES, processes, views=15, steps=6), 100)
+
+
+@pytest.mark.mariadb
+def test_random_views_answer_as_mariadb_does(mariadb_server: MariaDbServer, tmp_path: Path) -> None:
+    with corpus_mariadb(mariadb_server, tmp_path / "service", "fuzz") as processes:
+        check(run_seed(1001, tmp_path, MARIADB, processes, views=20, steps=6), 100)
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_a_seed_always_makes_the_same_file(database: str) -> None:
     """Else nothing that went wrong could be run again."""
-    assert file_of(7, 20, 5) == file_of(7, 20, 5)
+    dialect = DATABASES[database].dialect
+    assert file_of(7, 20, 5, dialect) == file_of(7, 20, 5, dialect)
