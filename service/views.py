@@ -19,6 +19,7 @@ from dataflow.plan.nodes import View
 from dataflow.plan.refresh import RefreshView
 from dataflow.types import ViewId
 from service.latency import Latency
+from service.leaf_store.serving import Serving
 
 #: Of the file in the state directory. A later layout is another number, never a guess.
 FORMAT = 1
@@ -56,12 +57,18 @@ class ViewOptions:
     """How a user wants a view to be kept; None: as the planner finds best.
 
     `tier` is kept to, or the view is refused. `ttl_s`: how long answers of a view that expires are good.
-    `materialization` ``full``: an incremental view is kept whole.
+    `materialization` ``full``: an incremental view is kept whole. `cache_control`: the header of its answers.
     """
 
     tier: str | None = None
     ttl_s: float | None = None
     materialization: str | None = None
+    cache_control: str | None = None
+
+    @property
+    def serving(self) -> Serving:
+        """What workers need of them."""
+        return Serving(cache_control=self.cache_control)
 
 
 @dataclass(frozen=True, slots=True)

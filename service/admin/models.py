@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from service.settings.view_options import OptionFields
+
 ViewName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,62}$")]
 
 
@@ -17,20 +19,10 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class PutView(Body):
+class PutView(OptionFields, Body):
     """A view to register."""
 
     sql: str = Field(min_length=1, max_length=100_000, examples=["SELECT id, title FROM stories WHERE id = :id"])
-    #: Keep it so, or refuse it; absent: as the planner finds best.
-    tier: TierName | None = None
-    #: Seconds for which an answer is good, if it is of a view that only expires.
-    ttl: float | None = Field(default=None, gt=0, le=86_400)
-    #: Keep it whole.
-    materialization: Literal["full"] | None = None
-
-    def options(self) -> dict[str, Any]:
-        """The options as `service.views.ViewOptions` takes them."""
-        return {"tier": self.tier, "ttl_s": self.ttl, "materialization": self.materialization}
 
 
 class PlanView(PutView):
@@ -110,6 +102,8 @@ class ViewState(BaseModel):
     reason: str | None = None
     #: Seconds for which an answer is good, of a view that only expires.
     ttl: float | None = None
+    #: As they were given.
+    options: OptionFields = OptionFields()
     #: A replacement is being built beside it.
     replacing: bool = False
     parameters: list[Named]

@@ -26,6 +26,7 @@ from service.leaf_store.render import unique_names
 from service.process_memory import process_memory
 from service.runtime.heartbeat import wall_ms
 from service.runtime.runtime import Runtime
+from service.settings.view_options import OptionFields
 from service.views import Installation, RegisteredView, Status, ViewOptions
 
 
@@ -218,6 +219,7 @@ class Operations:
             status=registered.status.value,
             reason=registered.status_reason or (None if refreshed is None else refreshed.reason),
             ttl=None if ttl_ms is None else ttl_ms / 1000,
+            options=OptionFields.of(asdict(registered.definition.options)),
             replacing=registered.replacement is not None,
             parameters=[] if view is None else _parameters(view),
             columns=[] if view is None else _columns(view),

@@ -15,6 +15,7 @@ from dataflow.state.ordering import Ordering
 from dataflow.types import ViewId
 from service.leaf_store.layout import view_head
 from service.leaf_store.render import unique_names
+from service.leaf_store.serving import SERVING, Serving
 
 _INT8 = SqlType("int8", "bigint")
 
@@ -91,6 +92,12 @@ class ViewInfo:
     refreshed: bool = False
     #: How many of `parameters` pick rows of a key.
     within: int = 0
+    serving: Serving = SERVING
+
+    @property
+    def cache_control(self) -> str | None:
+        """The Cache-Control header of its answers; None: the service's own."""
+        return self.serving.cache_control
 
     @cached_property
     def head(self) -> bytes:
@@ -145,7 +152,13 @@ def catalog_of(version: int, views: list[ViewInfo]) -> LeafCatalog:
 
 
 def describe(
-    view: ViewId, plan: View, null_rows: str | None, status: str, listed: bool, refreshed: bool = False
+    view: ViewId,
+    plan: View,
+    null_rows: str | None,
+    status: str,
+    listed: bool,
+    refreshed: bool = False,
+    serving: Serving = SERVING,
 ) -> ViewInfo:
     """A view's entry, from its plan."""
     types = column_types(plan.relation)
@@ -166,6 +179,7 @@ def describe(
         direct=is_direct(plan),
         refreshed=refreshed,
         within=len(plan.within),
+        serving=serving,
     )
 
 
@@ -223,5 +237,6 @@ def _view(view: dict[str, Any], collation: Callable[[str], Collation]) -> ViewIn
         ),
         "columns": tuple(NamedType(c["name"], typed(c["type"])) for c in view.pop("columns")),
         "storage": tuple(OrderColumn(typed(o.pop("type")), **o) for o in view.pop("storage")),
+        "serving": Serving(**view.pop("serving")),
     }
     return ViewInfo(**parts, **view)

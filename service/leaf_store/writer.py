@@ -23,6 +23,7 @@ from service.leaf_store.encoder import ViewEncoder
 from service.leaf_store.layout import CATALOG_KEY, META, META_KEY
 from service.leaf_store.reader import MAX_READERS, LeafReader, answer_of
 from service.leaf_store.request import Values
+from service.leaf_store.serving import SERVING, Serving
 from service.leaf_store.transaction import begin
 
 #: Slots of readers that died are freed every so many commits: each of them keeps the pages of its time from reuse.
@@ -86,7 +87,14 @@ class LeafWriter:
         self._epoch = epoch
 
     def register(
-        self, view: ViewId, plan: View, *, status: str = "building", listed: bool = True, refreshed: bool = False
+        self,
+        view: ViewId,
+        plan: View,
+        *,
+        status: str = "building",
+        listed: bool = True,
+        refreshed: bool = False,
+        serving: Serving = SERVING,
     ) -> None:
         """Make `view` known. Unless `listed`, its name goes on meaning what it did until `publish(view)`.
 
@@ -97,7 +105,7 @@ class LeafWriter:
         null_rows = None
         if plan.rows_for_null is not None:
             null_rows = f"[{b','.join([encoder.encode(row)[1] for row in plan.rows_for_null]).decode()}]"
-        self._views[view] = describe(view, plan, null_rows, status, listed, refreshed)
+        self._views[view] = describe(view, plan, null_rows, status, listed, refreshed, serving)
         self._catalog_changed = True
 
     def publish(self, view: ViewId) -> None:

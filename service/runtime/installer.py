@@ -92,7 +92,7 @@ class Installer:
         installation = Installation(self._new_id(), plan, definition)
         old = registered.installed
         beside = old is not None and not old.tombstone
-        self._register(installation.id, plan, listed=old is None)
+        self._register(installation, listed=old is None)
         if beside:
             registered.replacement = installation
         else:
@@ -109,9 +109,10 @@ class Installer:
             self.uninstall(old)
         return installation
 
-    def _register(self, id_: ViewId, plan: Plan, *, status: str = Status.BUILDING, listed: bool) -> None:
-        view, refreshed = (plan.view, False) if isinstance(plan.view, View) else (stand_in(plan.view), True)
-        self.leaf.register(id_, view, status=status, listed=listed, refreshed=refreshed)
+    def _register(self, new: Installation, *, listed: bool) -> None:
+        view, refreshed = (new.view, False) if isinstance(new.view, View) else (stand_in(new.view), True)
+        serving = new.definition.options.serving
+        self.leaf.register(new.id, view, status=new.status, listed=listed, refreshed=refreshed, serving=serving)
 
     def _new_id(self) -> ViewId:
         return ViewId(next(self._ids))
@@ -160,7 +161,7 @@ class Installer:
     def _entomb(self, registered: RegisteredView, plan: Plan, reason: str) -> None:
         tombstone = Installation(self._new_id(), plan, registered.definition, Status.BROKEN, reason, tombstone=True)
         registered.installed = tombstone
-        self._register(tombstone.id, plan, status=Status.BROKEN, listed=False)
+        self._register(tombstone, listed=False)
         self.leaf.set_status(tombstone.id, Status.BROKEN, reason)
         self.leaf.publish(tombstone.id)
 

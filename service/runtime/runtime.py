@@ -233,7 +233,7 @@ class Runtime:
 
 
 def _configured(view: ViewSettings) -> Definition:
-    return Definition(view.name, view.sql, Origin.CONFIG, ViewOptions(view.tier, view.ttl, view.materialization))
+    return Definition(view.name, view.sql, Origin.CONFIG, ViewOptions(**view.options()))
 
 
 async def _steady(session: Session, backoff: Backoff) -> None:

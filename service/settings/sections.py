@@ -9,6 +9,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, SecretStr, field_validator
 
+from service.settings.view_options import OptionFields
+
 #: What a Unix socket's path (107 bytes) leaves of a directory for the run's own below it.
 LONGEST_DIRECTORY = 70
 #: Of the upstream's connections, those that lookups leave alone.
@@ -104,6 +106,28 @@ class HttpSettings(Section):
     admin_port: int = Field(default=8081, ge=0, le=65535)
     #: How long a read that missed may wait for its upquery.
     read_timeout_s: float = Field(default=5.0, gt=0)
+    #: How long a request may wait that asks for more than that itself (``Prefer: wait=``).
+    max_wait_s: float = Field(default=30.0, gt=0)
+    #: Of each worker, requests that wait for the engine; more are refused (503), so that nothing queues without bound.
+    waiting_reads: int = Field(default=1000, ge=1, le=4000)
+    #: Of one client (its credentials, else its address), requests that wait at a worker; more are refused (429).
+    #: Default: as many as there may be.
+    client_waiting_reads: int | None = Field(default=None, ge=1)
+    #: The largest body of a request, and the most keys that it may ask for.
+    max_body_bytes: ByteSize = Field(default=ByteSize(1 << 20), ge=1024, le=64 << 20)
+    max_keys: int = Field(default=1000, ge=1, le=100_000)
+    #: The largest head of a request (its first line and all headers), and the most headers.
+    max_head_bytes: ByteSize = Field(default=ByteSize(16 << 10), ge=1024, le=1 << 20)
+    max_headers: int = Field(default=100, ge=10, le=10_000)
+    #: How long a request may take from its first byte to its last; the connection is closed then.
+    receive_timeout_s: float = Field(default=15.0, gt=0)
+    #: How long a connection may stay open without a request.
+    keep_alive_s: float = Field(default=75.0, gt=0)
+    #: Connections of each worker; requests on further ones are refused (503).
+    max_connections: int = Field(default=10_000, ge=1)
+    #: Answers of at least so many bytes are compressed for clients that take it (gzip, or zstd with the extra ``zstd``);
+    #: 0: none are.
+    compress_bytes: ByteSize = Field(default=ByteSize(8 << 10), ge=0)
 
 
 class EngineSettings(Section):
@@ -141,14 +165,8 @@ class LogSettings(Section):
     format: Literal["text", "json"] = "text"
 
 
-class ViewSettings(Section):
-    """A view of the configuration file."""
+class ViewSettings(OptionFields, Section):
+    """A view of the configuration file, with its options."""
 
     name: str = Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,62}$")
     sql: str = Field(min_length=1)
-    #: Keep it so, or refuse it. Default: as the planner finds best.
-    tier: Literal["incremental", "refresh", "ttl"] | None = None
-    #: Seconds for which an answer is good, if it is of a view that only expires.
-    ttl: float | None = Field(default=None, gt=0, le=86_400)
-    #: Keep it whole.
-    materialization: Literal["full"] | None = None

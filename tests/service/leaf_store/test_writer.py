@@ -13,6 +13,7 @@ from dataflow.errors import InvariantViolation
 from dataflow.types import Delta, Key, Row, ViewId
 from service.leaf_store.answer import EMPTY
 from service.leaf_store.reader import LeafReader
+from service.leaf_store.serving import Serving
 from service.leaf_store.writer import LeafWriter
 from tests.service.leaf_store.sample_views import BY_AUTHOR, STORY, make_view
 
@@ -41,6 +42,16 @@ def test_state_and_catalog_come_with_the_commit(writer: LeafWriter) -> None:
     assert writer.reader.catalog().by_name["stories_of"].status == "building"
     writer.commit([], 18, 1235)
     assert writer.reader.catalog().by_name["stories_of"].reason == "a column has gone"
+
+
+def test_the_catalog_says_how_a_view_is_served(writer: LeafWriter) -> None:
+    serving = Serving(cache_control="public, max-age=5")
+    writer.register(ONE, BY_AUTHOR, serving=serving)
+    writer.register(TWO, STORY)
+    writer.commit([], 1, 0)
+    views = writer.reader.catalog().by_id
+    assert (views[ONE].serving, views[ONE].cache_control) == (serving, "public, max-age=5")
+    assert views[TWO].cache_control is None
 
 
 def test_catalog_is_the_same_object_until_it_changes(writer: LeafWriter) -> None:

@@ -1,0 +1,15 @@
+"""How a view's answers are served, as far as workers need to know: the options of its definition."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Part of a view's entry in the catalog."""
+
+    #: The Cache-Control header of its answers; None: the service's own.
+    cache_control: str | None = None
+
+
+#: Nothing was asked for.
+SERVING = Serving()

@@ -1,0 +1,35 @@
+"""How a user wants a view to be kept and served: the keys beside its SQL, in the configuration file and in a PUT alike.
+
+Not here: what they do (`service.views.ViewOptions` goes to where that is).
+"""
+
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, Field
+
+#: Directives of RFC 9111, 5.2, and nothing that could end the header.
+CACHE_CONTROL = r'^[A-Za-z][A-Za-z0-9 ,="_-]{0,199}$'
+
+
+class OptionFields(BaseModel):
+    """The options of a view; None: as the planner or the service finds best."""
+
+    #: Keep it so, or refuse it.
+    tier: Literal["incremental", "refresh", "ttl"] | None = None
+    #: Seconds for which an answer is good, if it is of a view that only expires.
+    ttl: float | None = Field(default=None, gt=0, le=86_400)
+    #: Keep it whole.
+    materialization: Literal["full"] | None = None
+    #: The Cache-Control header of its answers, for browsers and proxies.
+    cache_control: str | None = Field(default=None, pattern=CACHE_CONTROL, examples=["public, max-age=5"])
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> Self:
+        """From the fields of `service.views.ViewOptions`."""
+        return cls(ttl=options["ttl_s"], **{name: value for name, value in options.items() if name != "ttl_s"})
+
+    def options(self) -> dict[str, Any]:
+        """The options as `service.views.ViewOptions` takes them."""
+        given = {name: getattr(self, name) for name in OptionFields.model_fields}
+        given["ttl_s"] = given.pop("ttl")
+        return given

@@ -1,0 +1,43 @@
+"""The options of a view: what is accepted, and that what was given is what is kept and shown."""
+
+from dataclasses import asdict, fields
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from service.admin.models import PutView
+from service.settings.sections import ViewSettings
+from service.settings.view_options import OptionFields
+from service.views import ViewOptions
+
+GIVEN: dict[str, Any] = {
+    "tier": "ttl",
+    "ttl": 60.0,
+    "cache_control": 'private, max-age=5, no-cache="set-cookie"',
+}
+
+
+def test_options_are_the_same_in_the_file_and_in_a_put() -> None:
+    configured = ViewOptions(**ViewSettings(name="v", sql="SELECT 1", **GIVEN).options())
+    assert configured == ViewOptions(**PutView(sql="SELECT 1", **GIVEN).options())
+    assert OptionFields.of(asdict(configured)).model_dump(exclude_none=True) == GIVEN
+    assert ViewOptions(**OptionFields().options()) == ViewOptions()
+
+
+def test_every_option_has_a_key() -> None:
+    assert set(OptionFields().options()) == {field.name for field in fields(ViewOptions)}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cache_control", "public\r\nset-cookie: a=b"),
+        ("cache_control", "öffentlich"),
+        ("cache_control", ""),
+        ("cache_control", "x" * 201),
+    ],
+)
+def test_values_that_cannot_be_meant(name: str, value: object) -> None:
+    with pytest.raises(ValidationError, match=name):
+        OptionFields(**{name: value})
