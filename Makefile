@@ -49,6 +49,8 @@ servers: $(VENV)/made-dev
 	@tests/fixtures/install_servers.sh
 	@echo "── Apache Kafka and Debezium, by Maven"
 	@$(BIN)/python -m tests.fixtures.jvm
+	@echo "── TypeScript and generators of clients, by npm"
+	@$(BIN)/python -m tests.fixtures.node
 
 .PHONY: lint
 lint: $(VENV)/made-dev ## ruff (lint and format) and mypy, changing nothing
