@@ -7,9 +7,10 @@ The engine process implements `EngineService` and runs a `WireServer`; a worker 
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
@@ -33,6 +34,15 @@ class ReadItem:
     window: Window | None = None
 
 
+class Source(StrEnum):
+    """How the engine came to answers: what it stored for the next read, what it did not store, what the upstream itself
+    answered past the store."""
+
+    STORED = "stored"
+    UNSTORED = "unstored"
+    FORWARDED = "forwarded"
+
+
 @dataclass(frozen=True, slots=True)
 class ReadReply:
     """Answers to all items of a request, all exact at `position` (see `LeafState` for `at_ms`)."""
@@ -40,10 +50,27 @@ class ReadReply:
     answers: list[Answer]
     position: Position
     at_ms: int
+    source: Source = Source.STORED
 
 
 #: A key that was read, and how many of the counted hits it had.
 Touch = tuple[ViewId, Key, int]
+
+
+class FollowedTopics(Protocol):
+    """The topics that a worker follows: its numbers for keys of views."""
+
+    def pin(self, topic: int, epoch: str, view: ViewId, keys: Sequence[Key]) -> None:
+        """Keep these keys of a view of `epoch`, and tell when a commit has touched them. ApiError."""
+        ...
+
+    def unpin(self, topic: int) -> None:
+        """Not any more."""
+        ...
+
+    def close(self) -> None:
+        """The worker has gone."""
+        ...
 
 
 class EngineService(Protocol):
@@ -68,6 +95,22 @@ class EngineService(Protocol):
     def report(self, worker: int, counters: dict[str, dict[str, int]], touches: Sequence[Touch]) -> None:
         """A worker's counters since its start, by view: ``hits`` and ``misses``; and a sample of the keys that were
         read since its last report. Once a second; must not block."""
+        ...
+
+    def subscriber(self, tell: Callable[[set[int], Position], None]) -> FollowedTopics:
+        """The topics of a worker, none yet; `tell` gets the numbers of those that a commit has touched, after it."""
+        ...
+
+
+class ChangeListener(Protocol):
+    """What a worker does about its topics."""
+
+    def changed(self, topics: Sequence[int], position: Position) -> None:
+        """These were touched by commits of the leaf store, up to that of `position`."""
+        ...
+
+    def disconnected(self) -> None:
+        """No topic is followed any more: the engine, or the connection to it, is gone."""
         ...
 
 
@@ -109,12 +152,12 @@ def _item_from_wire(fields: list[Any]) -> ReadItem:
 
 def _reply_to_wire(reply: ReadReply) -> dict[str, Any]:
     answers = [[answer.rows.decode(), answer.tag, answer.next] for answer in reply.answers]
-    return {"answers": answers, "position": reply.position, "at_ms": reply.at_ms}
+    return {"answers": answers, "position": reply.position, "at_ms": reply.at_ms, "source": reply.source}
 
 
 def _reply_from_wire(fields: dict[str, Any]) -> ReadReply:
     answers = [Answer(rows.encode(), tag, following) for rows, tag, following in fields["answers"]]
-    return ReadReply(answers, fields["position"], fields["at_ms"])
+    return ReadReply(answers, fields["position"], fields["at_ms"], Source(fields["source"]))
 
 
 def _error_to_wire(error: ApiError) -> dict[str, Any]:
@@ -131,6 +174,45 @@ def _error_from_wire(fields: dict[str, Any]) -> ApiError:
     return ApiError(
         fields["code"], fields["detail"], fields["hint"], retryable=fields["retryable"], members=fields["members"]
     )
+
+
+class _Subscriber:
+    """Tells a worker which of its topics were touched: one frame for all that happened since it read the last one."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._touched: set[int] = set()
+        self._position: Position = 0
+        self._telling: asyncio.Task[None] | None = None
+
+    def tell(self, topics: set[int], position: Position) -> None:
+        """These were touched."""
+        self._touched |= topics
+        self._position = position
+        if self._touched and (self._telling is None or self._telling.done()):
+            self._telling = asyncio.ensure_future(self._tell())
+
+    async def _tell(self) -> None:
+        with suppress(ConnectionError):
+            while self._touched:
+                touched, self._touched = self._touched, set()
+                self._writer.write(_frame({"changed": sorted(touched), "position": self._position}))
+                await self._writer.drain()
+
+    def close(self) -> None:
+        """The worker has gone."""
+        if self._telling is not None:
+            self._telling.cancel()
+
+
+@dataclass(slots=True)
+class _Worker:
+    """A connection of a server: where it is written to, what runs for it, what it follows."""
+
+    writer: asyncio.StreamWriter
+    running: dict[int, asyncio.Task[None]]
+    subscriber: _Subscriber
+    topics: FollowedTopics | None = None
 
 
 class WireServer:
@@ -164,32 +246,41 @@ class WireServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One worker, until it goes away: whatever it still waits for is then cancelled."""
-        running: dict[int, asyncio.Task[None]] = {}
+        subscriber = _Subscriber(writer)
+        worker = _Worker(writer, {}, subscriber)
         try:
             while True:
-                self._dispatch(await _receive(reader), writer, running)
+                self._dispatch(await _receive(reader), worker)
         except (asyncio.IncompleteReadError, ConnectionError, ValueError):
             pass
         finally:
-            for task in list(running.values()):
+            for task in list(worker.running.values()):
                 task.cancel()
+            if worker.topics is not None:
+                worker.topics.close()
+            subscriber.close()
             writer.close()
 
-    def _dispatch(
-        self, request: dict[str, Any], writer: asyncio.StreamWriter, running: dict[int, asyncio.Task[None]]
-    ) -> None:
-        operation, number = request["op"], request["id"]
+    def _dispatch(self, request: dict[str, Any], worker: _Worker) -> None:
+        operation, number, running = request["op"], request["id"], worker.running
         if operation == "report":
             touches = [(ViewId(view), tuple(key), times) for view, key, times in request["touches"]]
             self._service.report(request["worker"], request["counters"], touches)
         elif operation == "cancel":
             if (task := running.get(number)) is not None:
                 task.cancel()
+        elif operation == "pin":
+            if worker.topics is None:
+                worker.topics = self._service.subscriber(worker.subscriber.tell)
+            worker.writer.write(_frame(_pinned(number, request, worker.topics)))
+        elif operation == "unpin":
+            if worker.topics is not None:
+                worker.topics.unpin(request["topic"])
         elif len(running) >= MAX_IN_FLIGHT:
             busy = ApiError("engine_unavailable", "The engine has too many reads to fill.", "Try again in a moment.")
-            writer.write(_frame({"id": number, "problem": _error_to_wire(busy)}))
+            worker.writer.write(_frame({"id": number, "problem": _error_to_wire(busy)}))
         else:
-            running[number] = task = asyncio.ensure_future(self._answer(number, operation, request, writer))
+            running[number] = task = asyncio.ensure_future(self._answer(number, operation, request, worker.writer))
             task.add_done_callback(lambda _: running.pop(number, None))
 
     async def _answer(self, number: int, operation: str, request: dict[str, Any], writer: asyncio.StreamWriter) -> None:
@@ -215,14 +306,27 @@ class WireServer:
         raise ApiError("internal_error", f"The engine does not know the operation {operation!r}.")
 
 
+def _pinned(number: int, request: dict[str, Any], topics: FollowedTopics) -> dict[str, Any]:
+    """Pins at once, in the order of requests; the reply."""
+    try:
+        keys = [tuple(key) for key in request["keys"]]
+        topics.pin(request["topic"], request["epoch"], ViewId(request["view"]), keys)
+    except ApiError as error:
+        return {"id": number, "problem": _error_to_wire(error)}
+    return {"id": number, "result": None}
+
+
 class _Connection:
     """An open connection of a client, with the requests that wait for their replies."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, listener: ChangeListener | None
+    ) -> None:
         self._writer = writer
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._numbers = count(1)
         self.closed = False
+        self._listener = listener
         self._reading = asyncio.ensure_future(self._read(reader))
 
     def send(self, message: dict[str, Any]) -> None:
@@ -258,8 +362,14 @@ class _Connection:
             for future in self._waiting.values():
                 if not future.done():
                     future.set_exception(_unavailable())
+            if self._listener is not None:
+                self._listener.disconnected()
 
     def _settle(self, reply: dict[str, Any]) -> None:
+        if (changed := reply.get("changed")) is not None:
+            if self._listener is not None:
+                self._listener.changed(changed, reply["position"])
+            return
         future = self._waiting.get(reply["id"])
         if future is None or future.done():
             return
@@ -292,6 +402,24 @@ class EngineClient:
         self._path = path
         self._connection: _Connection | None = None
         self._connecting = asyncio.Lock()
+        self._listener: ChangeListener | None = None
+
+    def listen(self, listener: ChangeListener) -> None:
+        """`listener` is told of topics. Before the first call."""
+        self._listener = listener
+
+    async def pin(self, topic: int, epoch: str, view: ViewId, keys: Sequence[Key], timeout_s: float) -> None:
+        """Follow a topic, from before the next commit on, as long as this connection lasts: keys of a view of `epoch`.
+
+        ApiError also ``must_refetch`` if there is another one, ``read_timeout`` after `timeout_s`.
+        """
+        late = ApiError("read_timeout", f"The engine did not answer within {timeout_s:g} s.", "Try again in a moment.")
+        await self._ask({"op": "pin", "topic": topic, "epoch": epoch, "view": view, "keys": keys}, timeout_s, late)
+
+    def unpin(self, topic: int) -> None:
+        """Do not follow a topic any more."""
+        if self._connection is not None and not self._connection.closed:
+            self._connection.send({"op": "unpin", "id": 0, "topic": topic})
 
     async def read(self, items: Sequence[ReadItem], timeout_s: float) -> ReadReply:
         """ApiError ``read_timeout`` after `timeout_s`."""
@@ -338,5 +466,5 @@ class EngineClient:
                     streams = await asyncio.open_unix_connection(str(self._path))
                 except OSError:
                     raise _unavailable() from None
-                self._connection = _Connection(*streams)
+                self._connection = _Connection(*streams, self._listener)
             return self._connection

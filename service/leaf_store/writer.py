@@ -70,6 +70,11 @@ class LeafWriter:
         """Reads in this process (LMDB allows one open environment a process). Sees the last commit."""
         return self._reader
 
+    @property
+    def epoch(self) -> str:
+        """The continuity that the next commit is of."""
+        return self._epoch
+
     def reset(self, epoch: str) -> None:
         """Discard everything at once, for readers too: views, rows, position. `epoch` names the new continuity."""
         with self._environment.begin(write=True) as txn:

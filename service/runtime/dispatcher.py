@@ -9,7 +9,7 @@ Invariants: after a step failed, no event reaches that engine and nothing more i
 Not here: what each effect means (the parts that register with `on`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import structlog
@@ -18,6 +18,7 @@ from dataflow.engine.effects import (
     LeafChange,
     LeafClear,
     LeafDrop,
+    LeafEffect,
     LeafEvict,
     LeafExtend,
     LeafFill,
@@ -55,6 +56,8 @@ class Dispatcher:
         self._counters = counters
         self._performers: dict[type, Callable[[Any], None]] = {}
         self._watchers: list[Callable[[Position], None]] = []
+        self._on_commit: Callable[[Sequence[LeafEffect], Position], None] = lambda *_: None
+        self._on_start: Callable[[], None] = lambda: None
         self._on_growth: Callable[[], None] = lambda: None
         self._on_failure: Callable[[Event], None] = lambda _: None
         self.engine: Engine | None = None
@@ -72,6 +75,14 @@ class Dispatcher:
         """`watch` is called with the position after each commit that may have moved it."""
         self._watchers.append(watch)
 
+    def on_commit(self, tell: Callable[[Sequence[LeafEffect], Position], None]) -> None:
+        """`tell` is called with the leaf's effects after each commit that has any, and its position."""
+        self._on_commit = tell
+
+    def on_start(self, tell: Callable[[], None]) -> None:
+        """`tell` is called when there is another engine."""
+        self._on_start = tell
+
     def on_growth(self, tell: Callable[[], None]) -> None:
         """`tell` is called after each step that may have added to what is in memory."""
         self._on_growth = tell
@@ -84,6 +95,7 @@ class Dispatcher:
         """Events go to `engine` from now on."""
         self.engine = engine
         self.failure = None
+        self._on_start()
 
     def stop(self) -> None:
         """There is no stream to be at any position of: events are ignored until the next `start`."""
@@ -135,6 +147,8 @@ class Dispatcher:
         if leaf or status or type(event) in _MOVES:
             self._leaf.commit(leaf, engine.applied, self._ages.applied(engine.applied))
             self._counters.leaf_commits += 1
+        if leaf:
+            self._on_commit(leaf, engine.applied)
 
     def _fail(self, event: Event) -> None:
         self.failure = event

@@ -34,6 +34,7 @@ from service.runtime.reads import Reads, no_stream, upstream_problem
 from service.runtime.refreshing import Refreshing
 from service.runtime.repair import Repair
 from service.runtime.session import Parts, Session
+from service.runtime.subscriptions import FollowedTopics, Subscribed, Tell
 from service.settings.load import Settings
 from service.settings.sections import ViewSettings
 from service.upstream.opening import open_upstream
@@ -67,6 +68,7 @@ class Runtime:
         self.budget = MemoryBudget(self.dispatcher, self.leaf, budget_bytes, self.counters)
         room = self.budget.room
         self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, room, self.counters)
+        self.subscribed = Subscribed(self.dispatcher, self.leaf, self.registry)
         self.lookup_tasks = LookupTasks(self.dispatcher, self.lookups, slots, room, self.counters)
         self.refreshing = Refreshing(self.dispatcher, self.registry, self.lookups, slots, room, self.counters)
         admission = Admission(self.dispatcher, self.leaf, budget_bytes)
@@ -225,6 +227,10 @@ class Runtime:
         if touches:
             self.counters.touches += len(touches)
             self.dispatcher.step(Touched(tuple(touches)))
+
+    def subscriber(self, tell: Tell) -> FollowedTopics:
+        """A worker's topics: told when they were touched."""
+        return self.subscribed.worker(tell)
 
     def require_engine(self) -> None:
         """Raises `ApiError` if there is no engine to ask."""

@@ -25,6 +25,7 @@ from service.settings.sections import (
     HttpSettings,
     LogSettings,
     StateSettings,
+    SubscriptionSettings,
     UpstreamSettings,
     ViewSettings,
 )
@@ -52,6 +53,7 @@ class Settings(BaseSettings):
     cdc: CdcSettings = CdcSettings()
     http: HttpSettings = HttpSettings()
     engine: EngineSettings = EngineSettings()
+    subscriptions: SubscriptionSettings = SubscriptionSettings()
     state: StateSettings = StateSettings()
     log: LogSettings = LogSettings()
     views: tuple[ViewSettings, ...] = ()

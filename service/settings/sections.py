@@ -38,6 +38,10 @@ class UpstreamSettings(Section):
     #: not flatten the upstream.
     lookups_in_flight: int = Field(default=16, ge=1)
     lookup_keys: int = Field(default=256, ge=1)
+    #: A key of more rows, or of about more bytes, is not stored: the database answers its reads. Views may have lower
+    #: limits of their own.
+    limit_rows: int = Field(default=100_000, ge=1)
+    limit_bytes: ByteSize = ByteSize(64 << 20)
 
     @property
     def concurrent_lookups(self) -> int:
@@ -125,8 +129,8 @@ class HttpSettings(Section):
     keep_alive_s: float = Field(default=75.0, gt=0)
     #: Connections of each worker; requests on further ones are refused (503).
     max_connections: int = Field(default=10_000, ge=1)
-    #: Answers of at least so many bytes are compressed for clients that take it (gzip, or zstd with the extra ``zstd``);
-    #: 0: none are.
+    #: Answers of at least so many bytes are compressed for clients that take it (gzip; zstd with the extra of that
+    #: name); 0: none are.
     compress_bytes: ByteSize = Field(default=ByteSize(8 << 10), ge=0)
 
 
@@ -149,6 +153,32 @@ class EngineSettings(Section):
         if directory is not None and len(os.fsencode(directory.absolute())) > LONGEST_DIRECTORY:
             raise ValueError(f"the path is longer than {LONGEST_DIRECTORY} bytes, so sockets cannot be in it")
         return directory
+
+
+class SubscriptionSettings(Section):
+    """Subscriptions, of each worker."""
+
+    #: Beyond them, more are refused.
+    subscribers: int = Field(default=10_000, ge=1)
+    #: Answers that are followed at once, whoever subscribes to them; a new one takes the place of one that lingers.
+    topics: int = Field(default=10_000, ge=1)
+    #: The largest answer that may be subscribed to.
+    topic_bytes: ByteSize = ByteSize(4 << 20)
+    #: Changes of each answer that are remembered, for those who come back and those who are slow.
+    log_entries: int = Field(default=256, ge=1)
+    log_bytes: ByteSize = ByteSize(1 << 20)
+    #: How long an answer is followed after its last subscriber has gone.
+    linger_s: float = Field(default=60.0, ge=0)
+    #: How often subscribers to whom nothing happens are told the newest version.
+    up_to_date_s: float = Field(default=15.0, gt=0)
+    #: A stream of events is never silent for longer: a comment is sent instead, which keeps proxies from ending it.
+    keep_alive_s: float = Field(default=15.0, gt=0)
+    #: The longest time for which a long poll waits.
+    poll_s: float = Field(default=25.0, gt=0)
+    #: Subscriptions over one WebSocket.
+    per_connection: int = Field(default=1000, ge=1)
+    #: Origins (``https://app.example``) whose pages may open WebSockets here, beside those that this server has served.
+    origins: tuple[str, ...] = ()
 
 
 class StateSettings(Section):

@@ -1,0 +1,207 @@
+"""Subscriptions of one worker: who follows which answer, from which state on.
+
+*Invariants*: one topic an answer, however many follow it; a subscriber holds nothing but a place in the topic's log,
+so one that does not read costs nothing, and is told to fetch anew once the log has forgotten its place.
+
+Not here: HTTP (`sse`, `long_poll`, `websocket`), keeping topics up to date (`following`).
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from dataflow.engine.limits import Limits, key_bytes
+from service.errors import ApiError
+from service.http.reads import Reads, Wanted
+from service.settings.sections import SubscriptionSettings
+from service.subscriptions.entries import Entry, Kind, must_refetch
+from service.subscriptions.following import Following
+from service.subscriptions.tokens import Resume, names, read_token
+from service.subscriptions.topic import Topic, TopicKey, key_of
+from service.wire import EngineClient
+
+__all__ = ["Entry", "Kind", "Subscription", "Subscriptions"]
+
+#: Larger keys are not held by the engine.
+_MAX_KEY_BYTES = Limits().key_bytes
+
+
+class Subscription:
+    """A place in a topic's log."""
+
+    def __init__(self, owner: "Subscriptions", topic: Topic, at: int, first: Sequence[Entry]) -> None:
+        self._owner = owner
+        self._topic = topic
+        self._at = at
+        self._first = first
+        self._fresh = topic.fresh
+        self._over = False
+        self._closed = False
+
+    async def next(self) -> Sequence[Entry]:
+        """What is new, as soon as there is anything; nothing when the stream has ended."""
+        while True:
+            # Before it is looked for: what comes later sets this one.
+            news = self._topic.news
+            entries = self._take()
+            if entries or self._over or self._owner.closing:
+                return entries
+            await news.wait()
+
+    def _take(self) -> Sequence[Entry]:
+        if self._over or self._owner.closing:
+            return ()
+        first, self._first = self._first, ()
+        if first:
+            return first
+        topic = self._topic
+        missed = topic.log.behind(self._at)
+        if missed is None:
+            self._over = True
+            self._owner.slow += 1
+            return [must_refetch("The subscriber is too slow: what it has not read is not remembered any more.")]
+        self._at = topic.log.last
+        if topic.ended is not None:
+            self._over = True
+            return [*missed, topic.ended]
+        fresh, self._fresh = self._fresh, topic.fresh
+        if missed or fresh is topic.fresh or topic.fresh is None:
+            return missed
+        return [topic.fresh]
+
+    def close(self) -> None:
+        """The subscriber has gone."""
+        if not self._closed:
+            self._closed = True
+            self._over = True
+            self._owner.left(self._topic)
+
+
+class Subscriptions:
+    """All of a worker. *Maintains*: `_topics` are those that have not ended, by what they follow."""
+
+    def __init__(self, reads: Reads, engine: EngineClient, settings: SubscriptionSettings) -> None:
+        self.closing = False
+        #: Subscribers that were too slow.
+        self.slow = 0
+        self._reads = reads
+        self._settings = settings
+        self._following = Following(reads, engine, settings.up_to_date_s, self._ended)
+        self._topics: dict[TopicKey, Topic] = {}
+        self._starting: dict[TopicKey, asyncio.Task[Topic]] = {}
+        self._subscribers = 0
+
+    async def subscribe(self, wanted: Wanted, after: str | None = None) -> Subscription:
+        """Follows an answer: from now on, or from the version on behind which `after` is. ApiError: as of reads,
+        ``must_refetch``, ``too_large``, ``rate_limited``."""
+        resume = None if after is None else read_token(after)
+        if self.closing:
+            raise ApiError("engine_unavailable", "This server is going away.", "Connect again.")
+        if self._subscribers >= self._settings.subscribers:
+            raise ApiError("rate_limited", "There are too many subscribers here.", "Try again later.")
+        # Those that wait count, too.
+        self._subscribers += 1
+        try:
+            topic = await self._topic(wanted)
+        except BaseException:
+            self._subscribers -= 1
+            raise
+        topic.subscribers += 1
+        topic.lingers(None)
+        try:
+            return await self._place(topic, resume)
+        except BaseException:
+            self.left(topic)
+            raise
+
+    async def _place(self, topic: Topic, resume: Resume | None) -> Subscription:
+        if resume is None:
+            return Subscription(self, topic, topic.log.last, [topic.snapshot()])
+        if not names(resume, topic.epoch):
+            raise _must_refetch("It is of another continuity: the change stream was started anew since.")
+        if resume.position > topic.log.until:
+            await self._reads.wait_for(resume.position, None)
+            self._following.read_now(topic)
+        at = topic.log.find(resume.position)
+        missed = None if at is None else topic.log.behind(at)
+        if at is None or missed is None:
+            raise _must_refetch("What has changed since then is not known here.")
+        return Subscription(self, topic, topic.log.last, missed or [topic.up_to_date()])
+
+    async def _topic(self, wanted: Wanted) -> Topic:
+        key = key_of(wanted)
+        while (topic := self._topics.get(key)) is None:
+            starting = self._starting.get(key)
+            if starting is None:
+                starting = self._starting[key] = asyncio.ensure_future(self._start(wanted))
+                starting.add_done_callback(_retrieved)
+                starting.add_done_callback(lambda _: self._starting.pop(key, None))
+            await asyncio.shield(starting)
+        return topic
+
+    async def _start(self, wanted: Wanted) -> Topic:
+        topic = Topic(wanted, self._settings)
+        if any(key_bytes(part) > _MAX_KEY_BYTES for part in topic.keys):
+            raise ApiError("too_large", "The parameters are too large to be subscribed to.", "Read it instead.")
+        self._make_room()
+        await self._following.start(topic)
+        self._topics[topic.key] = topic
+        self._linger(topic)
+        return topic
+
+    def _make_room(self) -> None:
+        """A topic that lingers goes for a new one."""
+        if len(self._topics) + len(self._starting) <= self._settings.topics:
+            return
+        for topic in self._topics.values():
+            if not topic.subscribers:
+                self._forget(topic)
+                return
+        raise ApiError("rate_limited", "Too many different answers are subscribed to here.", "Try again later.")
+
+    def left(self, topic: Topic) -> None:
+        """A subscriber less."""
+        self._subscribers -= 1
+        topic.subscribers -= 1
+        if topic.subscribers == 0:
+            self._linger(topic)
+
+    def _linger(self, topic: Topic) -> None:
+        """Nobody follows a topic; who comes back soon finds it as it was."""
+        topic.lingers(asyncio.get_running_loop().call_later(self._settings.linger_s, self._forget, topic))
+
+    def _forget(self, topic: Topic) -> None:
+        self._following.drop(topic)
+        self._ended(topic)
+
+    def _ended(self, topic: Topic) -> None:
+        topic.lingers(None)
+        if self._topics.get(topic.key) is topic:
+            del self._topics[topic.key]
+
+    def counters(self) -> dict[str, int]:
+        """How much there is, and what was told."""
+        return {
+            "topics": len(self._topics),
+            "subscribers": self._subscribers,
+            "changes": self._following.changes,
+            "must_refetches": self._following.ended + self.slow,
+            "bytes": sum(topic.size_bytes for topic in self._topics.values()),
+        }
+
+    async def close(self) -> None:
+        """Ends all streams: what is told already is not taken back, and nothing follows."""
+        self.closing = True
+        for topic in list(self._topics.values()):
+            topic.lingers(None)
+            topic.tell()
+        await self._following.close()
+
+
+def _must_refetch(reason: str) -> ApiError:
+    return ApiError("must_refetch", f"This subscription cannot be resumed. {reason}", "Subscribe without 'after'.")
+
+
+def _retrieved(task: "asyncio.Task[Topic]") -> None:
+    """Its failure is known, whether anybody still waits for it or not."""
+    if not task.cancelled():
+        task.exception()
