@@ -82,6 +82,8 @@ class ApiError(Exception):
         headers = {"cache-control": "no-store", "content-type": "application/problem+json"}
         if self.retryable and self.kind.retry_after_s is not None:
             headers["retry-after"] = str(self.kind.retry_after_s)
+        if self.code == "unauthenticated":
+            headers["www-authenticate"] = 'Bearer realm="upquery"'
         return headers
 
     def problem(self, instance: str) -> dict[str, Any]:

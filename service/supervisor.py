@@ -16,15 +16,19 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import structlog
 import uvicorn
 
 from service.admin.app import admin_app
 from service.admin.control import ControlClient
+from service.auth.admin_guard import AdminGuard
+from service.auth.authority import Authority, check_settings
 from service.child import STOP_S, EngineChild, StartReport, WorkerChild, read_report, send_configuration
 from service.run_directory import RunDirectory
 from service.runtime.backoff import Backoff
+from service.settings.errors import SettingsError
 from service.settings.load import Settings
 from service.worker import WorkerConfig
 
@@ -173,6 +177,7 @@ class Supervisor:
             raise
 
     async def _start(self) -> Endpoints:
+        self._check_auth()
         http, admin = self._settings.http.port, self._settings.http.admin_port
         api = self._bind(http, "port")
         admin_socket = self._bind(admin, "admin_port")
@@ -187,18 +192,33 @@ class Supervisor:
                 raise failure
         return Endpoints(_url(api), _url(admin_socket), os.getpid())
 
+    def _check_auth(self) -> None:
+        if self._settings.auth is not None:
+            try:
+                check_settings(self._settings.auth)
+            except SettingsError as error:
+                raise StartError(str(error), exit_code=2) from None
+
     def _worker(self, number: int, run: RunDirectory, listener: socket.socket) -> Child:
         config = WorkerConfig(
-            number, run.paths.leaf, run.paths.engine_socket, read_timeout_s=self._settings.http.read_timeout_s
+            number,
+            run.paths.leaf,
+            run.paths.engine_socket,
+            read_timeout_s=self._settings.http.read_timeout_s,
+            auth=self._settings.auth,
         )
         child = WorkerChild(config, listener.fileno(), self._settings.log)
         return Child(f"worker-{number}", child, (listener.fileno(),))
 
     def _start_admin(self, run: RunDirectory, listener: socket.socket) -> None:
-        app = admin_app(ControlClient(run.paths.control_socket), self)
+        app = self._guarded(admin_app(ControlClient(run.paths.control_socket), self))
         config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
         self._admin = _AdminServer(config)
         self._admin_task = asyncio.create_task(self._admin.serve(sockets=[listener]))
+
+    def _guarded(self, app: Any) -> Any:
+        auth = self._settings.auth
+        return app if auth is None else AdminGuard(app, Authority.of(auth), open_metrics=auth.open_metrics)
 
     def children(self) -> list[Child]:
         """All children, whether they run or not."""

@@ -10,11 +10,14 @@ from typing import Any
 
 import uvicorn
 
+from service.auth.authority import Authority
+from service.auth.guard import Guard
 from service.http.app import build_app
 from service.http.direct_protocol import DirectProtocol
 from service.http.hot import HotRoute
 from service.http.reads import Limits
 from service.leaf_store.reader import LeafReader
+from service.settings.auth import AuthSettings
 from service.wire import EngineClient
 
 #: How often a worker reports its counters, and what was read.
@@ -38,6 +41,8 @@ class WorkerConfig:
     max_keys: int = 1000
     #: How long requests that are being answered have when the worker is stopped.
     graceful_shutdown_s: float = 3.0
+    #: Who is let in; None: everybody.
+    auth: AuthSettings | None = None
 
 
 def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
@@ -47,8 +52,10 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
     """
     reader = _reader(config.leaf_path)
     engine = EngineClient(config.engine_socket)
-    app = build_app(reader, engine, Limits(config.read_timeout_s, config.max_body_bytes, config.max_keys))
-    server = server_of(app, config.graceful_shutdown_s)
+    limits = Limits(config.read_timeout_s, config.max_body_bytes, config.max_keys)
+    app = build_app(reader, engine, limits, guarded=config.auth is not None)
+    guarded = app if config.auth is None else Guard(app, Authority.of(config.auth))
+    server = server_of(guarded, config.graceful_shutdown_s)
     # What is there now stays: a collection would only walk it again and again.
     gc.collect()
     gc.freeze()

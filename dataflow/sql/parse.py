@@ -1,7 +1,8 @@
 """SQL text to a syntax tree: one query, without side effects, its parameters named.
 
-Parameters are written ``:name``, ``?`` or ``$1``; the latter two are named ``p1``, ``p2`` … In the tree they are
-placeholders that carry their place (`parameter_name`, `parameter_span`).
+Parameters are written ``:name``, ``?`` or ``$1``; the latter two are named ``p1``, ``p2`` … One may also be a claim of
+who asks: ``:claims.sub``, or a member of one, ``:claims.org.id``. In the tree they are placeholders that carry their
+place (`parameter_name`, `parameter_span`).
 
 Not here: what the names mean (`scope`), which SQL can be planned (`select` and what it calls).
 """
@@ -18,6 +19,8 @@ from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
 from dataflow.sql.grammar import Grammar, grammar_of
 
 _NUMBERED = re.compile(r"\$\d+")
+#: The word that parameters bound from a token begin with.
+_CLAIMS = "claims"
 #: Behind these, ``?`` is an operator of jsonb and no parameter.
 _OPERAND_ENDS = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.STRING}
 _NOTHING_BEFORE = {
@@ -106,8 +109,9 @@ def _named_parameters(tokens: Sequence[Token], sql: str, grammar: Grammar) -> li
         after = tokens[position + 1] if position + 1 < len(tokens) else None
         adjacent = after is not None and after.start == token.end + 1
         if token.token_type is TokenType.COLON and adjacent and after is not None and _is_word(sql, after):
-            result += _placeholder(token, after.end, sql[after.start : after.end + 1])
-            position += 1
+            last = _end_of_name(tokens, position + 1, sql)
+            result += _placeholder(token, tokens[last].end, sql[after.start : tokens[last].end + 1])
+            position = last
         elif (
             not grammar.dollar_words
             and token.token_type is TokenType.PARAMETER
@@ -130,6 +134,29 @@ def _named_parameters(tokens: Sequence[Token], sql: str, grammar: Grammar) -> li
             result.append(token)
         position += 1
     return result
+
+
+def _end_of_name(tokens: Sequence[Token], first: int, sql: str) -> int:
+    """Where the name of a parameter ends whose first word is that token: claims have several, joined by dots."""
+    word = sql[tokens[first].start : tokens[first].end + 1]
+    if word.lower() != _CLAIMS:
+        return first
+    last = first
+    while _is_next(tokens, last, sql):
+        last += 2
+    # Any other spelling would be a parameter that clients set, where one was meant that they cannot.
+    if last == first or word != _CLAIMS or sql[tokens[last].end + 1 : tokens[last].end + 2] == ".":
+        span = Span(tokens[first].start - 1, tokens[last].end + 1)
+        raise InvalidQuery(f"A claim of the token is written :{_CLAIMS}.name, in lower case and without spaces.", span)
+    return last
+
+
+def _is_next(tokens: Sequence[Token], last: int, sql: str) -> bool:
+    """Whether a dot and a word follow, without anything between."""
+    if last + 2 >= len(tokens):
+        return False
+    dot, word, end = tokens[last + 1], tokens[last + 2], tokens[last].end
+    return dot.token_type is TokenType.DOT and (dot.start, word.start) == (end + 1, end + 2) and _is_word(sql, word)
 
 
 def _check_commas(tokens: Sequence[Token]) -> None:

@@ -26,6 +26,7 @@ from service.admin.models import (
     ViewName,
     ViewState,
 )
+from service.auth.principal import ANONYMOUS
 from service.errors import ApiError
 from service.telemetry import prometheus_text
 
@@ -110,12 +111,15 @@ def _health(app: FastAPI, engine: ControlClient, supervisor: Children) -> None:
 
     @app.get("/readyz", tags=["health"], operation_id="readyz", responses={503: {"model": Readiness}})
     async def readyz(
+        request: Request,
         strict: Annotated[bool, Query(description="A lost stream or a view that is not ready fails too.")] = False,
     ) -> Response:
         """200 once the first catch-up is done and reads can be answered."""
         state = await _readiness(engine, supervisor)
         ok = state.ready and not (strict and (not state.streaming or state.building or state.broken))
-        return JSONResponse(state.model_dump(), 200 if ok else 503, headers={"cache-control": "no-store"})
+        # Who has no token is told no names of views.
+        said = {"ready": ok} if request.scope.get(ANONYMOUS) else state.model_dump()
+        return JSONResponse(said, 200 if ok else 503, headers={"cache-control": "no-store"})
 
     @app.get("/metrics", tags=["health"], operation_id="metrics", response_class=PlainTextResponse)
     async def metrics() -> Response:

@@ -11,10 +11,10 @@ from service.leaf_store.reader import LeafReader
 from service.wire import EngineClient
 
 
-def build_app(reader: LeafReader, engine: EngineClient, limits: Limits) -> HotRoute:
-    """The application over a leaf store and the engine that fills it."""
+def build_app(reader: LeafReader, engine: EngineClient, limits: Limits, *, guarded: bool = False) -> HotRoute:
+    """The application over a leaf store and the engine that fills it. `guarded`: every request has a principal."""
     reads = Reads(reader, engine, limits)
     views = ViewReads(reads)
     batches = Batches(reads, views)
     documented = BodyLimit(documented_app(reads, batches), limits.max_body_bytes)
-    return HotRoute(reads, views, BatchRoute(reads, batches, documented))
+    return HotRoute(reads, views, BatchRoute(reads, batches, documented), guarded=guarded)

@@ -17,10 +17,11 @@ from dataflow.literals import takes_parameters
 from dataflow.schema import SqlType
 from dataflow.types import Key, Value
 from dataflow.values import normal_form, parse_parameter
+from service.auth.principal import Principal
 from service.errors import ApiError
 from service.http.entry_names import EntryNames, entry_of_query, texts_of
 from service.leaf_store.answer import Window
-from service.leaf_store.catalog import ParameterInfo, Role, ViewInfo
+from service.leaf_store.catalog import CLAIMS, ParameterInfo, Role, ViewInfo
 from service.leaf_store.layout import HASH_BYTES, entry_key, is_hashed, key_in, view_head
 from service.leaf_store.paging import read_token
 from service.leaf_store.request import Given, Request, Values, check_of, picked_places, request_of
@@ -46,13 +47,15 @@ class Arguments:
         self.info = info
         self._max_keys = max_keys
         self._head = view_head(info.id)
-        #: By name; a parameter with two uses takes what its first one takes.
-        self._parameters = {parameter.name: parameter for parameter in reversed(info.parameters)}
+        #: What clients give, by name; a parameter with two uses takes what its first one takes.
+        self._parameters = {p.name: p for p in reversed(info.parameters) if not p.is_claim}
         self._parsers = [
             (parameter, _parser(parameter, info.refreshed), texts_of(parameter.type)) for parameter in info.parameters
         ]
         #: Whether a read is of one key, and picks the rows of one place if it picks any.
         self._is_one_key = info.refreshed or all(parameter.role is Role.EQUAL for parameter in info.parameters)
+        #: With claims the same query string is another read for each principal: none is remembered.
+        self._is_remembered = self._is_one_key and not info.claims
         self._remembered: dict[bytes, bytes] = {}
         #: Of a view whose reads pick rows: the place of the rows that a query string of `_remembered` picks.
         self._places: dict[bytes, bytes] = {}
@@ -65,8 +68,8 @@ class Arguments:
         #: The entries that JSON parameters ask for, if those can be said fast; the same cases.
         self.entries = EntryNames(info)
 
-    def parse(self, query: bytes) -> tuple[Values, Window | None]:
-        """The values and the window that a query string asks for. ApiError ``parameter_…``."""
+    def parse(self, query: bytes, principal: Principal | None = None) -> tuple[Values, Window | None]:
+        """The values and the window that a query string asks for. ApiError ``parameter_…``, and as `values`."""
         given: dict[str, Any] = {}
         for name, text in _pairs(query):
             if self._takes_list(name):
@@ -81,9 +84,9 @@ class Arguments:
                 )
             given[name] = text
         limit, after = self._page(given)
-        values = self.values(given)
+        values = self.values(given, principal)
         window = self.window(values, limit, after)
-        if window is None and len(query) <= _MAX_REMEMBERED_BYTES and self._is_one_key:
+        if window is None and len(query) <= _MAX_REMEMBERED_BYTES and self._is_remembered:
             self._remember(query, request_of(self.info, values))
         return values, window
 
@@ -105,16 +108,37 @@ class Arguments:
             return self._hashed.get(name)
         return key_in(name) if self.info.parameters else ()
 
-    def values(self, given: Mapping[str, Any]) -> Values:
-        """The values from parameters by name: text, or what JSON has for it. ApiError ``parameter_…``."""
+    def values(self, given: Mapping[str, Any], principal: Principal | None = None) -> Values:
+        """The values from parameters by name: text, or what JSON has for it. Those of claims are the principal's.
+        ApiError ``parameter_…``, ``unauthenticated``, ``forbidden``."""
         if given.keys() != self._parameters.keys():
             raise self._other_names(given)
+        if self.info.claims:
+            given = {**given, **self._claims_of(principal)}
         values = tuple([self._value(given[parser[0].name], *parser) for parser in self._parsers])
         if keys_of(values) > self._max_keys:
             raise ApiError(
                 "too_large", f"The lists make {keys_of(values)} keys.", f"Ask for at most {self._max_keys} at once."
             )
         return values
+
+    def _claims_of(self, principal: Principal | None) -> dict[str, Any]:
+        """The values of the parameters that are claims. What the token says is not shown."""
+        if principal is None:
+            raise ApiError("unauthenticated", f"View {self.info.name!r} answers by the token, and there is none.")
+        claims = {name: principal.claim(name.removeprefix(CLAIMS)) for name in self.info.claims}
+        for parameter, parse, texts in self._parsers:
+            if not parameter.is_claim:
+                continue
+            claim = parameter.name.removeprefix(CLAIMS)
+            # NULL may mean every row to a view, as in (:p IS NULL OR …).
+            if claims[parameter.name] is None:
+                raise ApiError("forbidden", f"The token has no claim {claim!r}, by which this view answers.")
+            try:
+                self._value(claims[parameter.name], parameter, parse, texts)
+            except ApiError:
+                raise ApiError("forbidden", f"The token's claim {claim!r} is no {parameter.type.sql}.") from None
+        return claims
 
     def window(self, values: Values, limit: int | None, after: str | None) -> Window | None:
         """The part of an ordered view's rows; None: all of them. ApiError ``parameter_type``."""
@@ -197,7 +221,7 @@ class Arguments:
         )
 
     def _unknown(self, name: str) -> ApiError:
-        names = [parameter.name for parameter in self.info.parameters]
+        names = [parameter.name for parameter in self.info.parameters if not parameter.is_claim]
         near = get_close_matches(name, names, 1)
         if near:
             hint = f"Did you mean {near[0]!r}?"

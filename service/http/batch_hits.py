@@ -13,6 +13,7 @@ from typing import Any, TypeGuard, cast
 
 import orjson
 
+from service.auth.principal import Principal, require_read
 from service.http.batches import Batches, Item, result_of
 from service.http.reads import ViewRoute, Wanted
 from service.http.touches import Touches
@@ -38,10 +39,12 @@ class AskedKeys:
     route: ViewRoute
     content: bytes
     names: Sequence[bytes] | None
+    principal: Principal | None
 
     @classmethod
-    def of(cls, batches: Batches, route: ViewRoute, content: bytes) -> "AskedKeys | None":
-        """None if it does not have the documented form."""
+    def of(cls, batches: Batches, route: ViewRoute, content: bytes, principal: Principal | None) -> "AskedKeys | None":
+        """None if it does not have the documented form. ApiError ``forbidden``."""
+        require_read(principal, route.info.name)
         entries = route.arguments.entries
         names: Sequence[bytes] | None = entries.of_body(content)
         if names is None:
@@ -49,7 +52,7 @@ class AskedKeys:
             if keys is None:
                 return None
             names = entries.of(keys) if keys else None
-        return cls(batches, route, content, names)
+        return cls(batches, route, content, names, principal)
 
     def hits(self, txn: Transaction, touches: Touches) -> bytes | None:
         """The results; None if they are not all there, or not plain. NotCoveredError."""
@@ -67,7 +70,10 @@ class AskedKeys:
         """The same, the general way; None for what the documented application parses otherwise. ApiError."""
         keys = _keys(self.content)
         exact = keys is not None and all(map(_is_exact, keys))
-        return self.batches.keys(self.route.info.name, keys) if keys is not None and exact else None
+        return self._wanted(keys) if keys is not None and exact else None
+
+    def _wanted(self, keys: list[dict[str, Any]]) -> list[Wanted]:
+        return self.batches.keys(self.route.info.name, keys, self.principal)
 
 
 def _keys(content: bytes) -> list[dict[str, Any]] | None:
@@ -92,14 +98,14 @@ class AskedItems:
     reads: list[Wanted]
 
     @classmethod
-    def of(cls, batches: Batches, content: bytes) -> "AskedItems | None":
+    def of(cls, batches: Batches, content: bytes, principal: Principal | None) -> "AskedItems | None":
         """None if it does not have the documented form, or what the documented application parses otherwise.
         ApiError."""
         reads = _field(content, "reads")
         if not _are_objects(reads):
             return None
         items = [item for read in reads if (item := _item(read)) is not None]
-        return cls(batches.items(items)) if len(items) == len(reads) else None
+        return cls(batches.items(items, principal)) if len(items) == len(reads) else None
 
     def hits(self, txn: Transaction, touches: Touches) -> bytes | None:
         """The results; None if they are not all there. ApiError, NotCoveredError."""

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import structlog
 
+from service.auth.principal import Principal, principal_of
 from service.errors import ApiError
 from service.http.batch_hits import AskedItems, AskedKeys
 from service.http.batches import Batches, batch_reply
@@ -82,7 +83,7 @@ class BatchRoute:
         with self._reads.reader.begin() as txn:
             state = self._follow(txn)
             try:
-                asked = self._parse(scope["raw_path"], content)
+                asked = self._parse(scope["raw_path"], content, principal_of(scope))
                 _, minimum, _ = conditions_of(scope["headers"])
                 if asked is None or state is None or (minimum is not None and state.position < minimum):
                     return asked, None
@@ -93,12 +94,12 @@ class BatchRoute:
             return asked, None
         return asked, batch_reply(Answers([], state.position, state.at_ms, hit=True), results, started)
 
-    def _parse(self, path: bytes, content: bytes) -> _Asked | None:
+    def _parse(self, path: bytes, content: bytes, principal: Principal | None) -> _Asked | None:
         """ApiError."""
         if path == _READ:
-            return AskedItems.of(self._batches, content)
+            return AskedItems.of(self._batches, content, principal)
         route = self._queries.get(path)
-        return None if route is None else AskedKeys.of(self._batches, route, content)
+        return None if route is None else AskedKeys.of(self._batches, route, content, principal)
 
     async def _general(self, asked: _Asked, scope: Scope, started: int) -> Reply | None:
         """The answer, or the problem that reading ran into; None if the request is wrong."""

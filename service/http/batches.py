@@ -6,6 +6,7 @@ Not here: the body's form (`batch_route`, `documented`); the plain case of hits 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from service.auth.principal import Principal
 from service.errors import ApiError
 from service.http.arguments import keys_of
 from service.http.messages import CONTENT_JSON, Headers, Reply
@@ -31,19 +32,19 @@ class Batches:
         self._views = views
         self.max_keys = reads.limits.max_keys
 
-    def keys(self, view: str, keys: Sequence[Mapping[str, Any]]) -> list[Wanted]:
+    def keys(self, view: str, keys: Sequence[Mapping[str, Any]], principal: Principal | None) -> list[Wanted]:
         """What several keys of one view ask for. ApiError."""
         self._bound(len(keys))
-        route = self._reads.listed(view)
-        return self._bounded([Wanted(route, route.arguments.values(key)) for key in keys])
+        route = self._reads.listed(view, principal)
+        return self._bounded([Wanted(route, route.arguments.values(key, principal)) for key in keys])
 
-    def items(self, items: Sequence[Item]) -> list[Wanted]:
+    def items(self, items: Sequence[Item], principal: Principal | None) -> list[Wanted]:
         """What keys of several views ask for. ApiError."""
         self._bound(len(items))
         wanted = []
         for item in items:
-            route = self._reads.listed(item.view)
-            values = route.arguments.values(item.params)
+            route = self._reads.listed(item.view, principal)
+            values = route.arguments.values(item.params, principal)
             wanted.append(Wanted(route, values, route.arguments.window(values, item.limit, item.after)))
         return self._bounded(wanted)
 

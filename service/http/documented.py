@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 
 from api_schemas.reads import Checkpoint, ReadResults, ViewKeys
 from api_schemas.reads import Reads as ReadsRequest
+from service.auth.principal import principal_of, readable
 from service.errors import ApiError
 from service.http.batches import Batches, Item
 from service.http.messages import Reply
@@ -30,9 +31,10 @@ def documented_app(reads: Reads, batches: Batches) -> FastAPI:
     _add_reads(app, reads, batches)
 
     @app.get("/openapi.json", include_in_schema=False)
-    async def openapi() -> JSONResponse:
+    async def openapi(request: Request) -> JSONResponse:
         reads.refresh()
-        return JSONResponse(document(app, [route.info for route in reads.routes.values()]))
+        names = readable(principal_of(request.scope), list(reads.routes))
+        return JSONResponse(document(app, [reads.routes[name].info for name in names]))
 
     return app
 
@@ -49,7 +51,7 @@ def _add_reads(app: FastAPI, reads: Reads, batches: Batches) -> None:
         """Several keys of one view, all at one version."""
         started = time.perf_counter_ns()
         reads.refresh()
-        wanted = batches.keys(view, body.keys)
+        wanted = batches.keys(view, body.keys, principal_of(request.scope))
         return _response(await batches.answer(wanted, request.scope["headers"], started))
 
     @app.post(
@@ -63,7 +65,8 @@ def _add_reads(app: FastAPI, reads: Reads, batches: Batches) -> None:
         """Keys of several views, all at one version."""
         started = time.perf_counter_ns()
         reads.refresh()
-        wanted = batches.items([Item(read.view, read.params, read.limit, read.after) for read in body.reads])
+        items = [Item(read.view, read.params, read.limit, read.after) for read in body.reads]
+        wanted = batches.items(items, principal_of(request.scope))
         return _response(await batches.answer(wanted, request.scope["headers"], started))
 
     @app.post(

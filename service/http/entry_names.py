@@ -82,7 +82,7 @@ class EntryNames:
             for i, parameter in enumerate(info.parameters)
         ]
         self._columns = [(name, column) for name, column in columns if column is not None]
-        self._plain = (info.plain or info.refreshed) and len(self._columns) == len(columns)
+        self._plain = (info.plain or info.refreshed) and len(self._columns) == len(columns) and not info.claims
         #: The names of the keys of a whole body ``{"keys": [{"id": 7}, …]}``; None if they cannot be said that fast.
         self.of_body: _OfBody = _of_body(info, self._head)
 
@@ -106,7 +106,7 @@ class EntryNames:
 
 
 def _of_body(info: ViewInfo, head: bytes) -> _OfBody:
-    if len(info.parameters) != 1 or not (info.plain or info.refreshed):
+    if len(info.parameters) != 1 or info.claims or not (info.plain or info.refreshed):
         return lambda _: None
     parameter = info.parameters[0]
     name, digits = parameter.name, _digits(parameter.type)

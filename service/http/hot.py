@@ -19,6 +19,7 @@ from urllib.parse import quote
 import lmdb
 
 from dataflow.types import Key, ViewId
+from service.auth.principal import principal_of
 from service.http.batch_route import BatchRoute
 from service.http.messages import (
     CACHE_CONTROL,
@@ -57,7 +58,7 @@ class HotRoute:
     whose LMDB transaction id is `_commit`.
     """
 
-    def __init__(self, reads: Reads, views: ViewReads, batches: BatchRoute) -> None:
+    def __init__(self, reads: Reads, views: ViewReads, batches: BatchRoute, *, guarded: bool = False) -> None:
         self._reads = reads
         self._views = views
         self._batches = batches
@@ -70,11 +71,13 @@ class HotRoute:
         self._at_ms = self._now_ms = 0
         self._age = (b"upquery-age-ms", b"0")
         self._note = reads.touches.note
+        # Nothing is asked where everybody may read everything.
+        self._permitted = self._permitted_hit if guarded else self._hit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         route = self._routes.get(scope.get("raw_path", b""))
-        reply = None if route is None or scope["method"] not in _READS else self._hit(route, scope)
+        reply = None if route is None or scope["method"] not in _READS else self._permitted(route, scope)
         if reply is None:
             await self._general(scope, receive, send)
         else:
@@ -89,7 +92,13 @@ class HotRoute:
         if body is not None:
             return self._batches.answer(scope, body)
         route = self._routes.get(scope["raw_path"])
-        return None if route is None or scope["method"] not in _READS else self._hit(route, scope)
+        return None if route is None or scope["method"] not in _READS else self._permitted(route, scope)
+
+    def _permitted_hit(self, route: ViewRoute, scope: Scope) -> Reply | None:
+        """As `_hit`, for who may read the view; a refusal is the general way's."""
+        principal = principal_of(scope)
+        permitted = principal is not None and principal.may_read(route.info.name)
+        return self._hit(route, scope) if permitted else None
 
     def _hit(self, route: ViewRoute, scope: Scope) -> Reply | None:
         """An answer from the leaf store; None if this is not the plain case."""

@@ -85,8 +85,9 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _operation(view: ViewInfo) -> dict[str, Any]:
-    own = {parameter.name: parameter for parameter in reversed(view.parameters)}
-    parameters = [_parameter(view, own[name]) for name in dict.fromkeys(p.name for p in view.parameters)]
+    given = [parameter for parameter in view.parameters if not parameter.is_claim]
+    own = {parameter.name: parameter for parameter in reversed(given)}
+    parameters = [_parameter(view, own[name]) for name in dict.fromkeys(p.name for p in given)]
     if view.ordered:
         parameters += [page for page in _PAGE_PARAMETERS if page["name"] not in own]
     return {

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from dataflow.types import Key, Position, ViewId
+from service.auth.principal import Principal, readable, require_read
 from service.errors import ApiError
 from service.http.arguments import Arguments
 from service.http.touches import Touches
@@ -126,16 +127,18 @@ class Reads:
             }
         return state
 
-    def route(self, name: str) -> ViewRoute:
-        """A view that can be read. ApiError ``view_not_found``, ``view_broken``, ``engine_unavailable``."""
+    def route(self, name: str, principal: Principal | None) -> ViewRoute:
+        """A view that can be read. ApiError ``forbidden``, ``view_not_found``, ``view_broken``,
+        ``engine_unavailable``."""
         self.refresh()
-        return self.listed(name)
+        return self.listed(name, principal)
 
-    def listed(self, name: str) -> ViewRoute:
+    def listed(self, name: str, principal: Principal | None) -> ViewRoute:
         """As `route`, in the catalog that was seen last."""
+        require_read(principal, name)
         route = self.routes.get(name)
         if route is None:
-            raise self._not_found(name)
+            raise self._not_found(name, principal)
         if route.info.status == "broken":
             raise ApiError(
                 "view_broken",
@@ -144,10 +147,10 @@ class Reads:
             )
         return route
 
-    def _not_found(self, name: str) -> ApiError:
+    def _not_found(self, name: str, principal: Principal | None) -> ApiError:
         if not self._started:
             return ApiError("engine_unavailable", "The engine has not started yet.", "Try again in a moment.")
-        near = get_close_matches(name, self.routes, 1)
+        near = get_close_matches(name, readable(principal, list(self.routes)), 1)
         hint = f"Did you mean {near[0]!r}?" if near else "GET /openapi.json lists the views."
         return ApiError("view_not_found", f"There is no view {name[:80]!r}.", hint)
 

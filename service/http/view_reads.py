@@ -6,6 +6,7 @@ import orjson
 import structlog
 
 from dataflow.types import Position
+from service.auth.principal import principal_of
 from service.errors import ApiError
 from service.http.messages import (
     CACHE_CONTROL,
@@ -51,8 +52,9 @@ class ViewReads:
                 f"{scope['method']} is not for {scope['path']}.",
                 "GET it; for many keys POST to it with /query behind.",
             )
-        route = self._reads.route(name)
-        values, window = route.arguments.parse(scope["query_string"])
+        principal = principal_of(scope)
+        route = self._reads.route(name, principal)
+        values, window = route.arguments.parse(scope["query_string"], principal)
         asked = await self.conditions(scope["headers"])
         answers = await self._reads.read([Wanted(route, values, window)])
         return _reply(scope, answers, asked, started)

@@ -18,6 +18,8 @@ from service.leaf_store.render import unique_names
 from service.leaf_store.serving import SERVING, Serving
 
 _INT8 = SqlType("int8", "bigint")
+#: Parameters of this name are bound from the token of who asks: ``:claims.sub``.
+CLAIMS = "claims."
 
 
 class Role(StrEnum):
@@ -49,6 +51,11 @@ class ParameterInfo:
     name: str
     type: SqlType
     role: Role = Role.EQUAL
+
+    @property
+    def is_claim(self) -> bool:
+        """Whether its value comes from the token of who asks, never from the request."""
+        return self.name.startswith(CLAIMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,11 @@ class ViewInfo:
     def head(self) -> bytes:
         """What every key of its records in the store starts with."""
         return view_head(self.id)
+
+    @cached_property
+    def claims(self) -> tuple[str, ...]:
+        """The names of its parameters that are claims."""
+        return tuple(dict.fromkeys(p.name for p in self.parameters if p.is_claim))
 
     @cached_property
     def cut(self) -> bool:

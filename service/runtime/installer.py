@@ -47,6 +47,8 @@ class Installer:
     following: Following
     lookups: Lookups
     admission: Admission
+    #: Whether who asks has a token.
+    guarded: bool = False
     _ids: Iterator[int] = field(init=False)
     #: Frees the nodes of views that have gone, once for those that go together.
     _collecting: asyncio.TimerHandle | None = None
@@ -66,7 +68,7 @@ class Installer:
             others[put.name] = put.sql
         others.pop(definition.name, None)
         catalog = replace(self.following.planning_catalog(fresh) if as_followed else fresh, registered=others)
-        return Planning(catalog, self.following.layouts.keys(), self.following.refusals)
+        return Planning(catalog, self.following.layouts.keys(), self.following.refusals, self.guarded)
 
     async def join(self, session: UpstreamSession, tables: frozenset[str], fresh: Catalog) -> None:
         """Makes sure that `tables`, none of which is refused, are followed; announces those that were not."""

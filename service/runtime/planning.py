@@ -19,6 +19,7 @@ from dataflow.sql.reads import table_reads
 from dataflow.sql.registered import Expanded, expanded, upstream_views
 from dataflow.sql.statement import statement_of
 from service.errors import ApiError
+from service.leaf_store.catalog import CLAIMS
 from service.runtime.following import TableRefusedError
 from service.upstream.upstream import UpstreamSession
 from service.upstream.words import Described
@@ -40,19 +41,28 @@ class Planning:
     #: Tables that are followed already.
     followed: Iterable[str]
     refusals: Refusals
+    #: Whether who asks has a token, whose claims a view may take as parameters.
+    guarded: bool = False
     _refused: dict[str, TableRefusedError | None] = field(default_factory=dict)
 
     async def plan(self, session: UpstreamSession, definition: Definition) -> Plan:
         """How a definition is kept. Raises `ApiError` ``view_unsupported`` or ``view_invalid``, `TableRefusedError`,
         `UpstreamError`."""
         try:
-            return await self._plan(session, definition)
+            plan = await self._plan(session, definition)
+            self._check_claims(plan)
         except UnsupportedQuery as error:
             raise ApiError("view_unsupported", error.reason, members=place(definition.sql, error.span)) from None
         except InvalidQuery as error:
             raise ApiError(
                 "view_invalid", error.reason, error.hint, members=place(definition.sql, error.span)
             ) from None
+        return plan
+
+    def _check_claims(self, plan: Plan) -> None:
+        claims = [name for name in parameter_names(plan.view) if name.startswith(CLAIMS)]
+        if claims and not self.guarded:
+            raise UnsupportedQuery(f"The view takes :{claims[0]} from tokens, and without [auth] there are none.")
 
     async def _plan(self, session: UpstreamSession, definition: Definition) -> Plan:
         check_effects(definition.sql, self.catalog.dialect)
@@ -155,6 +165,14 @@ class Planning:
             self._refused.update(await self.refusals(session, new))
         found = [refused for table in sorted(tables) if (refused := self._refused.get(table)) is not None]
         return min(found, key=lambda refused: refused.streamed, default=None)
+
+
+def parameter_names(view: View | RefreshView) -> list[str]:
+    """The names of all parameters of a plan."""
+    if isinstance(view, RefreshView):
+        return [parameter.name for parameter in view.parameters]
+    names = [parameter.name for parameter in (*view.parameters, *view.within, *view.ranges)]
+    return names + [name for name in (view.limit_parameter, view.offset_parameter) if name is not None]
 
 
 def template_of(view: View, sql: str, catalog: Catalog) -> str:

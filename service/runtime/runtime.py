@@ -72,7 +72,10 @@ class Runtime:
         self.lookup_tasks = LookupTasks(self.dispatcher, self.lookups, slots, room, self.counters)
         self.refreshing = Refreshing(self.dispatcher, self.registry, self.lookups, slots, room, self.counters)
         admission = Admission(self.dispatcher, self.leaf, budget_bytes)
-        installer = Installer(self.registry, self.dispatcher, self.leaf, self.following, self.lookups, admission)
+        guarded = settings.auth is not None
+        installer = Installer(
+            self.registry, self.dispatcher, self.leaf, self.following, self.lookups, admission, guarded
+        )
         lock = asyncio.Lock()
         repair = Repair(installer, self.upstream, lock)
         self.changes = Changes(installer, repair, self.upstream, lock)

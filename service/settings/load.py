@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from service.settings.auth import AuthSettings
 from service.settings.errors import SettingsError
 from service.settings.sections import (
     CdcSettings,
@@ -35,7 +36,7 @@ ENVIRONMENT_PREFIX = "UPQUERY_"
 POSTGRES_SCHEMES = ("postgresql", "postgres")
 MYSQL_SCHEMES = ("mariadb", "mysql")
 #: Names in the environment that are about the process, not about settings.
-RESERVED_VARIABLES = frozenset({"UPQUERY_CONFIG"})
+RESERVED_VARIABLES = frozenset({"UPQUERY_CONFIG", "UPQUERY_URL", "UPQUERY_ADMIN_URL", "UPQUERY_TOKEN"})
 
 
 class Settings(BaseSettings):
@@ -52,6 +53,7 @@ class Settings(BaseSettings):
     upstream: UpstreamSettings
     cdc: CdcSettings = CdcSettings()
     http: HttpSettings = HttpSettings()
+    auth: AuthSettings | None = None
     engine: EngineSettings = EngineSettings()
     subscriptions: SubscriptionSettings = SubscriptionSettings()
     state: StateSettings = StateSettings()
@@ -84,7 +86,8 @@ def load_settings(path: Path | None, overrides: Mapping[str, Any] | None = None)
         settings = Settings(**values)
     except ValidationError as error:
         raise SettingsError(_describe(error, path)) from None
-    _refuse_open_bind(settings.http.host)
+    if settings.auth is None:
+        _refuse_open_bind(settings.http.host)
     _refuse_other_upstreams(settings.upstream.url)
     _require_kafka(settings.cdc)
     _refuse_repeated_views(settings.views)
@@ -159,7 +162,7 @@ def _refuse_open_bind(host: str) -> None:
     if host not in ("127.0.0.1", "::1", "localhost"):
         raise SettingsError(
             f"[http] host = {host!r} is reachable from other machines, and reads are not authenticated. "
-            "Bind to 127.0.0.1 and put an authenticating proxy in front."
+            "Set [auth] tokens_file or [auth.jwt] (docs/security.md), or bind to 127.0.0.1."
         )
 
 
