@@ -171,7 +171,7 @@ def parameter_names(view: View | RefreshView) -> list[str]:
     """The names of all parameters of a plan."""
     if isinstance(view, RefreshView):
         return [parameter.name for parameter in view.parameters]
-    names = [parameter.name for parameter in (*view.parameters, *view.within, *view.ranges)]
+    names = [p.name for p in (*view.parameters, *view.within)] + [bound.name for bound in view.ranges]
     return names + [name for name in (view.limit_parameter, view.offset_parameter) if name is not None]
 
 
