@@ -1,14 +1,12 @@
 """Views that are not kept incrementally, through the service: fresh after a write, stale by as little as may be."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.fixtures.postgres import Database
-from tests.fixtures.service import RunningService, running_service, until
+from tests.fixtures.service import HTTP, RunningService, running_service, until
 
 pytestmark = pytest.mark.postgres
 
@@ -22,9 +20,16 @@ THREAD = (
 VARIANCE = "SELECT count(*) AS n, var_pop(score) AS spread FROM comments WHERE story = :story AND NOT deleted"
 
 
+@pytest.fixture(scope="module")
+def running(module_database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with running_service(tmp_path_factory.mktemp("refresh") / "service", module_database.url) as running:
+        yield running
+
+
 @pytest.fixture
-def service(database: Database, tmp_path: Path) -> Iterator[RunningService]:
-    database.execute(
+def database(module_database: Database) -> Database:
+    module_database.clear()
+    module_database.execute(
         "CREATE TABLE comments (id int PRIMARY KEY, parent int, story int, body text, score int, deleted bool NOT NULL,"
         " note text)",
         "ALTER TABLE comments REPLICA IDENTITY FULL",
@@ -32,8 +37,14 @@ def service(database: Database, tmp_path: Path) -> Iterator[RunningService]:
         "CREATE UNLOGGED TABLE visits (n int)",
         "INSERT INTO visits VALUES (1)",
     )
-    with running_service(tmp_path / "service", database.url) as running:
-        yield running
+    return module_database
+
+
+@pytest.fixture
+def service(running: RunningService, database: Database) -> RunningService:  # noqa: ARG001
+    """Without views, over the tables as they are made."""
+    running.forget()
+    return running
 
 
 def fresh(database: Database) -> dict[str, str]:
@@ -136,7 +147,7 @@ def test_refreshed_and_incremental_views_at_one_version(service: RunningService,
     for n in range(40, 43):
         reads = [{"view": view, "params": {"story": 1}} for view in ("spread", "plain")]
         wanted = fresh(database)
-        answer = httpx.post(f"{service.http}/v1/read", json={"reads": reads}, headers=wanted, timeout=30)
+        answer = HTTP.post(f"{service.http}/v1/read", json={"reads": reads}, headers=wanted)
         assert answer.status_code == 200, answer.text
         spread, plain = answer.json()["results"]
         assert spread["rows"][0]["n"] == len(plain["rows"])

@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.fixtures.postgres import Database
-from tests.fixtures.service import RunningService, running_service, until
+from tests.fixtures.service import HTTP, RunningService, running_service, until
 
 pytestmark = pytest.mark.postgres
 
@@ -44,7 +43,7 @@ def service(database: Database, tmp_path: Path) -> Iterator[RunningService]:
 def read_all(service: RunningService, ids: list[str]) -> None:
     """Reads these stories, and sees that they are right."""
     keys = [{"id": id_} for id_ in ids]
-    answer = httpx.post(f"{service.http}/v1/views/story/query", json={"keys": keys}, timeout=30)
+    answer = HTTP.post(f"{service.http}/v1/views/story/query", json={"keys": keys})
     assert answer.status_code == 200, answer.text
     for id_, result in zip(ids, answer.json()["results"], strict=True):
         assert [(row["id"], row["votes"]) for row in result["rows"]] == [(int(id_), 3)]

@@ -1,13 +1,11 @@
 """Views of a running service over a real PostgreSQL: read, changed, replaced, dropped, kept over a restart."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
-import httpx
 import pytest
 
 from tests.fixtures.postgres import Database
-from tests.fixtures.service import RunningService, running_service, until
+from tests.fixtures.service import HTTP, RunningService, running_service, until
 
 pytestmark = pytest.mark.postgres
 
@@ -15,16 +13,38 @@ STORY = "SELECT id, title FROM stories WHERE id = :id"
 BY_AUTHOR = "SELECT id, title FROM stories WHERE author = :author"
 
 
+STORIES = (
+    "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL, author text)",
+    "ALTER TABLE stories REPLICA IDENTITY FULL",
+)
+
+
+@pytest.fixture(scope="module")
+def running(module_database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    module_database.execute(*STORIES)
+    directory = tmp_path_factory.mktemp("views") / "service"
+    with running_service(directory, module_database.url, {"story": STORY}) as running:
+        yield running
+
+
 @pytest.fixture
-def service(database: Database, tmp_path: Path) -> Iterator[RunningService]:
-    database.execute(
-        "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL, author text)",
-        "ALTER TABLE stories REPLICA IDENTITY FULL",
+def database(module_database: Database, running: RunningService) -> Database:  # noqa: ARG001
+    """The stories that the configuration's view reads, and tables that are made anew."""
+    module_database.execute(
+        "TRUNCATE stories",
         "INSERT INTO stories SELECT i, 'title ' || i, 'author ' || i % 3 FROM generate_series(1, 30) i",
+        "DROP TABLE IF EXISTS notes, voted",
         "CREATE TABLE notes (id int PRIMARY KEY, body text)",
     )
-    with running_service(tmp_path / "service", database.url, {"story": STORY}) as running:
-        yield running
+    return module_database
+
+
+@pytest.fixture
+def service(running: RunningService, database: Database) -> RunningService:
+    """With the configuration's view only, none of whose keys is kept, over the rows as they are made."""
+    running.forget()
+    assert running.read("story", headers=checkpoint(database), id=0).json()["rows"] == []
+    return running
 
 
 def checkpoint(database: Database) -> dict[str, str]:
@@ -120,7 +140,7 @@ def test_parameters_that_pick_rows_of_a_key(service: RunningService, database: D
     unchanged = service.read("one_vote", voter=3, story=7, headers={"If-None-Match": again.headers["etag"]})
     assert (again.json()["rows"], unchanged.status_code) == ([{"value": 10}], 304)
     keys = [{"voter": 3, "story": 3}, {"voter": 3, "story": 4}, {"voter": None, "story": 3}]
-    results = httpx.post(f"{service.http}/v1/views/one_vote/query", json={"keys": keys}).json()["results"]
+    results = HTTP.post(f"{service.http}/v1/views/one_vote/query", json={"keys": keys}).json()["results"]
     assert [result["rows"] for result in results] == [[{"value": 6}], [], []]
     several = service.read("voted", voter=2, stories=[2, 3, 6, 6, 99]).json()["rows"]
     assert sorted(row["story"] for row in several) == [2, 6]
@@ -194,10 +214,12 @@ def test_evicted_keys_are_filled_again(service: RunningService) -> None:
 
 
 def test_metrics_and_health(service: RunningService) -> None:
-    service.rows("story", id=5)
+    service.put("measured", STORY)
+    service.rows("measured", id=5)
     metrics = service.call("GET", "/metrics").text
     assert "upquery_engine_up 1.0" in metrics
-    until(lambda: 'upquery_view_reads_total{outcome="misses",view="story"} 1.0' in service.call("GET", "/metrics").text)
+    once = 'upquery_view_reads_total{outcome="misses",view="measured"} 1.0'
+    until(lambda: once in service.call("GET", "/metrics").text)
     assert service.call("GET", "/livez").status_code == 200
     assert service.call("GET", "/readyz?strict=1").json()["broken"] == {}
     assert service.call("GET", "/openapi.json").json()["openapi"].startswith("3.1")

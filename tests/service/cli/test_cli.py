@@ -13,14 +13,15 @@ from tests.fixtures.service import RunningService, command, environment, running
 STORY = "SELECT id, title FROM stories WHERE id = :id"
 
 
-@pytest.fixture
-def service(database: Database, tmp_path: Path) -> Iterator[RunningService]:
-    database.execute(
+@pytest.fixture(scope="module")
+def service(module_database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    module_database.execute(
         "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL)",
         "ALTER TABLE stories REPLICA IDENTITY FULL",
         "INSERT INTO stories SELECT i, '[b]title ' || i FROM generate_series(1, 30) i",
     )
-    with running_service(tmp_path / "service", database.url, {"story": STORY}) as running:
+    directory = tmp_path_factory.mktemp("cli") / "service"
+    with running_service(directory, module_database.url, {"story": STORY}) as running:
         yield running
 
 
