@@ -20,6 +20,8 @@ class Kind:
 #: The one table. A code that is not here cannot be raised.
 KINDS: dict[str, Kind] = {
     "bad_request": Kind(400, "The request cannot be understood"),
+    "request_timeout": Kind(408, "The request did not arrive in time"),
+    "head_too_large": Kind(431, "The request's headers are too large"),
     "not_found": Kind(404, "There is nothing at this path"),
     "method_not_allowed": Kind(405, "This path does not take this method"),
     "parameter_missing": Kind(422, "A parameter of the view is missing"),
@@ -40,6 +42,7 @@ KINDS: dict[str, Kind] = {
     "view_broken": Kind(503, "The view cannot be kept up to date"),
     "upstream_unavailable": Kind(503, "The database does not answer", retryable=True, retry_after_s=2),
     "upstream_refused": Kind(503, "The database refused the query"),
+    "overloaded": Kind(503, "More requests wait than can be served", retryable=True, retry_after_s=1),
     "engine_unavailable": Kind(503, "The engine does not run", retryable=True, retry_after_s=1),
     "read_timeout": Kind(504, "The answer could not be computed in time", retryable=True, retry_after_s=1),
     "version_timeout": Kind(504, "The view is not that new yet", retryable=True, retry_after_s=1),

@@ -17,6 +17,7 @@ from service.auth.principal import Principal, require_read
 from service.http.batches import Batches, Item, result_of
 from service.http.reads import ViewRoute, Wanted
 from service.http.touches import Touches
+from service.http.view_reads import cache_control_of
 from service.leaf_store.layout import COUNT_SLICE, ENTRY_BYTES, INLINE
 from service.leaf_store.reader import answer_in, rows_in
 from service.leaf_store.request import names_of
@@ -65,6 +66,11 @@ class AskedKeys:
         self.route.counters.hits += len(names)
         touches.note_all(names)
         return b"".join((_FIRST, _BETWEEN.join(rows), _LAST))
+
+    @property
+    def cache_control(self) -> tuple[bytes, bytes]:
+        """The header of the answer."""
+        return self.route.cache_control
 
     def wanted(self) -> list[Wanted] | None:
         """The same, the general way; None for what the documented application parses otherwise. ApiError."""
@@ -119,6 +125,11 @@ class AskedItems:
             read.view.counters.hits += 1
             touches.note_read(read.view.info, read.values)
         return b",".join(results)
+
+    @property
+    def cache_control(self) -> tuple[bytes, bytes]:
+        """The header of the answer."""
+        return cache_control_of(read.view for read in self.reads)
 
     def wanted(self) -> list[Wanted] | None:
         """The same, the general way."""

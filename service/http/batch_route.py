@@ -84,7 +84,7 @@ class BatchRoute:
             state = self._follow(txn)
             try:
                 asked = self._parse(scope["raw_path"], content, principal_of(scope))
-                _, minimum, _ = conditions_of(scope["headers"])
+                minimum = conditions_of(scope["headers"]).minimum
                 if asked is None or state is None or (minimum is not None and state.position < minimum):
                     return asked, None
                 results = asked.hits(txn, self._reads.touches)
@@ -92,7 +92,8 @@ class BatchRoute:
                 return asked, None
         if results is None:
             return asked, None
-        return asked, batch_reply(Answers([], state.position, state.at_ms, hit=True), results, started)
+        answers = Answers([], state.position, state.at_ms, hit=True)
+        return asked, batch_reply(answers, results, asked.cache_control, started)
 
     def _parse(self, path: bytes, content: bytes, principal: Principal | None) -> _Asked | None:
         """ApiError."""

@@ -11,7 +11,7 @@ from service.errors import ApiError
 from service.http.arguments import keys_of
 from service.http.messages import CONTENT_JSON, Headers, Reply
 from service.http.reads import Answers, Reads, Wanted
-from service.http.view_reads import ViewReads, answer_headers
+from service.http.view_reads import ViewReads, answer_headers, cache_control_of
 from service.leaf_store.answer import Answer
 
 
@@ -50,9 +50,10 @@ class Batches:
 
     async def answer(self, wanted: Sequence[Wanted], headers: Headers, started: int) -> Reply:
         """The response, once the minimum version that the request's headers ask for is there. ApiError."""
-        await self._views.conditions(headers)
-        answers = await self._reads.read(wanted)
-        return batch_reply(answers, b",".join(map(result_of, answers.answers)), started)
+        conditions = await self._views.conditions(headers)
+        answers = await self._reads.read(wanted, conditions.wait_s)
+        kept = cache_control_of(w.view for w in wanted)
+        return batch_reply(answers, b",".join(map(result_of, answers.answers)), kept, started)
 
     def _bound(self, keys: int) -> None:
         if keys > self.max_keys:
@@ -73,8 +74,8 @@ def result_of(answer: Answer) -> bytes:
     return b'{"rows":' + answer.rows + b',"next":' + following + b"}"
 
 
-def batch_reply(answers: Answers, results: bytes, started: int) -> Reply:
+def batch_reply(answers: Answers, results: bytes, cache_control: tuple[bytes, bytes], started: int) -> Reply:
     """The response with these results, joined; of `answers` come only the version and what else headers say."""
     body = b"".join((b'{"results":[', results, b'],"version":"', answers.version.encode(), b'"}'))
     length = (b"content-length", b"%d" % len(body))
-    return Reply(200, [*answer_headers(answers, started), CONTENT_JSON, length], body)
+    return Reply(200, [*answer_headers(answers, started), cache_control, CONTENT_JSON, length], body)

@@ -22,9 +22,9 @@ from dataflow.types import Key, ViewId
 from service.auth.principal import principal_of
 from service.http.batch_route import BatchRoute
 from service.http.messages import (
-    CACHE_CONTROL,
     CACHE_HIT,
     CONTENT_JSON,
+    VARY,
     Headers,
     Receive,
     Reply,
@@ -34,7 +34,7 @@ from service.http.messages import (
 )
 from service.http.reads import Reads, ViewRoute
 from service.http.version import version_text
-from service.http.view_reads import VIEWS_PATH, ViewReads, not_modified
+from service.http.view_reads import VIEWS_PATH, ViewReads, not_modified, varies
 from service.leaf_store.layout import COUNT_SLICE, ENTRY_BYTES, HASH_SLICE, INLINE
 from service.leaf_store.scan import NotCoveredError
 from service.leaf_store.transaction import Transaction
@@ -69,7 +69,7 @@ class HotRoute:
         self._tail = b""
         self._version = (b"upquery-version", b"")
         self._at_ms = self._now_ms = 0
-        self._age = (b"upquery-age-ms", b"0")
+        self._age_ms, self._age = (b"upquery-age-ms", b"0"), (b"age", b"0")
         self._note = reads.touches.note
         # Nothing is asked where everybody may read everything.
         self._permitted = self._permitted_hit if guarded else self._hit
@@ -109,7 +109,7 @@ class HotRoute:
         asked = None
         for header, value in scope["headers"]:
             if header in _ASKING:
-                if header != b"if-none-match":
+                if header != b"if-none-match" or asked is not None:
                     return None
                 asked = value
         try:
@@ -136,26 +136,34 @@ class HotRoute:
         now_ms = now_ns // 1_000_000
         if now_ms != self._now_ms:
             self._now_ms = now_ms
-            self._age = (b"upquery-age-ms", b"%d" % max(0, now_ms - self._at_ms))
+            age_ms = max(0, now_ms - self._at_ms)
+            self._age_ms = (b"upquery-age-ms", b"%d" % age_ms)
+            self._age = (b"age", b"%d" % (age_ms // 1000))
         tag = hexlify(digest)
         etag = (b"etag", b'W/"%b"' % tag)
         if asked is not None and not_modified(asked, tag):
-            headers: Headers = [etag, CACHE_HIT, self._version, self._age, CACHE_CONTROL]
-            return Reply(304, headers, b"")
+            return self._not_modified(route, etag, len(rows))
         body = b"".join((_HEAD, rows, self._tail))
         took_us = (now_ns - started) // 1000
-        headers = [
+        headers: Headers = [
             CONTENT_JSON,
             (b"content-length", b"%d" % len(body)),
             etag,
             CACHE_HIT,
             self._version,
+            self._age_ms,
             self._age,
-            CACHE_CONTROL,
+            route.cache_control,
             # The clock may be set back meanwhile.
             _TIMINGS[took_us if 0 <= took_us < _MAX_TIMING_US else -1],
         ]
         return Reply(200, headers, body)
+
+    def _not_modified(self, route: ViewRoute, etag: tuple[bytes, bytes], rows_bytes: int) -> Reply:
+        headers = [etag, CACHE_HIT, self._version, self._age_ms, self._age, route.cache_control]
+        if varies(rows_bytes, self._reads.limits.compress_bytes):
+            headers.append(VARY)
+        return Reply(304, headers, b"")
 
     def counters(self) -> dict[str, dict[str, int]]:
         """Reads of this worker since its start, by view."""

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from service.errors import ApiError
+from service.wire import Source
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -14,10 +15,17 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
 CONTENT_JSON = (b"content-type", b"application/json")
-#: Kept by whoever likes, but asked again each time: the weak ETag makes that cheap.
+#: Kept by whoever likes, but asked again each time: the weak ETag makes that cheap. A view may say otherwise.
 CACHE_CONTROL = (b"cache-control", b"no-cache")
+#: RFC 9211. A miss that the upstream answers past the store did not go through the cache at all.
 CACHE_HIT = (b"cache-status", b"upquery; hit")
-CACHE_MISS = (b"cache-status", b"upquery; fwd=miss; stored")
+CACHE_STATUS = {
+    Source.STORED: (b"cache-status", b"upquery; fwd=miss; stored"),
+    Source.UNSTORED: (b"cache-status", b"upquery; fwd=miss"),
+    Source.FORWARDED: (b"cache-status", b"upquery; fwd=bypass"),
+}
+#: Of answers so large that they may be compressed.
+VARY = (b"vary", b"Accept-Encoding")
 
 
 class Reply(NamedTuple):

@@ -12,24 +12,30 @@ from dataflow.types import Key, Position, ViewId
 from service.auth.principal import Principal, readable, require_read
 from service.errors import ApiError
 from service.http.arguments import Arguments
+from service.http.messages import CACHE_CONTROL
 from service.http.touches import Touches
 from service.http.version import refuse_foreign, version_text
+from service.http.waiting import Waiting
 from service.leaf_store.answer import Answer, LeafState, Window
 from service.leaf_store.catalog import LeafCatalog
 from service.leaf_store.layout import view_of
 from service.leaf_store.reader import LeafReader, null_answer, picked_in, rows_in
 from service.leaf_store.request import Values, request_of
 from service.leaf_store.transaction import Transaction
-from service.wire import EngineClient, ReadItem
+from service.wire import EngineClient, ReadItem, Source
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of requests."""
+    """Bounds of requests (`service.settings.sections.HttpSettings`)."""
 
     read_timeout_s: float = 5.0
     max_body_bytes: int = 1 << 20
     max_keys: int = 1000
+    max_wait_s: float = 30.0
+    waiting_reads: int = 1000
+    #: Answers of so many bytes are compressed for who wants it; 0: none are.
+    compress_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +49,13 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a request is answered, all of it exact at `position`; `hit`: without the engine."""
+    """What a request is answered, all of it exact at `position`; `hit`: without the engine, else `source` says how."""
 
     answers: list[Answer]
     position: Position
     at_ms: int
     hit: bool
+    source: Source = Source.STORED
 
     @property
     def version(self) -> str:
@@ -74,7 +81,7 @@ class ViewCounters:
 class ViewRoute:
     """A view as this worker serves it."""
 
-    __slots__ = ("arguments", "bare", "counters", "cut", "entry_of", "info")
+    __slots__ = ("arguments", "bare", "cache_control", "counters", "cut", "entry_of", "info")
 
     def __init__(self, arguments: Arguments, counters: ViewCounters) -> None:
         self.arguments = arguments
@@ -85,6 +92,9 @@ class ViewRoute:
         #: Whether an entry with one row ends with that row's JSON, and the answer is all of it.
         self.bare = not self.cut and self.info.direct and not self.info.storage
         self.counters = counters
+        said = self.info.cache_control
+        #: The header of all its answers.
+        self.cache_control = CACHE_CONTROL if said is None else (b"cache-control", said.encode())
 
     def rows_in(self, txn: Transaction, name: bytes, entry: bytes, query: bytes) -> tuple[bytes, bytes]:
         """The rows that a query string asks for, of the entry that `entry_of` has said of it, without the brackets, and
@@ -105,6 +115,7 @@ class Reads:
         self.counters: dict[str, ViewCounters] = {}
         #: Which keys are read.
         self.touches = Touches()
+        self.waiting = Waiting(limits.waiting_reads)
         self._engine = engine
         self.catalog: LeafCatalog | None = None
         self._started = False
@@ -154,8 +165,8 @@ class Reads:
         hint = f"Did you mean {near[0]!r}?" if near else "GET /openapi.json lists the views."
         return ApiError("view_not_found", f"There is no view {name[:80]!r}.", hint)
 
-    async def read(self, wanted: Sequence[Wanted]) -> Answers:
-        """The answers, in order, at one version. ApiError."""
+    async def read(self, wanted: Sequence[Wanted], wait_s: float | None = None) -> Answers:
+        """The answers, in order, at one version. `wait_s`: for how long a client would wait. ApiError."""
         found, state = self._look(wanted)
         for w, answer in zip(wanted, found, strict=True):
             if answer is None:
@@ -166,15 +177,20 @@ class Reads:
         answers = [answer for answer in found if answer is not None]
         if state is not None and len(answers) == len(found):
             return Answers(answers, state.position, state.at_ms, hit=True)
-        return await self._fill(wanted, found)
+        limit_s = max(self.limits.read_timeout_s, self._allowed_s(wait_s))
+        return await self._fill(wanted, found, limit_s)
+
+    def _allowed_s(self, wait_s: float | None) -> float:
+        """Of the seconds that a client would wait, those that it may."""
+        return self.limits.read_timeout_s if wait_s is None else min(wait_s, self.limits.max_wait_s)
 
     def _look(self, wanted: Sequence[Wanted]) -> tuple[list[Answer | None], LeafState | None]:
         return self.reader.read([(w.view.info.id, w.values, w.window) for w in wanted])
 
-    async def _fill(self, wanted: Sequence[Wanted], found: Sequence[Answer | None]) -> Answers:
+    async def _fill(self, wanted: Sequence[Wanted], found: Sequence[Answer | None], limit_s: float) -> Answers:
         """Have the engine fill what is missing, then read all of it at what is the version by then."""
         missing = [w for w, answer in zip(wanted, found, strict=True) if answer is None]
-        filled = await self._ask(missing)
+        filled = await self._ask(missing, limit_s)
         if len(missing) == len(wanted):
             return filled
         again, state = self._look(wanted)
@@ -184,10 +200,10 @@ class Reads:
             own = [next(late, None) if answer is None else None for answer in found]
             answers = [answer for new, mine in zip(again, own, strict=True) if (answer := new or mine) is not None]
             if len(answers) == len(wanted):
-                return Answers(answers, state.position, state.at_ms, hit=False)
-        return await self._ask(wanted)
+                return Answers(answers, state.position, state.at_ms, hit=False, source=filled.source)
+        return await self._ask(wanted, limit_s)
 
-    async def _ask(self, wanted: Sequence[Wanted]) -> Answers:
+    async def _ask(self, wanted: Sequence[Wanted], limit_s: float) -> Answers:
         """The engine's answers to all of them, at one version."""
         for w in wanted:
             if w.view.info.status == "building":
@@ -206,10 +222,11 @@ class Reads:
             if w.view.info.null_rows is None or request_of(w.view.info, w.values).keys
         ]
         items = list(dict.fromkeys(depend))
-        reply = await self._engine.read(items, self.limits.read_timeout_s)
+        with self.waiting:
+            reply = await self._engine.read(items, limit_s)
         filled = dict(zip(items, reply.answers, strict=True))
         answers = [filled.get(item) or null_answer(w.view.info) for w, item in zip(wanted, asked, strict=True)]
-        return Answers(answers, reply.position, reply.at_ms, hit=False)
+        return Answers(answers, reply.position, reply.at_ms, hit=False, source=reply.source)
 
     def take_touches(self) -> list[tuple[ViewId, Key, int]]:
         """A sample of the hits since the last time: keys of views that are listed still, with how many of them."""
@@ -233,9 +250,10 @@ class Reads:
             refuse_foreign(position, state.position)
             if state.position >= position:
                 return
-        limit_s = self.limits.read_timeout_s if wait_s is None else min(wait_s, self.limits.read_timeout_s)
-        await self._engine.reach(position, limit_s)
+        with self.waiting:
+            await self._engine.reach(position, self._allowed_s(wait_s))
 
     async def checkpoint(self) -> Position:
         """The upstream's position now."""
-        return await self._engine.checkpoint(self.limits.read_timeout_s)
+        with self.waiting:
+            return await self._engine.checkpoint(self.limits.read_timeout_s)

@@ -1,6 +1,8 @@
 """Reads of one view over HTTP, every case: misses, NULL, pages, minimum versions, problems."""
 
 import time
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import orjson
 import structlog
@@ -11,18 +13,29 @@ from service.errors import ApiError
 from service.http.messages import (
     CACHE_CONTROL,
     CACHE_HIT,
-    CACHE_MISS,
+    CACHE_STATUS,
     CONTENT_JSON,
+    VARY,
     Headers,
     Reply,
     Scope,
     problem_reply,
 )
-from service.http.reads import Answers, Reads, Wanted
+from service.http.reads import Answers, Reads, ViewRoute, Wanted
 from service.http.version import parse_version
 
 VIEWS_PATH = "/v1/views/"
+#: The most that an answer has around its rows: the version and the token of the next page.
+_AROUND_BYTES = 1024
 _log = structlog.get_logger(__name__)
+
+
+class Conditions(NamedTuple):
+    """What a request's headers say: If-None-Match, the minimum version, and for how many seconds it would wait."""
+
+    if_none_match: bytes | None
+    minimum: Position | None
+    wait_s: float | None
 
 
 class ViewReads:
@@ -55,29 +68,47 @@ class ViewReads:
         principal = principal_of(scope)
         route = self._reads.route(name, principal)
         values, window = route.arguments.parse(scope["query_string"], principal)
-        asked = await self.conditions(scope["headers"])
-        answers = await self._reads.read([Wanted(route, values, window)])
-        return _reply(scope, answers, asked, started)
+        conditions = await self.conditions(scope["headers"])
+        answers = await self._reads.read([Wanted(route, values, window)], conditions.wait_s)
+        headers = [*answer_headers(answers, started), route.cache_control]
+        return self._reply(scope, answers, conditions.if_none_match, headers)
 
-    async def conditions(self, headers: Headers) -> bytes | None:
-        """Wait for a minimum version, if one is asked for; what If-None-Match says."""
-        asked, minimum, wait_s = conditions_of(headers)
-        if minimum is not None:
-            await self._reads.wait_for(minimum, wait_s)
-        return asked
+    async def conditions(self, headers: Headers) -> Conditions:
+        """Wait for a minimum version, if one is asked for; what else the headers say."""
+        conditions = conditions_of(headers)
+        if conditions.minimum is not None:
+            await self._reads.wait_for(conditions.minimum, conditions.wait_s)
+        return conditions
+
+    def _reply(self, scope: Scope, answers: Answers, asked: bytes | None, headers: Headers) -> Reply:
+        answer = answers.answers[0]
+        tag = answer.tag.encode()
+        headers.append((b"etag", b'W/"%b"' % tag))
+        if answer.next is not None:
+            headers.append((b"link", f'<{_page_url(scope, answer.next)}>; rel="next"'.encode()))
+        if asked is not None and not_modified(asked, tag):
+            if varies(len(answer.rows) - len("[]"), self._reads.limits.compress_bytes):
+                headers.append(VARY)
+            return Reply(304, headers, b"")
+        following = b"null" if answer.next is None else orjson.dumps(answer.next)
+        body = b"".join(
+            (b'{"rows":', answer.rows, b',"version":"', answers.version.encode(), b'","next":', following, b"}")
+        )
+        return Reply(200, [*headers, CONTENT_JSON, (b"content-length", b"%d" % len(body))], body)
 
 
-def conditions_of(headers: Headers) -> tuple[bytes | None, Position | None, float | None]:
-    """If-None-Match, the minimum version, and for how many seconds to wait for that. ApiError ``bad_request``."""
+def conditions_of(headers: Headers) -> Conditions:
+    """ApiError ``bad_request``."""
     asked = minimum = wait_s = None
     for name, value in headers:
         if name == b"if-none-match":
-            asked = value
+            # A list, which may be on several lines.
+            asked = value if asked is None else asked + b"," + value
         elif name == b"upquery-min-version":
             minimum = parse_version(value.decode("latin-1").strip())
         elif name == b"prefer":
             wait_s = preferred_wait_s(value.decode("latin-1"), wait_s)
-    return asked, minimum, wait_s
+    return Conditions(asked, minimum, wait_s)
 
 
 def preferred_wait_s(prefer: str, default: float | None) -> float | None:
@@ -97,31 +128,29 @@ def not_modified(if_none_match: bytes, tag: bytes) -> bool:
     return b'"%b"' % tag in if_none_match or if_none_match.strip() == b"*"
 
 
+def varies(rows_bytes: int, compress_bytes: int) -> bool:
+    """Whether an answer with so many bytes of rows, without the brackets, may be sent compressed. One that is so only
+    for what stands around its rows is taken for one, too."""
+    return 0 < compress_bytes <= rows_bytes + _AROUND_BYTES
+
+
 def answer_headers(answers: Answers, started: int) -> Headers:
-    """Headers of every answer but its tag."""
+    """Headers of every answer but its tag and how long it may be kept."""
     part = b"leaf" if answers.hit else b"miss"
+    age_ms = answers.age_ms
     return [
-        CACHE_HIT if answers.hit else CACHE_MISS,
+        CACHE_HIT if answers.hit else CACHE_STATUS[answers.source],
         (b"upquery-version", answers.version.encode()),
-        (b"upquery-age-ms", b"%d" % answers.age_ms),
-        CACHE_CONTROL,
+        (b"upquery-age-ms", b"%d" % age_ms),
+        (b"age", b"%d" % (age_ms // 1000)),
         (b"server-timing", b"%b;dur=%.3f" % (part, (time.perf_counter_ns() - started) / 1e6)),
     ]
 
 
-def _reply(scope: Scope, answers: Answers, asked: bytes | None, started: int) -> Reply:
-    answer = answers.answers[0]
-    tag = answer.tag.encode()
-    headers = [(b"etag", b'W/"%b"' % tag), *answer_headers(answers, started)]
-    if answer.next is not None:
-        headers.append((b"link", f'<{_page_url(scope, answer.next)}>; rel="next"'.encode()))
-    if asked is not None and not_modified(asked, tag):
-        return Reply(304, headers, b"")
-    following = b"null" if answer.next is None else orjson.dumps(answer.next)
-    body = b"".join(
-        (b'{"rows":', answer.rows, b',"version":"', answers.version.encode(), b'","next":', following, b"}")
-    )
-    return Reply(200, [*headers, CONTENT_JSON, (b"content-length", b"%d" % len(body))], body)
+def cache_control_of(views: Iterable[ViewRoute]) -> tuple[bytes, bytes]:
+    """The header of an answer about several views: what all of them say, else the strictest."""
+    said = {view.cache_control for view in views}
+    return said.pop() if len(said) == 1 else CACHE_CONTROL
 
 
 def _page_url(scope: Scope, token: str) -> str:

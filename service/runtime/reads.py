@@ -35,7 +35,7 @@ from service.runtime.forwarding import forward_query, forwarded_answer
 from service.upstream.upstream import Lookups
 from service.upstream.words import UpstreamError
 from service.views import Installation, MissCounts, Status, ViewRegistry
-from service.wire import ReadItem, ReadReply
+from service.wire import ReadItem, ReadReply, Source
 
 log = structlog.get_logger()
 
@@ -264,7 +264,8 @@ class Reads:
             return
         state = self._leaf.reader.state()
         self._counters.reads_forwarded += 1
-        pending.reply.set_result(ReadReply(answers, effect.position, state.at_ms if state else 0))
+        at_ms = state.at_ms if state else 0
+        pending.reply.set_result(ReadReply(answers, effect.position, at_ms, Source.FORWARDED))
 
     def _answer_refresh(self, effect: AnswerRefresh) -> None:
         pending = self._pending.get(effect.read)
@@ -278,7 +279,8 @@ class Reads:
             return
         state = self._leaf.reader.state()
         self._counters.reads_forwarded += 1
-        pending.reply.set_result(ReadReply([answer], effect.position, state.at_ms if state else 0))
+        at_ms = state.at_ms if state else 0
+        pending.reply.set_result(ReadReply([answer], effect.position, at_ms, Source.UNSTORED))
 
     def _fail_read(self, effect: FailRead) -> None:
         pending = self._pending.get(effect.read)

@@ -17,12 +17,13 @@ from service.errors import ApiError
 from service.http.app import build_app
 from service.http.reads import Limits
 from service.leaf_store.request import request_of
+from service.leaf_store.serving import Serving
 from service.leaf_store.writer import LeafWriter
-from service.wire import EngineClient, ReadItem, ReadReply, Touch, WireServer
+from service.wire import EngineClient, ReadItem, ReadReply, Source, Touch, WireServer
 from tests.service.leaf_store.sample_views import BY_AUTHOR, INT8, STORY, TEXT, make_view
 
 STORY_ID, AUTHOR_ID, COUNT_ID, TOP_ID, BROKEN_ID, BUILDING_ID = (ViewId(n) for n in range(1, 7))
-RANGE_ID, LIST_ID, LIMIT_ID, REFRESH_ID, AMONG_ID = (ViewId(n) for n in range(7, 12))
+RANGE_ID, LIST_ID, LIMIT_ID, REFRESH_ID, AMONG_ID, KEPT_ID = (ViewId(n) for n in range(7, 13))
 NOW_MS = 1_700_000_000_000
 
 
@@ -40,6 +41,7 @@ class Engine:
     forwards: bool = False
     late: bool = False
     reads: list[list[ReadItem]] = field(default_factory=list)
+    reaching: int = 0
     cancelled: int = 0
     reports: list[tuple[int, dict[str, dict[str, int]]]] = field(default_factory=list)
     touches: list[Touch] = field(default_factory=list)
@@ -73,9 +75,10 @@ class Engine:
         position = self.position
         if self.late:
             self.commit()
-        return ReadReply(answers, position, NOW_MS)
+        return ReadReply(answers, position, NOW_MS, Source.FORWARDED)
 
     async def reach(self, position: Position) -> None:
+        self.reaching += 1
         while self.position < position:
             if self.gate is not None:
                 await self.gate.wait()
@@ -128,6 +131,8 @@ def register_all(writer: LeafWriter) -> None:
     for view, (plan, status) in views.items():
         writer.register(view, plan, status=status)
     writer.register(REFRESH_ID, REFRESHED, status="ready", refreshed=True)
+    serving = Serving(cache_control="public, max-age=5")
+    writer.register(KEPT_ID, make_view("kept", {"id": 0}), status="ready", serving=serving)
     writer.set_status(BROKEN_ID, "broken", "column votes has gone")
     writer.set_status(BUILDING_ID, "building", "3 of 10 tables are loaded")
 
@@ -142,6 +147,7 @@ REFRESHED = View(
 ROWS: dict[tuple[str, Key], list[Row]] = {
     ("story", ("7",)): [("7", "Seven", "ann", "3")],
     ("story", ("8",)): [("8", "Eight", "bob", "5")],
+    ("kept", ("7",)): [("7", "Seven", "ann", "3")],
     ("stories_of", ("ann",)): [(str(n), f"Story {n}", "ann", str(n % 4)) for n in range(10)],
     ("votes_of", ("ann", "7")): [("7", "Seven", "ann", "3")],
     **{
