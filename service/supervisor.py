@@ -38,6 +38,8 @@ log = structlog.get_logger()
 STEADY_S = 30.0
 #: Connections waiting to be accepted.
 BACKLOG = 2048
+#: Of each connection, in the kernel, as far as its client has not asked for them.
+_UNSENT_BYTES = 1 << 17
 
 
 class StartError(Exception):
@@ -206,6 +208,7 @@ class Supervisor:
             run.paths.engine_socket,
             read_timeout_s=self._settings.http.read_timeout_s,
             auth=self._settings.auth,
+            subscriptions=self._settings.subscriptions,
         )
         child = WorkerChild(config, listener.fileno(), self._settings.log)
         return Child(f"worker-{number}", child, (listener.fileno(),))
@@ -255,6 +258,8 @@ class Supervisor:
         # Named, so that asyncio switches Nagle's algorithm off: bodies would wait 40 ms for the head's acknowledgement.
         bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # What a client does not read waits here, in the log that it shares with others, and not in the kernel.
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
         try:
             bound.bind((host, port))
             bound.listen(BACKLOG)

@@ -92,9 +92,15 @@ class EngineService(Protocol):
         """The upstream's position now; makes an idle stream get there."""
         ...
 
-    def report(self, worker: int, counters: dict[str, dict[str, int]], touches: Sequence[Touch]) -> None:
-        """A worker's counters since its start, by view: ``hits`` and ``misses``; and a sample of the keys that were
-        read since its last report. Once a second; must not block."""
+    def report(
+        self,
+        worker: int,
+        counters: dict[str, dict[str, int]],
+        touches: Sequence[Touch],
+        subscriptions: dict[str, int],
+    ) -> None:
+        """A worker's counters since its start, by view: ``hits`` and ``misses``; a sample of the keys that were read
+        since its last report; and its subscriptions' counters. Once a second; must not block."""
         ...
 
     def subscriber(self, tell: Callable[[set[int], Position], None]) -> FollowedTopics:
@@ -265,7 +271,7 @@ class WireServer:
         operation, number, running = request["op"], request["id"], worker.running
         if operation == "report":
             touches = [(ViewId(view), tuple(key), times) for view, key, times in request["touches"]]
-            self._service.report(request["worker"], request["counters"], touches)
+            self._service.report(request["worker"], request["counters"], touches, request["subscriptions"])
         elif operation == "cancel":
             if (task := running.get(number)) is not None:
                 task.cancel()
@@ -439,9 +445,18 @@ class EngineClient:
         late = ApiError("read_timeout", f"The database did not say its position within {timeout_s:g} s.")
         return int(await self._ask({"op": "checkpoint"}, timeout_s, late))
 
-    async def report(self, worker: int, counters: dict[str, dict[str, int]], touches: Sequence[Touch]) -> None:
+    async def report(
+        self,
+        worker: int,
+        counters: dict[str, dict[str, int]],
+        touches: Sequence[Touch],
+        subscriptions: dict[str, int] | None = None,
+    ) -> None:
         """Sends and does not wait; nothing happens without an engine, or while it does not read."""
-        message = {"op": "report", "id": 0, "worker": worker, "counters": counters, "touches": touches}
+        message = {
+            "op": "report", "id": 0, "worker": worker, "counters": counters, "touches": touches,
+            "subscriptions": subscriptions or {},
+        }  # fmt: skip
         with suppress(ApiError):
             connection = await self._connected()
             if connection.unread_bytes() <= MAX_UNREAD_BYTES:

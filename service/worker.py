@@ -4,7 +4,7 @@ import asyncio
 import gc
 import socket
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,11 @@ from service.http.app import build_app
 from service.http.direct_protocol import DirectProtocol
 from service.http.hot import HotRoute
 from service.http.reads import Limits
+from service.http.server import DrainingServer
 from service.leaf_store.reader import LeafReader
 from service.settings.auth import AuthSettings
+from service.settings.sections import SubscriptionSettings
+from service.subscriptions.socket_protocol import SocketProtocol
 from service.wire import EngineClient
 
 #: How often a worker reports its counters, and what was read.
@@ -43,6 +46,7 @@ class WorkerConfig:
     graceful_shutdown_s: float = 3.0
     #: Who is let in; None: everybody.
     auth: AuthSettings | None = None
+    subscriptions: SubscriptionSettings = field(default_factory=SubscriptionSettings)
 
 
 def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
@@ -53,9 +57,10 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
     reader = _reader(config.leaf_path)
     engine = EngineClient(config.engine_socket)
     limits = Limits(config.read_timeout_s, config.max_body_bytes, config.max_keys)
-    app = build_app(reader, engine, limits, guarded=config.auth is not None)
+    app = build_app(reader, engine, limits, config.subscriptions, guarded=config.auth is not None)
     guarded = app if config.auth is None else Guard(app, Authority.of(config.auth))
     server = server_of(guarded, config.graceful_shutdown_s)
+    server.drain = app.subscribe.subscriptions.close
     # What is there now stays: a collection would only walk it again and again.
     gc.collect()
     gc.freeze()
@@ -63,14 +68,17 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
         runner.run(_serve(server, listener, engine, app, config.number))
 
 
-def server_of(app: Any, graceful_shutdown_s: float) -> uvicorn.Server:
+def server_of(app: Any, graceful_shutdown_s: float) -> DrainingServer:
     """The HTTP server of a worker."""
-    return uvicorn.Server(
+    return DrainingServer(
         uvicorn.Config(
             app,
             http=DirectProtocol,
             loop="uvloop",
-            ws="none",
+            ws=SocketProtocol,
+            # What clients say is short; and compressing would be done anew for each of a topic's subscribers.
+            ws_max_size=1 << 20,
+            ws_per_message_deflate=False,
             lifespan="off",
             access_log=False,
             log_level="warning",
@@ -105,4 +113,5 @@ async def _serve(
 async def _report(engine: EngineClient, app: HotRoute, number: int) -> None:
     while True:
         await asyncio.sleep(_REPORT_S)
-        await engine.report(number, app.counters(), app.take_touches())
+        followed = app.subscribe.subscriptions.counters()
+        await engine.report(number, app.counters(), app.take_touches(), followed)

@@ -59,6 +59,15 @@ def view_counters(runtime: Runtime, registered: RegisteredView) -> ViewCounters:
     return counters
 
 
+def subscription_counters(runtime: Runtime) -> dict[str, int]:
+    """Of all workers together."""
+    found = {"topics": 0, "subscribers": 0, "changes": 0, "must_refetches": 0, "bytes": 0}
+    for counters in runtime.worker_subscriptions.values():
+        for name, value in counters.items():
+            found[name] += value
+    return found
+
+
 def leaf_of(runtime: Runtime, registered: RegisteredView) -> Leaf | RefreshLeaf | None:
     """What the engine keeps of the view that answers reads."""
     engine, installed = runtime.dispatcher.engine, registered.installed

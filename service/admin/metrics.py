@@ -62,6 +62,16 @@ _COUNTED = (
 )
 
 
+#: Of subscriptions: the metric's name, what is counted, its help, whether it only grows.
+_SUBSCRIPTIONS = (
+    ("subscribers", "subscribers", "Subscriptions that are open, at all workers.", False),
+    ("subscription_topics", "topics", "Answers that are followed for them, and those that linger.", False),
+    ("subscription_bytes", "bytes", "What these and the logs of their changes take.", False),
+    ("subscription_changes", "changes", "Changes that were found, each told to all who follow the answer.", True),
+    ("subscription_must_refetches", "must_refetches", "Subscribers that were too slow, and answers that ended.", True),
+)
+
+
 def samples_of(stats: dict[str, Any] | None, children: Iterable[Any]) -> Iterator[Sample]:
     """The samples; without an engine only those of the supervisor."""
     yield Sample("upquery_engine_up", float(stats is not None), "Whether the engine process answers.")
@@ -72,6 +82,7 @@ def samples_of(stats: dict[str, Any] | None, children: Iterable[Any]) -> Iterato
     if stats is not None:
         yield from _engine_samples(stats)
         yield from _view_samples(stats["views"])
+        yield from _subscription_samples(stats["subscriptions"])
         for node in stats["nodes"]:
             yield from _node_samples(node)
 
@@ -104,6 +115,11 @@ def _engine_samples(stats: dict[str, Any]) -> Iterator[Sample]:
     yield Sample("upquery_age_seconds", stats["age_ms"] / 1000, "How far answers may be behind the upstream.")
     yield Sample("upquery_streaming", float(stats["streaming"]), "Whether the change stream is up.")
     yield Sample("upquery_position_bytes", stats["position"], "The applied position in the upstream's log.")
+
+
+def _subscription_samples(counters: dict[str, int]) -> Iterator[Sample]:
+    for name, counted, help_, counts in _SUBSCRIPTIONS:
+        yield Sample(f"upquery_{name}", counters[counted], help_, counter=counts)
 
 
 def _in_units(name: str) -> str:

@@ -17,7 +17,7 @@ from dataflow.schema import SqlType
 from dataflow.types import Key
 from dataflow.values import normal_form, parse_parameter
 from service.admin.control import Operation
-from service.admin.counting import counted, leaf_of, node_counters, view_counters
+from service.admin.counting import counted, leaf_of, node_counters, subscription_counters, view_counters
 from service.admin.explain import explain, explain_all, kind_of
 from service.admin.models import Evicted, MemoryState, Named, ViewState
 from service.errors import ApiError
@@ -105,6 +105,7 @@ class Operations:
             "nodes": self._nodes(),
             "pid": os.getpid(),
             "workers": len(runtime.worker_counters),
+            "subscriptions": subscription_counters(runtime),
             "position": runtime.positions.applied,
             "version": version_text(runtime.positions.applied),
             "age_ms": self._age_ms(),

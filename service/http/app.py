@@ -8,13 +8,25 @@ from service.http.hot import HotRoute
 from service.http.reads import Limits, Reads
 from service.http.view_reads import ViewReads
 from service.leaf_store.reader import LeafReader
+from service.settings.sections import SubscriptionSettings
+from service.subscriptions.routes import SubscribeRoute
+from service.subscriptions.topics import Subscriptions
 from service.wire import EngineClient
 
 
-def build_app(reader: LeafReader, engine: EngineClient, limits: Limits, *, guarded: bool = False) -> HotRoute:
+def build_app(
+    reader: LeafReader,
+    engine: EngineClient,
+    limits: Limits,
+    subscriptions: SubscriptionSettings | None = None,
+    *,
+    guarded: bool = False,
+) -> HotRoute:
     """The application over a leaf store and the engine that fills it. `guarded`: every request has a principal."""
     reads = Reads(reader, engine, limits)
     views = ViewReads(reads)
     batches = Batches(reads, views)
     documented = BodyLimit(documented_app(reads, batches), limits.max_body_bytes)
-    return HotRoute(reads, views, BatchRoute(reads, batches, documented), guarded=guarded)
+    settings = subscriptions or SubscriptionSettings()
+    subscribe = SubscribeRoute(Subscriptions(reads, engine, settings), reads, settings)
+    return HotRoute(reads, views, BatchRoute(reads, batches, documented), subscribe, guarded=guarded)

@@ -21,6 +21,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from service.http.messages import App, Reply, Scope
+from service.subscriptions.stalled import EndsStalled
 
 #: Bodies up to here are waited for before the application is asked; of larger ones the server reads no more by itself.
 _MAX_AWAITED_BYTES = 1 << 15
@@ -42,7 +43,7 @@ class Direct(Protocol):
         ...
 
 
-class DirectProtocol(HttpToolsProtocol):
+class DirectProtocol(EndsStalled, HttpToolsProtocol):
     """uvicorn's protocol, with a shorter way for what a `Direct` application can answer.
 
     *State*: `_awaited` is the request whose body is being received before the application is asked; until `_turn_ends`

@@ -38,12 +38,14 @@ from service.http.view_reads import VIEWS_PATH, ViewReads, not_modified, varies
 from service.leaf_store.layout import COUNT_SLICE, ENTRY_BYTES, HASH_SLICE, INLINE
 from service.leaf_store.scan import NotCoveredError
 from service.leaf_store.transaction import Transaction
+from service.subscriptions.asked import EVENT_STREAM
+from service.subscriptions.routes import SubscribeRoute
 
 _HEAD = b'{"rows":['
 _NO_PAGE = '],"version":"%s","next":null}'
 _READS = frozenset({"GET", "HEAD"})
 #: Headers of a request that change its answer.
-_ASKING = frozenset({b"if-none-match", b"upquery-min-version"})
+_ASKING = frozenset({b"accept", b"if-none-match", b"upquery-min-version"})
 #: Server-Timing by microseconds; the last one is for all that took longer.
 _MAX_TIMING_US = 1000
 _TIMINGS = [(b"server-timing", b"leaf;dur=%.3f" % (us / 1000)) for us in range(_MAX_TIMING_US + 1)]
@@ -58,10 +60,13 @@ class HotRoute:
     whose LMDB transaction id is `_commit`.
     """
 
-    def __init__(self, reads: Reads, views: ViewReads, batches: BatchRoute, *, guarded: bool = False) -> None:
+    def __init__(
+        self, reads: Reads, views: ViewReads, batches: BatchRoute, subscribe: SubscribeRoute, *, guarded: bool = False
+    ) -> None:
         self._reads = reads
         self._views = views
         self._batches = batches
+        self.subscribe = subscribe
         self._begin = cast(Callable[[], Transaction], reads.reader.environment.begin)
         self._routes: dict[bytes, ViewRoute] = {}
         self._catalog: object = None
@@ -77,7 +82,7 @@ class HotRoute:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         route = self._routes.get(scope.get("raw_path", b""))
-        reply = None if route is None or scope["method"] not in _READS else self._permitted(route, scope)
+        reply = None if route is None or scope.get("method") not in _READS else self._permitted(route, scope)
         if reply is None:
             await self._general(scope, receive, send)
         else:
@@ -108,7 +113,7 @@ class HotRoute:
             return None
         asked = None
         for header, value in scope["headers"]:
-            if header in _ASKING:
+            if header in _ASKING and (header != b"accept" or EVENT_STREAM in value):
                 if header != b"if-none-match" or asked is not None:
                     return None
                 asked = value
@@ -190,8 +195,8 @@ class HotRoute:
         return True
 
     async def _general(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._batches(scope, receive, send)
+        if self.subscribe.is_for(scope):
+            await self.subscribe(scope, receive, send)
             return
         path = scope["path"]
         name = path.removeprefix(VIEWS_PATH)

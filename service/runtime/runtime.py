@@ -80,6 +80,7 @@ class Runtime:
         repair = Repair(installer, self.upstream, lock)
         self.changes = Changes(installer, repair, self.upstream, lock)
         self.worker_counters: dict[int, dict[str, dict[str, int]]] = {}
+        self.worker_subscriptions: dict[int, dict[str, int]] = {}
         self._settings = settings
         self._lock = lock
         self._parts = Parts(
@@ -224,9 +225,16 @@ class Runtime:
         self._reach(found.bound)
         return found.bound
 
-    def report(self, worker: int, counters: dict[str, dict[str, int]], touches: Sequence[Touch]) -> None:
-        """A worker's counters, by view, and keys that its readers read."""
+    def report(
+        self,
+        worker: int,
+        counters: dict[str, dict[str, int]],
+        touches: Sequence[Touch],
+        subscriptions: dict[str, int],
+    ) -> None:
+        """A worker's counters, by view and of its subscriptions, and keys that its readers read."""
         self.worker_counters[worker] = counters
+        self.worker_subscriptions[worker] = subscriptions
         if touches:
             self.counters.touches += len(touches)
             self.dispatcher.step(Touched(tuple(touches)))

@@ -45,6 +45,7 @@ class Engine:
     cancelled: int = 0
     reports: list[tuple[int, dict[str, dict[str, int]]]] = field(default_factory=list)
     touches: list[Touch] = field(default_factory=list)
+    followed: list[dict[str, int]] = field(default_factory=list)
 
     def commit(self, *effects: LeafEffect) -> None:
         self.position += 8
@@ -89,8 +90,15 @@ class Engine:
             raise self.failure
         return self.position
 
-    def report(self, worker: int, counters: dict[str, dict[str, int]], touches: Sequence[Touch]) -> None:
+    def report(
+        self,
+        worker: int,
+        counters: dict[str, dict[str, int]],
+        touches: Sequence[Touch],
+        subscriptions: dict[str, int],
+    ) -> None:
         self.reports.append((worker, counters))
+        self.followed.append(subscriptions)
         self.touches += touches
 
 

@@ -1,0 +1,65 @@
+"""Rows as a subscriber has them: rebuilt from events alone.
+
+*Invariants*: what an event takes away was there, at that place; versions never go back. So an event that was lost or
+came twice is noticed.
+"""
+
+from typing import Any
+
+from load.subscribers.stream import Event
+
+
+class LostTrack(RuntimeError):
+    """An event does not fit what was there."""
+
+
+class Rows:
+    """*State*: `rows` are exact at `version`; `changes` counts events that changed them; `over`, that a new beginning
+    was asked for."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.version = ""
+        self.snapshots = 0
+        self.changes = 0
+        self.over = False
+
+    def hear(self, event: Event) -> None:
+        """Take an event in. Raises `LostTrack`."""
+        data = event.data
+        if event.kind == "must-refetch":
+            self.over = True
+            return
+        if event.kind == "snapshot":
+            self.snapshots += 1
+            self.over = False
+            self.rows = list(data["rows"])
+        elif event.kind == "change":
+            self.changes += 1
+            self._change(data)
+        elif event.kind != "up-to-date":
+            raise LostTrack(f"an event of an unknown kind: {event.kind}")
+        self._move_on(data["version"])
+
+    def _change(self, data: dict[str, Any]) -> None:
+        rows = self.rows
+        for at, row in zip(reversed(data["removed_at"]), reversed(data["removed"]), strict=True):
+            if at >= len(rows) or rows[at] != row:
+                raise LostTrack(f"{row} is to go from place {at} of {len(rows)}, where it is not")
+            del rows[at]
+        for at, row in zip(data["added_at"], data["added"], strict=True):
+            if at > len(rows):
+                raise LostTrack(f"{row} is to come to place {at} of {len(rows)}")
+            rows.insert(at, row)
+
+    def _move_on(self, version: str) -> None:
+        if self.version and _place(version) < _place(self.version):
+            raise LostTrack(f"version {version} comes after {self.version}")
+        self.version = version
+
+
+def _place(version: str) -> tuple[int, ...]:
+    """Versions in order: ``pg:0/16B3748``, ``mysql:12:345``."""
+    kind, _, place = version.partition(":")
+    base, between = (16, "/") if kind == "pg" else (10, ":")
+    return tuple(int(part, base) for part in place.split(between))

@@ -1,0 +1,14 @@
+"""The server's side of a WebSocket: uvicorn's, which also lets go of clients that are there no more."""
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from service.subscriptions.stalled import EndsStalled
+
+
+class SocketProtocol(EndsStalled, WebSocketsSansIOProtocol):
+    """One connection."""
+
+    def keepalive_timeout(self) -> None:
+        """The client has not answered a ping. What was sent to it will not be read: closing would wait for that."""
+        super().keepalive_timeout()
+        self.transport.abort()

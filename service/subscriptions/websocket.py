@@ -1,0 +1,151 @@
+"""Many subscriptions over one WebSocket: ``/v1/subscribe``.
+
+A client sends ``{"type": "subscribe", "id", "view", "params", "after"}`` and ``{"type": "unsubscribe", "id"}``; every
+message to it has the id of what it is about. Messages are JSON texts: ``snapshot``, ``change`` (each closed in itself),
+``up-to-date``, ``must-refetch``, ``problem`` and ``unsubscribed``; after the last three nothing more comes of that id.
+
+*Theory*: each subscription is a task that waits for its entries and then for its turn to send. One message is made at a
+time, and the next one when the transport has room: a client that does not read holds one message, however many it has
+subscribed to, and what it does not read waits in logs that are shared.
+
+*Invariants*: a message that cannot be understood harms no subscription.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import orjson
+
+from service.auth.principal import Principal
+from service.errors import ApiError
+from service.http.messages import Receive, Send
+from service.http.reads import Reads
+from service.subscriptions.asked import asked_of_message
+from service.subscriptions.topics import Entry, Kind, Subscriptions
+
+PATH = "/v1/subscribe"
+_TYPES = {
+    Kind.SNAPSHOT: b"snapshot",
+    Kind.CHANGE: b"change",
+    Kind.UP_TO_DATE: b"up-to-date",
+    Kind.MUST_REFETCH: b"must-refetch",
+}
+_MAX_ID_CHARS = 64
+_Id = str | int | None
+
+
+class SocketSession:
+    """One connection. *State*: `_following` has the tasks of its subscriptions, by the ids the client gave them."""
+
+    def __init__(
+        self, subscriptions: Subscriptions, reads: Reads, send: Send, most: int, principal: Principal | None
+    ) -> None:
+        self._subscriptions = subscriptions
+        self._principal = principal
+        self._reads = reads
+        self._send = send
+        self._most = most
+        self._following: dict[_Id, asyncio.Task[None]] = {}
+        self._sending = asyncio.Lock()
+
+    async def run(self, receive: Receive) -> None:
+        """Until the client goes away, or the worker is stopped."""
+        await self._send({"type": "websocket.accept"})
+        try:
+            while (message := await receive())["type"] == "websocket.receive":
+                await self._take(message.get("text") or message.get("bytes") or "")
+        except OSError:
+            # It went away while something was sent.
+            pass
+        finally:
+            tasks = list(self._following.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _take(self, text: str | bytes) -> None:
+        """One message of the client's."""
+        number: _Id = None
+        try:
+            message = _parsed(text)
+            number = _id_of(message)
+            if message.get("type") == "subscribe":
+                self._subscribe(number, message)
+            elif message.get("type") == "unsubscribe":
+                await self._unsubscribe(number)
+            else:
+                raise ApiError("bad_request", "A message's 'type' is 'subscribe' or 'unsubscribe'.")
+        except ApiError as error:
+            await self._refuse(number, error)
+
+    def _subscribe(self, number: _Id, message: dict[str, Any]) -> None:
+        if number in self._following:
+            raise ApiError("bad_request", f"There is a subscription with the id {number!r} already.")
+        if len(self._following) >= self._most:
+            raise ApiError(
+                "rate_limited",
+                f"This connection has {self._most} subscriptions.",
+                "Unsubscribe from some, or open another connection.",
+            )
+        self._following[number] = task = asyncio.ensure_future(self._follow(number, message))
+        task.add_done_callback(lambda _: self._following.pop(number, None))
+
+    async def _unsubscribe(self, number: _Id) -> None:
+        task = self._following.get(number)
+        if task is None:
+            raise ApiError("bad_request", f"There is no subscription with the id {number!r}.")
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await self._write(number, b"unsubscribed")
+
+    async def _follow(self, number: _Id, message: dict[str, Any]) -> None:
+        with suppress(OSError):
+            try:
+                await self._entries(number, message)
+            except ApiError as error:
+                await self._refuse(number, error)
+
+    async def _entries(self, number: _Id, message: dict[str, Any]) -> None:
+        asked = asked_of_message(self._reads, message, self._principal)
+        subscription = await self._subscriptions.subscribe(asked.wanted, asked.after)
+        try:
+            while entries := await subscription.next():
+                for entry in entries:
+                    await self._write(number, _TYPES[entry.kind], entry)
+                    if entry.kind is Kind.MUST_REFETCH:
+                        return
+        finally:
+            subscription.close()
+
+    async def _refuse(self, number: _Id, error: ApiError) -> None:
+        await self._write(number, b"problem", problem=orjson.dumps(error.problem(PATH)))
+
+    async def _write(self, number: _Id, kind: bytes, entry: Entry | None = None, problem: bytes | None = None) -> None:
+        async with self._sending:
+            parts = [b'{"id":', orjson.dumps(number), b',"type":"', kind, b'"']
+            if problem is not None:
+                parts += [b',"problem":', problem]
+            if entry is not None:
+                parts += [b',"token":', orjson.dumps(entry.token), b",", entry.json[1:-1]]
+            parts.append(b"}")
+            await self._send({"type": "websocket.send", "text": b"".join(parts).decode()})
+
+
+def _parsed(text: str | bytes) -> dict[str, Any]:
+    try:
+        message = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise ApiError("bad_request", "The message is not JSON.") from None
+    if not isinstance(message, dict):
+        raise ApiError("bad_request", "The message is not a JSON object.")
+    return message
+
+
+def _id_of(message: dict[str, Any]) -> _Id:
+    number = message.get("id")
+    if isinstance(number, bool) or not isinstance(number, str | int) or len(str(number)) > _MAX_ID_CHARS:
+        raise ApiError(
+            "bad_request", f"A message's 'id' is a number, or a string of at most {_MAX_ID_CHARS} characters."
+        )
+    return number
