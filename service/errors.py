@@ -43,6 +43,7 @@ KINDS: dict[str, Kind] = {
     "upstream_unavailable": Kind(503, "The database does not answer", retryable=True, retry_after_s=2),
     "upstream_refused": Kind(503, "The database refused the query"),
     "overloaded": Kind(503, "More requests wait than can be served", retryable=True, retry_after_s=1),
+    "auth_unavailable": Kind(503, "Tokens cannot be verified just now", retryable=True, retry_after_s=2),
     "engine_unavailable": Kind(503, "The engine does not run", retryable=True, retry_after_s=1),
     "read_timeout": Kind(504, "The answer could not be computed in time", retryable=True, retry_after_s=1),
     "version_timeout": Kind(504, "The view is not that new yet", retryable=True, retry_after_s=1),

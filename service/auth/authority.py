@@ -10,13 +10,15 @@ what its owner can see in it.
 
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from service.auth.principal import Principal
 from service.auth.tokens import TokensFile, read_tokens
 from service.errors import ApiError
 from service.http.messages import Headers
-from service.settings.auth import AuthSettings
+from service.settings.auth import AuthSettings, JwtSettings
+from service.settings.errors import SettingsError
 
 #: How long a decision holds before the token is looked at again.
 RECHECK_S = 1.0
@@ -61,7 +63,8 @@ class Authority:
     @classmethod
     def of(cls, settings: AuthSettings) -> "Authority":
         """As the settings say."""
-        return cls(None if settings.tokens_file is None else TokensFile(settings.tokens_file))
+        tokens = None if settings.tokens_file is None else TokensFile(settings.tokens_file)
+        return cls(tokens, None if settings.jwt is None else _verifier(settings.jwt))
 
     def known(self, headers: Headers) -> Principal | None:
         """Who asks, if that was found out a moment ago."""
@@ -103,6 +106,29 @@ def check_settings(settings: AuthSettings) -> None:
     """Raises `SettingsError` if what the settings name cannot be used."""
     if settings.tokens_file is not None:
         read_tokens(settings.tokens_file)
+    if settings.jwt is not None:
+        try:
+            _verifier(settings.jwt)
+        except ImportError:
+            raise SettingsError("[auth.jwt] needs PyJWT: pip install 'upquery[jwt]'.") from None
+    if settings.jwt is not None and settings.jwt.jwks_file is not None:
+        _check_keys(settings.jwt.jwks_file)
+
+
+def _verifier(settings: JwtSettings) -> Verifier:
+    from service.auth.jwks import KeySet
+    from service.auth.jwt_verifier import JwtVerifier
+
+    return JwtVerifier(settings, KeySet.of(settings))
+
+
+def _check_keys(path: Path) -> None:
+    from service.auth.jwks import keys_of
+
+    try:
+        keys_of(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"[auth.jwt] jwks_file {path} cannot be used: {error}.") from None
 
 
 def authorization_of(headers: Headers) -> bytes:

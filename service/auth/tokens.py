@@ -32,7 +32,8 @@ _Mark = tuple[int, int, int]
 #: As of a file that is not there.
 _NO_FILE: _Mark = (0, 0, 0)
 
-ViewPattern = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_*?-]{1,63}$")]
+VIEW_PATTERN = r"^[A-Za-z0-9_*?-]{1,63}$"
+ViewPattern = Annotated[str, StringConstraints(pattern=VIEW_PATTERN)]
 
 
 class _Entry(BaseModel):
@@ -52,6 +53,9 @@ class _File(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     tokens: tuple[_Entry, ...] = Field(default=(), max_length=MAX_TOKENS)
+
+
+_KNOWN = {*_File.model_fields, *_Entry.model_fields}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +89,11 @@ def _mistake(error: ValidationError | TypeError) -> str:
     if isinstance(error, TypeError):
         return "only tables [[tokens]] belong into it."
     first = error.errors(include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"])
+    # A key that nobody knows may be a token, pasted into the wrong place.
+    where = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in _KNOWN)
     if first["loc"][-1] == "sha256":
         return f"{where} must be 64 lower-case hexadecimal digits (`upquery token create` prints them)."
-    return f"{where}: {first['msg']}."
+    return f"{where or 'there'}: {first['msg']}."
 
 
 def _refuse_repeated(path: Path, entries: tuple[_Entry, ...]) -> None:

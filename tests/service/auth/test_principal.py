@@ -1,0 +1,49 @@
+"""What a principal may: rights, patterns of views, claims."""
+
+import pytest
+
+from service.auth.principal import Principal, Right, require_read
+from service.errors import ApiError
+
+READ = frozenset({Right.READ})
+
+
+@pytest.mark.parametrize(
+    ("views", "name", "may"),
+    [
+        (("*",), "story", True),
+        (("story",), "story", True),
+        (("story",), "story2", False),
+        (("story",), "Story", False),
+        (("story",), "story\n", False),
+        (("story_*", "top"), "story_with_votes", True),
+        (("story_*", "top"), "top", True),
+        (("story_*", "top"), "xtop", False),
+        (("s?", "a.b"), "s1", True),
+        (("a.b",), "axb", False),
+        (("?",), "", False),
+        ((), "story", False),
+        (("s*",), "s" * 64, False),
+    ],
+)
+def test_views_are_named_by_patterns(views: tuple[str, ...], name: str, may: bool) -> None:
+    assert Principal("a", READ, views).may_read(name) is may
+    assert not Principal("a", frozenset({Right.ADMIN}), views).may_read(name)
+
+
+def test_without_access_control_everything_may_be_read() -> None:
+    require_read(None, "story")
+
+
+def test_a_refusal_names_what_was_asked_for_and_nothing_else() -> None:
+    with pytest.raises(ApiError) as refused:
+        require_read(Principal("a", READ, ("story",)), "other")
+    assert refused.value.code == "forbidden"
+    assert "story" not in f"{refused.value.detail}{refused.value.hint}"
+
+
+def test_claims_are_members_of_members() -> None:
+    principal = Principal("a", READ, claims={"sub": "42", "org": {"id": 7}, "a.b": 1, "none": None})
+    assert [principal.claim(path) for path in ("sub", "org.id", "org.name", "sub.x", "a.b", "none", "")] == [
+        "42", 7, None, None, None, None, None,
+    ]  # fmt: skip
