@@ -14,6 +14,7 @@ from pathlib import Path
 
 import orjson
 
+from dataflow.engine.key_sizes import KeyLimits
 from dataflow.plan.lookup import tables_read
 from dataflow.plan.nodes import View
 from dataflow.plan.refresh import RefreshView
@@ -58,17 +59,27 @@ class ViewOptions:
 
     `tier` is kept to, or the view is refused. `ttl_s`: how long answers of a view that expires are good.
     `materialization` ``full``: an incremental view is kept whole. `cache_control`: the header of its answers.
+    `on_miss` ``forward``: the upstream answers what is not there. `limit_rows`, `limit_bytes`: no larger key is
+    stored.
     """
 
     tier: str | None = None
     ttl_s: float | None = None
     materialization: str | None = None
     cache_control: str | None = None
+    on_miss: str | None = None
+    limit_rows: int | None = None
+    limit_bytes: int | None = None
 
     @property
     def serving(self) -> Serving:
         """What workers need of them."""
-        return Serving(cache_control=self.cache_control)
+        return Serving(cache_control=self.cache_control, forwards=self.on_miss == "forward")
+
+    @property
+    def key_limits(self) -> KeyLimits:
+        """What the engine needs of them."""
+        return KeyLimits(self.limit_rows, self.limit_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ class Engine:
             SnapshotTaken: self._snapshot_taken,
             TableJoined: self._table_joined,
             InstallView: self._install_view,
-            InstallRefresh: lambda event: self.refreshes.install(event.id, event.view),
+            InstallRefresh: lambda event: self.refreshes.install(event.id, event.view, event.limits),
             DropView: self._drop_view,
             Read: self._read,
             CancelRead: self._cancel_read,
@@ -166,6 +166,7 @@ class Engine:
             self.ring.append(transaction)
         self._propagation.apply(event.transactions, self._joining.keys())
         self.refreshes.apply(event.transactions, self._now)
+        self._evict_outgrown()
         self._reach(event.position)
         self._bound_ring()
 
@@ -288,7 +289,7 @@ class Engine:
             demand.rounds += 1
             if demand.read is not None and self._must_forward(demand):
                 self._forward(demand)
-            elif demand.hot and self._must_forward(demand):
+            elif demand.idle and self._must_forward(demand):
                 self._upqueries.finish(demand)
         waiting = self._waiting_for(again)
         if any(demand.read is not None for demand in waiting):
@@ -364,7 +365,7 @@ class Engine:
         if met:
             self._met(demand)
         elif demand.read is None:
-            if self._upqueries.met_oversized or (demand.hot and self._must_forward(demand)):
+            if self._upqueries.met_oversized or (demand.idle and self._must_forward(demand)):
                 self._upqueries.finish(demand)
         elif self._must_forward(demand) or self._upqueries.met_oversized:
             self._forward(demand)
@@ -411,7 +412,7 @@ class Engine:
             del self._reads[demand.read]
             self.refreshes.leave(demand.read)
             self._emit(FailRead(demand.read, reason, retryable))
-        elif retryable and not demand.hot:
+        elif retryable and not demand.idle:
             demand.paused = True
             self._upqueries.demands[demand] = None
             self._say_why(demand, reason)
@@ -444,10 +445,22 @@ class Engine:
                 self._emit(FailRead(event.id, "the view was dropped", retryable=False))
                 return
         demand = Demand(wants, event.id, self.applied)
-        if forwards:
+        if forwards or (event.forward and not refreshed and not self._has_room_behind()):
             self._forward(demand, frozenset[str]().union(*(leaf.tables for leaf, _ in refreshed)))
         elif refreshed:
             self.refreshes.open(RefreshRead(event.id, refreshed, demand), self._now)
+            if event.forward and event.id in self._reads:
+                self._forward(demand)
+                self._fill_behind([want for want in wants if not want.leaf.full])
+
+    def _fill_behind(self, wants: list[Want]) -> None:
+        """Fills what a read wants that the upstream answers meanwhile, unless that is under way."""
+        if wants and all(demand.wants != wants for demand in self._upqueries.demands if demand.behind):
+            self.counters["filled_behind"] += 1
+            self._attempt(Demand(wants, behind=True))
+
+    def _has_room_behind(self) -> bool:
+        return sum(demand.behind for demand in self._upqueries.demands) < self.limits.fills_behind
         else:
             self._demand(demand)
 
@@ -544,6 +557,15 @@ class Engine:
         self.refreshes.evict(event.view, event.key, self._now)
         leaf = self.graph.leaves.get(event.view)
         if leaf is not None:
+    def _evict_outgrown(self) -> None:
+        """Keys that have more rows by now than they may. Who reads one finds out how many it has."""
+        for view_id, sizes in self.graph.limited.items():
+            leaf = self.graph.leaves[view_id]
+            for key in sizes.take_outgrown():
+                self.counters["outgrown"] += 1
+                self._evictions.evict(leaf, leaf.coverage.columns, key)
+                self._refills.forget(leaf, key)
+
             self._evictions.evict(leaf, leaf.coverage.columns, leaf.covering_key(event.key))
 
     def _evict_inner(self, event: EvictInner) -> None:
@@ -554,7 +576,7 @@ class Engine:
     # Views
 
     def _install_view(self, event: InstallView) -> None:
-        leaf = self.graph.install(event.id, event.view, event.whole)
+        leaf = self.graph.install(event.id, event.view, event.whole, event.limits)
         self._emit(ViewStatus(event.id, "building" if leaf.full else "ready"))
         if leaf.full:
             self._attempt(Demand([Want(leaf, ())]))

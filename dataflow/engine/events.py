@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from dataflow.engine.key_sizes import UNLIMITED, KeyLimits
 from dataflow.plan.nodes import View
 from dataflow.plan.refresh import RefreshView
 from dataflow.state.ordering import START, Cut, Interval
@@ -77,12 +78,14 @@ class TableJoined:
 class InstallView:
     """A view to maintain, under an id that was never used before. A full one starts to load at once.
 
-    `whole`: it is a full one, whatever routes there are.
+    `whole`: it is a full one, whatever routes there are. `limits`: of its keys, beside those of all views; what is kept
+    whole has none.
     """
 
     id: ViewId
     view: View
     whole: bool = False
+    limits: KeyLimits = UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,7 @@ class InstallRefresh:
 
     id: ViewId
     view: RefreshView
+    limits: KeyLimits = UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +124,14 @@ class Read:
     """A read that missed: answered when all it wants is covered at once, by one `Answer`. Ids are not reused.
 
     Views without ordered coverage are covered key by key; their extent is taken as None.
+
+    `forward`: if something is missing, the upstream answers, and it is filled behind that; not where a refreshed view
+    is read, whose fetch is the upstream's answer anyhow.
     """
 
     id: ReadId
     keys: tuple[tuple[ViewId, Key, Extent], ...]
+    forward: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +192,8 @@ class RefreshFailed:
 @dataclass(frozen=True, slots=True)
 class Pin:
     """A subscription: the key is filled, never chosen by the eviction policy, and refilled when correctness evicts
-    it; unless it is larger than keys may be."""
+    it; unless it is larger than keys may be. Of views with ordered coverage, only what was read is kept: how much of the
+    key is wanted only its readers know, who fill it."""
 
     view: ViewId
     key: Key

@@ -16,9 +16,11 @@ from typing import Protocol
 
 from dataflow.engine.effects import Effect, LeafExtend, Part
 from dataflow.engine.events import Ahead, Extent
+from dataflow.engine.key_sizes import KeySizes
 from dataflow.engine.nodes import ChainNode, Leaf, Store, Stored, Use
 from dataflow.state.intervals import OrderedCover, OrderedCoverage
 from dataflow.state.ordering import END, Cut, Interval
+from dataflow.state.sizing import sampled_bytes
 from dataflow.types import Columns, Key, Row
 
 
@@ -64,6 +66,10 @@ class Upqueries(Protocol):
         """A leaf's key has these rows more."""
         ...
 
+    def refuse(self, node: Stored, columns: Columns, key: Key) -> None:
+        """A key has more rows than may be stored."""
+        ...
+
 
 class Extensions:
     """Extends leaves."""
@@ -88,13 +94,18 @@ class Extensions:
             grown = any(extended)
         return self._met(leaf, key, goal)
 
-    def install(self, leaf: Leaf, key: Key, interval: Interval, rows: list[Row]) -> None:
-        """Covers an interval of a leaf's key, whose rows are exactly `rows` now. Some may be covered already."""
+    def install(self, leaf: Leaf, key: Key, interval: Interval, rows: list[Row]) -> bool:
+        """Covers an interval of a leaf's key, whose rows are exactly `rows` now; some may be covered already. False if
+        the key may not have so many."""
         coverage = _coverage(leaf)
         new = [row for row in rows if not coverage.holds(key, row)]
+        if leaf.sizes is not None and not _holds(leaf.sizes, coverage, key, new):
+            self._upqueries.refuse(leaf, coverage.columns, key)
+            return False
         coverage.extend(key, interval)
         self._upqueries.extended(leaf, key, new)
         self._emit(LeafExtend(leaf.view_id, key, new, tuple(coverage.intervals[key].cuts)))
+        return True
 
     @staticmethod
     def _use(leaf: Leaf) -> Use | None:
@@ -141,8 +152,13 @@ class Extensions:
         found = self._upqueries.complete(use, driving)
         if found is None:
             return False
-        self.install(leaf, key, interval, found)
-        return True
+        return self.install(leaf, key, interval, found)
+
+
+def _holds(sizes: KeySizes, coverage: OrderedCoverage, key: Key, more: list[Row]) -> bool:
+    """Whether a key may have these rows beside those that it has."""
+    size_bytes = coverage.keys.get(key, 0) + sampled_bytes(more)
+    return sizes.limits.hold(sizes.rows.get(key, 0) + len(more), size_bytes)
 
 
 def _cover(leaf: Leaf) -> OrderedCover:

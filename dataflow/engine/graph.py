@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from dataflow.engine.events import TableDelta
+from dataflow.engine.key_sizes import UNLIMITED, KeyLimits, KeySizes
 from dataflow.engine.nodes import (
     BlockNode,
     ChainNode,
@@ -55,6 +56,8 @@ class Graph:
         self.catalog = catalog
         self._counters = counters
         self.leaves: dict[ViewId, Leaf] = {}
+        #: Of the views whose keys have limits of their own.
+        self.limited: dict[ViewId, KeySizes] = {}
         #: Stateless nodes by their relation; stores by their source's, groupings and partitions by their own.
         self.sources: dict[Source, SourceNode] = {}
         self.stores: dict[Relation, InnerNode] = {}
@@ -89,7 +92,7 @@ class Graph:
 
     # Changing
 
-    def install(self, view_id: ViewId, view: View, whole: bool = False) -> Leaf:
+    def install(self, view_id: ViewId, view: View, whole: bool = False, limits: KeyLimits = UNLIMITED) -> Leaf:
         """Adds a view's nodes, those that are not there yet. `whole`: no route to a part of it is looked for."""
         source = self._source(view.relation)
         leaf = Leaf(self._next_id(), source, view_id, view)
@@ -99,6 +102,9 @@ class Graph:
         whole = whole and not _has_default_rows(view.relation)
         columns = self.resolve(leaf, () if whole else view.key_columns)
         leaf.cover_by(columns, self._ordered(leaf) if columns == view.key_columns and not whole else None)
+        if limits != UNLIMITED and not leaf.full:
+            leaf.sizes = KeySizes(limits)
+            self.limited[view_id] = leaf.sizes
         return leaf
 
     def _ordered(self, leaf: Leaf) -> OrderedCover | None:
@@ -130,6 +136,7 @@ class Graph:
     def drop(self, leaf: Leaf) -> None:
         """Takes a view's nodes away, those that no other view needs."""
         del self.leaves[leaf.view_id]
+        self.limited.pop(leaf.view_id, None)
         self._remove(leaf)
 
     def resolve(self, node: Stored, columns: Columns) -> Columns:

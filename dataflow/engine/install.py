@@ -7,6 +7,7 @@ Not here: rows of which cannot be told what they saw (`doubt`).
 """
 
 from collections import Counter
+from collections.abc import Collection
 
 from dataflow.engine.effects import Part
 from dataflow.engine.events import LookupDone, TableDelta
@@ -21,6 +22,7 @@ from dataflow.ops.partitioned import Partition
 from dataflow.state.index import key_function
 from dataflow.state.intervals import OrderedCover
 from dataflow.state.ordering import Interval, Ordering
+from dataflow.state.sizing import sampled_bytes
 from dataflow.types import Delta, Key, Row
 
 
@@ -78,7 +80,7 @@ class Installation:
                     if first is not None and first <= place and (last is None or place < last):
                         bag[row] = bag.get(row, 0) + sign
         _check_bag(bag)
-        if self._too_large(sent, key, len(bag)):
+        if self._too_large(sent, key, len(bag), bag):
             return
         if isinstance(node, Store):
             cover = OrderedCover(sent.columns, part.order)
@@ -95,7 +97,7 @@ class Installation:
                 if bag is not None:
                     bag[row] = bag.get(row, 0) + sign
         for key, bag in bags.items():
-            if not node.covered(sent.columns, key) and not self._too_large(sent, key, len(bag)):
+            if not node.covered(sent.columns, key) and not self._too_large(sent, key, len(bag), bag):
                 _check_bag(bag)
                 if isinstance(node, Store):
                     node.fill_bag(sent.columns, key, {row: times for row, times in bag.items() if times})
@@ -103,10 +105,12 @@ class Installation:
                     full_rows = [row for row, times in bag.items() for _ in range(times)]
                     self._upqueries.fill_rows(node, sent.columns, key, full_rows)
 
-    def _too_large(self, sent: Sent, key: Key, rows: int) -> bool:
-        if not sent.columns or rows <= self._limits.key_rows:
+    def _too_large(self, sent: Sent, key: Key, rows: int, bag: Collection[Row] = ()) -> bool:
+        if not sent.columns:
             return False
-        self._upqueries.oversized.add((sent.node.id, sent.columns, key))
+        if rows <= self._limits.key_rows and sampled_bytes(list(bag)) <= self._limits.key_rows_bytes:
+            return False
+        self._upqueries.refuse(sent.node, sent.columns, key)
         return True
 
     def _install_groups(self, node: GroupingNode, sent: Sent, rows: list[Row], redo: list[Delta]) -> None:

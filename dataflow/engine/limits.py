@@ -17,10 +17,14 @@ class Limits:
     ring_rows: int = 500_000
     #: Rows under one key of a partial materialization; above it, reads of the key are forwarded.
     key_rows: int = 100_000
+    #: About how many bytes these may take.
+    key_rows_bytes: int = 64 << 20
     #: Bytes of a view's key, as UTF-8; reads of larger ones are forwarded, or answered and not stored.
     key_bytes: int = 4096
     #: About how many bytes one `EvictSome` forgets at most, and one key more.
     evict_bytes: int = 1 << 20
+    #: Keys that are filled at the same time although their readers were answered by the upstream meanwhile.
+    fills_behind: int = 256
     #: Hot keys that correctness evicted and that are filled again at the same time; beyond, they wait for a reader.
     hot_refills: int = 64
     #: After so many heartbeats a key that was too large is tried again: it may have shrunk.

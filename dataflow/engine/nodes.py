@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dataflow.engine.counts import NodeCounts
+from dataflow.engine.key_sizes import KeySizes
 from dataflow.ops.aggregate import Group, Grouping
 from dataflow.ops.block import BlockJoin, Condition
 from dataflow.ops.chain import ChainFunction
@@ -415,6 +416,8 @@ class Leaf(Stored):
         self.refill_cost = 1.0
         self.broken: str | None = None
         self.loaded = False
+        #: If its keys have limits of their own.
+        self.sizes: KeySizes | None = None
 
     def measure(self) -> int:
         coverage = self.coverage

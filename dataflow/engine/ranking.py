@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from dataflow.engine.counts import NodeCounts
+from dataflow.engine.key_sizes import KeySizes
 from dataflow.errors import InvariantViolation
 from dataflow.eviction.policy import Policy
 from dataflow.state.coverage import Coverage
@@ -46,6 +47,8 @@ class Ranked(Protocol):
     counts: NodeCounts
     #: What filling one of its keys costs, on average.
     refill_cost: float
+    #: If its keys have limits of their own, and change in place.
+    sizes: KeySizes | None
 
 
 class Ranking:
@@ -60,12 +63,19 @@ class Ranking:
     def filled(self, view: Ranked, key: Key, rows: Sequence[Row], cost: float) -> None:
         """`key` is covered by exactly these rows; getting them cost so much."""
         view.coverage.keys[key] = sampled_bytes(rows)
+        self._has_more(view, key, len(rows))
         self._paid(view, key, cost)
 
     def extended(self, view: Ranked, key: Key, rows: Sequence[Row], cost: float) -> None:
         """More of `key` is covered: these rows."""
         view.coverage.keys[key] += sampled_bytes(rows)
+        self._has_more(view, key, len(rows))
         self._paid(view, key, cost)
+
+    @staticmethod
+    def _has_more(view: Ranked, key: Key, rows: int) -> None:
+        if view.sizes is not None:
+            view.sizes.changed(key, rows, view.coverage.keys[key])
 
     def _paid(self, view: Ranked, key: Key, cost: float) -> None:
         cost = max(cost, _LEAST_COST)
@@ -83,6 +93,7 @@ class Ranking:
             number += len(removed) + len(added)
             if len(removed) != len(added) and not view.full:
                 self._resize(view, key, rows_bytes(added) - rows_bytes(removed))
+                self._has_more(view, key, len(added) - len(removed))
         return number
 
     def _resize(self, view: Ranked, key: Key, more: int) -> None:
@@ -96,12 +107,16 @@ class Ranking:
         """All keys have lost their rows."""
         for key, size in list(view.coverage.keys.items()):
             self._resize(view, key, -size)
+        if view.sizes is not None:
+            view.sizes.cleared()
 
     def lost(self, view: Ranked, key: Key) -> bool:
         """`key` is a hole now; whether it is so hot that it should be filled again at once."""
         item = (view.view_id, key)
         hot = self._policy.is_hot(item)
         self._policy.forget(item)
+        if view.sizes is not None:
+            view.sizes.lost(key)
         return hot
 
     def pinned(self, view: Ranked, key: Key) -> None:
@@ -135,6 +150,8 @@ class Ranking:
         """Asserts that the policy has what may be chosen, and nothing else; for tests."""
         number = 0
         for view in views:
+            if view.sizes is not None and view.sizes.rows.keys() != view.coverage.keys.keys():
+                raise InvariantViolation(f"keys of view {view.view_id} are covered whose rows are not counted")
             for key, size in view.coverage.keys.items():
                 ranked = (view.view_id, key) in self._policy
                 number += ranked

@@ -1,8 +1,9 @@
 """What is filled again although nobody reads it: what must be there, and what is hot (architecture §7).
 
-Pinned keys and full views are owed: they are tried until they are there. A hot key that correctness took (an added row
-met a hole, an expression failed) is wanted again in the same step, before the next reader misses it; a bounded number
-at a time, each given up if it fails. Of a key that was covered in part, its first interval comes back.
+Pinned keys and full views are owed: they are tried until they are there (but for keys that are covered in part: who
+follows one reads what it wants of it). A hot key that correctness took (an added row met a hole, an expression failed)
+is wanted again in the same step, before the next reader misses it; a bounded number at a time, each given up if it
+fails. Of a key that was covered in part, its first interval comes back.
 
 Not here: which keys are hot (`ranking`), refreshed views, which fetch by themselves (`refresh`).
 """
@@ -44,6 +45,10 @@ class Refills:
         hot, self._hot = list(self._hot.values()), {}
         room = self._limits.hot_refills - sum(demand.hot for demand in self._upqueries.demands)
         return [Demand([want], hot=True) for want in hot[: max(0, room)]]
+
+    def forget(self, leaf: Leaf, key: Key) -> None:
+        """A key is better not filled again."""
+        self._hot.pop((leaf, key), None)
 
     def forget_hot(self) -> None:
         """What was hot was not lost to correctness: it stays away until somebody reads it."""

@@ -32,6 +32,7 @@ from dataflow.engine.effects import (
     ViewStatus,
 )
 from dataflow.engine.events import RefreshDone, RefreshFailed, TableDelta, Transaction
+from dataflow.engine.key_sizes import KeyLimits, KeySizes
 from dataflow.engine.limits import Limits, key_bytes
 from dataflow.engine.ranking import ROW_COST, Ranking
 from dataflow.engine.ring import Ring
@@ -50,7 +51,7 @@ _FETCH_BYTES = 1200
 class RefreshLeaf:
     """A refreshed view's covered keys. Its rows live in the leaf store."""
 
-    def __init__(self, view_id: ViewId, view: RefreshView) -> None:
+    def __init__(self, view_id: ViewId, view: RefreshView, limits: KeyLimits) -> None:
         self.view_id = view_id
         self.view = view
         self.coverage = Coverage(tuple(range(len(view.parameters))))
@@ -64,6 +65,9 @@ class RefreshLeaf:
         self.refill_cost = 1.0
         self.counts = NodeCounts()
         self.broken: str | None = None
+        #: Its keys do not change in place.
+        self.sizes: KeySizes | None = None
+        self.limits = limits
 
     @property
     def tables(self) -> frozenset[str]:
@@ -152,9 +156,9 @@ class Refreshes:
 
     # Views
 
-    def install(self, view_id: ViewId, view: RefreshView) -> None:
+    def install(self, view_id: ViewId, view: RefreshView, limits: KeyLimits) -> None:
         """Adds a view; its keys are fetched when they are read."""
-        leaf = self.leaves[view_id] = RefreshLeaf(view_id, view)
+        leaf = self.leaves[view_id] = RefreshLeaf(view_id, view, limits)
         for table in leaf.tables:
             self._by_table.setdefault(table, []).append(leaf)
         self._emit(ViewStatus(view_id, "ready"))
@@ -366,7 +370,9 @@ class Refreshes:
     def _may_store(self, fetch: Fetch, result: RefreshDone) -> bool:
         if key_bytes(fetch.key) > self._limits.key_bytes:
             return False
-        return len(result.rows) <= self._limits.key_rows and self._joining.keys().isdisjoint(fetch.leaf.tables)
+        general = KeyLimits(self._limits.key_rows, self._limits.key_rows_bytes)
+        small = general.hold_rows(result.rows) and fetch.leaf.limits.hold_rows(result.rows)
+        return small and self._joining.keys().isdisjoint(fetch.leaf.tables)
 
     def _exact(self, fetch: Fetch, snapshot: Snapshot) -> Position | None:
         """Where the rows are exact, latest; None: nowhere that can be told."""

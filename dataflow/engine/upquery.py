@@ -66,10 +66,17 @@ class Demand:
     cost: float = 0.0
     #: A hot key that was lost: nobody has asked for it, so it is given up when that is difficult.
     hot: bool = False
+    #: What a read left to be filled that the upstream answers; given up likewise.
+    behind: bool = False
     #: Pins and loads whose lookup failed wait for the next heartbeat.
     paused: bool = False
     #: Why it failed last.
     reason: str | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody waits for it."""
+        return self.hot or self.behind
 
 
 class Upqueries:
@@ -172,6 +179,8 @@ class Upqueries:
         """Whether `key` is covered now; if not, the flights it needs are noted."""
         if node.covered(columns, key):
             return True
+        if isinstance(node, Leaf) and self._is_oversized(node, columns, key):
+            return False
         if isinstance(node.source, ChainNode):
             if isinstance(node, InnerNode) and covered_or_subsumed(node, columns, key, self._counters):
                 return True
@@ -181,17 +190,22 @@ class Upqueries:
             rows = self._gather(node.merges[columns], key)
         else:
             rows = self._walk(node.uses[columns], key)
-        if rows is None:
-            return False
-        self.fill_rows(node, columns, key, rows)
-        return True
+        return rows is not None and self.fill_rows(node, columns, key, rows)
 
     def want(self, node: Stored, columns: Columns, key: Key, part: Part | None = None) -> None:
         """The demand under way needs a lookup."""
-        if (node.id, columns, key) in self.oversized:
-            self._too_large = True
-        else:
+        if not self._is_oversized(node, columns, key):
             self._missing[self._flights.want(node, columns, key, part)] = None
+
+    def _is_oversized(self, node: Stored, columns: Columns, key: Key) -> bool:
+        oversized = (node.id, columns, key) in self.oversized
+        self._too_large |= oversized
+        return oversized
+
+    def refuse(self, node: Stored, columns: Columns, key: Key) -> None:
+        """A key has more rows than may be stored."""
+        self.oversized.add((node.id, columns, key))
+        self._too_large = True
 
     def _walk(self, use: Use, key: Key) -> list[Row] | None:
         """The rows of a block for a target's key, over what is covered; None if something is not."""
@@ -247,12 +261,16 @@ class Upqueries:
         met = [self.ensure(node, merge.cover, part) for node in dict.fromkeys(merge.union.inputs)]
         return _filtered(merge, key, merge.union.rows(merge.cover, part)) if all(met) else None
 
-    def fill_rows(self, node: Stored, columns: Columns, key: Key, rows: list[Row]) -> None:
-        """Covers `key` of a node with exactly these rows of its source."""
+    def fill_rows(self, node: Stored, columns: Columns, key: Key, rows: list[Row]) -> bool:
+        """Covers `key` of a node with exactly these rows of its source, if these are not too many."""
         if isinstance(node, InnerNode):
             node.fill_rows(columns, key, rows)
         elif isinstance(node, Leaf):
+            if node.sizes is not None and not node.sizes.limits.hold_rows(rows):
+                self.refuse(node, columns, key)
+                return False
             self._fill_leaf(node, key, rows)
+        return True
 
     def looked_up(self, keys: int, rows: int) -> None:
         """Leaves are filled now from a lookup that brought so many rows."""

@@ -206,7 +206,7 @@ class Reads:
     async def _ask(self, wanted: Sequence[Wanted], limit_s: float) -> Answers:
         """The engine's answers to all of them, at one version."""
         for w in wanted:
-            if w.view.info.status == "building":
+            if w.view.info.status == "building" and not w.view.info.serving.forwards:
                 progress = w.view.info.reason
                 raise ApiError(
                     "view_building",

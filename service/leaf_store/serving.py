@@ -9,6 +9,8 @@ class Serving:
 
     #: The Cache-Control header of its answers; None: the service's own.
     cache_control: str | None = None
+    #: A read that misses is answered by the upstream, also while the view is being built.
+    forwards: bool = False
 
 
 #: Nothing was asked for.

@@ -19,6 +19,7 @@ from service.leaf_store.render import compile_row
 from service.leaf_store.request import Values, request_of
 from service.leaf_store.writer import LeafWriter
 from service.runtime.stand_in import placed
+from service.upstream.words import ForwardRows
 from service.views import Plan
 
 #: What may look like a parameter and is none, then the parameters: ``:name``, ``$1``, ``?`` (PostgreSQL manual, 4.1).
@@ -71,6 +72,14 @@ def forward_sql(sql: str, parameters: tuple[str, ...], lists: tuple[tuple[str, s
         return place + match["array"] if match["array"] else f"SELECT unnest({place}::{members[name]}[])"
 
     return _TOKEN.sub(numbered, sql).rstrip().rstrip(";")
+
+
+def check_columns(plans: Sequence[Plan], found: ForwardRows) -> None:
+    """ApiError if an answer has other columns than its view."""
+    for plan, columns in zip(plans, found.columns, strict=True):
+        if not plan.answers(columns):
+            reason = f"The columns of view {plan.view.name!r} have changed; it is being planned anew."
+            raise ApiError("view_broken", reason, retryable=True)
 
 
 def forwarded_answer(

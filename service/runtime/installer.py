@@ -103,10 +103,11 @@ class Installer:
             registered.installed = installation
             registered.reason = None
         self.registry.installations[installation.id] = installation
+        limits = definition.options.key_limits
         if isinstance(plan.view, View):
-            self.dispatcher.step(InstallView(installation.id, plan.view, plan.whole))
+            self.dispatcher.step(InstallView(installation.id, plan.view, plan.whole, limits))
         else:
-            self.dispatcher.step(InstallRefresh(installation.id, plan.view))
+            self.dispatcher.step(InstallRefresh(installation.id, plan.view, limits))
         if not beside:
             self.uninstall(old)
         return installation

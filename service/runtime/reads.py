@@ -31,9 +31,10 @@ from service.runtime.counters import Counters
 from service.runtime.cutting_back import CuttingBack
 from service.runtime.dispatcher import Dispatcher
 from service.runtime.extents import extent_of
-from service.runtime.forwarding import forward_query, forwarded_answer
+from service.runtime.forward_tasks import ForwardTasks
+from service.runtime.forwarding import check_columns, forward_query, forwarded_answer
 from service.upstream.upstream import Lookups
-from service.upstream.words import UpstreamError
+from service.upstream.words import ForwardRows, UpstreamError
 from service.views import Installation, MissCounts, Status, ViewRegistry
 from service.wire import ReadItem, ReadReply, Source
 
@@ -59,6 +60,11 @@ class PendingRead:
     #: Rows of a forwarded read, by item, while the engine finds out at which position they are exact.
     forwarded: list[list[Row]] | None = None
 
+    @property
+    def forwards(self) -> bool:
+        """Whether it does not wait for what is missing: all its views say so."""
+        return all(view.definition.options.serving.forwards for view in self.views)
+
 
 class Reads:
     """Pending reads, by id."""
@@ -75,12 +81,11 @@ class Reads:
         self._dispatcher = dispatcher
         self._leaf = leaf
         self._registry = registry
-        self._lookups = lookups
         self._room = room
         self._counters = counters
         self._ids = itertools.count(1)
         self._pending: dict[ReadId, PendingRead] = {}
-        self._forwards: set[asyncio.Task[None]] = set()
+        self._forwards = ForwardTasks(lookups, self._pending.__contains__, self._forwarded)
         self._cutting = CuttingBack(dispatcher, leaf)
         dispatcher.on(Answer, self._answer)
         dispatcher.on(Forward, self._forward)
@@ -109,7 +114,7 @@ class Reads:
             raise _bad_token() from None
         self._pending[pending.id] = pending
         self._counters.reads += 1
-        self._dispatcher.step(Read(pending.id, keys))
+        self._dispatcher.step(Read(pending.id, keys, pending.forwards))
         try:
             reply = await pending.reply
         except asyncio.CancelledError:
@@ -170,7 +175,7 @@ class Reads:
         installed = registered.installed
         if installed is None or installed.status is Status.BROKEN:
             raise ApiError("view_broken", f"View {name!r} is broken: {registered.status_reason}")
-        if installed.status is Status.BUILDING:
+        if installed.status is Status.BUILDING and not installed.definition.options.serving.forwards:
             raise ApiError("view_building", f"View {name!r} is still being loaded.")
         if not _fits(self._leaf.info(installed.id), item):
             raise ApiError("view_building", f"View {name!r} was replaced by one with other parameters in this moment.")
@@ -181,8 +186,7 @@ class Reads:
         for pending in list(self._pending.values()):
             self._fail(pending, error)
         self._pending.clear()
-        for task in self._forwards:
-            task.cancel()
+        self._forwards.cancel()
 
     def _fail(self, pending: PendingRead, error: ApiError) -> None:
         self._counters.reads_failed += 1
@@ -216,37 +220,36 @@ class Reads:
         pending.id = self._next_id()
         self._pending[pending.id] = pending
         wanted = missing if pending.rounds < _MAX_ROUNDS else range(len(pending.items))
-        self._dispatcher.step(Read(pending.id, self._keys(pending, wanted)))
+        self._dispatcher.step(Read(pending.id, self._keys(pending, wanted), pending.forwards))
 
     def _forward(self, effect: Forward) -> None:
-        task = asyncio.get_running_loop().create_task(self._run_forward(effect.read))
-        self._forwards.add(task)
-        task.add_done_callback(self._forwards.discard)
-
-    async def _run_forward(self, read: ReadId) -> None:
-        pending = self._pending.get(read)
+        pending = self._pending.get(effect.read)
         if pending is None:
             return
         try:
             items = zip(pending.views, pending.items, strict=True)
             queries = [forward_query(view.plan, self._leaf.info(view.id), item.values) for view, item in items]
-            found = await self._lookups.forward(queries)
-        except UpstreamError as error:
-            log.warning("forwarded read failed", reason=error.detail, code=error.code)
-            self._fail(pending, upstream_problem(error))
+        except Exception as error:
+            # In a step of its own: this one is not done yet.
+            asyncio.get_running_loop().call_soon(self._forwarded, effect.read, error)
+        else:
+            self._forwards.start(effect.read, queries)
+
+    def _forwarded(self, read: ReadId, found: ForwardRows | Exception) -> None:
+        """The upstream has answered."""
+        pending = self._pending.get(read)
+        if pending is None:
+            return
+        if isinstance(found, Exception):
+            self._fail(pending, forward_problem(found))
             self._dispatcher.step(CancelRead(read))
             return
-        except Exception:
-            log.exception("forwarded read failed")
-            self._fail(pending, ApiError("internal_error", "The read could not be forwarded to the database."))
+        try:
+            check_columns([view.plan for view in pending.views], found)
+        except ApiError as error:
+            self._fail(pending, error)
             self._dispatcher.step(CancelRead(read))
             return
-        for view, columns in zip(pending.views, found.columns, strict=True):
-            if not view.plan.answers(columns):
-                reason = f"The columns of view {view.definition.name!r} have changed; it is being planned anew."
-                self._fail(pending, ApiError("view_broken", reason, retryable=True))
-                self._dispatcher.step(CancelRead(read))
-                return
         pending.forwarded = found.rows
         self._dispatcher.step(ForwardDone(read, bridge.snapshot(found.snapshot), found.bound))
 
@@ -312,6 +315,15 @@ def no_stream() -> ApiError:
         "There is no change stream from the database right now; what is cached is still served.",
         "Try again in a moment: the stream is started again by itself.",
     )
+
+
+def forward_problem(error: Exception) -> ApiError:
+    """The problem of a read that could not be forwarded; said in the log, too."""
+    if isinstance(error, UpstreamError):
+        log.warning("forwarded read failed", reason=error.detail, code=error.code)
+        return upstream_problem(error)
+    log.error("forwarded read failed", exc_info=error)
+    return ApiError("internal_error", "The read could not be forwarded to the database.")
 
 
 def upstream_problem(error: UpstreamError) -> ApiError:

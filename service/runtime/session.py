@@ -198,6 +198,8 @@ def limits_of(settings: Settings) -> Limits:
     return Limits(
         lookups_in_flight=settings.upstream.concurrent_lookups,
         lookup_keys=settings.upstream.lookup_keys,
+        key_rows=settings.upstream.limit_rows,
+        key_rows_bytes=settings.upstream.limit_bytes,
     )
 
 

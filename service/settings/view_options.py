@@ -23,6 +23,13 @@ class OptionFields(BaseModel):
     #: The Cache-Control header of its answers, for browsers and proxies.
     cache_control: str | None = Field(default=None, pattern=CACHE_CONTROL, examples=["public, max-age=5"])
 
+    #: What a read does of what is not there: wait until it is filled, or be answered by the database meanwhile.
+    on_miss: Literal["wait", "forward"] | None = None
+    #: A key of more rows, or of about more bytes, is not stored: the database answers its reads. The limits of the
+    #: service (`[upstream]`) cannot be raised here.
+    limit_rows: int | None = Field(default=None, ge=1)
+    limit_bytes: int | None = Field(default=None, ge=1)
+
     @classmethod
     def of(cls, options: dict[str, Any]) -> Self:
         """From the fields of `service.views.ViewOptions`."""

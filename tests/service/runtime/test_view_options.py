@@ -1,0 +1,159 @@
+"""What the options of a view do to its reads: the runtime in this process, on a real PostgreSQL."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.runtime.runtime import Runtime
+from service.views import ViewOptions
+from service.wire import ReadItem, ReadReply
+from tests.fixtures.postgres import Database
+from tests.service.runtime.running import running, until
+
+pytestmark = pytest.mark.postgres
+
+STORY = "SELECT id, title FROM stories WHERE id = :id"
+COUNTED = (
+    "SELECT s.id, s.title, count(v.person) AS votes FROM stories s LEFT JOIN votes v ON v.story = s.id"
+    " WHERE s.author = :author GROUP BY s.id, s.title"
+)
+ALL = "SELECT author, count(*) AS n FROM stories GROUP BY author ORDER BY n DESC, author"
+
+
+@pytest.fixture(autouse=True)
+def _stories(database: Database) -> None:
+    database.execute(
+        "CREATE TABLE stories (id int PRIMARY KEY, author text NOT NULL, title text NOT NULL)",
+        "CREATE TABLE votes (story int, person int, PRIMARY KEY (story, person))",
+        "ALTER TABLE stories REPLICA IDENTITY FULL",
+        "ALTER TABLE votes REPLICA IDENTITY FULL",
+        "INSERT INTO stories SELECT i, 'author ' || i % 10, 'title ' || i FROM generate_series(1, 100) i",
+        "INSERT INTO votes SELECT i, j FROM generate_series(1, 100) i, generate_series(1, 3) j",
+    )
+
+
+async def put(runtime: Runtime, name: str, sql: str, **options: Any) -> None:
+    await runtime.changes.put(name, sql, ViewOptions(**options), create_only=False)
+    await until(lambda: runtime.registry.views[name].replacement is None)
+
+
+def rows(reply: ReadReply) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(reply.answers[0].rows)
+    return found
+
+
+async def read(runtime: Runtime, view: str, *values: str) -> ReadReply:
+    return await runtime.read([ReadItem(view, values)])
+
+
+def stored(runtime: Runtime, author: str) -> bytes | None:
+    """The rows of a key of `counted` that the leaf store has."""
+    view = runtime.registry.views["counted"].installed
+    assert view is not None
+    (answer,), _ = runtime.leaf.reader.read([(view.id, (author,), None)])
+    return None if answer is None else answer.rows
+
+
+async def joined(runtime: Runtime) -> None:
+    """Reads until what is read is stored: before that, all reads of a table that is new to the stream are forwarded."""
+    async with asyncio.timeout(20):
+        while not stored(runtime, "author 9"):
+            await read(runtime, "counted", "author 9")
+            await asyncio.sleep(0.02)
+
+
+def test_a_miss_is_answered_by_the_database_and_filled_behind(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            await put(runtime, "counted", COUNTED, on_miss="forward")
+            await joined(runtime)
+            forwarded = runtime.counters.reads_forwarded
+            first = await read(runtime, "counted", "author 3")
+            assert sum(row["votes"] for row in rows(first)) == 30
+            assert runtime.counters.reads_forwarded == forwarded + 1
+            await until(lambda: stored(runtime, "author 3"))
+            # What was filled is kept up to date, as ever.
+            database.execute("DELETE FROM votes WHERE story = 3")
+            await runtime.reach(await runtime.checkpoint())
+            kept = stored(runtime, "author 3")
+            assert kept is not None
+            assert sum(row["votes"] for row in json.loads(kept)) == 27
+            state = runtime.leaf.reader.state()
+            assert state is not None
+            assert state.position > first.position
+
+    asyncio.run(scenario())
+
+
+def test_equal_misses_become_few_statements(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            await put(runtime, "counted", COUNTED, on_miss="forward")
+            await joined(runtime)
+            forwarded, before = runtime.counters.reads_forwarded, runtime.lookups.statements
+            replies = await asyncio.gather(*(read(runtime, "counted", "author 4") for _ in range(50)))
+            assert all(rows(reply) == rows(replies[0]) for reply in replies)
+            # A statement and its version for the first and for all others, and what fills.
+            assert runtime.counters.reads_forwarded - forwarded == 50
+            assert runtime.lookups.statements - before <= 10
+
+    asyncio.run(scenario())
+
+
+def test_while_a_whole_view_is_loaded(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path, upstream={"lookups_in_flight": 1}) as runtime:
+            lookups = runtime.lookups
+            loaded, asked = asyncio.Event(), lookups.run
+
+            async def slow(*given: Any) -> Any:
+                await loaded.wait()
+                return await asked(*given)
+
+            lookups.run = slow  # type: ignore[method-assign]
+            await put(runtime, "authors", ALL, on_miss="forward")
+            assert len(rows(await read(runtime, "authors"))) == 10
+            assert runtime.counters.reads_forwarded == 1
+            loaded.set()
+            await until(lambda: runtime.registry.views["authors"].status == "ready")
+            assert len(rows(await read(runtime, "authors"))) == 10
+            assert runtime.counters.reads_forwarded == 1
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("limit", [{"limit_rows": 12}, {"limit_bytes": 3000}])
+def test_a_key_above_its_limit_is_not_stored(database: Database, tmp_path: Path, limit: dict[str, int]) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            await put(runtime, "of_author", "SELECT id, title FROM stories WHERE author = :author", **limit)
+            assert len(rows(await read(runtime, "of_author", "author 1"))) == 10
+            assert runtime.counters.reads_forwarded == 0
+            # It grows beyond, is forgotten, and found to be too large by who reads it.
+            database.execute("INSERT INTO stories SELECT i, 'author 1', 'more' FROM generate_series(201, 220) i")
+            await runtime.reach(await runtime.checkpoint())
+            for _ in range(2):
+                assert len(rows(await read(runtime, "of_author", "author 1"))) == 30
+            assert runtime.counters.reads_forwarded == 2
+            assert runtime.dispatcher.engine is not None
+            assert runtime.dispatcher.engine.counters["outgrown"] == 1
+            assert len(rows(await read(runtime, "of_author", "author 2"))) == 10
+            assert runtime.counters.reads_forwarded == 2
+
+    asyncio.run(scenario())
+
+
+def test_the_limits_of_a_block_and_of_a_refreshed_view(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            for tier, sql in ((None, COUNTED), ("refresh", COUNTED)):
+                await put(runtime, "counted", sql, tier=tier, limit_rows=9)
+                before = runtime.counters.reads_forwarded
+                for _ in range(2):
+                    assert len(rows(await read(runtime, "counted", "author 5"))) == 10
+                assert runtime.counters.reads_forwarded == before + 2
+
+    asyncio.run(scenario())
