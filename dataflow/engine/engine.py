@@ -449,6 +449,8 @@ class Engine:
             self._forward(demand, frozenset[str]().union(*(leaf.tables for leaf, _ in refreshed)))
         elif refreshed:
             self.refreshes.open(RefreshRead(event.id, refreshed, demand), self._now)
+        else:
+            self._demand(demand)
             if event.forward and event.id in self._reads:
                 self._forward(demand)
                 self._fill_behind([want for want in wants if not want.leaf.full])
@@ -461,8 +463,6 @@ class Engine:
 
     def _has_room_behind(self) -> bool:
         return sum(demand.behind for demand in self._upqueries.demands) < self.limits.fills_behind
-        else:
-            self._demand(demand)
 
     def _demand(self, demand: Demand) -> None:
         assert demand.read is not None
@@ -557,6 +557,8 @@ class Engine:
         self.refreshes.evict(event.view, event.key, self._now)
         leaf = self.graph.leaves.get(event.view)
         if leaf is not None:
+            self._evictions.evict(leaf, leaf.coverage.columns, leaf.covering_key(event.key))
+
     def _evict_outgrown(self) -> None:
         """Keys that have more rows by now than they may. Who reads one finds out how many it has."""
         for view_id, sizes in self.graph.limited.items():
@@ -565,8 +567,6 @@ class Engine:
                 self.counters["outgrown"] += 1
                 self._evictions.evict(leaf, leaf.coverage.columns, key)
                 self._refills.forget(leaf, key)
-
-            self._evictions.evict(leaf, leaf.coverage.columns, leaf.covering_key(event.key))
 
     def _evict_inner(self, event: EvictInner) -> None:
         node = self.graph.by_id.get(NodeId(event.node))
