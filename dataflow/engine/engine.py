@@ -510,7 +510,7 @@ class Engine:
             key = leaf.covering_key(event.key)
             leaf.pins[key] = leaf.pins.get(key, 0) + 1
             self._ranking.pinned(leaf, key)
-            if not leaf.covered(leaf.coverage.columns, key):
+            if leaf.ordered is None and not leaf.covered(leaf.coverage.columns, key):
                 self._attempt(Demand([Want(leaf, key)]))
 
     def _unpin(self, event: Unpin) -> None:
@@ -532,7 +532,7 @@ class Engine:
             leaf.loaded = False
             if leaf.broken is None:
                 self._emit(ViewStatus(leaf.view_id, "building"))
-        if leaf.full or key in leaf.pins:
+        if leaf.full or (leaf.ordered is None and key in leaf.pins):
             self._refills.owe(leaf, key)
 
     def _refill(self, lost_to_correctness: bool) -> None:

@@ -694,7 +694,9 @@ class Simulation:
         needed = [
             pin for pin in self.pins if pin[0] not in self.broken and not self.views[pin[0]].name.startswith(FAILING)
         ]
-        return [pin for pin in needed if not self.leaf.covers(*pin)]
+        leaves = self.engine.graph.leaves
+        in_part = {view_id for view_id, leaf in leaves.items() if leaf.ordered is not None}
+        return [pin for pin in needed if pin[0] not in in_part and not self.leaf.covers(*pin)]
 
 
 EMPTY: Counter[Any] = Counter()

@@ -88,6 +88,19 @@ def test_a_pinned_key_is_not_chosen_until_it_is_not_pinned() -> None:
     assert site.step(EvictSome(9)) == [LeafEvict(view, ("5",))]
 
 
+def test_a_pin_keeps_as_much_of_a_key_as_was_read() -> None:
+    site = Site(policy=Lru())
+    view = site.install(1, COMMENTS_OF)
+    assert site.step(Pin(view, ("5",))) == []
+    site.read(view, ("5",), Ahead(2))
+    assert site.step(EvictSome(9)) == []
+    # Who follows it knows how much of it is wanted.
+    assert site.step(EvictKey(view, ("5",))) == [LeafEvict(view, ("5",))]
+    site.read(view, ("5",), Ahead(2))
+    site.step(Unpin(view, ("5",)))
+    assert site.step(EvictSome(9)) == [LeafEvict(view, ("5",))]
+
+
 @pytest.mark.parametrize(("touched", "comes_back"), [(True, True), (False, False)])
 def test_a_hot_key_that_correctness_takes_is_filled_again(touched: bool, comes_back: bool) -> None:
     site = Site(policy=Lru())
