@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from load.__main__ import bench
-from service.cli_views import URL, Remote, print_json, views_app
+from service.cli_token import token_app
+from service.cli_views import URL, Remote, TokenOption, print_json, views_app
 from service.demo.command import demo
 
 app = typer.Typer(
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.add_typer(views_app, name="view")
+app.add_typer(token_app, name="token")
 app.add_typer(bench, name="bench")
 errors = Console(stderr=True, highlight=False)
 output = Console(highlight=False)
@@ -97,9 +99,10 @@ def doctor(
 @app.command()
 def openapi(
     url: Annotated[str, typer.Option(help="The data plane of a running service.", envvar="UPQUERY_URL")] = URL,
+    token: TokenOption = None,
 ) -> None:
     """Print the OpenAPI document with the registered views."""
-    print_json(Remote(url).get("/openapi.json"))
+    print_json(Remote(url, token).get("/openapi.json"))
 
 
 def _fail(message: str, *, as_json: bool, code: int = 1) -> NoReturn:

@@ -21,6 +21,10 @@ TIMEOUT_S = 60.0
 
 AdminOption = Annotated[str, typer.Option("--admin", help="The admin port of the service.", envvar="UPQUERY_ADMIN_URL")]
 UrlOption = Annotated[str, typer.Option("--url", help="The data plane of the service.", envvar="UPQUERY_URL")]
+TokenOption = Annotated[
+    str | None,
+    typer.Option("--token", help="For a service with [auth]; better in the environment.", envvar="UPQUERY_TOKEN"),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 NameArgument = Annotated[str, typer.Argument(help="The view's name.")]
 ADMIN_URL = "http://127.0.0.1:8081"
@@ -30,14 +34,24 @@ URL = "http://127.0.0.1:8080"
 class Remote:
     """A port of a running service. What goes wrong is printed, and ends the command."""
 
-    def __init__(self, url: str, *, as_json: bool = False) -> None:
+    def __init__(self, url: str, token: str | None = None, *, as_json: bool = False) -> None:
         self._url = url
         self._as_json = as_json
+        self._headers = self._headers_of(token)
 
     def get(self, path: str, parameters: dict[str, list[str]] | None = None, accept: str = "application/json") -> Any:
         """The body: parsed JSON, or text for another `accept`."""
         response = self._request("GET", path, params=parameters, headers={"accept": accept})
         return response.json() if accept == "application/json" else response.text
+
+    def _headers_of(self, token: str | None) -> dict[str, str]:
+        if token is None:
+            return {}
+        # A file's last line end is not meant; what else no header takes, the client would print with the rest.
+        token = token.strip()
+        if not (token.isascii() and token.isprintable()):
+            self._fail({"detail": "The token has characters that no token has."})
+        return {"authorization": f"Bearer {token}"}
 
     def put(self, path: str, body: object, headers: dict[str, str]) -> httpx.Response:
         """The response."""
@@ -48,8 +62,9 @@ class Remote:
         self._request("DELETE", path)
 
     def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        headers = {**options.pop("headers", {}), **self._headers}
         try:
-            response = httpx.request(method, self._url + path, timeout=TIMEOUT_S, **options)
+            response = httpx.request(method, self._url + path, headers=headers, timeout=TIMEOUT_S, **options)
         except httpx.HTTPError as error:
             self._fail({"detail": f"No service answers at {self._url}: {error}.", "hint": "Start one: upquery serve."})
         if response.is_error:
@@ -93,9 +108,9 @@ def _path(name: str) -> str:
 
 
 @views_app.command("list")
-def list_views(admin: AdminOption = ADMIN_URL, as_json: JsonOption = False) -> None:
+def list_views(admin: AdminOption = ADMIN_URL, token: TokenOption = None, as_json: JsonOption = False) -> None:
     """All registered views."""
-    views = Remote(admin, as_json=as_json).get("/v1/catalog/views")["views"]
+    views = Remote(admin, token, as_json=as_json).get("/v1/catalog/views")["views"]
     if as_json:
         print_json(views)
         return
@@ -122,12 +137,13 @@ def put_view(
     ttl: Annotated[float | None, typer.Option(help="Seconds for which an answer is good, if it only expires.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Keep it whole.")] = False,
     admin: AdminOption = ADMIN_URL,
+    token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Register a view, or replace it."""
     headers = {"if-none-match": "*"} if create else {}
     options = {"tier": tier, "ttl": ttl, "materialization": "full" if full else None}
-    response = Remote(admin, as_json=as_json).put(_path(name), {"sql": _sql(file), **options}, headers)
+    response = Remote(admin, token, as_json=as_json).put(_path(name), {"sql": _sql(file), **options}, headers)
     if as_json:
         print_json(response.json())
         return
@@ -144,9 +160,11 @@ def _sql(file: Path) -> str:
 
 
 @views_app.command("drop")
-def drop_view(name: NameArgument, admin: AdminOption = ADMIN_URL, as_json: JsonOption = False) -> None:
+def drop_view(
+    name: NameArgument, admin: AdminOption = ADMIN_URL, token: TokenOption = None, as_json: JsonOption = False
+) -> None:
     """Forget a view."""
-    Remote(admin, as_json=as_json).delete(_path(name))
+    Remote(admin, token, as_json=as_json).delete(_path(name))
     if as_json:
         print_json({"dropped": name})
     else:
@@ -158,10 +176,11 @@ def explain_view(
     name: NameArgument,
     dot: Annotated[bool, typer.Option("--dot", help="Print Graphviz.")] = False,
     admin: AdminOption = ADMIN_URL,
+    token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show how a view is kept: nodes, lookups, missing indexes."""
-    remote = Remote(admin, as_json=as_json)
+    remote = Remote(admin, token, as_json=as_json)
     if as_json:
         print_json(remote.get(f"{_path(name)}/plan"))
     else:
@@ -174,6 +193,7 @@ def get_view(
     name: NameArgument,
     arguments: Annotated[list[str] | None, typer.Argument(metavar="key=value…", help="The view's parameters.")] = None,
     url: UrlOption = URL,
+    token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Read a view."""
@@ -184,7 +204,7 @@ def get_view(
             errors.print(f"[bold red]Error:[/] {argument!r} is not of the form key=value.")
             raise typer.Exit(USAGE)
         parameters.setdefault(key, []).append(value)
-    answer = Remote(url, as_json=as_json).get(f"/v1/views/{quote(name, safe='')}", parameters)
+    answer = Remote(url, token, as_json=as_json).get(f"/v1/views/{quote(name, safe='')}", parameters)
     if as_json:
         print_json(answer)
         return

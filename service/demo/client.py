@@ -40,8 +40,8 @@ class Totals:
 class Client:
     """Connections to one service: its views and its admin port."""
 
-    def __init__(self, url: str, admin_url: str) -> None:
-        self._http = httpx.AsyncClient(base_url=url, timeout=30.0)
+    def __init__(self, url: str, admin_url: str, headers: dict[str, str] | None = None) -> None:
+        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=30.0)
         self._admin_url = admin_url
 
     async def __aenter__(self) -> Self:

@@ -23,6 +23,7 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
+from service.auth.tokens import new_token
 from service.demo import screen
 from service.demo.check import Checker
 from service.demo.client import Client, ReadError
@@ -58,6 +59,7 @@ class Options:
     check: bool = False
     rounds: int = 5
     as_json: bool = False
+    guarded: bool = False
     size: Size = field(default_factory=Size)
 
 
@@ -76,9 +78,10 @@ def demo(
     ] = False,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of --check.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines instead of tables.")] = False,
+    guarded: Annotated[bool, typer.Option("--guarded", help="Ask for a token, and print one.")] = False,
 ) -> None:
     """Try Upquery: a news site on an embedded PostgreSQL, its views, and a live write load. Ctrl-C stops all of it."""
-    options = Options(port, admin_port, workers, load, rate, check, rounds, as_json)
+    options = Options(port, admin_port, workers, load, rate, check, rounds, as_json, guarded)
     raise typer.Exit(run(options))
 
 
@@ -119,10 +122,9 @@ class _Demo:
         directory.chmod(0o711)
         database = self._start_database(directory / "postgres")
         self._load_data(database)
-        service = self._start_service(
-            directory / "service", ServiceConfig(database, port, admin_port, self._options.workers)
-        )
-        return asyncio.run(self._serve(service, database))
+        token = new_token() if self._options.guarded else None
+        config = ServiceConfig(database, port, admin_port, self._options.workers, token)
+        return asyncio.run(self._serve(self._start_service(directory / "service", config), config))
 
     def _start_database(self, directory: Path) -> str:
         with screen.step(self._console, "embedded PostgreSQL"):
@@ -146,12 +148,12 @@ class _Demo:
             service.start()
         return service
 
-    async def _serve(self, service: ServiceProcess, database: str) -> int:
-        options = self._options
+    async def _serve(self, service: ServiceProcess, config: ServiceConfig) -> int:
+        options, database = self._options, config.upstream_url
         async with AsyncExitStack() as stack:
-            client = await stack.enter_async_context(Client(service.url, service.admin_url))
+            client = await stack.enter_async_context(Client(service.url, service.admin_url, config.headers))
             answers = await _first_answers(client)
-            self._announce(service, database, answers)
+            self._announce(service, config, answers)
             writes = None
             if options.load:
                 writes = WriteLoad(database, options.size, options.rate)
@@ -161,20 +163,23 @@ class _Demo:
                 return await self._check(client, database, writes)
             return await self._watch(client, service, writes, stack)
 
-    def _announce(self, service: ServiceProcess, database: str, answers: list[screen.FirstAnswers]) -> None:
+    def _announce(self, service: ServiceProcess, config: ServiceConfig, answers: list[screen.FirstAnswers]) -> None:
         if self._options.as_json:
             _print_json(
                 {
                     "api": service.url,
                     "admin": service.admin_url,
-                    "database": database,
+                    "database": config.upstream_url,
+                    "token": config.token,
                     "pid": service.pid,
                     "config": str(service.config_path),
                     "reads": [screen.view_url(service.url, view) for view in VIEWS],
                 }
             )
         else:
-            screen.welcome(self._console, service.url, service.admin_url, database, answers)
+            screen.welcome(
+                self._console, service.url, service.admin_url, config.upstream_url, answers, token=config.token
+            )
 
     async def _check(self, client: Client, database: str, writes: WriteLoad | None) -> int:
         options = self._options

@@ -41,9 +41,9 @@ def view_url(base: str, view: DemoView) -> str:
     return f"{base}/v1/views/{view.name}{query}"
 
 
-def curl_line(base: str, view: DemoView) -> str:
+def curl_line(base: str, view: DemoView, curl: str) -> str:
     """What to type to read the view's example."""
-    return f"curl -s {shlex.quote(view_url(base, view))}"
+    return f"{curl} -s {shlex.quote(view_url(base, view))}"
 
 
 @contextmanager
@@ -76,7 +76,9 @@ def step(console: Console, what: str) -> Iterator[None]:
         progress.update(task, completed=1)
 
 
-def welcome(console: Console, base: str, admin: str, database: str, answers: Sequence[FirstAnswers]) -> None:
+def welcome(
+    console: Console, base: str, admin: str, database: str, answers: Sequence[FirstAnswers], *, token: str | None
+) -> None:
     """The table of views, and what to type."""
     table = Table(title="Views you can read", title_justify="left", title_style="bold", expand=False)
     table.add_column("view", style="bold")
@@ -95,15 +97,19 @@ def welcome(console: Console, base: str, admin: str, database: str, answers: Seq
     console.print(table)
     console.print(Text("first: computed by asking the database (front_page was loaded before); again: from memory\n"))
     console.print("[bold]Try in another terminal[/bold]")
+    curl = "curl"
+    if token is not None:
+        curl = 'curl -H "Authorization: Bearer $UPQUERY_TOKEN"'
+        console.print(f"  export UPQUERY_TOKEN={token}", soft_wrap=True, highlight=False)
     for view in VIEWS:
-        console.print(f"  {curl_line(base, view)}", soft_wrap=True, highlight=False)
+        console.print(f"  {curl_line(base, view, curl)}", soft_wrap=True, highlight=False)
     console.print()
     console.print("[bold]And[/bold]")
     for what, line in (
-        ("headers: hit or miss, version, age", f"curl -si {shlex.quote(view_url(base, VIEWS[0]))}"),
-        ("how a view is kept", f"curl -s {admin}/v1/catalog/views/{VIEWS[3].name}/plan"),
-        ("all views", f"curl -s {admin}/v1/catalog/views"),
-        ("the API, described", f"curl -s {base}/openapi.json"),
+        ("headers: hit or miss, version, age", f"{curl} -si {shlex.quote(view_url(base, VIEWS[0]))}"),
+        ("how a view is kept", f"{curl} -s {admin}/v1/catalog/views/{VIEWS[3].name}/plan"),
+        ("all views", f"{curl} -s {admin}/v1/catalog/views"),
+        ("the API, described", f"{curl} -s {base}/openapi.json"),
         ("the database", f"psql {shlex.quote(database)}"),
     ):
         console.print(f"  {what:<36}{line}", soft_wrap=True, highlight=False)

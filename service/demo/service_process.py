@@ -16,6 +16,7 @@ from typing import IO
 
 import httpx
 
+from service.auth.tokens import entry_text
 from service.demo.views import VIEWS
 
 #: Processes that were told to stop have this long.
@@ -35,10 +36,17 @@ class ServiceConfig:
     port: int
     admin_port: int
     workers: int = 1
+    #: What the service asks for, if it asks for one.
+    token: str | None = None
     #: Name and SQL of each view.
     views: tuple[tuple[str, str], ...] = tuple((view.name, view.sql.strip()) for view in VIEWS)
 
-    def toml(self, state_directory: Path) -> str:
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every request has to say."""
+        return {} if self.token is None else {"authorization": f"Bearer {self.token}"}
+
+    def toml(self, state_directory: Path, tokens_file: Path) -> str:
         """The configuration file."""
         # A JSON string is a TOML string.
         lines = [
@@ -46,6 +54,8 @@ class ServiceConfig:
             "[http]", f"port = {self.port}", f"admin_port = {self.admin_port}", f"workers = {self.workers}",
             "[state]", f"directory = {json.dumps(str(state_directory))}",
         ]  # fmt: skip
+        if self.token is not None:
+            lines += ["[auth]", f"tokens_file = {json.dumps(str(tokens_file))}"]
         for name, sql in self.views:
             lines += ["[[views]]", f"name = {json.dumps(name)}", f"sql = {json.dumps(sql)}"]
         return "\n".join(lines) + "\n"
@@ -88,7 +98,11 @@ class ServiceProcess:
     def start(self) -> None:
         """Start it, and return when it answers. Raises `ServiceError`."""
         self._directory.mkdir(parents=True, exist_ok=True)
-        self.config_path.write_text(self._config.toml(self._directory / "state"), encoding="utf-8")
+        tokens_file = self._directory / "tokens.toml"
+        if self._config.token is not None:
+            rights = {"rights": '["read", "admin"]'}
+            tokens_file.write_text(entry_text("demo", self._config.token, rights), encoding="utf-8")
+        self.config_path.write_text(self._config.toml(self._directory / "state", tokens_file), encoding="utf-8")
         with self.log_path.open("wb") as log:
             self._process = self._spawn(log)
         deadline = time.monotonic() + _START_S
@@ -115,7 +129,8 @@ class ServiceProcess:
         try:
             if httpx.get(f"{self.admin_url}/readyz", timeout=5.0).status_code != httpx.codes.OK:
                 return False
-            views = httpx.get(f"{self.admin_url}/v1/catalog/views", timeout=5.0).json()
+            headers = self._config.headers
+            views = httpx.get(f"{self.admin_url}/v1/catalog/views", headers=headers, timeout=5.0).json()
         except (httpx.HTTPError, ValueError):
             return False
         states = views["views"] if isinstance(views, dict) else views
