@@ -9,6 +9,7 @@ Not here: what is counted (`runtime.counters`, the workers); the ``/metrics`` ro
 import itertools
 import logging
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,8 +17,33 @@ import structlog
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from structlog.typing import EventDict
 
 from service.settings.sections import LogSettings
+
+
+class RecentErrors:
+    """A processor of log lines that remembers the last warnings and errors of this process, for the console."""
+
+    def __init__(self, most: int = 50) -> None:
+        self._lines: deque[dict[str, str]] = deque(maxlen=most)
+
+    def __call__(self, logger: object, method: str, event: EventDict) -> EventDict:  # noqa: ARG002
+        """Remember a line."""
+        if event.get("level") in ("warning", "error", "critical"):
+            more = [f"{name}={value}" for name, value in event.items() if name not in _OWN_COLUMNS]
+            text = " ".join([str(event.get("event")), *more])
+            self._lines.append({"at": str(event["timestamp"]), "level": str(event["level"]), "text": text[:1000]})
+        return event
+
+    def newest_first(self) -> list[dict[str, str]]:
+        """Each with ``at``, ``level`` and ``text``."""
+        return list(reversed(self._lines))
+
+
+_OWN_COLUMNS = frozenset({"event", "level", "timestamp", "process", "exception"})
+#: One for each process, as its log is.
+RECENT_ERRORS = RecentErrors()
 
 
 def configure_logging(settings: LogSettings, process: str) -> None:
@@ -34,6 +60,7 @@ def configure_logging(settings: LogSettings, process: str) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
+            RECENT_ERRORS,
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),

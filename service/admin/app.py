@@ -27,6 +27,7 @@ from service.admin.models import (
     ViewState,
 )
 from service.auth.principal import ANONYMOUS
+from service.console.routes import add_console
 from service.errors import ApiError
 from service.telemetry import prometheus_text
 
@@ -69,6 +70,7 @@ def admin_app(engine: ControlClient, supervisor: Children) -> FastAPI:
     _catalog(app, engine)
     _plans(app, engine)
     _engine(app, engine)
+    add_console(app)
     return app
 
 

@@ -123,6 +123,8 @@ class PlanNode(BaseModel):
     id: int
     kind: NodeKind
     relation: str
+    #: Registered views that it is what readers read of.
+    views: list[str] = []
     inputs: list[int]
     #: ``full``, or the columns that keys are made of; absent for nodes without state.
     coverage: list[str] = []

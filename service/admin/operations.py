@@ -27,6 +27,7 @@ from service.process_memory import process_memory
 from service.runtime.heartbeat import wall_ms
 from service.runtime.runtime import Runtime
 from service.settings.view_options import OptionFields
+from service.telemetry import RECENT_ERRORS
 from service.views import Installation, RegisteredView, Status, ViewOptions
 
 
@@ -90,7 +91,13 @@ class Operations:
         self._runtime.require_engine()
         assert self._runtime.dispatcher.engine is not None
         graph = self._runtime.dispatcher.engine.graph
-        return [node.model_dump() for node in counted(explain_all(graph), graph, self._runtime.lookup_tasks.counts)]
+        nodes = counted(explain_all(graph), graph, self._runtime.lookup_tasks.counts)
+        by_id = {node.id: node for node in nodes}
+        for view_id, leaf in graph.leaves.items():
+            installed = self._runtime.registry.installations.get(view_id)
+            if installed is not None:
+                by_id[leaf.id].views.append(installed.definition.name)
+        return [node.model_dump() for node in nodes]
 
     async def stats(self) -> dict[str, Any]:
         """Everything that is counted."""
@@ -103,6 +110,7 @@ class Operations:
             "views": {name: view_counters(runtime, v).model_dump() for name, v in runtime.registry.views.items()},
             "upqueries": {name: v.missed.upqueries.buckets for name, v in runtime.registry.views.items()},
             "nodes": self._nodes(),
+            "recent_errors": RECENT_ERRORS.newest_first(),
             "pid": os.getpid(),
             "workers": len(runtime.worker_counters),
             "subscriptions": subscription_counters(runtime),

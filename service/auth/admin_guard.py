@@ -7,6 +7,7 @@ not.
 from service.auth.authority import Authority
 from service.auth.guard import admitted, refuse
 from service.auth.principal import ANONYMOUS, SCOPE_KEY, Right
+from service.console.routes import CONSOLE_PATHS
 from service.errors import ApiError
 from service.http.messages import App, Receive, Scope, Send
 
@@ -22,7 +23,7 @@ class AdminGuard:
     def __init__(self, app: App, authority: Authority, *, open_metrics: bool) -> None:
         self._app = app
         self._authority = authority
-        self._open = _PROBES | {_METRICS} if open_metrics else _PROBES
+        self._open = _PROBES | CONSOLE_PATHS | ({_METRICS} if open_metrics else set())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
