@@ -1,7 +1,7 @@
 """Workers' subscriptions over a runtime of this process."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +13,38 @@ from service.settings.sections import SubscriptionSettings
 from service.subscriptions.topics import Subscription, Subscriptions
 from service.wire import EngineClient, WireServer
 from tests.fixtures.postgres import Database
-from tests.service.runtime.running import running
+from tests.service.runtime.running import running, until
+from tests.service.subscriptions.rebuilding import Rebuilt
 
 LIMIT_S = 30.0
+
+
+class Listener:
+    """A subscriber that takes whatever comes. `ended` once nothing follows."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self.rebuilt = Rebuilt()
+        self.ended = False
+        self._subscription = subscription
+        self._task = asyncio.ensure_future(self._listen())
+
+    async def _listen(self) -> None:
+        while entries := await self._subscription.next():
+            self.rebuilt.take(entries)
+        self.ended = True
+
+    async def until(self, condition: Callable[[Rebuilt], Any]) -> Rebuilt:
+        """Once what was heard is so."""
+        await until(lambda: self._task.done() or condition(self.rebuilt), LIMIT_S)
+        if self._task.done():
+            self._task.result()
+        assert condition(self.rebuilt), self.rebuilt.rows
+        return self.rebuilt
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._subscription.close()
 
 
 @dataclass
@@ -33,6 +62,9 @@ class Worker:
     async def subscribe(self, view: str, *values: Any, after: str | None = None) -> Subscription:
         async with asyncio.timeout(LIMIT_S):
             return await self.subscriptions.subscribe(self.wanted(view, *values), after)
+
+    async def listen(self, view: str, *values: Any, after: str | None = None) -> Listener:
+        return Listener(await self.subscribe(view, *values, after=after))
 
     async def close(self) -> None:
         await self.subscriptions.close()
