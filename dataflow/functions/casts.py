@@ -10,6 +10,7 @@ from fractions import Fraction
 from dataflow import arithmetic
 from dataflow.errors import EvaluationError
 from dataflow.functions import floats, json, moments
+from dataflow.mysql_types import UINT8
 from dataflow.ops import numeric
 from dataflow.schema import SqlType
 from dataflow.values import FLOATS, INTEGERS, TEXTS, WHOLE_NUMBERS
@@ -99,6 +100,9 @@ def _from_number(source: str, target: str) -> Cast | None:
         return floats.widened if target == "float8" else floats.narrowed
     if target == "numeric":
         return _same if source in WHOLE_NUMBERS else lambda a: floats.to_numeric(a, source)
+    if target == UINT8 and source in INTEGERS:
+        # Only of smaller unsigned integers: a signed one beside it makes the column a DECIMAL.
+        return _same
     if target == "bool" and source == "int4":
         return lambda a: "f" if a == "0" else "t"
     return _same if target == "bpchar" else None

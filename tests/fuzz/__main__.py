@@ -35,9 +35,9 @@ def main() -> int:
         with database.processes(Path(directory) / "service") as processes:
             while outcome.cases < arguments.cases and seed < arguments.seed + arguments.seeds:
                 report = run_seed(seed, files, database.dialect, processes, arguments.views)
-                outcome.add(seed, report)
-                _say(seed, outcome, len(report.wrong_answers) + len(report.failures), time.monotonic() - started)
-                if not report.wrong_answers and not report.failures:
+                wrong = outcome.add(seed, report)
+                _say(seed, outcome, wrong, time.monotonic() - started)
+                if not wrong:
                     (files / f"fuzz_{seed}.test").unlink()
                 seed += 1
     _summary(outcome)

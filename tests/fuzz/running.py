@@ -29,14 +29,16 @@ class Outcome:
     reasons: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
 
-    def add(self, seed: int, report: Report) -> None:
-        """One more seed."""
+    def add(self, seed: int, report: Report) -> int:
+        """One more seed; how much is wrong with it."""
         self.cases += report.reads
         self.views += report.views
         self.tiers.update(report.tiers)
         self.reasons.update(_reason(text) for text in report.other_tier)
         failed = [text for text in report.other_tier if _FAILED.search(text)]
-        self.problems += [f"seed {seed}: {text}" for text in (*report.wrong_answers, *report.failures, *failed)]
+        wrong = [*report.wrong_answers, *report.failures, *failed]
+        self.problems += [f"seed {seed}: {text}" for text in wrong]
+        return len(wrong)
 
 
 def run_seed(

@@ -161,12 +161,6 @@ def as_type(expression: Scalar, target: SqlType) -> Scalar:
         return Literal(None, target)
     if expression.type == target or (expression.type.name == target.name and expression.type.name != "numeric"):
         return expression
-    if (
-        target.name == "numeric"
-        and digits(expression.type)[1] == digits(target)[1]
-        and expression.type.name == "numeric"
-    ):
-        return expression
     return folded(Call("cast", (expression,), target))
 
 
@@ -241,7 +235,9 @@ def same_type(what: str, parts: Sequence[Scalar]) -> list[Scalar]:
     if all(is_text(t) for t in types):
         return _texts(what, parts, types)
     if not strings and all(is_number(t) for t in types):
-        target = _number_type(types)
+        if len(parts) > 1 and any(t.sql.startswith("bit") for t in types):
+            raise UnsupportedQuery(f"{what} of bits is not on the list of exact functions.")
+        target = _number_type(types, what != "CASE" and any(p.type == UNKNOWN for p in parts))
         return [as_type(p, target) for p in parts]
     if strings or len(types) > 1 or types[0].kind == "enum":
         raise UnsupportedQuery(f"{what} of {', '.join(t.sql for t in types)} is not on the list of exact functions.")
@@ -255,11 +251,15 @@ def _texts(what: str, parts: Sequence[Scalar], types: Sequence[SqlType]) -> list
     return [functions.cast(functions.typed(p, target), functions.plain_type(target)) for p in parts]
 
 
-def _number_type(types: Sequence[SqlType]) -> SqlType:
+def _number_type(types: Sequence[SqlType], with_null: bool) -> SqlType:
+    """The type of a column of numbers; `with_null`: NULL is among them, which the servers take for a signed integer."""
     names = {t.name for t in types}
     if names & FLOATS:
         return types[0] if names == {"float4"} else FLOAT8
-    if "numeric" in names or ("uint8" in names and len(names) > 1):
+    signs = {is_unsigned(t) for t in types}
+    if with_null and not all(t.sql.startswith("year") for t in types):
+        signs.add(False)
+    if "numeric" in names or len(signs) > 1:
         every = [digits(t) for t in types]
         scale = max(s for _, s in every)
         return decimal(max(p - s for p, s in every) + scale, scale)

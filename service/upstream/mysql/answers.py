@@ -27,7 +27,7 @@ _CLASSES = {
     BIT: 2, 0: 3, DECIMAL: 3, FLOAT: 4, DOUBLE: 5, DATE: 6, 14: 6, DATETIME: 7, TIMESTAMP: 7, TIME: 8, JSON: 9,
 }  # fmt: skip
 _TEXT_CLASS, _BYTES_CLASS = 10, 11
-_ZEROFILL = 64
+_ZEROFILL, _BINARY = 64, 128
 
 _integer, _decimal, _float4, _float8 = (
     lookup_reader(ColumnType(name)) for name in ("int", "decimal", "float", "double")
@@ -86,7 +86,8 @@ def _answer_reader(info: ColumnInfo) -> _Reader | None:
     if info.kind == FLOAT:
         return _float4
     if info.kind == BIT:
-        return _bits
+        # A column's are bytes, an expression's digits.
+        return _digits if info.flags & _BINARY else _bits
     if info.kind == YEAR or info.flags & _ZEROFILL:
         return _decimal if info.kind in (0, DECIMAL) else _integer
     return hex_text if info.is_bytes else None
@@ -94,6 +95,10 @@ def _answer_reader(info: ColumnInfo) -> _Reader | None:
 
 def _bits(value: bytes | str) -> str:
     return str(int.from_bytes(value if isinstance(value, bytes) else value.encode(), "big"))
+
+
+def _digits(value: bytes | str) -> str:
+    return value if isinstance(value, str) else value.decode()
 
 
 def _truth(value: bytes | str) -> str:
