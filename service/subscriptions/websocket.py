@@ -51,6 +51,8 @@ class SocketSession:
 
     async def run(self, receive: Receive) -> None:
         """Until the client goes away, or the worker is stopped."""
+        # That it connects.
+        await receive()
         await self._send({"type": "websocket.accept"})
         try:
             while (message := await receive())["type"] == "websocket.receive":
