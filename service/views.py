@@ -60,7 +60,7 @@ class ViewOptions:
     `tier` is kept to, or the view is refused. `ttl_s`: how long answers of a view that expires are good.
     `materialization` ``full``: an incremental view is kept whole. `cache_control`: the header of its answers.
     `on_miss` ``forward``: the upstream answers what is not there. `limit_rows`, `limit_bytes`: no larger key is
-    stored.
+    stored. `bigint` ``string``: a form of 64-bit integers that JavaScript does not round.
     """
 
     tier: str | None = None
@@ -70,11 +70,16 @@ class ViewOptions:
     on_miss: str | None = None
     limit_rows: int | None = None
     limit_bytes: int | None = None
+    bigint: str | None = None
 
     @property
     def serving(self) -> Serving:
         """What workers need of them."""
-        return Serving(cache_control=self.cache_control, forwards=self.on_miss == "forward")
+        return Serving(
+            cache_control=self.cache_control,
+            forwards=self.on_miss == "forward",
+            bigint_text=self.bigint == "string",
+        )
 
     @property
     def key_limits(self) -> KeyLimits:

@@ -12,6 +12,7 @@ from dataflow.schema import SqlType
 from service.http.problem_responses import READ_CODES, problem_responses
 from service.http.view_reads import VIEWS_PATH
 from service.leaf_store.catalog import ParameterInfo, Role, ViewInfo
+from service.leaf_store.render import BIGINTS
 
 _DESCRIPTION = "SQL views, answered from memory and kept right by the database's change stream."
 
@@ -63,8 +64,8 @@ def _reference(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def value_schema(sql_type: SqlType) -> dict[str, Any]:
-    """The JSON form of a type's values (never NULL)."""
+def value_schema(sql_type: SqlType, bigint_text: bool = False) -> dict[str, Any]:
+    """The JSON form of a type's values (never NULL). `bigint_text`: 64-bit integers are strings."""
     if sql_type.kind == "array" and sql_type.element is not None:
         # The upstream does not say how many dimensions an array has.
         return {"type": "array", "items": {}, "description": f"SQL's {sql_type.sql}"}
@@ -72,6 +73,8 @@ def value_schema(sql_type: SqlType) -> dict[str, Any]:
         return {"type": "string", "enum": list(sql_type.labels)}
     if sql_type.kind == "base" and sql_type.name in ("float4", "float8"):
         return {**_FLOAT, "description": f"SQL's {sql_type.sql}"}
+    if sql_type.kind == "base" and bigint_text and sql_type.name in BIGINTS:
+        return {"type": "string", "pattern": "^-?[0-9]+$", "description": f"SQL's {sql_type.sql}"}
     schema = _SCHEMAS.get(sql_type.name, {"type": "string"}) if sql_type.kind == "base" else {"type": "string"}
     return {**schema, "description": f"SQL's {sql_type.sql}"}
 
@@ -122,9 +125,10 @@ def _parameter(view: ViewInfo, parameter: ParameterInfo) -> dict[str, Any]:
 
 
 def _row_schema(view: ViewInfo) -> dict[str, Any]:
+    bigint_text = view.serving.bigint_text
     return {
         "type": "object",
-        "properties": {column.name: _nullable(value_schema(column.type)) for column in view.columns},
+        "properties": {column.name: _nullable(value_schema(column.type, bigint_text)) for column in view.columns},
         "required": [column.name for column in view.columns],
         "additionalProperties": False,
     }

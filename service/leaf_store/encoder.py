@@ -26,13 +26,14 @@ class ViewEncoder:
         "_answer_order", "_hash_order", "_ordering", "_row_json", "_store_order", "head", "stores_null", "view",
     )  # fmt: skip
 
-    def __init__(self, view: ViewId, plan: View, refreshed: bool = False) -> None:
+    def __init__(self, view: ViewId, plan: View, refreshed: bool = False, bigint_text: bool = False) -> None:
         types = column_types(plan.relation)
         self.view = view
         self.head = view_head(view)
         #: Whether a key with NULL has rows of its own.
         self.stores_null = refreshed
-        self._row_json = compile_row([(output.name, output.column, types[output.column]) for output in plan.output])
+        columns = [(output.name, output.column, types[output.column]) for output in plan.output]
+        self._row_json = compile_row(columns, bigint_text)
         self._ordering = Ordering(plan.storage_order, types)
         direct = is_direct(plan)
         order = plan.storage_order if direct else plan.order

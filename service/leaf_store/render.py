@@ -18,6 +18,8 @@ from dataflow.types import Row
 JsonForm = Callable[[str], str]
 
 _VERBATIM = frozenset({"int2", "int4", "int8", "oid", "json", "jsonb", UINT8})
+#: More digits than a JavaScript number keeps; a view may have them as strings.
+BIGINTS = frozenset({"int8", UINT8})
 #: Printed without any character that JSON escapes.
 _PLAIN_STRING = frozenset({"numeric", "uuid", "date", UUID, DATE, TIME, INET4, INET6})
 
@@ -31,11 +33,13 @@ _INTERVAL = re.compile(
 )
 
 
-def json_form(sql_type: SqlType) -> JsonForm | None:
-    """How values of a type are written in JSON; None: exactly as their text."""
+def json_form(sql_type: SqlType, bigint_text: bool = False) -> JsonForm | None:
+    """How values of a type are written in JSON; None: exactly as their text. `bigint_text`: `BIGINTS` are strings."""
     if sql_type.kind == "array" and sql_type.element is not None:
-        return _array_form(sql_type.element)
+        return _array_form(sql_type.element, bigint_text)
     if sql_type.kind == "base":
+        if bigint_text and sql_type.name in BIGINTS:
+            return _quoted
         if sql_type.name in _VERBATIM:
             return None
         if sql_type.name in _PLAIN_STRING:
@@ -44,12 +48,12 @@ def json_form(sql_type: SqlType) -> JsonForm | None:
     return None if (sql_type.name, sql_type.kind, sql_type.sql) == (JSON, "other", "json") else encode_basestring
 
 
-def compile_row(columns: Sequence[tuple[str, int, SqlType]]) -> Callable[[Row], bytes]:
+def compile_row(columns: Sequence[tuple[str, int, SqlType]], bigint_text: bool = False) -> Callable[[Row], bytes]:
     """Row -> JSON object, from (name, column of the row, type) in output order; a repeated name gets ``_2``, ``_3``"""
     names = unique_names([name for name, _, _ in columns])
     members = (f"{encode_basestring(name)}:".replace("%", "%%") + "%s" for name in names)
     template = "{" + ",".join(members) + "}"
-    forms = [(column, json_form(sql_type)) for _, column, sql_type in columns]
+    forms = [(column, json_form(sql_type, bigint_text)) for _, column, sql_type in columns]
 
     def row_json(row: Row) -> bytes:
         return (
@@ -144,8 +148,8 @@ def _interval(text: str) -> str:
     return f'"P{date}"' if date else '"PT0S"'
 
 
-def _array_form(element: SqlType) -> JsonForm:
-    form = json_form(element)
+def _array_form(element: SqlType, bigint_text: bool) -> JsonForm:
+    form = json_form(element, bigint_text)
     delimiter = ";" if element.name == "box" else ","
 
     def array(text: str) -> str:

@@ -11,6 +11,8 @@ class Serving:
     cache_control: str | None = None
     #: A read that misses is answered by the upstream, also while the view is being built.
     forwards: bool = False
+    #: Integers of 64 bits are strings.
+    bigint_text: bool = False
 
 
 #: Nothing was asked for.

@@ -106,7 +106,7 @@ class LeafWriter:
         `refreshed`: what is filled are the upstream's own answers; a key is all parameters as they were given, NULL is
         like any other value, and a list is the text of an array.
         """
-        encoder = self._encoders[view] = ViewEncoder(view, plan, refreshed)
+        encoder = self._encoders[view] = ViewEncoder(view, plan, refreshed, serving.bigint_text)
         null_rows = None
         if plan.rows_for_null is not None:
             null_rows = f"[{b','.join([encoder.encode(row)[1] for row in plan.rows_for_null]).decode()}]"

@@ -98,7 +98,8 @@ def forwarded_answer(
     if window is not None:
         raise ApiError("too_large", "These rows are too many to be kept, so they can only be read whole.")
     types = column_types(view.relation)
-    row_json = compile_row([(output.name, i, types[output.column]) for i, output in enumerate(view.output)])
+    columns = [(output.name, i, types[output.column]) for i, output in enumerate(view.output)]
+    row_json = compile_row(columns, leaf.info(id_).serving.bigint_text)
     body = b",".join(map(row_json, rows))
     return Answer(b"[" + body + b"]", content_hash(body).hex())
 

@@ -30,6 +30,9 @@ class OptionFields(BaseModel):
     limit_rows: int | None = Field(default=None, ge=1)
     limit_bytes: int | None = Field(default=None, ge=1)
 
+    #: How integers of 64 bits are written; JavaScript's numbers round beyond 2^53.
+    bigint: Literal["number", "string"] | None = None
+
     @classmethod
     def of(cls, options: dict[str, Any]) -> Self:
         """From the fields of `service.views.ViewOptions`."""

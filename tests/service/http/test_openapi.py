@@ -80,6 +80,13 @@ def test_parameters_say_what_they_take(run: Run) -> None:
     run(test)
 
 
+def test_bigints_as_strings() -> None:
+    bigint = SqlType("int8", "bigint")
+    assert value_schema(bigint)["type"] == "integer"
+    assert value_schema(bigint, bigint_text=True)["type"] == "string"
+    assert value_schema(SqlType("int4", "integer"), bigint_text=True)["type"] == "integer"
+
+
 def references(part: Any) -> list[str]:
     if isinstance(part, dict):
         found = [part["$ref"]] if "$ref" in part else []

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from dataflow.mysql_types import UINT8
 from dataflow.schema import SqlType
 from service.leaf_store.render import compile_row, json_form, unique_names
 
@@ -85,6 +86,22 @@ def test_json_form(sql_type: SqlType, text: str, expected: str) -> None:
     rendered = text if form is None else form(text)
     assert rendered == expected
     json.loads(rendered)
+
+
+@pytest.mark.parametrize(
+    ("sql_type", "text", "expected"),
+    [
+        (base("int8"), "-9223372036854775808", '"-9223372036854775808"'),
+        (base(UINT8), "18446744073709551615", '"18446744073709551615"'),
+        (array_of(base("int8")), "{1,NULL}", '["1",null]'),
+        (base("int4"), "7", "7"),
+        (base("oid"), "7", "7"),
+        (base("jsonb"), "[7]", "[7]"),
+    ],
+)
+def test_bigints_as_strings(sql_type: SqlType, text: str, expected: str) -> None:
+    row_json = compile_row([("a", 0, sql_type)], bigint_text=True)
+    assert row_json((text,)) == b'{"a":%b}' % expected.encode()
 
 
 def test_row_has_columns_in_order_and_null() -> None:

@@ -157,3 +157,21 @@ def test_the_limits_of_a_block_and_of_a_refreshed_view(database: Database, tmp_p
                 assert runtime.counters.reads_forwarded == before + 2
 
     asyncio.run(scenario())
+
+
+def test_bigints_are_strings_however_the_answer_comes(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            await put(runtime, "counted", COUNTED, bigint="string")
+            await joined(runtime)
+            answers = [await read(runtime, "counted", "author 6")]
+            for changed in ({"tier": "refresh"}, {"limit_rows": 1}):
+                await put(runtime, "counted", COUNTED, bigint="string", **changed)
+                answers.append(await read(runtime, "counted", "author 6"))
+            assert rows(answers[0])[0]["votes"] == "3"
+            by_id = [sorted(rows(answer), key=lambda row: int(row["id"])) for answer in answers]
+            assert by_id[0] == by_id[1] == by_id[2]
+            # What is forwarded is tagged as what is stored.
+            assert answers[0].answers[0].tag == answers[2].answers[0].tag
+
+    asyncio.run(scenario())
