@@ -17,6 +17,9 @@ Headers = list[tuple[bytes, bytes]]
 CONTENT_JSON = (b"content-type", b"application/json")
 #: Kept by whoever likes, but asked again each time: the weak ETag makes that cheap. A view may say otherwise.
 CACHE_CONTROL = (b"cache-control", b"no-cache")
+#: Of answers that are one client's.
+PRIVATE = (b"cache-control", b"private, no-cache")
+VARY_BY_TOKEN = (b"vary", b"Authorization")
 #: RFC 9211. A miss that the upstream answers past the store did not go through the cache at all.
 CACHE_HIT = (b"cache-status", b"upquery; hit")
 CACHE_STATUS = {

@@ -12,7 +12,7 @@ from dataflow.types import Key, Position, ViewId
 from service.auth.principal import Principal, readable, require_read
 from service.errors import ApiError
 from service.http.arguments import Arguments
-from service.http.messages import CACHE_CONTROL
+from service.http.messages import CACHE_CONTROL, PRIVATE
 from service.http.touches import Touches
 from service.http.version import refuse_foreign, version_text
 from service.http.waiting import Waiting
@@ -93,8 +93,9 @@ class ViewRoute:
         self.bare = not self.cut and self.info.direct and not self.info.storage
         self.counters = counters
         said = self.info.cache_control
+        usual = PRIVATE if self.info.claims else CACHE_CONTROL
         #: The header of all its answers.
-        self.cache_control = CACHE_CONTROL if said is None else (b"cache-control", said.encode())
+        self.cache_control = usual if said is None else (b"cache-control", said.encode())
 
     def rows_in(self, txn: Transaction, name: bytes, entry: bytes, query: bytes) -> tuple[bytes, bytes]:
         """The rows that a query string asks for, of the entry that `entry_of` has said of it, without the brackets, and

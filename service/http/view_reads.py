@@ -16,6 +16,7 @@ from service.http.messages import (
     CACHE_STATUS,
     CONTENT_JSON,
     VARY,
+    VARY_BY_TOKEN,
     Headers,
     Reply,
     Scope,
@@ -71,6 +72,8 @@ class ViewReads:
         conditions = await self.conditions(scope["headers"])
         answers = await self._reads.read([Wanted(route, values, window)], conditions.wait_s)
         headers = [*answer_headers(answers, started), route.cache_control]
+        if route.info.claims:
+            headers.append(VARY_BY_TOKEN)
         return self._reply(scope, answers, conditions.if_none_match, headers)
 
     async def conditions(self, headers: Headers) -> Conditions:

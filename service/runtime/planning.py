@@ -6,6 +6,7 @@ changes, else, if it depends on more than tables, for a while.
 Not here: plans (`dataflow.sql`), what the server says of a statement (`upstream.upstream`).
 """
 
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -29,6 +30,8 @@ from service.views import Definition, Plan, Tier
 EXCERPT = 80
 #: How long an answer is good that only expires, if the view does not say.
 TTL_S = 10.0
+#: Of Cache-Control: what lets a cache give others the answer to a request with a token (RFC 9111, 3.5).
+_SHARED = re.compile(r"\b(?:public|s-maxage|must-revalidate)\b", re.IGNORECASE)
 #: Asks which tables cannot be followed, and why.
 Refusals = Callable[[UpstreamSession, Iterable[str]], Awaitable[dict[str, TableRefusedError]]]
 
@@ -50,7 +53,7 @@ class Planning:
         `UpstreamError`."""
         try:
             plan = await self._plan(session, definition)
-            self._check_claims(plan)
+            self._check_claims(plan, definition)
         except UnsupportedQuery as error:
             raise ApiError("view_unsupported", error.reason, members=place(definition.sql, error.span)) from None
         except InvalidQuery as error:
@@ -59,10 +62,15 @@ class Planning:
             ) from None
         return plan
 
-    def _check_claims(self, plan: Plan) -> None:
+    def _check_claims(self, plan: Plan, definition: Definition) -> None:
         claims = [name for name in parameter_names(plan.view) if name.startswith(CLAIMS)]
         if claims and not self.guarded:
             raise UnsupportedQuery(f"The view takes :{claims[0]} from tokens, and without [auth] there are none.")
+        kept = _SHARED.search(definition.options.cache_control or "")
+        if claims and kept:
+            raise UnsupportedQuery(
+                f"Answers by :{claims[0]} are one client's, and {kept[0]!r} in cache_control lets proxies share them."
+            )
 
     async def _plan(self, session: UpstreamSession, definition: Definition) -> Plan:
         check_effects(definition.sql, self.catalog.dialect)
