@@ -206,7 +206,7 @@ class Supervisor:
             number,
             run.paths.leaf,
             run.paths.engine_socket,
-            read_timeout_s=self._settings.http.read_timeout_s,
+            http=self._settings.http,
             auth=self._settings.auth,
             subscriptions=self._settings.subscriptions,
         )

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import resource
 import socket
 import time
 from dataclasses import dataclass, field
@@ -13,13 +14,14 @@ import uvicorn
 from service.auth.authority import Authority
 from service.auth.guard import Guard
 from service.http.app import build_app
-from service.http.direct_protocol import DirectProtocol
+from service.http.bounded_protocol import ConnectionLimits
+from service.http.direct_protocol import bounded
 from service.http.hot import HotRoute
 from service.http.reads import Limits
 from service.http.server import DrainingServer
 from service.leaf_store.reader import LeafReader
 from service.settings.auth import AuthSettings
-from service.settings.sections import SubscriptionSettings
+from service.settings.sections import HttpSettings, SubscriptionSettings
 from service.subscriptions.socket_protocol import SocketProtocol
 from service.wire import EngineClient
 
@@ -27,6 +29,8 @@ from service.wire import EngineClient
 _REPORT_S = 1.0
 #: How often a worker that was started first looks for the leaf store.
 _LOOK_S = 0.02
+#: Files that a worker has open beside its connections.
+_OTHER_FILES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +41,7 @@ class WorkerConfig:
     number: int
     leaf_path: Path
     engine_socket: Path
-    #: How long a miss may wait.
-    read_timeout_s: float = 5.0
-    #: The largest request body, and the most keys in one request.
-    max_body_bytes: int = 1 << 20
-    max_keys: int = 1000
+    http: HttpSettings = field(default_factory=HttpSettings)
     #: How long requests that are being answered have when the worker is stopped.
     graceful_shutdown_s: float = 3.0
     #: Who is let in; None: everybody.
@@ -56,10 +56,10 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
     """
     reader = _reader(config.leaf_path)
     engine = EngineClient(config.engine_socket)
-    limits = Limits(config.read_timeout_s, config.max_body_bytes, config.max_keys)
-    app = build_app(reader, engine, limits, config.subscriptions, guarded=config.auth is not None)
+    app = build_app(reader, engine, limits_of(config.http), config.subscriptions, guarded=config.auth is not None)
     guarded = app if config.auth is None else Guard(app, Authority.of(config.auth))
-    server = server_of(guarded, config.graceful_shutdown_s)
+    server = server_of(guarded, config.graceful_shutdown_s, connection_limits_of(config.http))
+    _allow_files(config.http.max_connections + _OTHER_FILES)
     server.drain = app.subscribe.subscriptions.close
     # What is there now stays: a collection would only walk it again and again.
     gc.collect()
@@ -68,12 +68,45 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
         runner.run(_serve(server, listener, engine, app, config.number))
 
 
-def server_of(app: Any, graceful_shutdown_s: float) -> DrainingServer:
+def limits_of(http: HttpSettings) -> Limits:
+    """The bounds of requests."""
+    return Limits(
+        read_timeout_s=http.read_timeout_s,
+        max_body_bytes=http.max_body_bytes,
+        max_keys=http.max_keys,
+        max_wait_s=http.max_wait_s,
+        waiting_reads=http.waiting_reads,
+        compress_bytes=http.compress_bytes,
+    )
+
+
+def connection_limits_of(http: HttpSettings) -> ConnectionLimits:
+    """The bounds of connections."""
+    return ConnectionLimits(
+        max_head_bytes=http.max_head_bytes,
+        max_headers=http.max_headers,
+        max_body_bytes=http.max_body_bytes,
+        receive_timeout_s=http.receive_timeout_s,
+        keep_alive_s=http.keep_alive_s,
+        max_connections=http.max_connections,
+    )
+
+
+def _allow_files(files: int) -> None:
+    """As many open files as that, if the system lets us: a process may open fewer than it has connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = files if hard == resource.RLIM_INFINITY else min(files, hard)
+    if soft not in (resource.RLIM_INFINITY, wanted) and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def server_of(app: Any, graceful_shutdown_s: float, limits: ConnectionLimits | None = None) -> DrainingServer:
     """The HTTP server of a worker."""
+    limits = limits or ConnectionLimits()
     return DrainingServer(
         uvicorn.Config(
             app,
-            http=DirectProtocol,
+            http=bounded(limits),
             loop="uvloop",
             ws=SocketProtocol,
             # What clients say is short; and compressing would be done anew for each of a topic's subscribers.
@@ -84,7 +117,7 @@ def server_of(app: Any, graceful_shutdown_s: float) -> DrainingServer:
             log_level="warning",
             proxy_headers=False,
             server_header=False,
-            timeout_keep_alive=75,
+            timeout_keep_alive=limits.keep_alive_s,  # type: ignore[arg-type]
             timeout_graceful_shutdown=int(max(1, graceful_shutdown_s)),
             backlog=2048,
         )

@@ -8,8 +8,8 @@ headers are ours. So where a request would become a task it is first offered to 
 *Invariants*: answers go out in the order of their requests: only a request that nothing before it waits for is answered
 so. A client that does not read what it is sent gets no more of it, and one that sends many requests at once does not
 keep others waiting: both are left to the ordinary way, where all take turns. What this class overrides and uses of
-uvicorn beyond its documented interface is `_start_asgi_task`, the keep-alive timer and the attributes of a cycle; a
-uvicorn without that method serves as if this class were not there.
+uvicorn beyond its documented interface is (with `BoundedProtocol`) `_start_asgi_task`, the keep-alive timer and the
+attributes of a connection and of a cycle; a uvicorn without that method serves as if this class were not there.
 """
 
 from asyncio import AbstractEventLoop
@@ -17,9 +17,10 @@ from time import perf_counter
 from typing import Any, Protocol, runtime_checkable
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
+from service.http.bounded_protocol import BoundedProtocol, ConnectionLimits, response_bytes
 from service.http.messages import App, Reply, Scope
 from service.subscriptions.stalled import EndsStalled
 
@@ -43,7 +44,7 @@ class Direct(Protocol):
         ...
 
 
-class DirectProtocol(EndsStalled, HttpToolsProtocol):
+class DirectProtocol(EndsStalled, BoundedProtocol):
     """uvicorn's protocol, with a shorter way for what a `Direct` application can answer.
 
     *State*: `_awaited` is the request whose body is being received before the application is asked; until `_turn_ends`
@@ -67,12 +68,12 @@ class DirectProtocol(EndsStalled, HttpToolsProtocol):
         self._turn_ends = perf_counter() + _TURN_S
         super().data_received(data)
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+    def _serve(self, cycle: RequestResponseCycle, app: Any) -> None:
         # Armed by the answer to a request that came together with this one.
         self._unset_keepalive_if_required()
         direct = self._direct
         if direct is None or app is not self.app or self.pipeline or not self._is_plain(cycle):
-            super()._start_asgi_task(cycle, app)
+            super()._serve(cycle, app)
             return
         scope: Scope = cycle.scope  # type: ignore[assignment]
         body = None
@@ -81,7 +82,7 @@ class DirectProtocol(EndsStalled, HttpToolsProtocol):
                 self._awaited = cycle, app
                 return
             if cycle.more_body:
-                super()._start_asgi_task(cycle, app)
+                super()._serve(cycle, app)
                 return
             body = bytes(cycle.body)
         try:
@@ -90,7 +91,7 @@ class DirectProtocol(EndsStalled, HttpToolsProtocol):
             # Out of here it would be taken for a mistake of the client's. The ordinary way meets it again, and says so.
             reply = None
         if reply is None:
-            super()._start_asgi_task(cycle, app)
+            super()._serve(cycle, app)
         else:
             self._send(cycle, reply)
 
@@ -99,24 +100,23 @@ class DirectProtocol(EndsStalled, HttpToolsProtocol):
         super().on_message_complete()
         if self._awaited is not None:
             awaited, self._awaited = self._awaited, None
-            self._start_asgi_task(*awaited)
+            self._serve(*awaited)
 
     def _is_plain(self, cycle: RequestResponseCycle) -> bool:
         waits = cycle.waiting_for_100_continue or self.flow.write_paused or perf_counter() > self._turn_ends
         return cycle.keep_alive and not waits
 
     def _send(self, cycle: RequestResponseCycle, reply: Reply) -> None:
-        content = [STATUS_LINE[reply.status]]
-        for name, value in self.server_state.default_headers:
-            content += (name, b": ", value, b"\r\n")
-        for name, value in reply.headers:
-            content += (name, b": ", value, b"\r\n")
-        content.append(b"\r\n")
-        if cycle.scope["method"] != "HEAD":
-            content.append(reply.body)
+        body = cycle.scope["method"] != "HEAD"
+        content = response_bytes(reply, self.server_state.default_headers, body=body)
         cycle.response_started = cycle.response_complete = True
-        self.transport.write(b"".join(content))
+        self.transport.write(content)
         self.on_response_complete()
+
+
+def bounded(limits: ConnectionLimits) -> type[DirectProtocol]:
+    """The protocol with these bounds."""
+    return type("BoundedDirectProtocol", (DirectProtocol,), {"limits": limits})
 
 
 def _is_short(scope: Scope) -> bool:

@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.http import direct_protocol
 from service.http.app import build_app
+from service.http.bounded_protocol import ConnectionLimits
 from service.http.direct_protocol import Direct, DirectProtocol
 from service.http.messages import Reply, Scope
 from service.http.reads import Limits
@@ -29,12 +30,22 @@ class Client:
     """A connection."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, server: uvicorn.Server, engine: Engine
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        server: uvicorn.Server,
+        engine: Engine,
+        port: int = 0,
     ) -> None:
         self.reader = reader
         self.writer = writer
         self.server = server
         self.engine = engine
+        self.port = port
+
+    async def another(self) -> "Client":
+        """A connection of another client."""
+        return Client(*await asyncio.open_connection("127.0.0.1", self.port), self.server, self.engine, self.port)
 
     async def answer(self, *, body: bool = True) -> tuple[int, dict[str, str], bytes]:
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
@@ -56,15 +67,17 @@ class Client:
 
 
 @asynccontextmanager
-async def connected(directory: Path) -> AsyncIterator[Client]:
+async def connected(directory: Path, limits: ConnectionLimits | None = None) -> AsyncIterator[Client]:
     async with running(directory, LIMITS) as service:
         app = build_app(service.engine.writer.reader, service.client, LIMITS)
-        server = server_of(app, 1.0)
+        server = server_of(app, 1.0, limits)
         server.config.load()
-        assert server.config.http_protocol_class is DirectProtocol
+        kind = server.config.http_protocol_class
+        assert isinstance(kind, type)
+        assert issubclass(kind, DirectProtocol)
         server.lifespan = server.config.lifespan_class(server.config)
         listener = await asyncio.get_running_loop().create_server(
-            lambda: DirectProtocol(server.config, server.server_state, {}), "127.0.0.1", 0
+            lambda: kind(server.config, server.server_state, {}), "127.0.0.1", 0
         )
         port = listener.sockets[0].getsockname()[1]
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -73,7 +86,7 @@ async def connected(directory: Path) -> AsyncIterator[Client]:
             for story in (7, 8):
                 writer.write(GET % story)
                 await Client(reader, writer, server, service.engine).answer()
-        yield Client(reader, writer, server, service.engine)
+        yield Client(reader, writer, server, service.engine, port)
         writer.close()
         listener.close()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dataflow.engine.effects import LeafFill
 from service.leaf_store.writer import LeafWriter
+from service.settings.sections import HttpSettings
 from service.wire import WireServer
 from service.worker import WorkerConfig, run_worker
 from tests.service.http.conftest import ROWS, STORY_ID, Engine, register_all
@@ -19,7 +20,7 @@ from tests.service.http.conftest import ROWS, STORY_ID, Engine, register_all
 def test_worker_waits_for_the_store_serves_and_stops(tmp_path: Path) -> None:
     spawn = multiprocessing.get_context("spawn")
     listener = socket.create_server(("127.0.0.1", 0))
-    config = WorkerConfig(3, tmp_path / "leaf", tmp_path / "engine.sock", read_timeout_s=10)
+    config = WorkerConfig(3, tmp_path / "leaf", tmp_path / "engine.sock", HttpSettings(read_timeout_s=10))
     worker = spawn.Process(target=run_worker, args=(config, listener))
     worker.start()
     try:

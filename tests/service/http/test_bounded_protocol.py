@@ -1,0 +1,238 @@
+"""What a client may send, and how long it may take: byte by byte, with small bounds."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.http.bounded_protocol import ConnectionLimits
+from tests.service.http.test_direct_protocol import GET, Client, connected, post
+
+LIMITS = ConnectionLimits(
+    max_head_bytes=2000, max_headers=12, receive_timeout_s=0.2, keep_alive_s=20, max_connections=3
+)
+CHUNKED = b"POST /v1/read HTTP/1.1\r\nhost: test\r\ntransfer-encoding: chunked\r\n\r\n"
+Talk = Callable[[Callable[[Client], Awaitable[None]]], None]
+
+
+def talking(directory: Path, limits: ConnectionLimits) -> Talk:
+    def run(test: Callable[[Client], Awaitable[None]]) -> None:
+        async def main() -> None:
+            async with asyncio.timeout(20), connected(directory, limits) as client:
+                await test(client)
+
+        asyncio.run(main())
+
+    return run
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Talk:
+    """Runs a coroutine function of a `Client`."""
+    return talking(tmp_path, LIMITS)
+
+
+@pytest.fixture
+def talk_slowly(tmp_path: Path) -> Talk:
+    """As `talk`, with no hurry."""
+    return talking(tmp_path, ConnectionLimits(max_head_bytes=2000, max_headers=12, receive_timeout_s=20))
+
+
+async def refused(client: Client, status: int, code: str) -> None:
+    """It is told so, and the connection closed."""
+    got, headers, body = await client.answer()
+    assert (got, headers["connection"], headers["content-type"]) == (status, "close", "application/problem+json")
+    assert json.loads(body)["code"] == code
+    assert headers["cache-control"] == "no-store"
+    assert await client.ended()
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        pytest.param((GET % 7)[:4], id="in the method"),
+        pytest.param((GET % 7)[:20], id="in the path"),
+        pytest.param((GET % 7)[:-2], id="before the last line"),
+        pytest.param(post([7])[:-3], id="in a short body"),
+        pytest.param(post([7] * 5000)[:-3], id="in a long body"),
+        pytest.param(
+            post([7]).replace(b"content-length: 19", b"transfer-encoding: chunked")[:-19] + b"9\r\n", id="chunk"
+        ),
+    ],
+)
+def test_who_sends_slowly_is_not_waited_for(talk: Talk, beginning: bytes) -> None:
+    """A byte now and then does not prolong the time."""
+
+    async def test(client: Client) -> None:
+        client.writer.write(beginning)
+        answer = asyncio.create_task(refused(client, 408, "request_timeout"))
+        started = asyncio.get_running_loop().time()
+        while not answer.done():
+            client.writer.write(b"a" if b"POST" not in beginning or b"chunked" in beginning else b"")
+            await asyncio.wait([answer], timeout=0.02)
+        await answer
+        assert asyncio.get_running_loop().time() - started < 10
+        # The server ends it also if this side does not.
+        state = client.server.server_state
+        while state.connections or state.tasks:
+            await asyncio.sleep(0.01)
+
+    talk(test)
+
+
+def test_who_waits_for_an_answer_is_not_slow(talk: Talk) -> None:
+    """Not with a whole request, and not with the beginning of the next one."""
+
+    async def test(client: Client) -> None:
+        client.engine.gate = asyncio.Event()
+        client.writer.write((GET % 99) + (GET % 7)[:10])
+        (protocol,) = client.server.server_state.connections
+        while len(client.engine.reads) < 3:
+            await asyncio.sleep(0)
+        client.writer.write((GET % 7)[10:15])
+        while protocol._late is None:
+            await asyncio.sleep(0)
+        first = protocol._late
+        # The time is over, and it was given more.
+        while protocol._late in (first, None):
+            await asyncio.sleep(0.01)
+        client.engine.gate.set()
+        client.writer.write((GET % 7)[15:])
+        assert await client.titles() == [None]
+        assert await client.titles() == ["Seven"]
+        assert protocol._late is None
+
+    talk(test)
+
+
+def test_a_whole_request_leaves_no_timer(talk: Talk) -> None:
+    async def test(client: Client) -> None:
+        (protocol,) = client.server.server_state.connections
+        for request in (GET % 7, post([7, 8])):
+            for at in range(1, len(request)):
+                client.writer.write(request[:at])
+                while protocol._late is None:
+                    await asyncio.sleep(0)
+                client.writer.write(request[at:])
+                assert (await client.titles())[0] == "Seven"
+                assert protocol._late is None
+
+    talk(test)
+
+
+def test_a_connection_without_a_request_is_closed(tmp_path: Path) -> None:
+    async def test(client: Client) -> None:
+        assert await (await client.another()).ended()
+        assert await client.ended()
+
+    talking(tmp_path, ConnectionLimits(keep_alive_s=0.1, receive_timeout_s=20))(test)
+
+
+def header(bytes_: int, name: bytes = b"x") -> bytes:
+    return name + b": " + b"a" * (bytes_ - len(name) - 4) + b"\r\n"
+
+
+HEADS: list[Any] = [
+    pytest.param((GET % 7)[:-2] + header(2000) + b"\r\n", id="a long header"),
+    pytest.param((GET % 7)[:-2] + header(100) * 20 + b"\r\n", id="many bytes"),
+    pytest.param((GET % 7)[:-2] + b"x: a\r\n" * 12 + b"\r\n", id="many headers"),
+    pytest.param(b"GET /v1/views/story?" + b"id=7&" * 500 + b" HTTP/1.1\r\nhost: test\r\n\r\n", id="a long query"),
+    pytest.param(post([7], header(2000)), id="of a body"),
+]
+
+
+@pytest.mark.parametrize("request_", HEADS)
+def test_heads_are_bounded_however_they_come(talk_slowly: Talk, request_: bytes) -> None:
+    async def test(client: Client) -> None:
+        # Behind another, so that it has its turn later.
+        client.writer.write((GET % 7) + request_)
+        assert await client.titles() == ["Seven"]
+        await refused(client, 431, "head_too_large")
+        another = await client.another()
+        for at in range(0, len(request_), 40):
+            another.writer.write(request_[at : at + 40])
+            await asyncio.sleep(0)
+        await refused(another, 431, "head_too_large")
+
+    talk_slowly(test)
+
+
+def test_a_head_without_end_is_refused_before_it_ends(talk_slowly: Talk) -> None:
+    async def test(client: Client) -> None:
+        client.writer.write(GET[:10] + b"a" * 3000)
+        await refused(client, 431, "head_too_large")
+
+    talk_slowly(test)
+
+
+def test_heads_up_to_the_bounds_are_served(talk_slowly: Talk) -> None:
+    async def test(client: Client) -> None:
+        for extra in (b"x: a\r\n" * 11, header(1900), b""):
+            client.writer.write((GET % 7)[:-2] + extra + b"\r\n")
+            assert await client.titles() == ["Seven"]
+        # Together they are longer than one may be.
+        client.writer.write(((GET % 7)[:-2] + header(1900) + b"\r\n") * 3)
+        assert [await client.titles() for _ in range(3)] == [["Seven"]] * 3
+
+    talk_slowly(test)
+
+
+def test_trailers_are_bounded(talk_slowly: Talk) -> None:
+    async def test(client: Client) -> None:
+        client.writer.write(CHUNKED + b"0\r\n" + b"x: a\r\n" * 30)
+        assert (await client.answer())[0] in (422, 431)
+        assert await client.ended()
+
+    talk_slowly(test)
+
+
+def test_a_body_without_end_is_not_read_for_ever(tmp_path: Path) -> None:
+    async def test(client: Client) -> None:
+        async def send() -> None:
+            client.writer.write(CHUNKED)
+            for _ in range(10_000):
+                client.writer.write(b"8000\r\n" + b" " * 0x8000 + b"\r\n")
+                await client.writer.drain()
+
+        with pytest.raises(ConnectionError):
+            await send()
+
+    talking(tmp_path, ConnectionLimits(max_body_bytes=1 << 20, receive_timeout_s=20))(test)
+
+
+def test_what_is_not_http_is_told_so(talk: Talk) -> None:
+    async def test(client: Client) -> None:
+        for nonsense in (b"hello\r\n\r\n", b"GET / HTTP/1.1\r\nhost test\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00"):
+            another = await client.another()
+            another.writer.write(nonsense)
+            await refused(another, 400, "bad_request")
+        client.writer.write(GET % 7)
+        assert await client.titles() == ["Seven"]
+
+    talk(test)
+
+
+def test_one_connection_too_many_is_told_so_and_the_others_are_served(talk: Talk) -> None:
+    async def test(client: Client) -> None:
+        others = [await client.another() for _ in range(2)]
+        for other in others:
+            other.writer.write(GET % 7)
+            assert await other.titles() == ["Seven"]
+        for request in (GET % 7, post([7]), b"GET /v1/nothing HTTP/1.1\r\nhost: test\r\n\r\n"):
+            crowd = await client.another()
+            crowd.writer.write(request)
+            await refused(crowd, 503, "overloaded")
+        for served in (client, *others):
+            served.writer.write(GET % 8)
+            assert await served.titles() == ["Eight"]
+        others[0].writer.close()
+        while len(client.server.server_state.connections) > 2:
+            await asyncio.sleep(0)
+        another = await client.another()
+        another.writer.write(GET % 7)
+        assert await another.titles() == ["Seven"]
+
+    talk(test)
