@@ -91,12 +91,12 @@ class Engine:
         #: Tables that joined the publication: lookups must see all that was open then.
         self._barriers: dict[str, Snapshot] = {}
         #: Those of them for which that may not have been applied yet, with the position where it will be, if it is
-        #: known: their views are forwarded.
+        #: known: reads of them are forwarded, which waits for it.
         self._joining: dict[str, Position | None] = {}
         self._reads: dict[ReadId, Demand] = {}
         self.refreshes = Refreshes(
-            self.ring, self.limits, self._ranking, self.counters, self._joining, self._sees_enough, self._emit,
-            self._demand, self._forward, self._end_demand,
+            self.ring, self.limits, self._ranking, self.counters, self._sees_enough, self._emit, self._demand,
+            self._forward, self._end_demand,
         )  # fmt: skip
         self._refills = Refills(self._upqueries, self.limits)
         self._budget = Budget(
@@ -191,7 +191,9 @@ class Engine:
         self._heartbeats += 1
         if self._heartbeats % self.limits.oversized_heartbeats == 0:
             self._upqueries.oversized.clear()
-        self.refreshes.heartbeat(self._now)
+        for effect in self._forwards.heartbeat(event.snapshot, self._now):
+            self._emit(effect)
+        self.refreshes.heartbeat(event.snapshot, self._now)
         postponed, self._postponed = self._postponed, []
         for sent in postponed:
             self._repeat(sent)
@@ -203,7 +205,6 @@ class Engine:
     def _table_joined(self, event: TableJoined) -> None:
         self._barriers[event.table] = event.snapshot
         self._joining[event.table] = None
-        self.ring.hide(event.table, event.snapshot)
         self.refreshes.table_joined(event.table)
 
     def _note_snapshot(self, snapshot: Snapshot, bound: Position | None = None) -> None:
@@ -211,7 +212,7 @@ class Engine:
         self._now += 1
         self.ring.note(snapshot, self._now)
         for table, known in self._joining.items():
-            if bound is not None and known is None and snapshot.finished(self._barriers[table]):
+            if bound is not None and (known is None or bound < known) and snapshot.finished(self._barriers[table]):
                 self._joining[table] = bound
         self._join_tables()
 
@@ -220,7 +221,7 @@ class Engine:
         for table, bound in list(self._joining.items()):
             if bound is not None and bound <= self.applied:
                 del self._joining[table]
-                self.ring.unhide(table, self.applied)
+                self.ring.join(table, bound)
 
     def _trim(self) -> None:
         oldest = (self._flights.oldest_issue(), self._forwards.oldest_issue(), self.refreshes.oldest_issue())
@@ -300,16 +301,13 @@ class Engine:
             self._flights.land(again)
 
     def _admissible(self, sent: Sent, result: LookupDone) -> bool:
-        """Whether the snapshot sees all that the stream does not bring (architecture §5)."""
-        return self._covers_start(result.snapshot) and all(
-            result.snapshot.finished(self._barriers[table])
-            for table in self.graph.tables_of(sent.node)
-            if table in self._barriers
-        )
+        """Whether a lookup may give what it brought."""
+        return self._sees_enough(result.snapshot, self.graph.tables_of(sent.node))
 
     def _sees_enough(self, snapshot: Snapshot, tables: frozenset[str]) -> bool:
-        """Whether a forwarded read of `tables` sees all that the stream does not bring, or the ring makes up for it."""
-        joined = tables & (self._barriers.keys() - self._joining.keys())
+        """Whether the snapshot sees all that the stream does not bring of `tables` (architecture §5). Of such a one the
+        bound is noted: when the stream has reached it, the tables have joined."""
+        joined = tables & self._barriers.keys()
         return self._covers_start(snapshot) and all(snapshot.finished(self._barriers[t]) for t in joined)
 
     def _covers_start(self, snapshot: Snapshot) -> bool:

@@ -68,7 +68,10 @@ class SnapshotTaken:
 
 @dataclass(frozen=True, slots=True)
 class TableJoined:
-    """`table` was added to the publication; `snapshot` was taken after that had committed (architecture §5)."""
+    """`table` was added to the publication; `snapshot` was taken after that had committed (architecture §5).
+
+    What is open in it, or older, may have changed the table without being in the stream. Nobody read the table before.
+    """
 
     table: str
     snapshot: Snapshot
@@ -192,8 +195,8 @@ class RefreshFailed:
 @dataclass(frozen=True, slots=True)
 class Pin:
     """A subscription: the key is filled, never chosen by the eviction policy, and refilled when correctness evicts
-    it; unless it is larger than keys may be. Of views with ordered coverage, only what was read is kept: how much of the
-    key is wanted only its readers know, who fill it."""
+    it; unless it is larger than keys may be. Of views with ordered coverage, only what was read is kept: how much of
+    the key is wanted only its readers know, who fill it."""
 
     view: ViewId
     key: Key

@@ -1,9 +1,12 @@
 """Reads that filling cannot answer are forwarded: the view's SQL runs upstream (architecture §5, "whole-view lookups").
 
 Once the stream has passed the snapshot's bound, the answer is exact from the last transaction it sees that touches
-the views' tables up to just before the first touching one that it does not see. If these cross, or the snapshot misses
-what was committed before the stream began, or the answer is older than what was applied when the read was asked, the
-read is forwarded again.
+the views' tables up to just before the first touching one that it does not see. If these cross, or the answer is older
+than what was applied when the read was asked, the read is forwarded again.
+
+A snapshot that misses what the stream does not bring (it was committed before the stream began, or changed a table
+before that was published) is exact nowhere that can be told: the stream may lack the whole transaction. Such a read
+waits until a heartbeat sees all that, is forwarded again then, and fails when a few heartbeats did not.
 
 *Maintains*: a forward counts as a lookup in flight until it is answered, so the ring keeps what it may not see.
 """
@@ -17,6 +20,10 @@ from dataflow.engine.limits import Limits
 from dataflow.engine.ring import Ring
 from dataflow.types import Position, ReadId, Snapshot
 
+#: Why a read fails that may be tried again.
+CROSSED = "transactions crossed the read again and again"
+NOT_ENDED = "transactions that were open when the change stream began, or a table was added to it, have not ended yet"
+
 
 @dataclass(eq=False, slots=True)
 class Forwarded:
@@ -29,6 +36,8 @@ class Forwarded:
     issued: int
     rounds: int = 1
     result: ForwardDone | None = None
+    #: Waits for a heartbeat that sees enough; nothing is under way.
+    paused: bool = False
 
 
 class Forwards:
@@ -47,7 +56,7 @@ class Forwards:
 
     def oldest_issue(self) -> int | None:
         """When the oldest forward in flight was issued."""
-        return min((f.issued for f in self.reads.values()), default=None)
+        return min((f.issued for f in self.reads.values() if not f.paused), default=None)
 
     def bounds(self) -> list[Position]:
         """Positions that results wait for."""
@@ -55,23 +64,43 @@ class Forwards:
 
     def settle(self, applied: Position, now: int) -> list[Effect]:
         """Answers, or repeats, what the stream has reached."""
-        return [
-            self._settle(forwarded, forwarded.result, applied, now)
-            for forwarded in list(self.reads.values())
-            if forwarded.result is not None and applied >= forwarded.result.bound
-        ]
+        effects: list[Effect] = []
+        for forwarded in list(self.reads.values()):
+            result = forwarded.result
+            if result is None or applied < result.bound:
+                continue
+            if self._sees_enough(result.snapshot, forwarded.tables):
+                effects.append(self._settle(forwarded, result, applied, now))
+            else:
+                forwarded.result, forwarded.paused = None, True
+        return effects
 
     def _settle(self, forwarded: Forwarded, result: ForwardDone, applied: Position, now: int) -> Effect:
-        exact: Position | None = None
-        if self._sees_enough(result.snapshot, forwarded.tables):
-            exact = self._ring.exact_position(forwarded.tables, result.snapshot, applied)
+        exact = self._ring.exact_position(forwarded.tables, result.snapshot, applied)
         if exact is not None and exact >= min(forwarded.since, applied):
             del self.reads[forwarded.read]
             return AnswerForward(forwarded.read, exact)
-        if forwarded.rounds >= self._limits.forward_rounds:
-            del self.reads[forwarded.read]
-            return FailRead(forwarded.read, "transactions crossed the read again and again", retryable=True)
+        return self._send(forwarded, now) if self._has_another_round(forwarded) else self._fail(forwarded, CROSSED)
+
+    def heartbeat(self, snapshot: Snapshot, now: int) -> list[Effect]:
+        """Goes on with what waits, or fails it."""
+        effects: list[Effect] = []
+        for forwarded in [f for f in self.reads.values() if f.paused]:
+            if self._sees_enough(snapshot, forwarded.tables):
+                effects.append(self._send(forwarded, now))
+            elif not self._has_another_round(forwarded):
+                effects.append(self._fail(forwarded, NOT_ENDED))
+        return effects
+
+    def _has_another_round(self, forwarded: Forwarded) -> bool:
+        """A round has brought nothing. Whether it may wait for another one."""
         forwarded.rounds += 1
-        forwarded.issued = now
-        forwarded.result = None
+        return forwarded.rounds <= self._limits.forward_rounds
+
+    def _send(self, forwarded: Forwarded, now: int) -> Effect:
+        forwarded.issued, forwarded.result, forwarded.paused = now, None, False
         return Forward(forwarded.read)
+
+    def _fail(self, forwarded: Forwarded, reason: str) -> Effect:
+        del self.reads[forwarded.read]
+        return FailRead(forwarded.read, reason, retryable=True)

@@ -15,7 +15,7 @@ Not here: running the SQL and letting keys expire (`service.runtime`); which SQL
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dataflow.engine.counts import NodeCounts
@@ -32,6 +32,7 @@ from dataflow.engine.effects import (
     ViewStatus,
 )
 from dataflow.engine.events import RefreshDone, RefreshFailed, TableDelta, Transaction
+from dataflow.engine.forward import CROSSED, NOT_ENDED
 from dataflow.engine.key_sizes import KeyLimits, KeySizes
 from dataflow.engine.limits import Limits, key_bytes
 from dataflow.engine.ranking import ROW_COST, Ranking
@@ -113,6 +114,8 @@ class Fetch:
     hot: bool = False
     #: Held until the stream has reached its bound.
     result: RefreshDone | None = None
+    #: Waits for a heartbeat that sees enough; nothing is under way.
+    paused: bool = False
 
 
 class Refreshes:
@@ -124,7 +127,6 @@ class Refreshes:
         limits: Limits,
         ranking: Ranking,
         counters: "Counter[str]",
-        joining: Mapping[str, object],
         sees_enough: Callable[[Snapshot, frozenset[str]], bool],
         emit: Callable[[Effect], None],
         go_on: Callable[[Demand], None],
@@ -135,8 +137,6 @@ class Refreshes:
         self._limits = limits
         self._ranking = ranking
         self._counters = counters
-        #: Tables of whose changes the stream may still lack some: nothing that reads them is stored.
-        self._joining = joining
         self._sees_enough = sees_enough
         self._emit = emit
         #: Asks for what a read wants besides, now that its refreshed keys are covered.
@@ -271,14 +271,14 @@ class Refreshes:
     def _send(self, fetch: Fetch) -> None:
         self._last_id += 1
         self._fetches.pop(fetch.id, None)
-        fetch.id, fetch.issued, fetch.result = RefreshId(self._last_id), self._now, None
+        fetch.id, fetch.issued, fetch.result, fetch.paused = RefreshId(self._last_id), self._now, None, False
         self._fetches[fetch.id] = fetch
         self._counters["refreshed"] += 1
         self._emit(Refresh(fetch.id, fetch.leaf.view_id, fetch.key))
 
     def _abandon(self, fetch: Fetch) -> None:
         self._forget(fetch)
-        if fetch.result is None:
+        if fetch.result is None and not fetch.paused:
             self._emit(CancelRefresh(fetch.id))
 
     def _forget(self, fetch: Fetch) -> None:
@@ -287,7 +287,7 @@ class Refreshes:
 
     def oldest_issue(self) -> int | None:
         """When the oldest fetch in flight was issued for which the ring matters."""
-        return min((f.issued for f in self._fetches.values() if f.leaf.touches), default=None)
+        return min((f.issued for f in self._fetches.values() if f.leaf.touches and not f.paused), default=None)
 
     def done(self, event: RefreshDone, applied: Position, now: int) -> None:
         """Rows have come."""
@@ -325,6 +325,9 @@ class Refreshes:
                 self._settle(fetch, result)
 
     def _settle(self, fetch: Fetch, result: RefreshDone) -> None:
+        if not self._sees_enough(result.snapshot, fetch.leaf.tables):
+            fetch.result, fetch.paused = None, True
+            return
         exact = self._exact(fetch, result.snapshot)
         if exact is None:
             self._repeat(fetch)
@@ -365,20 +368,17 @@ class Refreshes:
             again.waiting[read.id] = None
             again.rounds = fetch.rounds + 1
             if again.rounds > self._limits.forward_rounds:
-                self._give_up(again)
+                self._give_up(again, CROSSED)
 
     def _may_store(self, fetch: Fetch, result: RefreshDone) -> bool:
         if key_bytes(fetch.key) > self._limits.key_bytes:
             return False
         general = KeyLimits(self._limits.key_rows, self._limits.key_rows_bytes)
-        small = general.hold_rows(result.rows) and fetch.leaf.limits.hold_rows(result.rows)
-        return small and self._joining.keys().isdisjoint(fetch.leaf.tables)
+        return general.hold_rows(result.rows) and fetch.leaf.limits.hold_rows(result.rows)
 
     def _exact(self, fetch: Fetch, snapshot: Snapshot) -> Position | None:
         """Where the rows are exact, latest; None: nowhere that can be told."""
         leaf = fetch.leaf
-        if not self._sees_enough(snapshot, leaf.tables):
-            return None
         alone = Coverage(leaf.coverage.columns)
         alone.add(fetch.key)
 
@@ -388,22 +388,26 @@ class Refreshes:
         return self._ring.exact_position(leaf.tables, snapshot, self._applied, concerns)
 
     def _repeat(self, fetch: Fetch) -> None:
-        fetch.rounds += 1
-        if fetch.rounds > self._limits.forward_rounds:
-            self._give_up(fetch)
-        else:
+        if self._has_another_round(fetch):
             self._send(fetch)
+        else:
+            self._give_up(fetch, CROSSED)
 
-    def _give_up(self, fetch: Fetch) -> None:
+    def _has_another_round(self, fetch: Fetch) -> bool:
+        """A round has brought nothing. Whether it may wait for another one."""
+        fetch.rounds += 1
+        return fetch.rounds <= self._limits.forward_rounds
+
+    def _give_up(self, fetch: Fetch, reason: str) -> None:
         self._abandon(fetch)
         for read_id in list(fetch.waiting):
             if read_id in self.reads:
-                self._fail(self.reads[read_id], "transactions crossed the read again and again", retryable=True)
+                self._fail(self.reads[read_id], reason, retryable=True)
 
     def abandon_before(self, time: int, now: int) -> None:
         """The ring is past its limit: fetches issued before `time` are issued again."""
         self._now = now
-        for fetch in [f for f in self._fetches.values() if f.leaf.touches and f.issued < time]:
+        for fetch in [f for f in self._fetches.values() if f.leaf.touches and not f.paused and f.issued < time]:
             self._emit(CancelRefresh(fetch.id))
             self._repeat(fetch)
 
@@ -494,9 +498,14 @@ class Refreshes:
             elif left == 0:
                 self._ranking.unpinned(leaf, key)
 
-    def heartbeat(self, now: int) -> None:
-        """Pinned keys that could not be stored are tried again."""
+    def heartbeat(self, snapshot: Snapshot, now: int) -> None:
+        """Goes on with fetches that wait, or gives them up; fetches pinned keys that could not be stored again."""
         self._now = now
+        for fetch in [f for f in self._fetches.values() if f.paused]:
+            if self._sees_enough(snapshot, fetch.leaf.tables):
+                self._send(fetch)
+            elif not self._has_another_round(fetch):
+                self._give_up(fetch, NOT_ENDED)
         for leaf, key in list(self._unfilled_pins()):
             self._want(leaf, key)
 

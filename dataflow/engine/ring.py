@@ -11,7 +11,7 @@ leaves that is behind something that stays: what a transaction that is unsure di
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import dropwhile
 
 from dataflow.engine.events import TableDelta, Transaction
@@ -31,12 +31,9 @@ class Ring:
         self._entries: deque[Transaction] = deque()
         #: Snapshots by the time (of the engine's own counter) at which they arrived, not used for trimming yet.
         self._snapshots: deque[tuple[int, Snapshot]] = deque()
-        #: Where the last trimmed transaction ended that touched a table. All lookups in flight see it.
+        #: Where the last transaction ended that touched a table and is not here any more, or never was. All lookups
+        #: in flight see it.
         self._trimmed: dict[str, Position] = {}
-        #: Where the last of the trimmed transactions ended.
-        self._last_trimmed: Position = -1
-        #: Tables that joined the stream, by the snapshot taken then: what it does not see may have changed them before.
-        self._hidden: dict[str, Snapshot] = {}
         #: Rows in the entries.
         self.rows = 0
         #: What a row takes, on average: of some transactions a row is measured.
@@ -58,8 +55,6 @@ class Ring:
         self._entries.clear()
         self._snapshots.clear()
         self._trimmed.clear()
-        self._last_trimmed = -1
-        self._hidden.clear()
         self.rows = 0
 
     def state_bytes(self) -> int:
@@ -85,25 +80,13 @@ class Ring:
         later = dropwhile(lambda t: snapshot.sees(t.id, t.end), self._entries)
         return [delta for t in later if (delta := t.tables.get(table)) is not None]
 
-    def hide(self, table: str, barrier: Snapshot) -> None:
-        """From now on what `barrier` does not see is taken to have changed `table`: the stream may lack the change."""
-        self._hidden[table] = barrier
-        self._trimmed[table] = self._last_trimmed
-
-    def unhide(self, table: str, applied: Position) -> None:
-        """Every transaction whose changes of `table` the stream may lack has been applied."""
-        self._hidden.pop(table, None)
-        self._trimmed[table] = applied
+    def join(self, table: str, bound: Position) -> None:
+        """What changed `table` before the stream had it ended at or before `bound`, and all that may be told of it from
+        now on was read with that."""
+        self._trimmed[table] = max(bound, self._trimmed.get(table, -1))
 
     def _touching(self, tables: frozenset[str]) -> Iterator[Transaction]:
-        return (t for t in self._entries if not tables.isdisjoint(self._touched(t)))
-
-    def _touched(self, transaction: Transaction) -> Iterable[str]:
-        return (*transaction.tables, *self._hidden_from(transaction)) if self._hidden else transaction.tables
-
-    def _hidden_from(self, transaction: Transaction) -> list[str]:
-        """Tables that joined the stream and that the transaction may have changed before that."""
-        return [t for t, barrier in self._hidden.items() if not barrier.sees(transaction.id, transaction.end)]
+        return (t for t in self._entries if not tables.isdisjoint(t.tables))
 
     def note(self, snapshot: Snapshot, arrived: int) -> None:
         """Remembers a snapshot that arrived at time `arrived`."""
@@ -133,9 +116,8 @@ class Ring:
 
     def _note_trimmed(self, transaction: Transaction) -> None:
         """Entries leave as they become visible, which is not in stream order."""
-        for table in self._touched(transaction):
+        for table in transaction.tables:
             self._trimmed[table] = max(transaction.end, self._trimmed.get(table, -1))
-        self._last_trimmed = max(transaction.end, self._last_trimmed)
 
     def exact_position(
         self,
@@ -148,7 +130,7 @@ class Ring:
 
         From the last one that it sees up to just before the first that it does not see. What was trimmed it sees. One
         that it may have seen or not crosses every other.
-        Transactions that `concerns` denies do not count, if the stream has all that they did to `tables`.
+        Transactions that `concerns` denies do not count.
         """
         first_unseen: Position | None = None
         for transaction in self._touching(tables):
@@ -156,7 +138,7 @@ class Ring:
             unsure = not snapshot.exact and snapshot.unsure(transaction.id, transaction.end)
             if sees == (first_unseen is None) and not unsure:
                 continue
-            if not tables.isdisjoint(self._hidden_from(transaction)) or concerns(transaction):
+            if concerns(transaction):
                 if sees or unsure:
                     return None
                 first_unseen = transaction.end

@@ -163,6 +163,26 @@ def publication_barrier_ignored() -> AbstractContextManager[Any]:
     return patch.object(engine.Engine, "_admissible", lambda self, _, result: self._covers_start(result.snapshot))
 
 
+@contextmanager
+def forwarded_while_a_table_joins() -> Iterator[None]:
+    """A forwarded read is answered although it misses what was open when a table joined; lookups wait."""
+    sees_enough = engine.Engine._sees_enough
+
+    def admissible(self: Any, sent: Any, result: Any) -> bool:
+        return sees_enough(self, result.snapshot, self.graph.tables_of(sent.node))
+
+    def mutant(self: Any, snapshot: Any, tables: Any) -> bool:
+        return sees_enough(self, snapshot, tables - self._joining.keys())
+
+    with patch.object(engine.Engine, "_admissible", admissible), patch.object(engine.Engine, "_sees_enough", mutant):
+        yield
+
+
+def refreshed_while_a_table_joins() -> AbstractContextManager[Any]:
+    """The same of refreshed views."""
+    return forwarded_while_a_table_joins()
+
+
 def parent_that_was_there_before() -> AbstractContextManager[Any]:
     """An updated parent row counts as a new one without children."""
     return patch.object(incongruence, "_keys_of_table", lambda *_: set())
@@ -357,11 +377,6 @@ def refresh_the_ring_forgets() -> AbstractContextManager[Any]:
     return patch.object(Refreshes, "oldest_issue", lambda _: None)
 
 
-def refresh_of_a_joining_table_stored() -> AbstractContextManager[Any]:
-    """A refreshed view of a table that is joining the publication is stored, as if the stream had all its changes."""
-    return patch.object(Refreshes, "_may_store", lambda *_: True)
-
-
 def truncate_touches_nothing() -> AbstractContextManager[Any]:
     """TRUNCATE touches refreshed keys only by the rows that came afterwards."""
     original = Touch.keys
@@ -516,8 +531,12 @@ def start_covered_by_what_is_executed() -> AbstractContextManager[Any]:
     return patch.object(BracketSnapshot, "covers", lambda snapshot, other: other.seen <= snapshot.seen)
 
 
-#: A table joins soon, and what is open then commits late.
-JOINING = {"join_table": 20, "install": 10, "commit": 0.5, "restart": 0, "crash": 0, "change_schema": 0, "break": 0}
+#: A table joins soon, what is open then commits late and is visible later still, and much is read meanwhile.
+JOINING = {
+    "join_table": 20, "install": 25, "drop": 0, "write": 4, "transaction": 6, "commit": 4, "reveal": 0.5, "overflow": 0,
+    "truncate": 0, "read": 60, "execute_forward": 30, "forward_done": 20, "apply": 40, "restart": 0, "crash": 0,
+    "change_schema": 0, "break": 0,
+}  # fmt: skip
 MYSQL = ("mysql", "mysql_unordered")
 #: Where a mutant shows only in rare shapes, the runs are narrowed to them.
 MUTANTS: dict[Mutant, Focus | None] = {
@@ -536,6 +555,8 @@ MUTANTS: dict[Mutant, Focus | None] = {
     a_later_transaction_ignored_in_a_forwarded_read: None,
     start_snapshot_ignored: None,
     publication_barrier_ignored: Focus(("follow",), {"join_table": 6, "install": 4}),
+    forwarded_while_a_table_joins: Focus(("follow",), JOINING),
+    refreshed_while_a_table_joins: Focus(("refreshed_follow",), JOINING),
     parent_that_was_there_before: None,
     a_group_keeps_its_first_text: Focus(("users_by_karma",)),
     padding_by_key: Focus(("on_",)),
@@ -559,7 +580,6 @@ MUTANTS: dict[Mutant, Focus | None] = {
     unseen_transaction_of_a_refresh: Focus(("refreshed",)),
     refresh_before_the_bound: Focus(("refreshed",)),
     refresh_the_ring_forgets: Focus(("refreshed",)),
-    refresh_of_a_joining_table_stored: Focus(("refreshed_follow",), JOINING),
     truncate_touches_nothing: Focus(("refreshed",), {"truncate": 5}),
     overflow_touches_nothing: Focus(("refreshed",), {"overflow": 3}),
     answers_from_before_the_question: Focus(("refreshed",)),

@@ -61,6 +61,7 @@ from dataflow.engine.events import (
     Touched,
     Unpin,
 )
+from dataflow.engine.forward import CROSSED, NOT_ENDED
 from dataflow.engine.limits import Limits
 from dataflow.eviction.policies import by_name
 from dataflow.plan.nodes import Aggregate, Relation, View, column_types
@@ -88,6 +89,7 @@ VIEW_BY_NAME = {view.name: view for view in (*VIEWS, *ORDERED_VIEWS, *(r.view fo
 LEAF_EFFECTS = (LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafDrop)
 #: Rounds of delivering everything that is left, at the end of a run.
 DRAIN_ROUNDS = 300
+EMPTY: Counter[Any] = Counter()
 
 
 class Simulation:
@@ -228,8 +230,8 @@ class Simulation:
         """A read fails for a reason only."""
         views = {asked.view for asked in keys}
         excused = any(v in self.dropped or v in self.broken or v not in self.views for v in views)
-        crossed = any(f.id == answer.read for f in self.forwards) or "crossed" in answer.reason
-        self.counters["crossed"] += answer.retryable and crossed
+        crossed = answer.reason in (CROSSED, NOT_ENDED) or any(f.id == answer.read for f in self.forwards)
+        self.counters["not_ended" if answer.reason == NOT_ENDED else "crossed"] += answer.retryable and crossed
         retry = answer.retryable and (crossed or isinstance(event, LookupFailed | RefreshFailed | StreamStarted))
         refused = answer.refused and isinstance(event, RefreshFailed)
         require(excused or retry or refused, answer, "without a reason to fail")
@@ -419,11 +421,10 @@ class Simulation:
         log = self.world.log
         if self.next_entry == len(log):
             return
-        number = rng.choice((1, 1, 1, 2, 3, 5))
-        self.apply(number, rng)
+        self.apply(rng.choice((1, 1, 1, 2, 3, 5)), rng)
 
     def apply(self, number: int, rng: Random) -> None:
-        """The next transactions, and how far the stream is then."""
+        """The next transactions in which the stream has something (no stream has others), and how far it is then."""
         log = self.world.log
         batch = log[self.next_entry : self.next_entry + number]
         self.next_entry += len(batch)
@@ -432,7 +433,7 @@ class Simulation:
             self.past.append((committed.streamed.end, dict(self.base.rows)))
         limit = log[self.next_entry].streamed.end - 1 if self.next_entry < len(log) else self.world.wal
         self.position = rng.choice((batch[-1].streamed.end, limit))
-        self.step(Apply([c.streamed for c in batch], self.position))
+        self.step(Apply([c.streamed for c in batch if c.streamed.tables], self.position))
 
     def do_advance(self, rng: Random) -> None:
         """The stream is further, without transactions."""
@@ -697,6 +698,3 @@ class Simulation:
         leaves = self.engine.graph.leaves
         in_part = {view_id for view_id, leaf in leaves.items() if leaf.ordered is not None}
         return [pin for pin in needed if pin[0] not in in_part and not self.leaf.covers(*pin)]
-
-
-EMPTY: Counter[Any] = Counter()

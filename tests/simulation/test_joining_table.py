@@ -1,18 +1,24 @@
-"""A race too rare for random runs: a transaction inserts a row and its first child before the child's table joins the
-publication, and commits after that. The stream brings the row without the child."""
+"""Races too rare for random runs: a transaction changes a table before that joins the publication, and commits after.
 
-from dataflow.engine.effects import Answer, LeafEvict
+The stream lacks it, or has only what it did to other tables.
+"""
+
+from dataflow.engine.effects import Answer, AnswerForward, Effect, FailRead, Forward, LeafEvict
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import (
+    Advance,
     Apply,
+    ForwardDone,
     InstallView,
     LookupDone,
     Read,
+    SnapshotTaken,
     StreamStarted,
     TableDelta,
     TableJoined,
     Transaction,
 )
+from dataflow.engine.forward import NOT_ENDED
 from dataflow.types import LookupId, ReadId, TransactionId, ViewId
 from tests.simulation.schema import LATE_TABLE, SchemaVariant, build_catalog
 from tests.simulation.views import VIEWS
@@ -22,20 +28,67 @@ VIEW = ViewId(1)
 ALL_FOREIGN_KEYS = 0b11111111
 
 
-def test_a_new_parent_may_have_come_with_children_that_the_stream_lacks() -> None:
+#: Open when the table joins.
+OLD = TransactionId(5)
+WHILE_OPEN = SimulatedSnapshot(7, [OLD])
+
+
+def joining(view: str) -> Engine:
+    """An engine at 10 with a view of a table that has just joined."""
     engine = Engine(build_catalog(SchemaVariant(ALL_FOREIGN_KEYS, odd_numbers=False)))
-    followers_by_name = next(view for view in VIEWS if view.name == "followed_by_3")
-    newcomer = TransactionId(5)
-    while_open = SimulatedSnapshot(7, [newcomer])
     engine.step(StreamStarted(10, SimulatedSnapshot(5, [])))
-    engine.step(TableJoined(LATE_TABLE, while_open))
-    engine.step(InstallView(VIEW, followers_by_name))
-    engine.step(Read(ReadId(1), ((VIEW, ("zoe",), None),)))
-    engine.step(LookupDone(LookupId(1), [], while_open, 10))
-    assert engine.step(Read(ReadId(2), ((VIEW, ("zoe",), None),)))[-1] == Answer(ReadId(2))
+    engine.step(TableJoined(LATE_TABLE, WHILE_OPEN))
+    engine.step(InstallView(VIEW, next(v for v in VIEWS if v.name == view)))
+    return engine
+
+
+def ask(engine: Engine, read: int, *key: str) -> list[Effect]:
+    return engine.step(Read(ReadId(read), ((VIEW, key, None),)))
+
+
+def test_a_new_parent_may_have_come_with_children_that_the_stream_lacks() -> None:
+    """The transaction inserts a row and its first child. The stream brings the row without the child."""
+    engine = joining("followed_by_3")
+    ask(engine, 1, "zoe")
+    engine.step(LookupDone(LookupId(1), [], WHILE_OPEN, 10))
+    assert ask(engine, 2, "zoe")[-1] == Answer(ReadId(2))
 
     user = TableDelta([], [("5", "zoe", None)])
-    effects = engine.step(Apply([Transaction(newcomer, 20, {"public.users": user})], 20))
+    effects = engine.step(Apply([Transaction(OLD, 20, {"public.users": user})], 20))
 
     assert LeafEvict(VIEW, ("zoe",)) in effects
     engine.check()
+
+
+def test_rows_without_what_the_stream_lacks_have_no_version() -> None:
+    """The transaction may end anywhere, and is never heard of."""
+    engine = joining("follows_by_0")
+    assert Forward(ReadId(1)) in ask(engine, 1, "4")
+    assert engine.step(ForwardDone(ReadId(1), WHILE_OPEN, 10)) == []
+    assert engine.step(Advance(20)) == []
+    assert engine.step(SnapshotTaken(SimulatedSnapshot(8, [OLD]))) == []
+    assert engine.step(SnapshotTaken(SimulatedSnapshot(8, []))) == [Forward(ReadId(1))]
+    assert engine.step(ForwardDone(ReadId(1), SimulatedSnapshot(8, []), 20)) == [AnswerForward(ReadId(1), 20)]
+
+
+def test_a_read_does_not_wait_for_ever_for_what_is_open() -> None:
+    engine = joining("follows_by_0")
+    assert Forward(ReadId(1)) in ask(engine, 1, "4")
+    assert engine.step(ForwardDone(ReadId(1), WHILE_OPEN, 10)) == []
+    beats = [engine.step(SnapshotTaken(WHILE_OPEN)) for _ in range(engine.limits.forward_rounds)]
+    assert beats == [[], [], [FailRead(ReadId(1), NOT_ENDED, retryable=True)]]
+
+
+def test_rows_with_what_the_stream_lacks_are_not_of_before_it() -> None:
+    """Another transaction was logged before it and becomes visible after it: the rows are those of no version."""
+    engine = joining("follows_by_0")
+    assert Forward(ReadId(1)) in ask(engine, 1, "4")
+    assert Forward(ReadId(2)) in ask(engine, 2, "4")
+    logged = Transaction(TransactionId(8), 20, {LATE_TABLE: TableDelta([], [("4", "1", "p")])})
+    engine.step(Apply([logged], 30))
+    unseen, late = SimulatedSnapshot(9, [8]), SimulatedSnapshot(9, [])
+    # The table has joined where the first of these is reached, not where the first to come is.
+    engine.step(ForwardDone(ReadId(2), late, 50))
+    assert engine.step(ForwardDone(ReadId(1), unseen, 30)) == [Forward(ReadId(1))]
+    assert engine.step(ForwardDone(ReadId(1), late, 30)) == [AnswerForward(ReadId(1), 30)]
+    assert engine.step(Advance(50)) == [AnswerForward(ReadId(2), 50)]

@@ -8,7 +8,7 @@ What is real about it:
   Some kinds of upstreams (`visibility`) make commits visible in the log's order.
 - Visibility only grows: a later snapshot sees what an earlier one saw.
 - A table that joined the publication late is streamed from then on: what transactions then open did before is missing,
-  or, where the log has every table, what had been committed before.
+  or, where the log has every table, what had been committed before. Of what is missed as a whole the end is, too.
 - The stream's start snapshot sees every commit before its position, also those in limbo.
 
 State is drawn from a random generator that the caller passes in, so that one action of a run does the same whatever
