@@ -32,7 +32,7 @@ help: ## Show this list
 	@echo
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 	@echo
-	@echo "  Variables: PYTHON=python3.12   JOBS=2   ARGS='--port 9000' (handed to demo, sim, fuzz, bench, pytest)"
+	@echo "  Variables: PYTHON=python3.12   JOBS=2   ARGS='--port 9000' (handed to demo, sim, fuzz, fuzz-api, bench, pytest)"
 
 .PHONY: demo
 demo: $(VENV)/made ## Start the demo; Ctrl-C stops all of it
@@ -71,8 +71,12 @@ sim: $(VENV)/made-dev ## The long simulation: 2 million random steps against an 
 	@$(BIN)/python -m tests.simulation $(ARGS)
 
 .PHONY: fuzz
-fuzz: $(VENV)/made-dev ## Random SQL against PostgreSQL: 20,000 reads of random views under random changes
+fuzz: $(VENV)/made-dev ## Random SQL against PostgreSQL (MariaDB: ARGS='--database mariadb'): 20,000 reads under random changes
 	@$(BIN)/python -m tests.fuzz $(ARGS)
+
+.PHONY: fuzz-api
+fuzz-api: $(VENV)/made-dev ## Random requests to both ports of a live service: 20,000 of them
+	@$(BIN)/python -m tests.fuzz_api $(ARGS)
 
 .PHONY: bench
 bench: $(VENV)/made-bench ## Measure it against its peers, on this machine

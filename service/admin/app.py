@@ -9,8 +9,10 @@ import structlog
 from fastapi import FastAPI, Header, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
+from api_schemas.problem import Problem
 from service.admin.control import ControlClient
 from service.admin.explain import graphviz
 from service.admin.metrics import histograms_of, samples_of
@@ -29,10 +31,30 @@ from service.admin.models import (
 from service.auth.principal import ANONYMOUS
 from service.console.routes import add_console
 from service.errors import ApiError
+from service.http.problem_responses import (
+    ADMIN_CODES,
+    DROP_CODES,
+    EVICT_CODES,
+    ONE_VIEW_CODES,
+    PLAN_CODES,
+    PUT_CODES,
+    problem_responses,
+)
 from service.telemetry import prometheus_text
 
 log = structlog.get_logger()
 
+
+_ANY = problem_responses(ADMIN_CODES)
+_PROBES = problem_responses(("bad_request", "method_not_allowed", "internal_error"))
+_READYZ: dict[int | str, dict[str, Any]] = {
+    **problem_responses(("invalid_request",)),
+    **_PROBES,
+    503: {"model": Readiness},
+}
+_DOT = {"text/vnd.graphviz": {"schema": {"type": "string"}}}
+_GRAPH: dict[str, Any] = {"content": _DOT}
+_PLAN: dict[str, Any] = {"content": {**_DOT, "text/plain": {"schema": {"type": "string"}}}}
 Name = Annotated[ViewName, Path(description="The view's name.")]
 
 
@@ -71,7 +93,17 @@ def admin_app(engine: ControlClient, supervisor: Children) -> FastAPI:
     _plans(app, engine)
     _engine(app, engine)
     add_console(app)
+    _document(app)
     return app
+
+
+def _document(app: FastAPI) -> None:
+    """Errors are problems everywhere; FastAPI would document its own form for bodies that it refuses."""
+    document = app.openapi()
+    schemas = document["components"]["schemas"]
+    schemas.pop("HTTPValidationError", None)
+    schemas.pop("ValidationError", None)
+    schemas["Problem"] = Problem.model_json_schema()
 
 
 def problem(error: ApiError, request: Request) -> JSONResponse:
@@ -91,12 +123,21 @@ def _problems(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def routing(request: Request, error: HTTPException) -> Response:
         codes = {404: "not_found", 405: "method_not_allowed"}
-        return problem(ApiError(codes.get(error.status_code, "bad_request"), str(error.detail)), request)
+        response = problem(ApiError(codes.get(error.status_code, "bad_request"), str(error.detail)), request)
+        if error.status_code == 405:
+            response.headers["allow"] = ", ".join(_methods(app, request.url.path))
+        return response
 
     @app.exception_handler(Exception)
     async def bug(request: Request, error: Exception) -> Response:
         log.error("admin request failed", path=request.url.path, exc_info=error)
         return problem(ApiError("internal_error", "The supervisor's log says more."), request)
+
+
+def _methods(app: FastAPI, path: str) -> list[str]:
+    """What a path takes. (The framework names those of the first of its routes.)"""
+    routes = [route for route in app.routes if isinstance(route, APIRoute) and route.path_regex.match(path)]
+    return sorted({method for route in routes for method in route.methods or ()})
 
 
 def _first_mistake(error: RequestValidationError) -> str:
@@ -106,12 +147,12 @@ def _first_mistake(error: RequestValidationError) -> str:
 
 
 def _health(app: FastAPI, engine: ControlClient, supervisor: Children) -> None:
-    @app.get("/livez", tags=["health"], operation_id="livez")
+    @app.get("/livez", tags=["health"], operation_id="livez", responses=_PROBES)
     async def livez() -> dict[str, str]:
         """The supervisor runs."""
         return {"status": "ok"}
 
-    @app.get("/readyz", tags=["health"], operation_id="readyz", responses={503: {"model": Readiness}})
+    @app.get("/readyz", tags=["health"], operation_id="readyz", responses=_READYZ, response_model=Readiness)
     async def readyz(
         request: Request,
         strict: Annotated[bool, Query(description="A lost stream or a view that is not ready fails too.")] = False,
@@ -123,7 +164,7 @@ def _health(app: FastAPI, engine: ControlClient, supervisor: Children) -> None:
         said = {"ready": ok} if request.scope.get(ANONYMOUS) else state.model_dump()
         return JSONResponse(said, 200 if ok else 503, headers={"cache-control": "no-store"})
 
-    @app.get("/metrics", tags=["health"], operation_id="metrics", response_class=PlainTextResponse)
+    @app.get("/metrics", tags=["health"], operation_id="metrics", response_class=PlainTextResponse, responses=_ANY)
     async def metrics() -> Response:
         """Prometheus' text format."""
         try:
@@ -148,12 +189,17 @@ async def _readiness(engine: ControlClient, supervisor: Children) -> Readiness:
 
 
 def _catalog(app: FastAPI, engine: ControlClient) -> None:
-    @app.get("/v1/catalog/views", tags=["catalog"], operation_id="list_views")
+    @app.get("/v1/catalog/views", tags=["catalog"], operation_id="list_views", responses=_ANY)
     async def list_views() -> ViewList:
         """All registered views."""
         return ViewList(views=await engine.call("views"))
 
-    @app.get("/v1/catalog/views/{name}", tags=["catalog"], operation_id="get_view")
+    @app.get(
+        "/v1/catalog/views/{name}",
+        tags=["catalog"],
+        operation_id="get_view",
+        responses=problem_responses(ONE_VIEW_CODES),
+    )
     async def get_view(name: Name) -> ViewState:
         """One view."""
         return ViewState(**await engine.call("view", name=name))
@@ -163,7 +209,7 @@ def _catalog(app: FastAPI, engine: ControlClient) -> None:
         tags=["catalog"],
         operation_id="put_view",
         response_model=ViewState,
-        responses={201: {"model": ViewState}, 202: {"model": ViewState}},
+        responses={201: {"model": ViewState}, 202: {"model": ViewState}, **problem_responses(PUT_CODES)},
     )
     async def put_view(name: Name, body: PutView, if_none_match: Annotated[str | None, Header()] = None) -> Response:
         """Registers a view: 201 if it is new, 200 if it was there, 202 while it is being built."""
@@ -174,7 +220,13 @@ def _catalog(app: FastAPI, engine: ControlClient) -> None:
         status = 202 if result["building"] else 201 if result["created"] else 200
         return JSONResponse(state, status)
 
-    @app.delete("/v1/catalog/views/{name}", tags=["catalog"], operation_id="drop_view", status_code=204)
+    @app.delete(
+        "/v1/catalog/views/{name}",
+        tags=["catalog"],
+        operation_id="drop_view",
+        status_code=204,
+        responses=problem_responses(DROP_CODES),
+    )
     async def drop_view(name: Name) -> Response:
         """Forgets a view."""
         await engine.call("drop", name=name)
@@ -182,19 +234,37 @@ def _catalog(app: FastAPI, engine: ControlClient) -> None:
 
 
 def _plans(app: FastAPI, engine: ControlClient) -> None:
-    @app.get("/v1/catalog/views/{name}/plan", tags=["plans"], operation_id="explain_view", response_model=Plan)
+    @app.get(
+        "/v1/catalog/views/{name}/plan",
+        tags=["plans"],
+        operation_id="explain_view",
+        response_model=Plan,
+        responses={200: _PLAN, **problem_responses(ONE_VIEW_CODES)},
+    )
     async def explain_view(name: Name, request: Request) -> Response:
         """How a view is kept; as text or Graphviz by Accept."""
         return _plan_response(Plan(**await engine.call("plan", name=name)), request)
 
-    @app.post("/v1/catalog/plan", tags=["plans"], operation_id="explain_sql", response_model=Plan)
+    @app.post(
+        "/v1/catalog/plan",
+        tags=["plans"],
+        operation_id="explain_sql",
+        response_model=Plan,
+        responses={200: _PLAN, **problem_responses(PLAN_CODES)},
+    )
     async def explain_sql(body: PlanView, request: Request) -> Response:
         """How a view would be kept; nothing is installed."""
         return _plan_response(
             Plan(**await engine.call("plan_sql", name=body.name, sql=body.sql, options=body.options())), request
         )
 
-    @app.get("/v1/graph", tags=["plans"], operation_id="graph", response_model=list[PlanNode])
+    @app.get(
+        "/v1/graph",
+        tags=["plans"],
+        operation_id="graph",
+        response_model=list[PlanNode],
+        responses={200: _GRAPH, **_ANY},
+    )
     async def graph(request: Request) -> Response:
         """All nodes of the engine; as Graphviz by Accept."""
         nodes = [PlanNode(**node) for node in await engine.call("graph")]
@@ -213,12 +283,12 @@ def _plan_response(plan: Plan, request: Request) -> Response:
 
 
 def _engine(app: FastAPI, engine: ControlClient) -> None:
-    @app.get("/v1/stats", tags=["engine"], operation_id="stats")
+    @app.get("/v1/stats", tags=["engine"], operation_id="stats", responses=_ANY)
     async def stats() -> dict[str, Any]:
         """Everything that is counted."""
         return dict(await engine.call("stats"))
 
-    @app.post("/v1/evict", tags=["engine"], operation_id="evict")
+    @app.post("/v1/evict", tags=["engine"], operation_id="evict", responses=problem_responses(EVICT_CODES))
     async def evict(body: EvictKeys) -> Evicted:
         """Forgets keys; they are filled again when they are asked for."""
         if body.view is None and body.state_bytes is None:

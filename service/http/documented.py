@@ -1,8 +1,6 @@
 """The data plane's FastAPI application: everything but reads of one key, and the document that describes all of it."""
 
 import time
-from collections.abc import Sequence
-from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request
@@ -44,7 +42,7 @@ def _add_reads(app: FastAPI, reads: Reads, batches: Batches) -> None:
         "/v1/views/{view}/query",
         operation_id="query_view",
         response_model=ReadResults,
-        responses=_of(BODY_CODES),
+        responses=problem_responses(BODY_CODES),
         tags=["reads"],
     )
     async def query_view(request: Request, view: str, body: ViewKeys) -> Response:
@@ -58,7 +56,7 @@ def _add_reads(app: FastAPI, reads: Reads, batches: Batches) -> None:
         "/v1/read",
         operation_id="read_many",
         response_model=ReadResults,
-        responses=_of(BODY_CODES),
+        responses=problem_responses(BODY_CODES),
         tags=["reads"],
     )
     async def read_many(request: Request, body: ReadsRequest) -> Response:
@@ -73,17 +71,13 @@ def _add_reads(app: FastAPI, reads: Reads, batches: Batches) -> None:
         "/v1/checkpoint",
         operation_id="create_checkpoint",
         response_model=Checkpoint,
-        responses=_of(CHECKPOINT_CODES),
+        responses=problem_responses(CHECKPOINT_CODES),
         tags=["reads"],
     )
     async def create_checkpoint() -> Response:
         """The upstream's position now, for Upquery-Min-Version; an idle stream moves on to it."""
         version = version_text(await reads.checkpoint())
         return JSONResponse({"version": version}, headers={"cache-control": "no-store"})
-
-
-def _of(codes: Sequence[str]) -> dict[int | str, dict[str, Any]]:
-    return {**problem_responses(codes)}
 
 
 def _response(reply: Reply) -> Response:

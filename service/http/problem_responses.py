@@ -18,10 +18,20 @@ READ_CODES = (
 #: Of requests with a body.
 BODY_CODES = (*READ_CODES, "invalid_request")
 CHECKPOINT_CODES = (*_ALWAYS, "invalid_request", "upstream_unavailable", "read_timeout")
+#: Of the admin port.
+ADMIN_CODES = (*_ALWAYS, "read_timeout")
+ONE_VIEW_CODES = (*ADMIN_CODES, "invalid_request", "view_not_found", "view_broken")
+DROP_CODES = (*ONE_VIEW_CODES, "view_in_use", "upstream_unavailable")
+PLAN_CODES = (
+    *ADMIN_CODES, "invalid_request", "view_unsupported", "view_invalid", "upstream_unavailable", "upstream_refused",
+    "too_large",
+)  # fmt: skip
+PUT_CODES = (*PLAN_CODES, "view_exists", "view_in_use", "view_not_found", "view_broken")
+EVICT_CODES = (*ONE_VIEW_CODES, "parameter_missing", "parameter_unknown", "parameter_type")
 _CONTENT = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 
 
-def problem_responses(codes: Iterable[str]) -> dict[str, Any]:
+def problem_responses(codes: Iterable[str]) -> dict[int | str, dict[str, Any]]:
     """OpenAPI responses by status, in ascending order."""
     by_status: dict[int, list[str]] = {}
     for code in codes:
