@@ -114,7 +114,7 @@ MARIADB = Dialect(
         ("SUM({distinct}{num.})", NUM), ("SUM({condition.})", NUM), ("SUM({wide.})", NUM),
         ("AVG({distinct}{int.})", NUM), ("AVG({num.})", NUM), ("(SUM({num.}) / COUNT(*))", NUM),
         *(("MIN({x})", SAME),) * 2, *(("MAX({x})", SAME),) * 2,
-        ("GROUP_CONCAT({distinct}{int.} ORDER BY {again})", TEXT),
+        ("GROUP_CONCAT({distinct}{int.} ORDER BY {again} + 0)", TEXT),
     ),
     filters=("",),
     windowed=0.03,
