@@ -20,7 +20,7 @@ from dataflow.plan.nodes import View
 from dataflow.plan.refresh import RefreshView
 from dataflow.types import ViewId
 from service.latency import Latency
-from service.leaf_store.serving import Serving
+from service.leaf_store.serving import OnLag, Serving
 
 #: Of the file in the state directory. A later layout is another number, never a guess.
 FORMAT = 1
@@ -60,7 +60,8 @@ class ViewOptions:
     `tier` is kept to, or the view is refused. `ttl_s`: how long answers of a view that expires are good.
     `materialization` ``full``: an incremental view is kept whole. `cache_control`: the header of its answers.
     `on_miss` ``forward``: the upstream answers what is not there. `limit_rows`, `limit_bytes`: no larger key is
-    stored. `bigint` ``string``: a form of 64-bit integers that JavaScript does not round.
+    stored. `bigint` ``string``: a form of 64-bit integers that JavaScript does not round. `on_lag`:
+    what a read does when answers are further behind than `max_lag_ms`.
     """
 
     tier: str | None = None
@@ -71,6 +72,8 @@ class ViewOptions:
     limit_rows: int | None = None
     limit_bytes: int | None = None
     bigint: str | None = None
+    max_lag_ms: int | None = None
+    on_lag: str | None = None
 
     @property
     def serving(self) -> Serving:
@@ -79,6 +82,8 @@ class ViewOptions:
             cache_control=self.cache_control,
             forwards=self.on_miss == "forward",
             bigint_text=self.bigint == "string",
+            max_lag_ms=self.max_lag_ms,
+            on_lag=OnLag(self.on_lag or OnLag.SERVE),
         )
 
     @property

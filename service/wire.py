@@ -41,6 +41,8 @@ class Source(StrEnum):
     STORED = "stored"
     UNSTORED = "unstored"
     FORWARDED = "forwarded"
+    #: The same, because what is stored is older than the view allows; exact at no version that is known.
+    CURRENT = "current"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,13 @@ class EngineService(Protocol):
 
     async def read(self, items: Sequence[ReadItem]) -> ReadReply:
         """Fill what is missing and answer all items in one step, at one version."""
+        ...
+
+    async def forward(self, items: Sequence[ReadItem]) -> ReadReply:
+        """Have the upstream answer all items, at one snapshot of now, whatever the stream has brought so far.
+
+        The position is one that contains all that the answers show; they are not exact at any that is known.
+        """
         ...
 
     async def reach(self, position: Position) -> None:
@@ -305,6 +314,8 @@ class WireServer:
     async def _perform(self, operation: str, request: dict[str, Any]) -> Any:
         if operation == "read":
             return _reply_to_wire(await self._service.read([_item_from_wire(fields) for fields in request["items"]]))
+        if operation == "forward":
+            return _reply_to_wire(await self._service.forward([_item_from_wire(fields) for fields in request["items"]]))
         if operation == "reach":
             return await self._service.reach(request["position"])
         if operation == "checkpoint":
@@ -429,10 +440,17 @@ class EngineClient:
 
     async def read(self, items: Sequence[ReadItem], timeout_s: float) -> ReadReply:
         """ApiError ``read_timeout`` after `timeout_s`."""
+        return await self._read("read", items, timeout_s)
+
+    async def forward(self, items: Sequence[ReadItem], timeout_s: float) -> ReadReply:
+        """ApiError ``read_timeout`` after `timeout_s`."""
+        return await self._read("forward", items, timeout_s)
+
+    async def _read(self, operation: str, items: Sequence[ReadItem], timeout_s: float) -> ReadReply:
         late = ApiError(
             "read_timeout", f"No answer within {timeout_s:g} s.", "Try again: the answer may be there by then."
         )
-        result = await self._ask({"op": "read", "items": [_item_to_wire(item) for item in items]}, timeout_s, late)
+        result = await self._ask({"op": operation, "items": [_item_to_wire(item) for item in items]}, timeout_s, late)
         return _reply_from_wire(result)
 
     async def reach(self, position: Position, timeout_s: float) -> None:

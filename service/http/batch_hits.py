@@ -68,6 +68,11 @@ class AskedKeys:
         return b"".join((_FIRST, _BETWEEN.join(rows), _LAST))
 
     @property
+    def views(self) -> list[ViewRoute]:
+        """What is read."""
+        return [self.route]
+
+    @property
     def cache_control(self) -> tuple[bytes, bytes]:
         """The header of the answer."""
         return self.route.cache_control
@@ -125,6 +130,11 @@ class AskedItems:
             read.view.counters.hits += 1
             touches.note_read(read.view.info, read.values)
         return b",".join(results)
+
+    @property
+    def views(self) -> list[ViewRoute]:
+        """What is read."""
+        return [read.view for read in self.reads]
 
     @property
     def cache_control(self) -> tuple[bytes, bytes]:

@@ -17,12 +17,14 @@ from service.auth.principal import Principal, principal_of
 from service.errors import ApiError
 from service.http.batch_hits import AskedItems, AskedKeys
 from service.http.batches import Batches, batch_reply
+from service.http.lag import what_to_do
 from service.http.messages import App, Headers, Receive, Reply, Scope, Send, problem_reply, send_reply
 from service.http.reads import Answers, Reads, ViewRoute
 from service.http.request_body import RequestBody
 from service.http.view_reads import VIEWS_PATH, conditions_of
 from service.leaf_store.answer import LeafState
 from service.leaf_store.scan import NotCoveredError
+from service.leaf_store.serving import OnLag
 from service.leaf_store.transaction import Transaction
 
 _READ = b"/v1/read"
@@ -86,6 +88,8 @@ class BatchRoute:
                 asked = self._parse(scope["raw_path"], content, principal_of(scope))
                 minimum = conditions_of(scope["headers"]).minimum
                 if asked is None or state is None or (minimum is not None and state.position < minimum):
+                    return asked, None
+                if what_to_do(asked.views, time.time_ns() // 1_000_000 - state.at_ms) is not OnLag.SERVE:
                     return asked, None
                 results = asked.hits(txn, self._reads.touches)
             except (ApiError, NotCoveredError):

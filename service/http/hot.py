@@ -124,7 +124,8 @@ class HotRoute:
         try:
             if txn.id() != self._commit and not self._follow(txn):
                 return None
-            entry = txn.get(name)
+            late = route.max_lag_ms is not None and started // 1_000_000 - self._at_ms > route.max_lag_ms
+            entry = None if late else txn.get(name)
             if entry is None:
                 return None
             if entry[0] == INLINE and not route.cut:

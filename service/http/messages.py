@@ -26,6 +26,7 @@ CACHE_STATUS = {
     Source.STORED: (b"cache-status", b"upquery; fwd=miss; stored"),
     Source.UNSTORED: (b"cache-status", b"upquery; fwd=miss"),
     Source.FORWARDED: (b"cache-status", b"upquery; fwd=bypass"),
+    Source.CURRENT: (b"cache-status", b"upquery; fwd=stale"),
 }
 #: Of answers so large that they may be compressed.
 VARY = (b"vary", b"Accept-Encoding")

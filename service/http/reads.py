@@ -4,14 +4,15 @@
 """
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from dataflow.types import Key, Position, ViewId
 from service.auth.principal import Principal, readable, require_read
 from service.errors import ApiError
 from service.http.arguments import Arguments
+from service.http.lag import bound_of, what_to_do
 from service.http.messages import CACHE_CONTROL, PRIVATE
 from service.http.touches import Touches
 from service.http.version import refuse_foreign, version_text
@@ -21,8 +22,15 @@ from service.leaf_store.catalog import LeafCatalog
 from service.leaf_store.layout import view_of
 from service.leaf_store.reader import LeafReader, null_answer, picked_in, rows_in
 from service.leaf_store.request import Values, request_of
+from service.leaf_store.serving import OnLag
 from service.leaf_store.transaction import Transaction
-from service.wire import EngineClient, ReadItem, Source
+from service.wire import EngineClient, ReadItem, ReadReply, Source
+
+_Ask = Callable[[Sequence[ReadItem], float], Awaitable[ReadReply]]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +57,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a request is answered, all of it exact at `position`; `hit`: without the engine, else `source` says how."""
+    """What a request is answered, all of it exact at `position`; `hit`: without the engine, else `source` says how.
+    (What is `Source.CURRENT` is newer than what is stored, and not later than `position`.)"""
 
     answers: list[Answer]
     position: Position
@@ -65,7 +74,7 @@ class Answers:
     @property
     def age_ms(self) -> int:
         """How far behind the upstream the answers may be."""
-        return max(0, time.time_ns() // 1_000_000 - self.at_ms)
+        return max(0, _now_ms() - self.at_ms)
 
 
 class ViewCounters:
@@ -81,7 +90,7 @@ class ViewCounters:
 class ViewRoute:
     """A view as this worker serves it."""
 
-    __slots__ = ("arguments", "bare", "cache_control", "counters", "cut", "entry_of", "info")
+    __slots__ = ("arguments", "bare", "cache_control", "counters", "cut", "entry_of", "info", "max_lag_ms")
 
     def __init__(self, arguments: Arguments, counters: ViewCounters) -> None:
         self.arguments = arguments
@@ -92,6 +101,8 @@ class ViewRoute:
         #: Whether an entry with one row ends with that row's JSON, and the answer is all of it.
         self.bare = not self.cut and self.info.direct and not self.info.storage
         self.counters = counters
+        #: Answers that are older are not served; None: all are.
+        self.max_lag_ms = bound_of(self.info)
         said = self.info.cache_control
         usual = PRIVATE if self.info.claims else CACHE_CONTROL
         #: The header of all its answers.
@@ -168,7 +179,23 @@ class Reads:
 
     async def read(self, wanted: Sequence[Wanted], wait_s: float | None = None) -> Answers:
         """The answers, in order, at one version. `wait_s`: for how long a client would wait. ApiError."""
+        limit_s = max(self.limits.read_timeout_s, self._allowed_s(wait_s))
         found, state = self._look(wanted)
+        lag = OnLag.SERVE if state is None else what_to_do([w.view for w in wanted], _now_ms() - state.at_ms)
+        if lag is OnLag.SERVE:
+            return await self._answer(wanted, found, state, limit_s)
+        if lag is OnLag.FORWARD:
+            for w in wanted:
+                w.view.counters.misses += 1
+            return await self._ask(wanted, limit_s, self._engine.forward)
+        asked_ms = _now_ms()
+        await self._catch_up(limit_s)
+        answers = await self._answer(wanted, *self._look(wanted), limit_s)
+        return replace(answers, at_ms=max(asked_ms, answers.at_ms))
+
+    async def _answer(
+        self, wanted: Sequence[Wanted], found: Sequence[Answer | None], state: LeafState | None, limit_s: float
+    ) -> Answers:
         for w, answer in zip(wanted, found, strict=True):
             if answer is None:
                 w.view.counters.misses += 1
@@ -178,8 +205,14 @@ class Reads:
         answers = [answer for answer in found if answer is not None]
         if state is not None and len(answers) == len(found):
             return Answers(answers, state.position, state.at_ms, hit=True)
-        limit_s = max(self.limits.read_timeout_s, self._allowed_s(wait_s))
         return await self._fill(wanted, found, limit_s)
+
+    async def _catch_up(self, limit_s: float) -> None:
+        """Return once the leaf store has all that is committed now. ApiError."""
+        until_s = time.monotonic() + limit_s
+        with self.waiting:
+            position = await self._engine.checkpoint(limit_s)
+            await self._engine.reach(position, max(0.0, until_s - time.monotonic()))
 
     def _allowed_s(self, wait_s: float | None) -> float:
         """Of the seconds that a client would wait, those that it may."""
@@ -204,10 +237,10 @@ class Reads:
                 return Answers(answers, state.position, state.at_ms, hit=False, source=filled.source)
         return await self._ask(wanted, limit_s)
 
-    async def _ask(self, wanted: Sequence[Wanted], limit_s: float) -> Answers:
+    async def _ask(self, wanted: Sequence[Wanted], limit_s: float, how: _Ask | None = None) -> Answers:
         """The engine's answers to all of them, at one version."""
         for w in wanted:
-            if w.view.info.status == "building" and not w.view.info.serving.forwards:
+            if how is None and w.view.info.status == "building" and not w.view.info.serving.forwards:
                 progress = w.view.info.reason
                 raise ApiError(
                     "view_building",
@@ -224,7 +257,7 @@ class Reads:
         ]
         items = list(dict.fromkeys(depend))
         with self.waiting:
-            reply = await self._engine.read(items, limit_s)
+            reply = await (how or self._engine.read)(items, limit_s)
         filled = dict(zip(items, reply.answers, strict=True))
         answers = [filled.get(item) or null_answer(w.view.info) for w, item in zip(wanted, asked, strict=True)]
         return Answers(answers, reply.position, reply.at_ms, hit=False, source=reply.source)

@@ -249,6 +249,6 @@ def _view(view: dict[str, Any], collation: Callable[[str], Collation]) -> ViewIn
         ),
         "columns": tuple(NamedType(c["name"], typed(c["type"])) for c in view.pop("columns")),
         "storage": tuple(OrderColumn(typed(o.pop("type")), **o) for o in view.pop("storage")),
-        "serving": Serving(**view.pop("serving")),
+        "serving": Serving.of(view.pop("serving")),
     }
     return ViewInfo(**parts, **view)

@@ -1,6 +1,17 @@
 """How a view's answers are served, as far as workers need to know: the options of its definition."""
 
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class OnLag(StrEnum):
+    """What a read does when answers are older than the view allows."""
+
+    SERVE = "serve"
+    WAIT = "wait"
+    #: The upstream answers.
+    FORWARD = "forward"
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +24,14 @@ class Serving:
     forwards: bool = False
     #: Integers of 64 bits are strings.
     bigint_text: bool = False
+    #: How far behind the upstream answers may be, and what is done when they are further.
+    max_lag_ms: int | None = None
+    on_lag: OnLag = OnLag.SERVE
+
+    @staticmethod
+    def of(fields: dict[str, Any]) -> "Serving":
+        """From its record."""
+        return Serving(**{**fields, "on_lag": OnLag(fields["on_lag"])})
 
 
 #: Nothing was asked for.

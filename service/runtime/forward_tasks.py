@@ -3,66 +3,55 @@
 A miss that everybody meets at once must not become as many statements. A statement's snapshot is taken after it began,
 so it serves every read that was asked by then.
 
-*Maintains*: of equal statements one runs at a time; reads that have gone are not asked for.
+*Maintains*: of equal statements one runs at a time; what nobody waits for any more is not asked.
 
 Not here: what the statements are (`forwarding`), what becomes of their rows (`reads`).
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from dataflow.types import ReadId
 from service.upstream.upstream import Lookups
 from service.upstream.words import ForwardRows
 
 #: Statements of one snapshot, with the texts of their parameters.
 Queries = Sequence[tuple[str, Sequence[str | None]]]
+Found = asyncio.Future[ForwardRows]
 _Equal = tuple[tuple[str, tuple[str | None, ...]], ...]
 
 
 class ForwardTasks:
-    """`done` is called with each read and what was found, or why nothing was; `wanted` says whether anybody waits for a
-    read still."""
+    """*State*: `_waiting`, who gets the answer of the next statement; `_tasks` has one task for each that runs."""
 
-    def __init__(
-        self,
-        lookups: Lookups,
-        wanted: Callable[[ReadId], bool],
-        done: Callable[[ReadId, ForwardRows | Exception], None],
-    ) -> None:
+    def __init__(self, lookups: Lookups) -> None:
         self._lookups = lookups
-        self._wanted = wanted
-        self._done = done
-        self._waiting: dict[_Equal, list[ReadId]] = {}
+        self._waiting: dict[_Equal, list[Found]] = {}
         self._tasks: dict[_Equal, asyncio.Task[None]] = {}
 
-    def start(self, read: ReadId, queries: Queries) -> None:
-        """Has a read answered."""
+    def ask(self, queries: Queries) -> Found:
+        """What the upstream answers; whatever running them raises. Cancel it if nobody waits for it any more."""
         equal = tuple((sql, tuple(parameters)) for sql, parameters in queries)
-        self._waiting.setdefault(equal, []).append(read)
+        found: Found = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(equal, []).append(found)
         if equal not in self._tasks:
             self._tasks[equal] = asyncio.get_running_loop().create_task(self._run(equal))
-
-    def cancel(self) -> None:
-        """Nobody waits any more."""
-        for task in self._tasks.values():
-            task.cancel()
-        self._tasks.clear()
-        self._waiting.clear()
+        return found
 
     async def _run(self, equal: _Equal) -> None:
-        task = asyncio.current_task()
         try:
-            while reads := [read for read in self._waiting.pop(equal, ()) if self._wanted(read)]:
-                found = await self._ask(equal)
-                for read in reads:
-                    self._done(read, found)
+            while waiting := [found for found in self._waiting.pop(equal, ()) if not found.done()]:
+                await self._answer(equal, waiting)
         finally:
-            if self._tasks.get(equal) is task:
-                del self._tasks[equal]
+            del self._tasks[equal]
 
-    async def _ask(self, queries: Queries) -> ForwardRows | Exception:
+    async def _answer(self, queries: Queries, waiting: list[Found]) -> None:
         try:
-            return await self._lookups.forward(queries)
+            rows = await self._lookups.forward(queries)
         except Exception as error:
-            return error
+            for found in waiting:
+                if not found.done():
+                    found.set_exception(error)
+        else:
+            for found in waiting:
+                if not found.done():
+                    found.set_result(rows)

@@ -20,7 +20,8 @@ from service.leaf_store.request import Values, request_of
 from service.leaf_store.writer import LeafWriter
 from service.runtime.stand_in import placed
 from service.upstream.words import ForwardRows
-from service.views import Plan
+from service.views import Installation, Plan
+from service.wire import ReadItem
 
 #: What may look like a parameter and is none, then the parameters: ``:name``, ``$1``, ``?`` (PostgreSQL manual, 4.1).
 _TOKEN = re.compile(
@@ -80,6 +81,16 @@ def check_columns(plans: Sequence[Plan], found: ForwardRows) -> None:
         if not plan.answers(columns):
             reason = f"The columns of view {plan.view.name!r} have changed; it is being planned anew."
             raise ApiError("view_broken", reason, retryable=True)
+
+
+def forwarded_answers(
+    leaf: LeafWriter, views: Sequence[Installation], items: Sequence[ReadItem], found: Sequence[Sequence[Row]]
+) -> list[Answer]:
+    """`forwarded_answer` of each item."""
+    return [
+        forwarded_answer(leaf, view.id, view.plan, rows, item.values, item.window)
+        for view, item, rows in zip(views, items, found, strict=True)
+    ]
 
 
 def forwarded_answer(

@@ -13,6 +13,7 @@ import asyncio
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 import structlog
@@ -31,10 +32,11 @@ from service.runtime.counters import Counters
 from service.runtime.cutting_back import CuttingBack
 from service.runtime.dispatcher import Dispatcher
 from service.runtime.extents import extent_of
-from service.runtime.forward_tasks import ForwardTasks
-from service.runtime.forwarding import check_columns, forward_query, forwarded_answer
+from service.runtime.forward_tasks import ForwardTasks, Found
+from service.runtime.forwarding import check_columns, forward_query, forwarded_answers
+from service.runtime.heartbeat import wall_ms
 from service.upstream.upstream import Lookups
-from service.upstream.words import ForwardRows, UpstreamError
+from service.upstream.words import UpstreamError
 from service.views import Installation, MissCounts, Status, ViewRegistry
 from service.wire import ReadItem, ReadReply, Source
 
@@ -57,6 +59,8 @@ class PendingRead:
     #: Which the engine knows it by: another one each time that it is asked.
     id: ReadId
     rounds: int = 0
+    #: The upstream's answer, while it is asked.
+    found: Found | None = None
     #: Rows of a forwarded read, by item, while the engine finds out at which position they are exact.
     forwarded: list[list[Row]] | None = None
 
@@ -85,7 +89,7 @@ class Reads:
         self._counters = counters
         self._ids = itertools.count(1)
         self._pending: dict[ReadId, PendingRead] = {}
-        self._forwards = ForwardTasks(lookups, self._pending.__contains__, self._forwarded)
+        self._forwards = ForwardTasks(lookups)
         self._cutting = CuttingBack(dispatcher, leaf)
         dispatcher.on(Answer, self._answer)
         dispatcher.on(Forward, self._forward)
@@ -129,8 +133,32 @@ class Reads:
             return reply
         finally:
             self._pending.pop(pending.id, None)
+            if pending.found is not None:
+                pending.found.cancel()
             # The error's traceback has this frame: it is not to lead back to the error by the future.
             del pending
+
+    async def forward(self, items: Sequence[ReadItem]) -> ReadReply:
+        """All answers are the upstream's as it is now; whatever the stream has brought so far, if there is one at all.
+        Raises `ApiError`."""
+        asked_ms = wall_ms()
+        views = [self._readable(item, building=True) for item in items]
+        try:
+            for view, item in zip(views, items, strict=True):
+                request_of(self._leaf.info(view.id), item.values, item.window)
+        except ValueError:
+            raise _bad_token() from None
+        try:
+            found = await self._ask_upstream(views, items)
+        except Exception as error:
+            for counts in self._missed(items):
+                counts.failed += 1
+            raise forward_problem(error) from None
+        check_columns([view.plan for view in views], found)
+        for counts in self._missed(items):
+            counts.forwarded += 1
+        self._counters.reads_forwarded += 1
+        return ReadReply(forwarded_answers(self._leaf, views, items, found.rows), found.bound, asked_ms, Source.CURRENT)
 
     async def _until_room(self) -> None:
         """Raises `ApiError` when there is no stream."""
@@ -167,7 +195,8 @@ class Reads:
                 keys.append((view, (None,), None))
         return tuple(keys)
 
-    def _readable(self, item: ReadItem) -> Installation:
+    def _readable(self, item: ReadItem, *, building: bool = False) -> Installation:
+        """Raises `ApiError`. `building`: also if it has not been loaded."""
         name = item.view
         registered = self._registry.views.get(name)
         if registered is None:
@@ -175,7 +204,8 @@ class Reads:
         installed = registered.installed
         if installed is None or installed.status is Status.BROKEN:
             raise ApiError("view_broken", f"View {name!r} is broken: {registered.status_reason}")
-        if installed.status is Status.BUILDING and not installed.definition.options.serving.forwards:
+        building = building or installed.definition.options.serving.forwards
+        if installed.status is Status.BUILDING and not building:
             raise ApiError("view_building", f"View {name!r} is still being loaded.")
         if not _fits(self._leaf.info(installed.id), item):
             raise ApiError("view_building", f"View {name!r} was replaced by one with other parameters in this moment.")
@@ -186,7 +216,6 @@ class Reads:
         for pending in list(self._pending.values()):
             self._fail(pending, error)
         self._pending.clear()
-        self._forwards.cancel()
 
     def _fail(self, pending: PendingRead, error: ApiError) -> None:
         self._counters.reads_failed += 1
@@ -227,27 +256,31 @@ class Reads:
         if pending is None:
             return
         try:
-            items = zip(pending.views, pending.items, strict=True)
-            queries = [forward_query(view.plan, self._leaf.info(view.id), item.values) for view, item in items]
+            pending.found = self._ask_upstream(pending.views, pending.items)
         except Exception as error:
-            # In a step of its own: this one is not done yet.
-            asyncio.get_running_loop().call_soon(self._forwarded, effect.read, error)
-        else:
-            self._forwards.start(effect.read, queries)
+            pending.found = asyncio.get_running_loop().create_future()
+            pending.found.set_exception(error)
+        pending.found.add_done_callback(partial(self._forwarded, effect.read))
 
-    def _forwarded(self, read: ReadId, found: ForwardRows | Exception) -> None:
+    def _ask_upstream(self, views: Sequence[Installation], items: Sequence[ReadItem]) -> Found:
+        read = zip(views, items, strict=True)
+        return self._forwards.ask(
+            [forward_query(view.plan, self._leaf.info(view.id), item.values) for view, item in read]
+        )
+
+    def _forwarded(self, read: ReadId, answer: Found) -> None:
         """The upstream has answered."""
+        error = None if answer.cancelled() else answer.exception()
         pending = self._pending.get(read)
-        if pending is None:
-            return
-        if isinstance(found, Exception):
-            self._fail(pending, forward_problem(found))
-            self._dispatcher.step(CancelRead(read))
+        if pending is None or answer.cancelled():
             return
         try:
+            if error is not None:
+                raise forward_problem(error) from None
+            found = answer.result()
             check_columns([view.plan for view in pending.views], found)
-        except ApiError as error:
-            self._fail(pending, error)
+        except ApiError as problem:
+            self._fail(pending, problem)
             self._dispatcher.step(CancelRead(read))
             return
         pending.forwarded = found.rows
@@ -258,10 +291,7 @@ class Reads:
         if pending is None or pending.reply.done() or pending.forwarded is None:
             return
         try:
-            answers = [
-                forwarded_answer(self._leaf, view.id, view.plan, rows, item.values, item.window)
-                for view, item, rows in zip(pending.views, pending.items, pending.forwarded, strict=True)
-            ]
+            answers = forwarded_answers(self._leaf, pending.views, pending.items, pending.forwarded)
         except ApiError as error:
             self._fail(pending, error)
             return
@@ -317,8 +347,10 @@ def no_stream() -> ApiError:
     )
 
 
-def forward_problem(error: Exception) -> ApiError:
+def forward_problem(error: BaseException) -> ApiError:
     """The problem of a read that could not be forwarded; said in the log, too."""
+    if isinstance(error, ApiError):
+        return error
     if isinstance(error, UpstreamError):
         log.warning("forwarded read failed", reason=error.detail, code=error.code)
         return upstream_problem(error)

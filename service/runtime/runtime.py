@@ -211,6 +211,10 @@ class Runtime:
         """Fills what is missing and answers all items at one version."""
         return await self.reads.read(items)
 
+    async def forward(self, items: Sequence[ReadItem]) -> ReadReply:
+        """Has the upstream answer all items as it is now."""
+        return await self.reads.forward(items)
+
     async def reach(self, position: Position) -> None:
         """Returns once the leaf store has at least `position`."""
         self._reach(position)

@@ -5,7 +5,7 @@ Not here: what they do (`service.views.ViewOptions` goes to where that is).
 
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 #: Directives of RFC 9111, 5.2, and nothing that could end the header.
 CACHE_CONTROL = r'^[A-Za-z][A-Za-z0-9 ,="_-]{0,199}$'
@@ -32,6 +32,17 @@ class OptionFields(BaseModel):
 
     #: How integers of 64 bits are written; JavaScript's numbers round beyond 2^53.
     bigint: Literal["number", "string"] | None = None
+
+    #: What a read does when answers are further behind the database than this: serve them, wait until they are not, or
+    #: be answered by the database. An idle stream is up to a second behind.
+    max_lag_ms: int | None = Field(default=None, ge=1)
+    on_lag: Literal["serve", "wait", "forward"] | None = None
+
+    @model_validator(mode="after")
+    def _says_when_it_lags(self) -> Self:
+        if self.on_lag in ("wait", "forward") and self.max_lag_ms is None:
+            raise ValueError(f"on_lag = {self.on_lag!r} needs max_lag_ms, from which on it is done")
+        return self
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> Self:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx
@@ -17,13 +17,14 @@ from service.errors import ApiError
 from service.http.app import build_app
 from service.http.reads import Limits
 from service.leaf_store.request import request_of
-from service.leaf_store.serving import Serving
+from service.leaf_store.serving import OnLag, Serving
 from service.leaf_store.writer import LeafWriter
 from service.wire import EngineClient, ReadItem, ReadReply, Source, Touch, WireServer
 from tests.service.leaf_store.sample_views import BY_AUTHOR, INT8, STORY, TEXT, make_view
 
 STORY_ID, AUTHOR_ID, COUNT_ID, TOP_ID, BROKEN_ID, BUILDING_ID = (ViewId(n) for n in range(1, 7))
 RANGE_ID, LIST_ID, LIMIT_ID, REFRESH_ID, AMONG_ID, KEPT_ID = (ViewId(n) for n in range(7, 13))
+WAITING_ID, CURRENT_ID = ViewId(13), ViewId(14)
 NOW_MS = 1_700_000_000_000
 
 
@@ -41,6 +42,10 @@ class Engine:
     forwards: bool = False
     late: bool = False
     reads: list[list[ReadItem]] = field(default_factory=list)
+    #: What was to be answered by the upstream as it is now.
+    asked_now: list[list[ReadItem]] = field(default_factory=list)
+    #: How far the upstream is ahead of the store.
+    ahead: int = 0
     reaching: int = 0
     cancelled: int = 0
     reports: list[tuple[int, dict[str, dict[str, int]]]] = field(default_factory=list)
@@ -78,6 +83,11 @@ class Engine:
             self.commit()
         return ReadReply(answers, position, NOW_MS, Source.FORWARDED)
 
+    async def forward(self, items: Sequence[ReadItem]) -> ReadReply:
+        self.asked_now.append(list(items))
+        views = {name: info.id for name, info in self.writer.reader.catalog().by_name.items()}
+        return replace(self._forwarded(items, views), position=self.position + 1, source=Source.CURRENT)
+
     async def reach(self, position: Position) -> None:
         self.reaching += 1
         while self.position < position:
@@ -88,7 +98,7 @@ class Engine:
     async def checkpoint(self) -> Position:
         if self.failure is not None:
             raise self.failure
-        return self.position
+        return self.position + self.ahead
 
     def report(
         self,
@@ -141,6 +151,9 @@ def register_all(writer: LeafWriter) -> None:
     writer.register(REFRESH_ID, REFRESHED, status="ready", refreshed=True)
     serving = Serving(cache_control="public, max-age=5")
     writer.register(KEPT_ID, make_view("kept", {"id": 0}), status="ready", serving=serving)
+    for view, name, on_lag in ((WAITING_ID, "waiting", OnLag.WAIT), (CURRENT_ID, "current", OnLag.FORWARD)):
+        serving = Serving(max_lag_ms=60_000, on_lag=on_lag)
+        writer.register(view, make_view(name, {"id": 0}), status="ready", serving=serving)
     writer.set_status(BROKEN_ID, "broken", "column votes has gone")
     writer.set_status(BUILDING_ID, "building", "3 of 10 tables are loaded")
 
@@ -155,7 +168,7 @@ REFRESHED = View(
 ROWS: dict[tuple[str, Key], list[Row]] = {
     ("story", ("7",)): [("7", "Seven", "ann", "3")],
     ("story", ("8",)): [("8", "Eight", "bob", "5")],
-    ("kept", ("7",)): [("7", "Seven", "ann", "3")],
+    **{(view, ("7",)): [("7", "Seven", "ann", "3")] for view in ("kept", "waiting", "current")},
     ("stories_of", ("ann",)): [(str(n), f"Story {n}", "ann", str(n % 4)) for n in range(10)],
     ("votes_of", ("ann", "7")): [("7", "Seven", "ann", "3")],
     **{

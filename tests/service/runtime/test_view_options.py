@@ -3,13 +3,16 @@
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from service.runtime.forward_tasks import ForwardTasks
 from service.runtime.runtime import Runtime
+from service.upstream.upstream import Lookups
+from service.upstream.words import UpstreamError
 from service.views import ViewOptions
-from service.wire import ReadItem, ReadReply
+from service.wire import ReadItem, ReadReply, Source
 from tests.fixtures.postgres import Database
 from tests.service.runtime.running import running, until
 
@@ -173,5 +176,61 @@ def test_bigints_are_strings_however_the_answer_comes(database: Database, tmp_pa
             assert by_id[0] == by_id[1] == by_id[2]
             # What is forwarded is tagged as what is stored.
             assert answers[0].answers[0].tag == answers[2].answers[0].tag
+
+    asyncio.run(scenario())
+
+
+def test_the_database_answers_without_a_stream(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            await put(runtime, "counted", COUNTED, max_lag_ms=1000, on_lag="forward")
+            await joined(runtime)
+            kept = await read(runtime, "counted", "author 9")
+            runtime.dispatcher.stop()
+            database.execute("DELETE FROM votes WHERE story = 9")
+            ((position,),) = database.query("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
+            reply = await runtime.forward([ReadItem("counted", ("author 9",)), ReadItem("counted", ("author 8",))])
+            assert sum(row["votes"] for row in rows(kept)) - sum(row["votes"] for row in rows(reply)) == 3
+            assert reply.source is Source.CURRENT
+            assert reply.position >= position
+            assert len(json.loads(reply.answers[1].rows)) == 10
+
+    asyncio.run(scenario())
+
+
+class Held:
+    """Lookups that answer when they are let."""
+
+    def __init__(self) -> None:
+        self.gate, self.asked = asyncio.Event(), 0
+
+    async def forward(self, queries: Any) -> Any:
+        self.asked += 1
+        await self.gate.wait()
+        if queries[0][0] == "bad":
+            raise UpstreamError("invalid", "bad")
+        return self.asked
+
+
+@pytest.mark.parametrize("sql", ["good", "bad"])
+def test_a_statement_serves_all_who_asked_before_it_began(sql: str) -> None:
+    async def scenario() -> None:
+        held = Held()
+        tasks = ForwardTasks(cast(Lookups, held))
+        first = tasks.ask([(sql, ["1"])])
+        await until(lambda: held.asked == 1)
+        # It has begun: these come too late for it, and share the next.
+        late = [tasks.ask([(sql, ["1"])]) for _ in range(5)]
+        gone = tasks.ask([(sql, ["2"])])
+        gone.cancel()
+        late[0].cancel()
+        held.gate.set()
+        found = await asyncio.gather(first, *late, return_exceptions=True)
+        assert isinstance(found[1], asyncio.CancelledError)
+        if sql == "good":
+            assert [found[0], *found[2:]] == [1, 2, 2, 2, 2]
+        else:
+            assert all(isinstance(each, UpstreamError) for each in [found[0], *found[2:]])
+        assert held.asked == 2
 
     asyncio.run(scenario())

@@ -15,6 +15,12 @@ GIVEN: dict[str, Any] = {
     "tier": "ttl",
     "ttl": 60.0,
     "cache_control": 'private, max-age=5, no-cache="set-cookie"',
+    "on_miss": "forward",
+    "limit_rows": 10,
+    "limit_bytes": 1000,
+    "bigint": "string",
+    "max_lag_ms": 3000,
+    "on_lag": "wait",
 }
 
 
@@ -36,6 +42,9 @@ def test_every_option_has_a_key() -> None:
         ("cache_control", "öffentlich"),
         ("cache_control", ""),
         ("cache_control", "x" * 201),
+        ("on_miss", "fail"),
+        ("limit_rows", 0),
+        ("on_lag", "forward"),
     ],
 )
 def test_values_that_cannot_be_meant(name: str, value: object) -> None:
