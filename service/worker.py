@@ -12,9 +12,11 @@ from typing import Any
 import uvicorn
 
 from service.auth.authority import Authority
-from service.auth.guard import Guard
+from service.auth.guard import DirectApp, Guard
 from service.http.app import build_app
 from service.http.bounded_protocol import ConnectionLimits
+from service.http.client_limit import ClientLimit
+from service.http.compression import Compression
 from service.http.direct_protocol import bounded
 from service.http.hot import HotRoute
 from service.http.reads import Limits
@@ -57,8 +59,7 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
     reader = _reader(config.leaf_path)
     engine = EngineClient(config.engine_socket)
     app = build_app(reader, engine, limits_of(config.http), config.subscriptions, guarded=config.auth is not None)
-    guarded = app if config.auth is None else Guard(app, Authority.of(config.auth))
-    server = server_of(guarded, config.graceful_shutdown_s, connection_limits_of(config.http))
+    server = server_of(wrapped(app, config), config.graceful_shutdown_s, connection_limits_of(config.http))
     _allow_files(config.http.max_connections + _OTHER_FILES)
     server.drain = app.subscribe.subscriptions.close
     # What is there now stays: a collection would only walk it again and again.
@@ -66,6 +67,17 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
     gc.freeze()
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
         runner.run(_serve(server, listener, engine, app, config.number))
+
+
+def wrapped(app: DirectApp, config: WorkerConfig) -> DirectApp:
+    """The application within what a request passes first: only what is configured, so that the rest costs nothing."""
+    if config.http.compress_bytes:
+        app = Compression(app, config.http.compress_bytes)
+    if config.http.client_waiting_reads is not None:
+        app = ClientLimit(app, config.http.client_waiting_reads)
+    if config.auth is not None:
+        app = Guard(app, Authority.of(config.auth))
+    return app
 
 
 def limits_of(http: HttpSettings) -> Limits:

@@ -173,6 +173,9 @@ class Reads:
     def _not_found(self, name: str, principal: Principal | None) -> ApiError:
         if not self._started:
             return ApiError("engine_unavailable", "The engine has not started yet.", "Try again in a moment.")
+        if self.catalog is not None and not self.catalog.known:
+            hint = "Try again in a moment: the engine has started and is planning them."
+            return ApiError("view_building", "Which views there are is not known yet.", hint)
         near = get_close_matches(name, readable(principal, list(self.routes)), 1)
         hint = f"Did you mean {near[0]!r}?" if near else "GET /openapi.json lists the views."
         return ApiError("view_not_found", f"There is no view {name[:80]!r}.", hint)

@@ -151,16 +151,18 @@ class ViewInfo:
 
 @dataclass(frozen=True, slots=True)
 class LeafCatalog:
-    """All views of one catalog version. `by_name` has the listed ones."""
+    """All views of one catalog version. `by_name` has the listed ones. `known`: False while nobody has said which there
+    are."""
 
     version: int
     by_id: dict[ViewId, ViewInfo]
     by_name: dict[str, ViewInfo]
+    known: bool = True
 
 
-def catalog_of(version: int, views: list[ViewInfo]) -> LeafCatalog:
+def catalog_of(version: int, views: list[ViewInfo], *, known: bool = True) -> LeafCatalog:
     """A catalog of these views."""
-    return LeafCatalog(version, {v.id: v for v in views}, {v.name: v for v in views if v.listed})
+    return LeafCatalog(version, {v.id: v for v in views}, {v.name: v for v in views if v.listed}, known)
 
 
 def describe(

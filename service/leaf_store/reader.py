@@ -94,9 +94,11 @@ class LeafReader:
         if state is None:
             return catalog_of(-1, [])
         if state.catalog_version != self._catalog.version:
-            record = txn.get(CATALOG_KEY) or b"[]"
-            self._catalog = load_catalog(
-                state.catalog_version, record, lambda digest: self._collations.find(txn, digest)
+            record = txn.get(CATALOG_KEY)
+            self._catalog = (
+                catalog_of(state.catalog_version, [], known=False)
+                if record is None
+                else load_catalog(state.catalog_version, record, lambda digest: self._collations.find(txn, digest))
             )
         return self._catalog
 

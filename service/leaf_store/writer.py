@@ -6,7 +6,8 @@ and a cold start rebuilds it.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,6 +62,7 @@ class LeafWriter:
         self._catalog_version = 0 if state is None else state.catalog_version
         self._epoch = "" if state is None else state.epoch
         self._catalog_changed = True
+        self._catalog_held = False
         self._commits = 0
         #: The partly covered keys that the last commit changed and that had many rows, with how many.
         self.large_parts: dict[tuple[ViewId, Key], int] = {}
@@ -86,6 +88,19 @@ class LeafWriter:
         self.large_parts = {}
         self._epoch = epoch
         self._catalog_changed = True
+
+    @contextmanager
+    def catalog_held(self) -> Iterator[None]:
+        """Views that are registered meanwhile become visible together, at the end: until then readers know the views of
+        the last catalog, and know that they do not know any better. A commit must have been made by the end."""
+        self._catalog_held = True
+        try:
+            yield
+        finally:
+            self._catalog_held = False
+            state = self._reader.state()
+            if state is not None:
+                self.commit([], state.position, state.at_ms)
 
     def set_epoch(self, epoch: str) -> None:
         """Name a new continuity from the next commit on, whose effects evict what the old one covered."""
@@ -131,7 +146,8 @@ class LeafWriter:
         effects = list(effects)
         dropped = [effect.view for effect in effects if type(effect) is LeafDrop]
         views = [info for view, info in self._views.items() if view not in dropped]
-        changed = self._catalog_changed or bool(dropped)
+        self._catalog_changed = self._catalog_changed or bool(dropped)
+        changed = self._catalog_changed and not self._catalog_held
         version = self._catalog_version + changed
         while True:
             grown: defaultdict[ViewId, int] = defaultdict(int)
@@ -150,7 +166,8 @@ class LeafWriter:
                 # The transaction is gone as a whole. Readers follow the new size by themselves.
                 self._environment.set_mapsize(2 * self._environment.info()["map_size"])
         self._collations.stored(written)
-        self._catalog_version, self._catalog_changed = version, False
+        self._catalog_version = version
+        self._catalog_changed = self._catalog_changed and not changed
         self.large_parts = {at: rows for at, rows in commit.large.items() if at[0] not in dropped}
         self._settle(grown, dropped)
 

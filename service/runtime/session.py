@@ -122,13 +122,15 @@ class Session:
         self._pushes = Pushes(self._request_position, parts.upstream.lookups.push)
         installer.dispatcher.start(self._engine())
         installer.leaf.reset(uuid.uuid4().hex)
-        installer.dispatcher.step(StreamStarted(started.position, bridge.snapshot(started.snapshot)))
-        for registered in list(installer.registry.views.values()):
-            plan = plans.get(registered.definition.name)
-            if plan is not None:
-                installer.install(registered.definition, plan)
-            else:
-                installer.entomb(registered, registered.reason or "It cannot be planned.")
+        # Workers are to see all views or none: one that is not there yet would be taken for one that is not there.
+        with installer.leaf.catalog_held():
+            installer.dispatcher.step(StreamStarted(started.position, bridge.snapshot(started.snapshot)))
+            for registered in list(installer.registry.views.values()):
+                plan = plans.get(registered.definition.name)
+                if plan is not None:
+                    installer.install(registered.definition, plan)
+                else:
+                    installer.entomb(registered, registered.reason or "It cannot be planned.")
         parts.counters.streams += 1
         log.info("stream started", position=version_text(started.position), views=len(plans))
 

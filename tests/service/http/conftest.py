@@ -15,6 +15,7 @@ from dataflow.scalar import ColumnRef
 from dataflow.types import Key, Position, Row, ViewId
 from service.errors import ApiError
 from service.http.app import build_app
+from service.http.hot import HotRoute
 from service.http.reads import Limits
 from service.leaf_store.request import request_of
 from service.leaf_store.serving import OnLag, Serving
@@ -121,6 +122,7 @@ class Service:
     server: WireServer
     client: EngineClient
     socket: Path
+    app: HotRoute
 
 
 Run = Callable[[Callable[[Service], Awaitable[None]]], None]
@@ -201,7 +203,7 @@ async def running(directory: Path, limits: Limits) -> AsyncIterator[Service]:
     app = build_app(writer.reader, client, limits)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
-        yield Service(http, engine, server, client, path)
+        yield Service(http, engine, server, client, path, app)
     await client.close()
     await server.close()
     writer.close()

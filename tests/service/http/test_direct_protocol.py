@@ -13,6 +13,7 @@ import pytest
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from service.auth.guard import DirectApp
 from service.http import direct_protocol
 from service.http.app import build_app
 from service.http.bounded_protocol import ConnectionLimits
@@ -20,7 +21,7 @@ from service.http.direct_protocol import Direct, DirectProtocol
 from service.http.messages import Reply, Scope
 from service.http.reads import Limits
 from service.worker import server_of
-from tests.service.http.conftest import Engine, running
+from tests.service.http.conftest import Engine, Service, running
 
 GET = b"GET /v1/views/story?id=%d HTTP/1.1\r\nhost: test\r\n\r\n"
 LIMITS = Limits(read_timeout_s=5.0, max_body_bytes=1 << 20, max_keys=1000)
@@ -70,25 +71,32 @@ class Client:
 async def connected(directory: Path, limits: ConnectionLimits | None = None) -> AsyncIterator[Client]:
     async with running(directory, LIMITS) as service:
         app = build_app(service.engine.writer.reader, service.client, LIMITS)
-        server = server_of(app, 1.0, limits)
-        server.config.load()
-        kind = server.config.http_protocol_class
-        assert isinstance(kind, type)
-        assert issubclass(kind, DirectProtocol)
-        server.lifespan = server.config.lifespan_class(server.config)
-        listener = await asyncio.get_running_loop().create_server(
-            lambda: kind(server.config, server.server_state, {}), "127.0.0.1", 0
-        )
-        port = listener.sockets[0].getsockname()[1]
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        # Filled, and the routes are known.
-        for _ in range(2):
-            for story in (7, 8):
-                writer.write(GET % story)
-                await Client(reader, writer, server, service.engine).answer()
-        yield Client(reader, writer, server, service.engine, port)
-        writer.close()
-        listener.close()
+        async with serving(service, app, limits) as client:
+            # Filled, and the routes are known.
+            for _ in range(2):
+                for story in (7, 8):
+                    client.writer.write(GET % story)
+                    await client.answer()
+            yield client
+
+
+@asynccontextmanager
+async def serving(service: Service, app: DirectApp, limits: ConnectionLimits | None = None) -> AsyncIterator[Client]:
+    """A connection to a server of this application."""
+    server = server_of(app, 1.0, limits)
+    server.config.load()
+    kind = server.config.http_protocol_class
+    assert isinstance(kind, type)
+    assert issubclass(kind, DirectProtocol)
+    server.lifespan = server.config.lifespan_class(server.config)
+    listener = await asyncio.get_running_loop().create_server(
+        lambda: kind(server.config, server.server_state, {}), "127.0.0.1", 0
+    )
+    port = listener.sockets[0].getsockname()[1]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    yield Client(reader, writer, server, service.engine, port)
+    writer.close()
+    listener.close()
 
 
 @pytest.fixture

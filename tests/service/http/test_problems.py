@@ -6,9 +6,12 @@ import json
 import httpx
 import pytest
 
+from service.http.app import build_app
+from service.http.reads import Limits
+from service.leaf_store.reader import LeafReader
 from service.leaf_store.writer import LeafWriter
 from service.wire import MAX_UNREAD_BYTES, EngineClient, WireServer
-from tests.service.http.conftest import STORY_ID, Engine, Run, Service, unavailable
+from tests.service.http.conftest import STORY_ID, Engine, Run, Service, register_all, unavailable
 
 
 def check_problem(answer: httpx.Response, status: int, code: str) -> dict[str, object]:
@@ -223,5 +226,34 @@ def test_reports_to_an_engine_that_does_not_read_are_not_piled_up(run: Run) -> N
         gone.set()
         await client.close()
         server.close()
+
+    run(test)
+
+
+def test_views_that_are_being_planned_are_not_missing(run: Run) -> None:
+    """Neither for a worker that knew them, nor for one that is new."""
+
+    async def test(service: Service) -> None:
+        writer = service.engine.writer
+        await service.http.get("/v1/views/story?id=7")
+        writer.reset("another")
+        new = httpx.ASGITransport(build_app(LeafReader(writer.reader.environment), service.client, Limits()))
+        async with httpx.AsyncClient(transport=new, base_url="http://test") as http:
+            check_problem(await http.get("/v1/views/story?id=7"), 503, "engine_unavailable")
+            with writer.catalog_held():
+                service.engine.commit()
+                for path in ("story?id=7", "stories_of?author=ann"):
+                    problem = check_problem(await http.get(f"/v1/views/{path}"), 503, "view_building")
+                    assert problem["retryable"]
+                batch = await http.post("/v1/views/story/query", json={"keys": [{"id": 7}]})
+                check_problem(batch, 503, "view_building")
+                # Asks the engine, as for any other key that is not there.
+                service.engine.failure = unavailable()
+                check_problem(await service.http.get("/v1/views/story?id=7"), 503, "upstream_unavailable")
+                service.engine.failure = None
+                register_all(writer)
+            for client in (http, service.http):
+                assert (await client.get("/v1/views/story?id=7")).status_code == 200
+                check_problem(await client.get("/v1/views/storey?id=7"), 404, "view_not_found")
 
     run(test)

@@ -54,6 +54,41 @@ def test_the_catalog_says_how_a_view_is_served(writer: LeafWriter) -> None:
     assert views[TWO].cache_control is None
 
 
+def test_views_that_are_held_become_visible_together(writer: LeafWriter) -> None:
+    writer.register(ONE, STORY)
+    writer.commit([LeafFill(ONE, ("7",), [ROW])], 1, 0)
+    before = writer.reader.catalog()
+    assert before.known
+    writer.reset("e2")
+    with writer.catalog_held():
+        writer.register(TWO, BY_AUTHOR)
+        writer.commit([], 2, 5)
+        assert writer.reader.catalog() is before
+        assert writer.reader.read([(ONE, ("7",), None)])[0] == [None]
+        new = LeafReader(writer.reader.environment)
+        assert (new.catalog().known, new.catalog().by_name) == (False, {})
+        writer.register(ONE, STORY)
+        writer.commit([LeafFill(TWO, ("ann",), [ROW])], 3, 6)
+    for reader in (writer.reader, new):
+        assert reader.catalog().known
+        assert list(reader.catalog().by_name) == ["stories_of", "story"]
+    state = writer.reader.state()
+    assert state is not None
+    assert (state.position, state.at_ms, state.epoch) == (3, 6, "e2")
+
+
+def test_views_that_were_held_when_the_writer_failed(writer: LeafWriter) -> None:
+    def fail() -> None:
+        with writer.catalog_held():
+            writer.commit([], 1, 0)
+            writer.register(ONE, STORY)
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        fail()
+    assert list(writer.reader.catalog().by_name) == ["story"]
+
+
 def test_catalog_is_the_same_object_until_it_changes(writer: LeafWriter) -> None:
     writer.register(ONE, STORY)
     writer.commit([], 1, 0)
