@@ -164,6 +164,8 @@ class SubscriptionSettings(Section):
     topics: int = Field(default=10_000, ge=1)
     #: The largest answer that may be subscribed to.
     topic_bytes: ByteSize = ByteSize(4 << 20)
+    #: What all of them may take. A worker that has more shortens their logs, then ends subscriptions.
+    memory: ByteSize = ByteSize(256 << 20)
     #: Changes of each answer that are remembered, for those who come back and those who are slow.
     log_entries: int = Field(default=256, ge=1)
     log_bytes: ByteSize = ByteSize(1 << 20)

@@ -9,7 +9,7 @@ connection was lost, all are pinned again and read again.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 import structlog
@@ -17,6 +17,7 @@ import structlog
 from dataflow.types import Position
 from service.errors import ApiError
 from service.http.reads import Reads
+from service.leaf_store.answer import LeafState
 from service.subscriptions.entries import must_refetch
 from service.subscriptions.leaf import Found, look
 from service.subscriptions.topic import Topic
@@ -26,6 +27,8 @@ _log = structlog.get_logger(__name__)
 
 #: How long is waited before the engine is asked again, at first and at most.
 _ASK_S, _ASK_MOST_S = 0.05, 5.0
+#: How many changes are worked out before others have a turn.
+_TOPICS_AT_ONCE = 50
 #: Between attempts to find the engine again.
 _CONNECT_S = 0.2
 _CONTINUITY = "The change stream was started anew."
@@ -35,7 +38,12 @@ class Following:
     """*State*: `topics` by number, those that start too; `_changed`, those that are to be read."""
 
     def __init__(
-        self, reads: Reads, engine: EngineClient, up_to_date_s: float, on_end: Callable[[Topic], None]
+        self,
+        reads: Reads,
+        engine: EngineClient,
+        up_to_date_s: float,
+        on_growth: Callable[[Topic], bool],
+        on_end: Callable[[Topic], None],
     ) -> None:
         self.topics: dict[int, Topic] = {}
         #: Changes told, and topics that ended before their subscribers did.
@@ -44,6 +52,8 @@ class Following:
         self._reads = reads
         self._engine = engine
         self._up_to_date_s = up_to_date_s
+        #: Says whether there is room for a topic that has grown.
+        self._on_growth = on_growth
         self._on_end = on_end
         self._changed: dict[int, Topic] = {}
         self._lost = False
@@ -139,28 +149,40 @@ class Following:
                 if self._lost:
                     await self._connect_again()
                 changed, self._changed = self._changed, {}
-                self._read(list(changed.values()))
+                for _ in self._reading(list(changed.values())):
+                    await asyncio.sleep(0)
             except Exception:
                 _log.exception("following_failed")
                 self._end_all("Something went wrong here.")
 
     def _read(self, topics: Sequence[Topic]) -> None:
         """Reads topics at one version and tells what is new of them."""
+        for _ in self._reading(topics):
+            pass
+
+    def _reading(self, topics: Sequence[Topic]) -> Iterator[None]:
+        """As `_read`, with pauses, in which newer answers may be taken: what is older than those is passed over."""
         topics = [topic for topic in topics if topic.started and topic.ended is None]
         if not topics:
             return
         state, found = look(self._reads, [topic.wanted for topic in topics])
         if state is None:
-            # A stream begins in this moment; it says so of everything that was followed.
+            # A stream begins in this moment.
+            self._changed.update({topic.number: topic for topic in topics})
+            asyncio.get_running_loop().call_later(_ASK_S, self._wake.set)
             return
-        for topic, now in zip(topics, found, strict=True):
-            if topic.epoch != state.epoch:
-                self._end(topic, _CONTINUITY)
-            else:
-                self._take(topic, now, state.position)
+        for number, (topic, now) in enumerate(zip(topics, found, strict=True)):
+            if number % _TOPICS_AT_ONCE == _TOPICS_AT_ONCE - 1:
+                yield
+            self._take(topic, now, state)
 
-    def _take(self, topic: Topic, now: Found, position: Position) -> None:
-        if now.gone is not None:
+    def _take(self, topic: Topic, now: Found, state: LeafState) -> None:
+        """What the leaf store has of a topic."""
+        if self.topics.get(topic.number) is not topic:
+            return
+        if topic.epoch != state.epoch:
+            self._end(topic, _CONTINUITY)
+        elif now.gone is not None:
             self._end(topic, now.gone)
         elif now.answer is None:
             self._ask(topic)
@@ -168,13 +190,17 @@ class Following:
             if topic.asking is not None:
                 topic.asking.cancel()
                 topic.asking = None
-            self._apply(topic, now.answer.rows, position, now.since, listed=True)
+            self._apply(topic, now.answer.rows, state.position, now.since, listed=True)
 
     def _apply(self, topic: Topic, rows: bytes, position: Position, since: Position, *, listed: bool) -> None:
         try:
-            self.changes += topic.apply(rows, position, since, listed=listed)
+            is_news = topic.apply(rows, position, since, listed=listed)
         except ApiError as error:
             self._end(topic, error.detail)
+            return
+        self.changes += is_news
+        if is_news and not self._on_growth(topic):
+            self._end(topic, "There is no room for all that is subscribed to here.")
 
     # What the leaf store does not have
 

@@ -59,4 +59,5 @@ def _unchanged_since(txn: Transaction, info: ViewInfo, wanted: Wanted) -> Positi
             # A key of a full view that has no rows: whether it ever had is not known.
             return None
         since = max(since, int.from_bytes(entry[_SINCE], "big"))
-    return since
+    # An answer that expired may have been another one at that very version.
+    return since + info.refreshed

@@ -43,7 +43,7 @@ class Log:
     def confirm(self, since: Position, position: Position) -> None:
         """The answer at `position` is that of the last state, and has not been another one from `since` on."""
         state = self._states[-1]
-        if since <= state.until:
+        if since <= state.until + 1:
             state.until = max(state.until, position)
         else:
             # In between there may have been others.
@@ -51,19 +51,34 @@ class Log:
 
     def append(self, since: Position, position: Position, entry: Entry) -> None:
         """The answer has changed, and is exact from `since` to `position`."""
-        self._append(_State(max(since, self.until + 1), position, entry))
+        before = self._states[-1]
+        until = before.until
+        if position == until:
+            # Two answers under one version, as of a view that expires: it does not say which of them somebody has.
+            before.until -= 1
+        self._append(_State(max(since, until + 1), position, entry))
 
     def _append(self, state: _State) -> None:
         self._states.append(state)
         self.last += 1
         self.size_bytes += _size(state)
-        while len(self._states) > 2 and (
-            len(self._states) > self._most_entries + 1 or self.size_bytes > self._most_bytes
-        ):
-            self.size_bytes -= _size(self._states.popleft())
-            first = self._states[0]
-            self.size_bytes -= _size(first)
-            first.entry = None
+        while len(self._states) > self._most_entries + 1 or self.size_bytes > self._most_bytes:
+            if not self._forget_oldest():
+                break
+
+    def shorten(self) -> None:
+        """Forgets all that may be forgotten."""
+        while self._forget_oldest():
+            pass
+
+    def _forget_oldest(self) -> bool:
+        """Whether there was a state to forget."""
+        if len(self._states) <= 2:
+            return False
+        # What led to the one that is the oldest now, nobody needs any more.
+        self.size_bytes -= _size(self._states.popleft()) + _size(self._states[0])
+        self._states[0].entry = None
+        return True
 
     def behind(self, number: int) -> Sequence[Entry] | None:
         """The events that follow a state, or None if it is not remembered."""

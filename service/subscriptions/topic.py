@@ -22,7 +22,16 @@ from service.subscriptions.tokens import UNLISTED, write_token
 #: What makes two subscriptions follow the same.
 TopicKey = tuple[ViewId, Values, Window | None]
 
+#: About what a topic takes besides its rows and its log.
+_TOPIC_BYTES = 4000
 _numbers = count(1)
+
+
+class Held:
+    """What all topics of a worker take."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
 
 
 def key_of(wanted: Wanted) -> TopicKey:
@@ -34,7 +43,7 @@ class Topic:
     """*State*: `started` once there are rows; `ended` is the last event that subscribers get; `asking` runs while the
     leaf store does not have the answer."""
 
-    def __init__(self, wanted: Wanted, settings: SubscriptionSettings) -> None:
+    def __init__(self, wanted: Wanted, settings: SubscriptionSettings, held: Held) -> None:
         self.wanted = wanted
         self.settings = settings
         self.number = next(_numbers)
@@ -50,6 +59,8 @@ class Topic:
         #: Said to those who have everything, now and then.
         self.fresh: Entry | None = None
         self._lingering: asyncio.TimerHandle | None = None
+        self._held = held
+        self._held_bytes = 0
         self._rows: bytes = b""
         self._log: Log | None = None
         #: Whether others can know the newest version: it is one of the leaf store's commits.
@@ -67,16 +78,12 @@ class Topic:
         assert self._log is not None
         return self._log
 
-    @property
-    def size_bytes(self) -> int:
-        """About what it takes."""
-        return len(self._rows) + (0 if self._log is None else self._log.size_bytes)
-
     def begin(self, rows: bytes, position: Position, since: Position, *, listed: bool) -> None:
         """The first rows. ApiError ``too_large``."""
         self._refuse_large(rows)
         self._rows, self._listed = rows, listed
         self._log = Log(since, position, self.settings.log_entries, int(self.settings.log_bytes))
+        self._hold()
 
     def apply(self, rows: bytes, position: Position, since: Position, *, listed: bool) -> bool:
         """The answer is `rows` at `position`, and has not been another one from `since` on. Whether that is news.
@@ -89,12 +96,14 @@ class Topic:
         self._listed = listed
         self._snapshot = None
         if rows == self._rows:
+            self._hold()
             log.confirm(since, position)
             return False
         self._refuse_large(rows)
         found = diff(split_rows(self._rows), split_rows(rows))
         self._rows = rows
         log.append(since, position, change(found, position, self._token(position)))
+        self._hold()
         self.tell()
         return True
 
@@ -102,6 +111,7 @@ class Topic:
         """All rows as they are now."""
         if self._snapshot is None:
             self._snapshot = snapshot(self._rows, self.log.until, self._token(self.log.until))
+            self._hold()
         return self._snapshot
 
     def up_to_date(self) -> Entry:
@@ -130,6 +140,30 @@ class Topic:
         """Wakes all who wait."""
         self.news.set()
         self.news = asyncio.Event()
+
+    def shorten(self) -> None:
+        """Forgets what is not needed for those who are up to date."""
+        self.log.shorten()
+        self._snapshot = None
+        self._hold()
+
+    def _hold(self) -> None:
+        """Counts what it takes now."""
+        snapshot_bytes = 0 if self._snapshot is None else len(self._snapshot.json) + len(self._snapshot.sse)
+        log_bytes = 0 if self._log is None else self._log.size_bytes
+        self._count(_TOPIC_BYTES + len(self._rows) + snapshot_bytes + log_bytes)
+
+    def _count(self, held_bytes: int) -> None:
+        self._held.bytes += held_bytes - self._held_bytes
+        self._held_bytes = held_bytes
+
+    def gone(self) -> None:
+        """Nobody will subscribe to it any more: only what those have not read who are nearly up to date is kept."""
+        self._rows = b""
+        self._snapshot = None
+        if self._log is not None:
+            self._log.shorten()
+        self._count(0)
 
     def _token(self, position: Position) -> str:
         return write_token(position, self.epoch if self._listed else UNLISTED)

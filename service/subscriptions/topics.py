@@ -16,7 +16,7 @@ from service.settings.sections import SubscriptionSettings
 from service.subscriptions.entries import Entry, Kind, must_refetch
 from service.subscriptions.following import Following
 from service.subscriptions.tokens import Resume, names, read_token
-from service.subscriptions.topic import Topic, TopicKey, key_of
+from service.subscriptions.topic import Held, Topic, TopicKey, key_of
 from service.wire import EngineClient
 
 __all__ = ["Entry", "Kind", "Subscription", "Subscriptions"]
@@ -85,7 +85,8 @@ class Subscriptions:
         self.slow = 0
         self._reads = reads
         self._settings = settings
-        self._following = Following(reads, engine, settings.up_to_date_s, self._ended)
+        self._held = Held()
+        self._following = Following(reads, engine, settings.up_to_date_s, self._grown, self._ended)
         self._topics: dict[TopicKey, Topic] = {}
         self._starting: dict[TopicKey, asyncio.Task[Topic]] = {}
         self._subscribers = 0
@@ -139,7 +140,7 @@ class Subscriptions:
         return topic
 
     async def _start(self, wanted: Wanted) -> Topic:
-        topic = Topic(wanted, self._settings)
+        topic = Topic(wanted, self._settings, self._held)
         if any(key_bytes(part) > _MAX_KEY_BYTES for part in topic.keys):
             raise ApiError("too_large", "The parameters are too large to be subscribed to.", "Read it instead.")
         self._make_room()
@@ -149,14 +150,33 @@ class Subscriptions:
         return topic
 
     def _make_room(self) -> None:
-        """A topic that lingers goes for a new one."""
-        if len(self._topics) + len(self._starting) <= self._settings.topics:
-            return
-        for topic in self._topics.values():
-            if not topic.subscribers:
-                self._forget(topic)
-                return
-        raise ApiError("rate_limited", "Too many different answers are subscribed to here.", "Try again later.")
+        """Topics that linger go for a new one, and what is remembered of the others."""
+        most = self._settings.topics - len(self._starting)
+        while (self._is_full() or len(self._topics) > most) and self._forget_lingering():
+            pass
+        if self._is_full():
+            for topic in self._topics.values():
+                topic.shorten()
+        if self._is_full() or len(self._topics) > most:
+            raise ApiError("rate_limited", "Too much is subscribed to here.", "Try again later.")
+
+    def _grown(self, topic: Topic) -> bool:
+        """A topic has something new. Whether there is room for it."""
+        while self._is_full() and self._forget_lingering():
+            pass
+        if self._is_full():
+            topic.shorten()
+        return not self._is_full()
+
+    def _is_full(self) -> bool:
+        return self._held.bytes > self._settings.memory
+
+    def _forget_lingering(self) -> bool:
+        """Forgets a topic that nobody follows, if there is one."""
+        topic = next((topic for topic in self._topics.values() if not topic.subscribers), None)
+        if topic is not None:
+            self._forget(topic)
+        return topic is not None
 
     def left(self, topic: Topic) -> None:
         """A subscriber less."""
@@ -175,6 +195,7 @@ class Subscriptions:
 
     def _ended(self, topic: Topic) -> None:
         topic.lingers(None)
+        topic.gone()
         if self._topics.get(topic.key) is topic:
             del self._topics[topic.key]
 
@@ -185,7 +206,7 @@ class Subscriptions:
             "subscribers": self._subscribers,
             "changes": self._following.changes,
             "must_refetches": self._following.ended + self.slow,
-            "bytes": sum(topic.size_bytes for topic in self._topics.values()),
+            "bytes": self._held.bytes,
         }
 
     async def close(self) -> None:

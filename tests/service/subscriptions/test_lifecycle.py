@@ -180,6 +180,33 @@ async def refused(worker: Worker, code: str, *asked: Any) -> None:
     assert raised.value.code == code
 
 
+def test_there_is_room_for_so_much(run: Callable[..., None], database: Database) -> None:
+    async def scenario(_: Followed, worker: Worker) -> None:
+        held = lambda: worker.subscriptions.counters()["bytes"]  # noqa: E731
+        quick = await worker.listen("story", "1")
+        before = held()
+        for number in range(6):
+            title = f"{number}" * 1000
+            database.execute(f"UPDATE stories SET title = '{title}' WHERE id = 1")
+            await quick.until(lambda rebuilt, title=title: rebuilt.rows and rebuilt.rows[0]["title"] == title)
+        assert before + 5000 < held() < 20_000
+        second = await worker.listen("story", "2")
+        lingering = await worker.listen("story", "3")
+        await lingering.close()
+        database.execute(f"UPDATE stories SET title = '{'x' * 4000}' WHERE id = 2")
+        # The one that lingers goes, then logs are shortened, then the one that grows ends.
+        await second.until(lambda rebuilt: rebuilt.reason or len(rebuilt.rows[0]["title"]) == 4000)
+        assert worker.subscriptions.counters()["topics"] <= 2
+        database.execute(f"UPDATE stories SET title = '{'x' * 9000}' WHERE id = 2")
+        assert "room" in (await second.until(lambda rebuilt: rebuilt.reason)).reason
+        assert held() < 20_000
+        await quick.close()
+        third = await worker.listen("story", "4")
+        await third.until(lambda rebuilt: rebuilt.rows)
+
+    run(scenario, memory=20_000)
+
+
 def test_draining(run: Callable[..., None]) -> None:
     async def scenario(_: Followed, worker: Worker) -> None:
         listeners = [await worker.listen("story", str(n % 3)) for n in range(9)]

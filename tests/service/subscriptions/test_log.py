@@ -67,3 +67,19 @@ def test_events_are_lines() -> None:
     closed = change(Change([b"{}"], [0], [], []), 255, "t").sse
     assert closed.endswith(b'\n\nevent: up-to-date\nid: t\ndata: {"version":"pg:0/FF"}\n\n')
     assert b"\nid:\n" in must_refetch("gone").sse
+
+
+def test_a_version_of_two_states_resumes_neither() -> None:
+    log = Log(100, 110, 10, 1000)
+    log.append(111, 110, entry(1))
+    log.confirm(111, 120)
+    assert [log.find(at) for at in (109, 110, 111, 120)] == [0, None, 1, 1]
+
+
+def test_what_is_not_needed_can_be_forgotten() -> None:
+    log = Log(0, 0, 10, 1000)
+    for number in range(1, 5):
+        log.append(number, number, entry(number, 10))
+    log.shorten()
+    assert log.size_bytes == 10
+    assert [log.behind(n) is not None for n in range(5)] == [False, False, False, True, True]
