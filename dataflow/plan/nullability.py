@@ -3,7 +3,18 @@
 from collections.abc import Callable
 
 from dataflow.plan.expressions import conjuncts, rejects_nulls
-from dataflow.plan.nodes import Aggregate, AggregateFunction, Block, Chain, Relation, TopK, Union, Window, column_types
+from dataflow.plan.nodes import (
+    Aggregate,
+    AggregateFunction,
+    Block,
+    Chain,
+    Relation,
+    TopK,
+    Union,
+    View,
+    Window,
+    column_types,
+)
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog
 
@@ -38,6 +49,11 @@ def never_null(relation: Relation, column: int, catalog: Catalog) -> bool:
             return relation.calls[column - width].function in _NUMBERS
         case TopK():
             return never_null(relation.input, column, catalog)
+
+
+def never_null_output(view: View, catalog: Catalog) -> frozenset[int]:
+    """Which columns of a view's answers are never NULL, by number."""
+    return frozenset(n for n, output in enumerate(view.output) if never_null(view.relation, output.column, catalog))
 
 
 def never_null_value(expression: Scalar, column: Callable[[int], bool]) -> bool:

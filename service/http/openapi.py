@@ -11,7 +11,7 @@ from dataflow.mysql_types import UINT8, UUID
 from dataflow.schema import SqlType
 from service.http.problem_responses import READ_CODES, problem_responses
 from service.http.view_reads import VIEWS_PATH
-from service.leaf_store.catalog import ParameterInfo, Role, ViewInfo
+from service.leaf_store.catalog import NamedType, ParameterInfo, Role, ViewInfo
 from service.leaf_store.render import BIGINTS
 
 _DESCRIPTION = "SQL views, answered from memory and kept right by the database's change stream."
@@ -128,10 +128,15 @@ def _row_schema(view: ViewInfo) -> dict[str, Any]:
     bigint_text = view.serving.bigint_text
     return {
         "type": "object",
-        "properties": {column.name: _nullable(value_schema(column.type, bigint_text)) for column in view.columns},
+        "properties": {column.name: _column_schema(column, bigint_text) for column in view.columns},
         "required": [column.name for column in view.columns],
         "additionalProperties": False,
     }
+
+
+def _column_schema(column: NamedType, bigint_text: bool) -> dict[str, Any]:
+    schema = value_schema(column.type, bigint_text)
+    return _nullable(schema) if column.nullable else schema
 
 
 def _answer_schema(view: ViewInfo) -> dict[str, Any]:

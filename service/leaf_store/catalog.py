@@ -1,6 +1,6 @@
 """What readers know of a view, as the leaf store carries it to every worker."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cached_property
@@ -38,10 +38,11 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NamedType:
-    """A column as readers see it."""
+    """A column as readers see it. `nullable`: it may be NULL, for all that is known."""
 
     name: str
     type: SqlType
+    nullable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +174,9 @@ def describe(
     listed: bool,
     refreshed: bool = False,
     serving: Serving = SERVING,
+    never_null: Collection[int] = (),
 ) -> ViewInfo:
-    """A view's entry, from its plan."""
+    """A view's entry, from its plan. `never_null`: which columns of its output never are."""
     types = column_types(plan.relation)
     names = unique_names([output.name for output in plan.output])
     return ViewInfo(
@@ -182,7 +184,10 @@ def describe(
         name=plan.name,
         sql=plan.sql,
         parameters=tuple(_parameters(plan, types)),
-        columns=tuple(NamedType(name, types[o.column]) for name, o in zip(names, plan.output, strict=True)),
+        columns=tuple(
+            NamedType(name, types[output.column], number not in never_null)
+            for number, (name, output) in enumerate(zip(names, plan.output, strict=True))
+        ),
         ordered=bool(plan.order),
         limit_rows=plan.limit_rows,
         offset_rows=plan.offset_rows,
@@ -249,7 +254,7 @@ def _view(view: dict[str, Any], collation: Callable[[str], Collation]) -> ViewIn
         "parameters": tuple(
             ParameterInfo(p["name"], typed(p["type"]), Role(p["role"])) for p in view.pop("parameters")
         ),
-        "columns": tuple(NamedType(c["name"], typed(c["type"])) for c in view.pop("columns")),
+        "columns": tuple(NamedType(c["name"], typed(c["type"]), c["nullable"]) for c in view.pop("columns")),
         "storage": tuple(OrderColumn(typed(o.pop("type")), **o) for o in view.pop("storage")),
         "serving": Serving.of(view.pop("serving")),
     }

@@ -6,7 +6,7 @@ and a cold start rebuilds it.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -115,6 +115,7 @@ class LeafWriter:
         listed: bool = True,
         refreshed: bool = False,
         serving: Serving = SERVING,
+        never_null: Collection[int] = (),
     ) -> None:
         """Make `view` known. Unless `listed`, its name goes on meaning what it did until `publish(view)`.
 
@@ -125,7 +126,7 @@ class LeafWriter:
         null_rows = None
         if plan.rows_for_null is not None:
             null_rows = f"[{b','.join([encoder.encode(row)[1] for row in plan.rows_for_null]).decode()}]"
-        self._views[view] = describe(view, plan, null_rows, status, listed, refreshed, serving)
+        self._views[view] = describe(view, plan, null_rows, status, listed, refreshed, serving, never_null)
         self._catalog_changed = True
 
     def publish(self, view: ViewId) -> None:

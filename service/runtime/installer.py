@@ -19,6 +19,7 @@ import structlog
 from dataflow.engine.effects import LeafDrop, ViewStatus
 from dataflow.engine.events import DropView, InstallRefresh, InstallView, TableJoined
 from dataflow.plan.nodes import Chain, View
+from dataflow.plan.nullability import never_null_output
 from dataflow.schema import Catalog
 from dataflow.types import ViewId
 from service import bridge
@@ -115,7 +116,17 @@ class Installer:
     def _register(self, new: Installation, *, listed: bool) -> None:
         view, refreshed = (new.view, False) if isinstance(new.view, View) else (stand_in(new.view), True)
         serving = new.definition.options.serving
-        self.leaf.register(new.id, view, status=new.status, listed=listed, refreshed=refreshed, serving=serving)
+        self.leaf.register(
+            new.id, view, status=new.status, listed=listed, refreshed=refreshed, serving=serving,
+            never_null=self._never_null(new),
+        )  # fmt: skip
+
+    def _never_null(self, new: Installation) -> frozenset[int]:
+        """The columns of its output that are never NULL. What its plan relies on is watched (`upstream.promises`)."""
+        view, catalog = new.view, self.following.catalog
+        if not isinstance(view, View) or not new.tables or not new.tables <= catalog.tables.keys():
+            return frozenset()
+        return never_null_output(view, catalog)
 
     def _new_id(self) -> ViewId:
         return ViewId(next(self._ids))

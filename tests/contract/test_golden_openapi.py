@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 import api_schemas
+from dataflow.plan.nullability import never_null_output
 from dataflow.schema import Catalog
 from dataflow.sql import plan_view
 from dataflow.types import ViewId
@@ -45,9 +46,10 @@ def catalog_of(url: str) -> Catalog:
 @pytest.mark.postgres
 def test_golden_document(database: Database, tmp_path: Path) -> None:
     catalog = catalog_of(database.url)
+    plans = [plan_view(view.name, view.sql.strip(), catalog) for view in VIEWS]
     infos = [
-        describe(ViewId(n), plan_view(view.name, view.sql.strip(), catalog), "[]", "ready", True)
-        for n, view in enumerate(VIEWS)
+        describe(ViewId(n), plan, "[]", "ready", True, never_null=never_null_output(plan, catalog))
+        for n, plan in enumerate(plans)
     ]
     writer = LeafWriter(tmp_path)
     reads = Reads(writer.reader, EngineClient(tmp_path / "none"), Limits())
