@@ -16,6 +16,7 @@ from rich.markup import escape
 from load.__main__ import bench
 from service.cli_token import token_app
 from service.cli_views import URL, Remote, TokenOption, print_json, views_app
+from service.cli_watch import watch_view
 from service.demo.command import demo
 
 app = typer.Typer(
@@ -26,6 +27,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command()(demo)
+views_app.command("watch")(watch_view)
 app.add_typer(views_app, name="view")
 app.add_typer(token_app, name="token")
 app.add_typer(bench, name="bench")

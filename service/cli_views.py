@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 from urllib.parse import quote
@@ -66,10 +68,26 @@ class Remote:
         try:
             response = httpx.request(method, self._url + path, headers=headers, timeout=TIMEOUT_S, **options)
         except httpx.HTTPError as error:
-            self._fail({"detail": f"No service answers at {self._url}: {error}.", "hint": "Start one: upquery serve."})
+            self.unreachable(error)
         if response.is_error:
-            self._fail(_problem(response))
+            self.refuse(response)
         return response
+
+    @contextmanager
+    def stream(self, path: str, parameters: dict[str, list[str]], headers: dict[str, str]) -> Iterator[httpx.Response]:
+        """A response that may not end, whatever its status. httpx.HTTPError."""
+        headers = {**headers, **self._headers}
+        with httpx.stream("GET", self._url + path, params=parameters, headers=headers, timeout=TIMEOUT_S) as response:
+            yield response
+
+    def unreachable(self, error: httpx.HTTPError) -> NoReturn:
+        """Say that there is no service."""
+        self._fail({"detail": f"No service answers at {self._url}: {error}.", "hint": "Start one: upquery serve."})
+
+    def refuse(self, response: httpx.Response) -> NoReturn:
+        """Say what a response says is wrong."""
+        response.read()
+        self._fail(_problem(response))
 
     def _fail(self, problem: dict[str, Any]) -> NoReturn:
         if self._as_json:
@@ -197,6 +215,17 @@ def get_view(
     as_json: JsonOption = False,
 ) -> None:
     """Read a view."""
+    parameters = parameters_of(arguments)
+    answer = Remote(url, token, as_json=as_json).get(f"/v1/views/{quote(name, safe='')}", parameters)
+    if as_json:
+        print_json(answer)
+        return
+    print_rows(answer["rows"])
+    output.print(f"[dim]{len(answer['rows'])} rows at {answer['version']}[/]")
+
+
+def parameters_of(arguments: list[str] | None) -> dict[str, list[str]]:
+    """What ``key=value`` says. Ends the command if one is not of that form."""
     parameters: dict[str, list[str]] = {}
     for argument in arguments or ():
         key, equals, value = argument.partition("=")
@@ -204,15 +233,11 @@ def get_view(
             errors.print(f"[bold red]Error:[/] {argument!r} is not of the form key=value.")
             raise typer.Exit(USAGE)
         parameters.setdefault(key, []).append(value)
-    answer = Remote(url, token, as_json=as_json).get(f"/v1/views/{quote(name, safe='')}", parameters)
-    if as_json:
-        print_json(answer)
-        return
-    _print_rows(answer["rows"])
-    output.print(f"[dim]{len(answer['rows'])} rows at {answer['version']}[/]")
+    return parameters
 
 
-def _print_rows(rows: list[dict[str, Any]]) -> None:
+def print_rows(rows: list[dict[str, Any]]) -> None:
+    """A table on standard output."""
     if not rows:
         return
     table = Table(*map(escape, rows[0]))

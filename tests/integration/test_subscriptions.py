@@ -1,6 +1,8 @@
 """Subscriptions to a running service over a real PostgreSQL: what subscribers rebuild is what the database has."""
 
 import asyncio
+import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pytest
 from load.subscribers import boards
 from load.subscribers.stream import EventSource
 from service.demo.postgres_server import EmbeddedPostgres
-from tests.fixtures.service import LIMIT_S
+from tests.fixtures.service import LIMIT_S, command, environment
 from tests.integration.subscribers import (
     BOARDS,
     VIEWS,
@@ -243,3 +245,31 @@ def test_what_is_counted(place: Place) -> None:
             assert "upquery_subscription_must_refetches_total" in metrics
 
     asyncio.run(main())
+
+
+def test_the_command_follows_a_view(place: Place) -> None:
+    watching = subprocess.Popen(
+        command("view", "watch", "board", "board=3", "--events", "3", "--json", "--url", place.service.http),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+    )  # fmt: skip
+    assert watching.stdout is not None
+    first = json.loads(watching.stdout.readline())
+    assert (first["event"], comparable(first["rows"])) == ("snapshot", comparable(place.expected("board", 3)))
+    place.database.execute("UPDATE notes SET rank = -2 WHERE id = (SELECT min(id) FROM notes WHERE board = 3)")
+    rest, said = watching.communicate(timeout=LIMIT_S)
+    assert watching.returncode == 0, said
+    kinds = [json.loads(line)["event"] for line in rest.splitlines()]
+    assert kinds[-1] in ("change", "up-to-date")
+
+
+def test_the_command_says_what_is_wrong(place: Place) -> None:
+    for arguments, code, said in (
+        (("board", "bored=3"), 1, "parameter 'bored'"),
+        (("board", "3"), 2, "key=value"),
+    ):
+        done = subprocess.run(
+            command("view", "watch", *arguments, "--url", place.service.http),
+            capture_output=True, text=True, env=environment(), timeout=LIMIT_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == code
+        assert said in done.stderr
