@@ -115,6 +115,8 @@ class Subscriptions:
             raise
 
     async def _place(self, topic: Topic, resume: Resume | None) -> Subscription:
+        # Nobody is told what is older than an answer that could have been read before.
+        self._following.read_now(topic)
         if resume is None:
             return Subscription(self, topic, topic.log.last, [topic.snapshot()])
         if not names(resume, topic.epoch):

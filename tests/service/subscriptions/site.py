@@ -94,10 +94,10 @@ class Writer:
         with self._connection.cursor(row_factory=dict_row) as cursor:
             return {asked: asked.shown(cursor.execute(asked.query).fetchall()) for asked in ASKED}
 
-    def write(self) -> None:
-        """One transaction."""
+    def write(self, *statements: str) -> None:
+        """One transaction: these statements, or random ones."""
         with self._connection.transaction():
-            for statement in self._statements():
+            for statement in statements or self._statements():
                 self._connection.execute(statement)
             # Each is in the stream.
             self._connection.execute(f"INSERT INTO marks VALUES ({len(self.states)})")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dataflow.engine.events import Apply, EvictKey, EvictSome
+from dataflow.types import Key, ViewId
 from service.errors import ApiError
 from service.subscriptions.entries import Kind
 from service.subscriptions.topics import Subscription
@@ -18,7 +19,7 @@ from tests.service.subscriptions.rebuilding import Rebuilt
 from tests.service.subscriptions.site import ASKED, SCHEMA, VIEWS, Asked, Writer
 from tests.service.subscriptions.workers import LIMIT_S, Followed, Worker, following
 
-TRANSACTIONS = 150
+TRANSACTIONS = 120
 
 
 class Run:
@@ -47,28 +48,39 @@ class Run:
         """Whether the writer has seen what follows from all that the stream has brought."""
         return len(self.writer.states) > len(self.ends)
 
+    async def write(self, *statements: str) -> None:
+        """A transaction that every follower comes to know of."""
+        await asyncio.to_thread(self.writer.write, *statements)
+        await until(self.is_there, LIMIT_S)
+
+    def is_there(self) -> bool:
+        """Whether all followers have what the database has."""
+        return all(follower.is_there() for follower in self.followers)
+
     def expected(self, asked: Asked, position: int) -> Any:
         return self.writer.states[bisect_right(self.ends, position)][asked]
 
-    async def trouble(self) -> None:
-        """Evictions, as correctness, the policy or an operator would do them."""
-        dispatcher = self.followed.runtime.dispatcher
-        engine = dispatcher.engine
+    def covered(self) -> list[tuple[ViewId, Key]]:
+        """The keys that the leaf store has."""
+        engine = self.followed.runtime.dispatcher.engine
         assert engine is not None
-        kind = self.random.random()
-        if kind < 0.6:
-            leaves = [*engine.graph.leaves.values(), *engine.refreshes.leaves.values()]
-            keys = [(leaf.view_id, key) for leaf in leaves for key in leaf.coverage.keys]
-            if keys:
-                dispatcher.step(EvictKey(*self.random.choice(keys)))
-        elif kind < 0.7:
-            dispatcher.step(EvictSome(3))
-        elif kind < 0.8:
-            worker = self.random.choice(self.followed.workers)
-            if (connection := worker.client._connection) is not None:
-                connection._writer.close()
+        leaves = [*engine.graph.leaves.values(), *engine.refreshes.leaves.values()]
+        return [(leaf.view_id, key) for leaf in leaves for key in leaf.coverage.keys]
+
+    def evict(self) -> None:
+        """As correctness, the policy or an operator would do it."""
+        dispatcher = self.followed.runtime.dispatcher
+        keys = self.covered()
+        if keys and self.random.random() < 0.9:
+            dispatcher.step(EvictKey(*self.random.choice(keys)))
         else:
-            await self.random.choice(self.followers).leave()
+            dispatcher.step(EvictSome(3))
+
+    def disconnect(self) -> None:
+        """A worker loses its connection to the engine."""
+        connection = self.random.choice(self.followed.workers).client._connection
+        if connection is not None:
+            connection._writer.close()
 
 
 class Follower:
@@ -116,11 +128,15 @@ class Follower:
                 return subscription
 
     async def leave(self) -> None:
-        """Comes back at any worker with the token of what it had."""
+        """Comes back later, at any worker, with the token of what it had."""
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
         self.worker = self.run.random.choice(self.run.followed.workers)
-        self.task = asyncio.ensure_future(self._follow())
+        self.task = asyncio.ensure_future(self._come_back(len(self.run.writer.states) + self.run.random.randrange(6)))
+
+    async def _come_back(self, transactions: int) -> None:
+        await until(lambda: len(self.run.writer.states) >= min(transactions, TRANSACTIONS))
+        await self._follow()
 
     def is_there(self) -> bool:
         if self.task.done():
@@ -135,32 +151,41 @@ def test_every_event_is_exact_at_its_version(database: Database, tmp_path: Path,
     views = {name: sql for name, (sql, _) in VIEWS.items()}
 
     async def main() -> None:
-        # In one run of both, nothing makes up for a change of which nobody is told.
-        settings = {"up_to_date_s": (3600, 0.05)[seed % 2], "linger_s": 0.05 * seed}
-        async with following(database, tmp_path, views=views, workers=2, settings=settings) as followed:
+        # In one run nothing makes up for a change of which nobody is told; in the other only one of the workers says
+        # now and then how far it is.
+        first = {"up_to_date_s": (3600, 0.02)[seed % 2], "linger_s": (0.1, 60)[seed % 2]}
+        async with following(database, tmp_path, first, {"up_to_date_s": 3600}, views=views) as followed:
             writer = Writer(database, seed)
             run = Run(followed, writer, seed)
             try:
                 await write_and_disturb(run)
-                async with asyncio.timeout(LIMIT_S):
-                    await until(lambda: all(follower.is_there() for follower in run.followers), LIMIT_S)
+                await until(run.is_there, LIMIT_S)
+                for key in run.covered():
+                    followed.runtime.dispatcher.step(EvictKey(*key))
+                await run.write("UPDATE stories SET votes = 7 WHERE id % 2 = 0", "UPDATE users SET name = name || '.'")
+                await run.write("TRUNCATE stories")
             finally:
                 writer.close()
                 for follower in run.followers:
                     follower.task.cancel()
-            assert len(run.ends) == TRANSACTIONS
+            assert len(run.ends) == TRANSACTIONS + 2
             assert run.changes > TRANSACTIONS
             assert run.resumed
-            assert run.refetched < run.resumed
 
     asyncio.run(main())
 
 
 async def write_and_disturb(run: Run) -> None:
-    for _ in range(TRANSACTIONS):
+    for number in range(TRANSACTIONS):
         await asyncio.to_thread(run.writer.write)
-        if run.random.random() < 0.3:
-            await run.trouble()
+        kind = run.random.random()
+        if kind < 0.25:
+            run.evict()
+        # In the second half, nothing makes up for what was not told.
+        elif kind < 0.3 and number < TRANSACTIONS // 2:
+            run.disconnect()
+        elif kind < 0.45 and number < TRANSACTIONS // 2:
+            await run.random.choice(run.followers).leave()
         if run.random.random() < 0.5:
             # What was written arrives in between, sometimes one by one and sometimes together.
             await until(lambda: len(run.ends) == len(run.writer.states) - 1)

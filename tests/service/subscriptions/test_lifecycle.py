@@ -35,12 +35,10 @@ def run(database: Database, tmp_path: Path) -> Callable[..., None]:
         "INSERT INTO stories SELECT n, 'title ' || n FROM generate_series(1, 20) n",
     )
 
-    def run(scenario: Scenario, workers: int = 1, **settings: Any) -> None:
+    def run(scenario: Scenario, *workers: Mapping[str, Any]) -> None:
         async def main() -> None:
             cdc: Mapping[str, Any] = {"schema_check_s": 0.2}
-            async with following(
-                database, tmp_path, views=VIEWS, workers=workers, settings=settings, cdc=cdc
-            ) as followed:
+            async with following(database, tmp_path, *(workers or ({},)), views=VIEWS, cdc=cdc) as followed:
                 await scenario(followed, followed.workers[0])
 
         asyncio.run(main())
@@ -133,7 +131,32 @@ def test_topics_linger_and_go(run: Callable[..., None], database: Database) -> N
             await worker.listen("story", "1", after="yesterday")
         assert raised.value.code == "bad_request"
 
-    run(scenario, workers=2, linger_s=0.1)
+    run(scenario, {"linger_s": 0.1}, {})
+
+
+def test_a_version_that_another_worker_told(run: Callable[..., None], database: Database) -> None:
+    async def scenario(followed: Followed, worker: Worker) -> None:
+        other = followed.workers[1]
+        tellers = [await worker.listen("story", id_) for id_ in ("1", "2")]
+        listeners = [await other.listen("story", id_) for id_ in ("1", "2")]
+        first = max([(await listener.until(lambda r: r.token)).position for listener in (*tellers, *listeners)])
+        database.execute("UPDATE stories SET title = 'another' WHERE id = 3")
+        before = list(tellers[0].rebuilt.rows)
+        one, two = [(await teller.until(lambda r: r.position > first)).token for teller in tellers]
+        # Where nothing has happened since, it is as good as one of its own; and then it is one.
+        again = await other.listen("story", "1", after=one)
+        await again.until(lambda r: r.kinds == [Kind.UP_TO_DATE])
+        database.execute("UPDATE stories SET title = 'new' WHERE id IN (1, 2)")
+        for listener in listeners:
+            await listener.until(lambda r: r.kinds == [Kind.SNAPSHOT, Kind.CHANGE])
+        again = await other.listen("story", "1", after=one, had=before)
+        await again.until(lambda r: r.kinds == [Kind.CHANGE])
+        # What it was at that version is not known here.
+        with pytest.raises(ApiError) as raised:
+            await other.listen("story", "2", after=two)
+        assert raised.value.code == "must_refetch"
+
+    run(scenario, {"up_to_date_s": 0.05}, {"up_to_date_s": 3600})
 
 
 def test_bounds(run: Callable[..., None], database: Database) -> None:
@@ -171,7 +194,7 @@ def test_bounds(run: Callable[..., None], database: Database) -> None:
         assert "larger" in (await listener.until(lambda rebuilt: rebuilt.reason)).reason
         await refused(worker, "too_large", "titled", "same")
 
-    run(scenario, log_entries=2, topics=3, subscribers=4, topic_bytes=400)
+    run(scenario, {"log_entries": 2, "topics": 3, "subscribers": 4, "topic_bytes": 400})
 
 
 async def refused(worker: Worker, code: str, *asked: Any) -> None:
@@ -204,7 +227,7 @@ def test_there_is_room_for_so_much(run: Callable[..., None], database: Database)
         third = await worker.listen("story", "4")
         await third.until(lambda rebuilt: rebuilt.rows)
 
-    run(scenario, memory=20_000)
+    run(scenario, {"memory": 20_000})
 
 
 def test_draining(run: Callable[..., None]) -> None:

@@ -1,7 +1,7 @@
 """Workers' subscriptions over a runtime of this process."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +22,9 @@ LIMIT_S = 30.0
 class Listener:
     """A subscriber that takes whatever comes. `ended` once nothing follows."""
 
-    def __init__(self, subscription: Subscription) -> None:
+    def __init__(self, subscription: Subscription, had: list[Any]) -> None:
         self.rebuilt = Rebuilt()
+        self.rebuilt.rows = list(had)
         self.ended = False
         self._subscription = subscription
         self._task = asyncio.ensure_future(self._listen())
@@ -63,8 +64,9 @@ class Worker:
         async with asyncio.timeout(LIMIT_S):
             return await self.subscriptions.subscribe(self.wanted(view, *values), after)
 
-    async def listen(self, view: str, *values: Any, after: str | None = None) -> Listener:
-        return Listener(await self.subscribe(view, *values, after=after))
+    async def listen(self, view: str, *values: Any, after: str | None = None, had: Sequence[Any] = ()) -> Listener:
+        """A subscriber, who has rows if it resumes."""
+        return Listener(await self.subscribe(view, *values, after=after), list(had))
 
     async def close(self) -> None:
         await self.subscriptions.close()
@@ -84,17 +86,15 @@ class Followed:
 async def following(
     database: Database,
     directory: Path,
-    *,
+    *workers: Mapping[str, Any],
     views: Mapping[str, str],
-    workers: int = 1,
-    settings: Mapping[str, Any] | None = None,
     **sections: Mapping[str, Any],
 ) -> AsyncIterator[Followed]:
-    """Workers that follow what a runtime keeps. `settings` of the subscriptions."""
+    """Workers, with their settings of subscriptions, that follow what a runtime keeps."""
     async with running(database, directory, views=views, **sections) as runtime:
         server = WireServer(directory / "e.sock", runtime)
         await server.start()
-        made = [worker_of(runtime, directory / "e.sock", settings or {}) for _ in range(workers)]
+        made = [worker_of(runtime, directory / "e.sock", settings) for settings in workers]
         try:
             yield Followed(runtime, server, made)
         finally:
