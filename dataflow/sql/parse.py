@@ -170,8 +170,10 @@ def _check_commas(tokens: Sequence[Token]) -> None:
 
 
 def _check_parameters(query: exp.Query, tokens: Sequence[Token]) -> None:
-    """Where it expects none, the parser takes a parameter for something else."""
+    """Where it expects none, the parser takes a parameter for something else; and something else for one."""
     found = {str(node.this) for node in query.find_all(exp.Placeholder)}
+    if not found <= {token.text for token in tokens if token.token_type is TokenType.VAR}:
+        raise InvalidQuery("A parameter's name is a word, without quotes.")
     for before, token in pairwise(tokens):
         if before.token_type is TokenType.COLON and "@" in token.text and token.text not in found:
             raise InvalidQuery("No parameter can stand here.", Span(token.start, token.end + 1))
