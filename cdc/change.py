@@ -133,12 +133,14 @@ class SchemaNotice:
 class Batch:
     """Whole transactions in commit order, then how far the stream is (at least the last one's end).
 
-    `schema` says what was found out about tables before any of these transactions' rows could be misread.
+    `schema` says what was found out about tables before any of these transactions' rows could be misread. `passed` has
+    the global ids (`mysql.gtid`) of what ended since the last batch, whatever tables it changed, where they are known.
     """
 
     transactions: list[Transaction]
     position: int
     schema: list[SchemaNotice] = field(default_factory=list)
+    passed: list[int] = field(default_factory=list)
 
 
 class StreamLost(Exception):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 from cdc.change import Batch
+from cdc.mysql.gtid import Gtids
 
 
 class Snapshot(Protocol):
@@ -43,10 +44,15 @@ class Snapshot(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Where the stream begins. What `snapshot` sees is not in the stream; everything else is, from `position` on."""
+    """Where the stream begins. What `snapshot` sees is not in the stream; everything else is, from `position` on.
+
+    `gtids`: all that ended at or before `position`, if the source says the global ids of what passes (`Batch.passed`).
+    Of MySQL some may be left out that were just about to commit.
+    """
 
     position: int
     snapshot: Snapshot
+    gtids: Gtids | None = None
 
 
 class Source(Protocol):

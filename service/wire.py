@@ -7,7 +7,8 @@ The engine process implements `EngineService` and runs a `WireServer`; a worker 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,6 +19,7 @@ from typing import Any, Protocol
 import orjson
 import structlog
 
+from cdc.mysql.gtid import Gtids, parse_gtids
 from dataflow.types import Key, Position, ViewId
 from service.errors import ApiError
 from service.leaf_store.answer import Answer, Window
@@ -97,6 +99,10 @@ class EngineService(Protocol):
         """Return once a commit of the leaf store has at least `position`; push the stream if it is idle."""
         ...
 
+    async def reach_gtids(self, gtids: Gtids) -> None:
+        """Return once the leaf store has all of these transactions; push the stream if it is idle."""
+        ...
+
     async def checkpoint(self) -> Position:
         """The upstream's position now; makes an idle stream get there."""
         ...
@@ -107,9 +113,11 @@ class EngineService(Protocol):
         counters: dict[str, dict[str, int]],
         touches: Sequence[Touch],
         subscriptions: dict[str, int],
+        process: Mapping[str, Any],
     ) -> None:
         """A worker's counters since its start, by view: ``hits`` and ``misses``; a sample of the keys that were read
-        since its last report; and its subscriptions' counters. Once a second; must not block."""
+        since its last report; its subscriptions' counters; and what else its process counts
+        (`service.worker_telemetry`). Once a second; must not block."""
         ...
 
     def subscriber(self, tell: Callable[[set[int], Position], None]) -> FollowedTopics:
@@ -280,7 +288,8 @@ class WireServer:
         operation, number, running = request["op"], request["id"], worker.running
         if operation == "report":
             touches = [(ViewId(view), tuple(key), times) for view, key, times in request["touches"]]
-            self._service.report(request["worker"], request["counters"], touches, request["subscriptions"])
+            followed, process = request["subscriptions"], request["process"]
+            self._service.report(request["worker"], request["counters"], touches, followed, process)
         elif operation == "cancel":
             if (task := running.get(number)) is not None:
                 task.cancel()
@@ -318,6 +327,8 @@ class WireServer:
             return _reply_to_wire(await self._service.forward([_item_from_wire(fields) for fields in request["items"]]))
         if operation == "reach":
             return await self._service.reach(request["position"])
+        if operation == "reach_gtids":
+            return await self._service.reach_gtids(parse_gtids(request["gtids"]))
         if operation == "checkpoint":
             return await self._service.checkpoint()
         raise ApiError("internal_error", f"The engine does not know the operation {operation!r}.")
@@ -409,6 +420,14 @@ def _unavailable() -> ApiError:
     )
 
 
+def _not_reached(timeout_s: float) -> ApiError:
+    return ApiError(
+        "version_timeout",
+        f"That version was not reached within {timeout_s:g} s.",
+        "Wait longer (Prefer: wait=10). A version of a database server that was replaced may never be reached.",
+    )
+
+
 class EngineClient:
     """A worker's side. Connects when it is first needed, and again after the engine went away.
 
@@ -420,6 +439,8 @@ class EngineClient:
         self._connection: _Connection | None = None
         self._connecting = asyncio.Lock()
         self._listener: ChangeListener | None = None
+        #: Requests so far, by operation.
+        self.asked: Counter[str] = Counter()
 
     def listen(self, listener: ChangeListener) -> None:
         """`listener` is told of topics. Before the first call."""
@@ -455,8 +476,11 @@ class EngineClient:
 
     async def reach(self, position: Position, timeout_s: float) -> None:
         """ApiError ``version_timeout`` after `timeout_s`."""
-        late = ApiError("version_timeout", f"That version was not reached within {timeout_s:g} s.")
-        await self._ask({"op": "reach", "position": position}, timeout_s, late)
+        await self._ask({"op": "reach", "position": position}, timeout_s, _not_reached(timeout_s))
+
+    async def reach_gtids(self, gtids: Gtids, timeout_s: float) -> None:
+        """ApiError ``version_timeout`` after `timeout_s`, ``bad_request`` for ids of another kind of database."""
+        await self._ask({"op": "reach_gtids", "gtids": str(gtids)}, timeout_s, _not_reached(timeout_s))
 
     async def checkpoint(self, timeout_s: float) -> Position:
         """ApiError ``read_timeout`` after `timeout_s`."""
@@ -469,11 +493,12 @@ class EngineClient:
         counters: dict[str, dict[str, int]],
         touches: Sequence[Touch],
         subscriptions: dict[str, int] | None = None,
+        process: Mapping[str, Any] | None = None,
     ) -> None:
         """Sends and does not wait; nothing happens without an engine, or while it does not read."""
         message = {
             "op": "report", "id": 0, "worker": worker, "counters": counters, "touches": touches,
-            "subscriptions": subscriptions or {},
+            "subscriptions": subscriptions or {}, "process": process or {},
         }  # fmt: skip
         with suppress(ApiError):
             connection = await self._connected()
@@ -486,6 +511,7 @@ class EngineClient:
             await self._connection.close()
 
     async def _ask(self, request: dict[str, Any], timeout_s: float, late: ApiError) -> Any:
+        self.asked[request["op"]] += 1
         try:
             async with asyncio.timeout(timeout_s):
                 return await (await self._connected()).ask(request)

@@ -96,6 +96,8 @@ class Assembler:
         self.heartbeats = 0
         #: The last transaction of each domain (MariaDB) or source (MySQL), as `gtid` makes integers of them.
         self.last: dict[int, int] = {}
+        #: All transactions that have ended since `take_passed`.
+        self._passed: list[int] = []
         self._gtid: tuple[int, int] | None = None
 
     @property
@@ -112,6 +114,11 @@ class Assembler:
     def take_notices(self) -> list[SchemaNotice]:
         """What was found out about tables since the last call."""
         return self._bindings.take_notices() if self._bindings.notices else []
+
+    def take_passed(self) -> list[int]:
+        """The global ids of the transactions that have ended since the last call, of whatever tables."""
+        passed, self._passed = self._passed, []
+        return passed
 
     def reconnected(self) -> None:
         """Events come from `position` on, by a new connection: what was open comes again."""
@@ -306,6 +313,7 @@ class Assembler:
         if self._gtid is not None:
             domain, transaction = self._gtid
             self.last[domain] = transaction
+            self._passed.append(transaction)
             self._gtid = None
             xid = end if self._mariadb else transaction
         self._renew()

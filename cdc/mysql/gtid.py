@@ -16,7 +16,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 from uuid import UUID
 
 NUMBER_BITS: Final = 64
@@ -133,6 +133,10 @@ class GtidSet:
         """These and one more."""
         return self if transaction in self else self | GtidSet.of([transaction])
 
+    def extended(self, transactions: Iterable[int]) -> "GtidSet":
+        """These and some more."""
+        return self | GtidSet.of(transactions)
+
     def __bool__(self) -> bool:
         return bool(self._bounds)
 
@@ -204,6 +208,8 @@ class GtidPosition:
                 domain, server, number = map(int, part.split("-"))
                 if domain in last or min(domain, server, number) < 0 or max(domain, server) >= 1 << _SERVER_BITS:
                     raise ValueError
+                if number > _NUMBER:
+                    raise ValueError
                 last[domain] = mariadb_id(domain, server, number)
         except ValueError:
             raise ValueError(f"{text!r} is not a position such as 0-1-100,1-2-7.") from None
@@ -230,6 +236,15 @@ class GtidPosition:
             return self
         return GtidPosition(self._last | {_domain_of(transaction): transaction})
 
+    def extended(self, transactions: Iterable[int]) -> "GtidPosition":
+        """This position, and at least as far as those transactions in their domains."""
+        last = dict(self._last)
+        for transaction in transactions:
+            domain = _domain_of(transaction)
+            if domain not in last or transaction & _NUMBER > last[domain] & _NUMBER:
+                last[domain] = transaction
+        return GtidPosition(last)
+
     def __bool__(self) -> bool:
         return bool(self._last)
 
@@ -252,3 +267,21 @@ class GtidPosition:
 
 def _domain_of(transaction: int) -> int:
     return transaction >> NUMBER_BITS + _SERVER_BITS
+
+
+# ── Either ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+#: Transactions of MySQL, or how far MariaDB is.
+Gtids: TypeAlias = GtidSet | GtidPosition
+_POSITION = re.compile(r"\d{1,10}-\d{1,10}-\d{1,20}(\s*,\s*\d{1,10}-\d{1,10}-\d{1,20})*", re.ASCII)
+_SET = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\s*:", re.ASCII | re.IGNORECASE)
+
+
+def looks_like_gtids(text: str) -> bool:
+    """Whether a text can only be meant as global ids."""
+    return _POSITION.fullmatch(text) is not None or _SET.match(text) is not None
+
+
+def parse_gtids(text: str) -> Gtids:
+    """MariaDB's ``0-1-42,1-1-7``, or MySQL's ``uuid:1-5:7``. ValueError says what such a text looks like."""
+    return GtidPosition.parse(text) if _POSITION.fullmatch(text) else GtidSet.parse(text)

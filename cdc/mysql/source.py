@@ -116,7 +116,8 @@ class MySqlSource:
             await self.close()
             raise
         self._reported = self._assembler.position
-        return Started(self._reported, snapshot)
+        gtids = snapshot.seen if isinstance(snapshot, BracketSnapshot) else self._gtids
+        return Started(self._reported, snapshot, gtids)
 
     # ── The stream ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -158,7 +159,7 @@ class MySqlSource:
         if answered:
             self._target = None
         self._reported = position
-        return Batch(transactions, position, notices)
+        return Batch(transactions, position, notices, self._assembler.take_passed())
 
     def _drain(self, transactions: list[Transaction], max_rows: int) -> bool:
         """What can be decoded now without waiting is added; returns whether there may be more."""

@@ -87,7 +87,9 @@ class BatchRoute:
             try:
                 asked = self._parse(scope["raw_path"], content, principal_of(scope))
                 minimum = conditions_of(scope["headers"]).minimum
-                if asked is None or state is None or (minimum is not None and state.position < minimum):
+                if asked is None or state is None:
+                    return asked, None
+                if minimum is not None and not self._reads.minimums.has(state, minimum):
                     return asked, None
                 if what_to_do(asked.views, time.time_ns() // 1_000_000 - state.at_ms) is not OnLag.SERVE:
                     return asked, None

@@ -7,12 +7,14 @@ Not here: what a session does (`runtime.session`), the process around it (`servi
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import structlog
 
 from cdc.change import StreamLost
+from cdc.mysql.gtid import Gtids
 from dataflow.engine.events import Touched
 from dataflow.types import Position
 from service.errors import ApiError
@@ -26,6 +28,7 @@ from service.runtime.changes import Changes
 from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
 from service.runtime.following import Following, TableRefusedError
+from service.runtime.gtids import AppliedGtids
 from service.runtime.heartbeat import wall_ms
 from service.runtime.installer import Installer
 from service.runtime.lookup_tasks import LookupTasks
@@ -41,6 +44,7 @@ from service.upstream.opening import open_upstream
 from service.upstream.words import Finding, UpstreamError
 from service.views import Definition, Origin, StateError, ViewOptions, ViewRegistry
 from service.wire import ReadItem, ReadReply, Touch
+from service.workers import WorkersTelemetry
 
 log = structlog.get_logger()
 
@@ -61,6 +65,7 @@ class Runtime:
         self.positions = Positions()
         self.upstream = open_upstream(settings)
         self.lookups = self.upstream.lookups
+        self.gtids = AppliedGtids(self.lookups, self.positions, self._reach)
         self.dispatcher = Dispatcher(self.leaf, self.ages, self.counters)
         self.following = Following(settings.cdc)
         slots = asyncio.Semaphore(upstream.concurrent_lookups)
@@ -81,11 +86,12 @@ class Runtime:
         self.changes = Changes(installer, repair, self.upstream, lock)
         self.worker_counters: dict[int, dict[str, dict[str, int]]] = {}
         self.worker_subscriptions: dict[int, dict[str, int]] = {}
+        self.workers = WorkersTelemetry()
         self._settings = settings
         self._lock = lock
         self._parts = Parts(
             settings, self.upstream, self.lookup_tasks, self.refreshing, installer, repair,
-            self.budget, self.ages, self.positions, self.counters,
+            self.budget, self.ages, self.positions, self.gtids, self.counters,
         )  # fmt: skip
         self._poisoned: dict[str, str] = {}
         self._session: Session | None = None
@@ -175,6 +181,7 @@ class Runtime:
     async def close(self) -> None:
         """Stops everything."""
         await self._end_session()
+        self.gtids.close()
         await self.upstream.close()
         self.leaf.close()
 
@@ -220,6 +227,10 @@ class Runtime:
         self._reach(position)
         await self.positions.wait(position)
 
+    async def reach_gtids(self, gtids: Gtids) -> None:
+        """Returns once the leaf store has all of these transactions."""
+        await self.gtids.wait(gtids)
+
     async def checkpoint(self) -> Position:
         """The upstream's position now. The stream is made to get there."""
         try:
@@ -235,8 +246,10 @@ class Runtime:
         counters: dict[str, dict[str, int]],
         touches: Sequence[Touch],
         subscriptions: dict[str, int],
+        process: Mapping[str, Any],
     ) -> None:
-        """A worker's counters, by view and of its subscriptions, and keys that its readers read."""
+        """A worker's counters, by view, of its subscriptions and its process, and keys that its readers read."""
+        self.workers.report(worker, process)
         self.worker_counters[worker] = counters
         self.worker_subscriptions[worker] = subscriptions
         if touches:

@@ -28,6 +28,7 @@ from service.runtime.ages import Ages
 from service.runtime.budget import MemoryBudget
 from service.runtime.counters import Counters
 from service.runtime.following import TableRefusedError
+from service.runtime.gtids import AppliedGtids
 from service.runtime.installer import Installer
 from service.runtime.lookup_tasks import LookupTasks
 from service.runtime.planning import reason_of
@@ -56,6 +57,7 @@ class Parts:
     budget: MemoryBudget
     ages: Ages
     positions: Positions
+    gtids: AppliedGtids
     counters: Counters
 
 
@@ -131,6 +133,7 @@ class Session:
                     installer.install(registered.definition, plan)
                 else:
                     installer.entomb(registered, registered.reason or "It cannot be planned.")
+        parts.gtids.started(started.gtids)
         parts.counters.streams += 1
         log.info("stream started", position=version_text(started.position), views=len(plans))
 
@@ -152,7 +155,12 @@ class Session:
         dispatcher = installer.dispatcher
         await _first_ended(
             follow(
-                self._source, dispatcher, parts.settings.engine.step_rows, parts.counters, parts.repair.schema_changed
+                self._source,
+                dispatcher,
+                parts.settings.engine.step_rows,
+                parts.counters,
+                parts.repair.schema_changed,
+                parts.gtids.passed,
             ),
             heartbeat.heartbeats(dispatcher, parts.upstream.lookups, self._pushes, parts.ages, parts.counters),
             parts.budget.keep(),

@@ -7,7 +7,7 @@ Not here: reconnecting (`runtime.runtime`), decoding (`cdc`).
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cdc.change import SchemaNotice
 from cdc.source import Source
@@ -23,8 +23,12 @@ async def follow(
     step_rows: int,
     counters: Counters,
     on_schema: Callable[[SchemaNotice], None],
+    on_passed: Callable[[Sequence[int]], None],
 ) -> None:
-    """Until the stream is lost (raises `StreamLost`) or the engine failed (returns)."""
+    """Until the stream is lost (raises `StreamLost`) or the engine failed (returns).
+
+    `on_passed` is told the global ids of what was applied.
+    """
     while dispatcher.running:
         batch = await source.next_batch(step_rows)
         for notice in batch.schema:
@@ -35,5 +39,7 @@ async def follow(
             dispatcher.step(Apply(bridge.transactions(batch.transactions), batch.position))
         else:
             dispatcher.step(Advance(batch.position))
+        if batch.passed and dispatcher.running:
+            on_passed(batch.passed)
         source.acknowledge(batch.position)
         await asyncio.sleep(0)

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from cdc.change import SchemaNotice, TableLayout
+from cdc.mysql.gtid import Gtids
 from cdc.source import Source
 from dataflow.engine.effects import Lookup
 from dataflow.plan.estimate import Size
@@ -86,6 +87,11 @@ class Lookups(Protocol):
 
     async def snapshot(self) -> LookupRows:
         """A version and no rows: the heartbeat. Its snapshot may be that of a table that joins the stream."""
+        ...
+
+    async def executed(self) -> Gtids | None:
+        """Transactions, by their global ids, that are in the stream by the bound of every later snapshot; None: the
+        database has no such ids."""
         ...
 
     async def push(self) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cdc.mysql.bracket import BracketSnapshot
+from cdc.mysql.gtid import GtidPosition, Gtids, GtidSet
 from cdc.mysql.position import BinlogSnapshot
 from dataflow.engine.effects import Lookup
 from dataflow.plan.mysql_lookup import lookup_columns, lookup_statement
@@ -62,6 +63,16 @@ class Lookups:
         ahead of its commit, so it may be that of a `TableJoined`. Raises UpstreamError."""
         read = await self.read([], compared=True)
         return LookupRows([], read.snapshot, read.snapshot.position, read.snapshot.position)
+
+    async def executed(self) -> Gtids:
+        """All transactions that are in the log by now, by their global ids. Raises UpstreamError."""
+        self.statements += 1
+        async with self._pool.connection() as wire:
+            assert self._pool.flavour is not None, "known since the first connection"
+            mariadb = self._pool.flavour.dialect == "mariadb"
+            reply = await wire.query(f"SELECT @@GLOBAL.{'gtid_binlog_pos' if mariadb else 'gtid_executed'}")
+        text = str(reply.rows[0][0] or "")
+        return GtidPosition.parse(text) if mariadb else GtidSet.parse(text)
 
     async def push(self) -> bool:
         """Write to the watermark table. The binary log needs none: its events are sent when they are written.

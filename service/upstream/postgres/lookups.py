@@ -119,6 +119,9 @@ class Lookups:
         snapshot = PostgresSnapshot.parse(str(row[0]), int(str(row[3])))
         return LookupRows([], snapshot, bound, flush)
 
+    async def executed(self) -> None:
+        """PostgreSQL's transactions have no ids that are the same on every server."""
+
     async def push(self) -> bool:
         """Write and flush a logical message, so that the stream passes every position handed out before.
 

@@ -10,8 +10,10 @@ from cdc.mysql.gtid import (
     GtidPosition,
     GtidSet,
     format_gtid,
+    looks_like_gtids,
     mariadb_id,
     parse_gtid,
+    parse_gtids,
     source_of,
     transaction_id,
 )
@@ -118,3 +120,40 @@ def test_a_position_has_what_came_before_in_its_domain() -> None:
 def test_what_is_no_position_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a position such as"):
         GtidPosition.parse(text)
+
+
+@given(bags, bags)
+def test_many_more(members: list[int], others: list[int]) -> None:
+    assert GtidSet.of(members).extended(others) == GtidSet.of([*members, *others])
+
+
+def test_a_position_goes_on_in_each_domain() -> None:
+    position = GtidPosition.parse("0-1-100").extended(
+        [mariadb_id(0, 1, 101), mariadb_id(0, 2, 90), mariadb_id(3, 1, 1)]
+    )
+    assert str(position) == "0-1-101,3-1-1"
+    assert position.extended([]) == position
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("0-1-42", GtidPosition), ("0-1-42, 1-1-7", GtidPosition), (f"{A}:7", GtidSet), (f"{A.upper()}:1-5:7", GtidSet),
+        (f"{A}:1-3, {B}:2", GtidSet), (f"{A}:blue:7", GtidSet),
+    ],
+)  # fmt: skip
+def test_global_ids_are_told_by_their_form(text: str, kind: type) -> None:
+    assert looks_like_gtids(text)
+    assert isinstance(parse_gtids(text), kind)
+
+
+@pytest.mark.parametrize("text", ["", "12:345", "binlog.000012:345", "host-1.example-bin.000001:4", "0/16B3748", "0-1"])
+def test_what_else_a_version_may_be_is_no_global_id(text: str) -> None:
+    assert not looks_like_gtids(text)
+
+
+@pytest.mark.parametrize("text", ["0-1-99999999999999999999", "0-9999999999-1", "0-1-1,0-1-2", f"{A}:0", f"{A}:x-y"])
+def test_global_ids_that_there_cannot_be_are_refused(text: str) -> None:
+    assert looks_like_gtids(text)
+    with pytest.raises(ValueError, match="is not a"):
+        parse_gtids(text)

@@ -4,7 +4,7 @@ import pytest
 
 from cdc.mysql.position import position_of
 from service.errors import ApiError
-from service.http.version import parse_version, refuse_foreign, version_text
+from service.http.version import parse_minimum, parse_version, refuse_foreign, version_text
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,20 @@ def test_a_version_of_another_kind_of_database_is_not_waited_for() -> None:
             refuse_foreign(asked, applied)
     refuse_foreign(lsn, 0)
     refuse_foreign(place, place)
+
+
+def test_a_minimum_may_be_named_by_global_ids() -> None:
+    assert parse_minimum("0/16B3748") == parse_version("0/16B3748")
+    assert str(parse_minimum("0-1-42,1-1-7")) == "0-1-42,1-1-7"
+    assert str(parse_minimum("3E11FA47-71CA-11E1-9E33-C80AA9429562:1-7")) == "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-7"
+    with pytest.raises(ApiError, match="global transaction ids"):
+        parse_minimum("0-1-99999999999999999999")
+    with pytest.raises(ApiError, match="not a version"):
+        parse_minimum("soon")
+
+
+def test_global_ids_are_not_for_postgresql() -> None:
+    with pytest.raises(ApiError, match="PostgreSQL"):
+        refuse_foreign(parse_minimum("0-1-42"), parse_version("0/16B3748"))
+    refuse_foreign(parse_minimum("0-1-42"), position_of("binlog.000001", 4))
+    refuse_foreign(parse_minimum("0-1-42"), 0)
