@@ -61,7 +61,8 @@ class ViewOptions:
     `materialization` ``full``: an incremental view is kept whole. `cache_control`: the header of its answers.
     `on_miss` ``forward``: the upstream answers what is not there. `limit_rows`, `limit_bytes`: no larger key is
     stored. `bigint` ``string``: a form of 64-bit integers that JavaScript does not round. `on_lag`:
-    what a read does when answers are further behind than `max_lag_ms`.
+    what a read does when answers are further behind than `max_lag_ms`. `stale_while_refresh_s`: for how long
+    an answer that was good may be given while it is run again.
     """
 
     tier: str | None = None
@@ -74,6 +75,7 @@ class ViewOptions:
     bigint: str | None = None
     max_lag_ms: int | None = None
     on_lag: str | None = None
+    stale_while_refresh_s: float | None = None
 
     @property
     def serving(self) -> Serving:
@@ -84,6 +86,7 @@ class ViewOptions:
             bigint_text=self.bigint == "string",
             max_lag_ms=self.max_lag_ms,
             on_lag=OnLag(self.on_lag or OnLag.SERVE),
+            stale_ms=round(1000 * (self.stale_while_refresh_s or 0)),
         )
 
     @property

@@ -7,8 +7,7 @@ The engine process implements `EngineService` and runs a `WireServer`; a worker 
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,7 +18,6 @@ from typing import Any, Protocol
 import orjson
 import structlog
 
-from cdc.mysql.gtid import Gtids, parse_gtids
 from dataflow.types import Key, Position, ViewId
 from service.errors import ApiError
 from service.leaf_store.answer import Answer, Window
@@ -45,6 +43,8 @@ class Source(StrEnum):
     FORWARDED = "forwarded"
     #: The same, because what is stored is older than the view allows; exact at no version that is known.
     CURRENT = "current"
+    #: (Not of the engine.) What was answered before, while it is run again.
+    STALE = "stale"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +99,6 @@ class EngineService(Protocol):
         """Return once a commit of the leaf store has at least `position`; push the stream if it is idle."""
         ...
 
-    async def reach_gtids(self, gtids: Gtids) -> None:
-        """Return once the leaf store has all of these transactions; push the stream if it is idle."""
-        ...
-
     async def checkpoint(self) -> Position:
         """The upstream's position now; makes an idle stream get there."""
         ...
@@ -113,11 +109,9 @@ class EngineService(Protocol):
         counters: dict[str, dict[str, int]],
         touches: Sequence[Touch],
         subscriptions: dict[str, int],
-        process: Mapping[str, Any],
     ) -> None:
         """A worker's counters since its start, by view: ``hits`` and ``misses``; a sample of the keys that were read
-        since its last report; its subscriptions' counters; and what else its process counts
-        (`service.worker_telemetry`). Once a second; must not block."""
+        since its last report; and its subscriptions' counters. Once a second; must not block."""
         ...
 
     def subscriber(self, tell: Callable[[set[int], Position], None]) -> FollowedTopics:
@@ -288,8 +282,7 @@ class WireServer:
         operation, number, running = request["op"], request["id"], worker.running
         if operation == "report":
             touches = [(ViewId(view), tuple(key), times) for view, key, times in request["touches"]]
-            followed, process = request["subscriptions"], request["process"]
-            self._service.report(request["worker"], request["counters"], touches, followed, process)
+            self._service.report(request["worker"], request["counters"], touches, request["subscriptions"])
         elif operation == "cancel":
             if (task := running.get(number)) is not None:
                 task.cancel()
@@ -327,8 +320,6 @@ class WireServer:
             return _reply_to_wire(await self._service.forward([_item_from_wire(fields) for fields in request["items"]]))
         if operation == "reach":
             return await self._service.reach(request["position"])
-        if operation == "reach_gtids":
-            return await self._service.reach_gtids(parse_gtids(request["gtids"]))
         if operation == "checkpoint":
             return await self._service.checkpoint()
         raise ApiError("internal_error", f"The engine does not know the operation {operation!r}.")
@@ -420,14 +411,6 @@ def _unavailable() -> ApiError:
     )
 
 
-def _not_reached(timeout_s: float) -> ApiError:
-    return ApiError(
-        "version_timeout",
-        f"That version was not reached within {timeout_s:g} s.",
-        "Wait longer (Prefer: wait=10). A version of a database server that was replaced may never be reached.",
-    )
-
-
 class EngineClient:
     """A worker's side. Connects when it is first needed, and again after the engine went away.
 
@@ -439,8 +422,6 @@ class EngineClient:
         self._connection: _Connection | None = None
         self._connecting = asyncio.Lock()
         self._listener: ChangeListener | None = None
-        #: Requests so far, by operation.
-        self.asked: Counter[str] = Counter()
 
     def listen(self, listener: ChangeListener) -> None:
         """`listener` is told of topics. Before the first call."""
@@ -476,11 +457,8 @@ class EngineClient:
 
     async def reach(self, position: Position, timeout_s: float) -> None:
         """ApiError ``version_timeout`` after `timeout_s`."""
-        await self._ask({"op": "reach", "position": position}, timeout_s, _not_reached(timeout_s))
-
-    async def reach_gtids(self, gtids: Gtids, timeout_s: float) -> None:
-        """ApiError ``version_timeout`` after `timeout_s`, ``bad_request`` for ids of another kind of database."""
-        await self._ask({"op": "reach_gtids", "gtids": str(gtids)}, timeout_s, _not_reached(timeout_s))
+        late = ApiError("version_timeout", f"That version was not reached within {timeout_s:g} s.")
+        await self._ask({"op": "reach", "position": position}, timeout_s, late)
 
     async def checkpoint(self, timeout_s: float) -> Position:
         """ApiError ``read_timeout`` after `timeout_s`."""
@@ -493,12 +471,11 @@ class EngineClient:
         counters: dict[str, dict[str, int]],
         touches: Sequence[Touch],
         subscriptions: dict[str, int] | None = None,
-        process: Mapping[str, Any] | None = None,
     ) -> None:
         """Sends and does not wait; nothing happens without an engine, or while it does not read."""
         message = {
             "op": "report", "id": 0, "worker": worker, "counters": counters, "touches": touches,
-            "subscriptions": subscriptions or {}, "process": process or {},
+            "subscriptions": subscriptions or {},
         }  # fmt: skip
         with suppress(ApiError):
             connection = await self._connected()
@@ -511,7 +488,6 @@ class EngineClient:
             await self._connection.close()
 
     async def _ask(self, request: dict[str, Any], timeout_s: float, late: ApiError) -> Any:
-        self.asked[request["op"]] += 1
         try:
             async with asyncio.timeout(timeout_s):
                 return await (await self._connected()).ask(request)

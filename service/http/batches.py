@@ -51,7 +51,7 @@ class Batches:
     async def answer(self, wanted: Sequence[Wanted], headers: Headers, started: int) -> Reply:
         """The response, once the minimum version that the request's headers ask for is there. ApiError."""
         conditions = await self._views.conditions(headers)
-        answers = await self._reads.read(wanted, conditions.wait_s)
+        answers = await self._reads.serve(wanted, conditions.wait_s, conditions.minimum)
         kept = cache_control_of(w.view for w in wanted)
         return batch_reply(answers, b",".join(map(result_of, answers.answers)), kept, started)
 

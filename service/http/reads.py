@@ -3,8 +3,10 @@
 *Invariants*: all answers of one call are exact at one version. Without an engine, what is covered is still answered.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
@@ -14,9 +16,9 @@ from service.errors import ApiError
 from service.http.arguments import Arguments
 from service.http.lag import bound_of, what_to_do
 from service.http.messages import CACHE_CONTROL, PRIVATE
-from service.http.minimum import Minimums
+from service.http.stale import Asked, StaleAnswers
 from service.http.touches import Touches
-from service.http.version import Minimum, version_text
+from service.http.version import refuse_foreign, version_text
 from service.http.waiting import Waiting
 from service.leaf_store.answer import Answer, LeafState, Window
 from service.leaf_store.catalog import LeafCatalog
@@ -91,7 +93,7 @@ class ViewCounters:
 class ViewRoute:
     """A view as this worker serves it."""
 
-    __slots__ = ("arguments", "bare", "cache_control", "counters", "cut", "entry_of", "info", "max_lag_ms")
+    __slots__ = ("arguments", "bare", "cache_control", "counters", "cut", "entry_of", "info", "max_lag_ms", "stale_ms")
 
     def __init__(self, arguments: Arguments, counters: ViewCounters) -> None:
         self.arguments = arguments
@@ -104,6 +106,8 @@ class ViewRoute:
         self.counters = counters
         #: Answers that are older are not served; None: all are.
         self.max_lag_ms = bound_of(self.info)
+        #: For how long the last answer of a read may do for one that misses.
+        self.stale_ms = self.info.serving.stale_ms
         said = self.info.cache_control
         usual = PRIVATE if self.info.claims else CACHE_CONTROL
         #: The header of all its answers.
@@ -129,7 +133,9 @@ class Reads:
         #: Which keys are read.
         self.touches = Touches()
         self.waiting = Waiting(limits.waiting_reads)
-        self.minimums = Minimums(engine)
+        self._stale = StaleAnswers()
+        #: What is filled behind a stale answer.
+        self._refilling: dict[Asked, asyncio.Task[None]] = {}
         self._engine = engine
         self.catalog: LeafCatalog | None = None
         self._started = False
@@ -182,25 +188,58 @@ class Reads:
         hint = f"Did you mean {near[0]!r}?" if near else "GET /openapi.json lists the views."
         return ApiError("view_not_found", f"There is no view {name[:80]!r}.", hint)
 
-    async def read(self, wanted: Sequence[Wanted], wait_s: float | None = None) -> Answers:
-        """The answers, in order, at one version. `wait_s`: for how long a client would wait. ApiError."""
-        limit_s = max(self.limits.read_timeout_s, self._allowed_s(wait_s))
-        found, state = self._look(wanted)
-        lag = OnLag.SERVE if state is None else what_to_do([w.view for w in wanted], _now_ms() - state.at_ms)
-        if lag is OnLag.SERVE:
-            return await self._answer(wanted, found, state, limit_s)
+    async def serve(
+        self, wanted: Sequence[Wanted], wait_s: float | None = None, minimum: Position | None = None
+    ) -> Answers:
+        """As `read`, heeding what the views say of answers that are old; `minimum`: what was waited for. ApiError."""
+        lag = self._lag(wanted)
         if lag is OnLag.FORWARD:
             for w in wanted:
                 w.view.counters.misses += 1
-            return await self._ask(wanted, limit_s, self._engine.forward)
-        asked_ms = _now_ms()
-        await self._catch_up(limit_s)
-        answers = await self._answer(wanted, *self._look(wanted), limit_s)
-        return replace(answers, at_ms=max(asked_ms, answers.at_ms))
+            return await self._ask(wanted, self._limit_s(wait_s), self._engine.forward)
+        if lag is OnLag.WAIT:
+            asked_ms = _now_ms()
+            await self._catch_up(self._limit_s(wait_s))
+            answers = await self.read(wanted, wait_s)
+            return replace(answers, at_ms=max(asked_ms, answers.at_ms))
+        if len(wanted) == 1 and wanted[0].view.stale_ms:
+            return await self._read_or_stale(wanted[0], wait_s, minimum or 0)
+        return await self.read(wanted, wait_s)
 
-    async def _answer(
-        self, wanted: Sequence[Wanted], found: Sequence[Answer | None], state: LeafState | None, limit_s: float
-    ) -> Answers:
+    def _lag(self, wanted: Sequence[Wanted]) -> OnLag:
+        state = self.reader.state() if any(w.view.max_lag_ms is not None for w in wanted) else None
+        return OnLag.SERVE if state is None else what_to_do([w.view for w in wanted], _now_ms() - state.at_ms)
+
+    async def _read_or_stale(self, wanted: Wanted, wait_s: float | None, minimum: Position) -> Answers:
+        """A read that misses is answered as before, for a while, and what it wants is filled behind it."""
+        asked = (wanted.view.info.id, wanted.values, wanted.window)
+        (found,), _ = self._look([wanted])
+        kept = self._stale.find(asked, minimum, _now_ms() - wanted.view.stale_ms) if found is None else None
+        if kept is None:
+            return await self._read_and_keep(wanted, wait_s)
+        if asked not in self._refilling:
+            self._refilling[asked] = asyncio.get_running_loop().create_task(self._refill(asked, wanted))
+        wanted.view.counters.hits += 1
+        answer, position, at_ms = kept
+        return Answers([answer], position, at_ms, hit=False, source=Source.STALE)
+
+    async def _read_and_keep(self, wanted: Wanted, wait_s: float | None) -> Answers:
+        answers = await self.read([wanted], wait_s)
+        asked = (wanted.view.info.id, wanted.values, wanted.window)
+        self._stale.keep(asked, answers.answers[0], answers.position, answers.at_ms)
+        return answers
+
+    async def _refill(self, asked: Asked, wanted: Wanted) -> None:
+        try:
+            # It fails for who waits for it; who was answered meanwhile is not told.
+            with suppress(ApiError):
+                await self._read_and_keep(wanted, None)
+        finally:
+            del self._refilling[asked]
+
+    async def read(self, wanted: Sequence[Wanted], wait_s: float | None = None) -> Answers:
+        """The answers, in order, at one version. `wait_s`: for how long a client would wait. ApiError."""
+        found, state = self._look(wanted)
         for w, answer in zip(wanted, found, strict=True):
             if answer is None:
                 w.view.counters.misses += 1
@@ -210,7 +249,10 @@ class Reads:
         answers = [answer for answer in found if answer is not None]
         if state is not None and len(answers) == len(found):
             return Answers(answers, state.position, state.at_ms, hit=True)
-        return await self._fill(wanted, found, limit_s)
+        return await self._fill(wanted, found, self._limit_s(wait_s))
+
+    def _limit_s(self, wait_s: float | None) -> float:
+        return max(self.limits.read_timeout_s, self._allowed_s(wait_s))
 
     async def _catch_up(self, limit_s: float) -> None:
         """Return once the leaf store has all that is committed now. ApiError."""
@@ -282,17 +324,15 @@ class Reads:
                 taken.append((view, key, times))
         return taken
 
-    async def wait_for(self, minimum: Minimum, wait_s: float | None) -> Position:
-        """Return once the leaf store is that new, with a position that is; ApiError ``version_timeout`` after `wait_s`
-        (the read limit)."""
+    async def wait_for(self, position: Position, wait_s: float | None) -> None:
+        """Return once the leaf store is at `position`; ApiError ``version_timeout`` after `wait_s` (the read limit)."""
         state = self.reader.state()
-        if state is None or not self.minimums.has(state, minimum):
-            with self.waiting:
-                await self.minimums.wait(state, minimum, self._allowed_s(wait_s))
-            state = self.reader.state() or state
-        if isinstance(minimum, Position):
-            return minimum
-        return 0 if state is None else state.position
+        if state is not None:
+            refuse_foreign(position, state.position)
+            if state.position >= position:
+                return
+        with self.waiting:
+            await self._engine.reach(position, self._allowed_s(wait_s))
 
     async def checkpoint(self) -> Position:
         """The upstream's position now."""

@@ -27,6 +27,8 @@ class Serving:
     #: How far behind the upstream answers may be, and what is done when they are further.
     max_lag_ms: int | None = None
     on_lag: OnLag = OnLag.SERVE
+    #: For how long an answer may be given that was good, while it is computed again; 0: not at all.
+    stale_ms: int = 0
 
     @staticmethod
     def of(fields: dict[str, Any]) -> "Serving":

@@ -111,6 +111,10 @@ class Dispatcher:
         """How far the engine is; 0 without one."""
         return 0 if self.engine is None else self.engine.applied
 
+    def at_ms(self, position: Position) -> int:
+        """The time at which an answer that is exact at `position` was all there was."""
+        return self._ages.of(position)
+
     def step(self, event: Event) -> None:
         """Hands one event to the engine and performs what it wants."""
         engine = self.engine

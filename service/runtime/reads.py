@@ -295,9 +295,8 @@ class Reads:
         except ApiError as error:
             self._fail(pending, error)
             return
-        state = self._leaf.reader.state()
         self._counters.reads_forwarded += 1
-        at_ms = state.at_ms if state else 0
+        at_ms = self._dispatcher.at_ms(effect.position)
         pending.reply.set_result(ReadReply(answers, effect.position, at_ms, Source.FORWARDED))
 
     def _answer_refresh(self, effect: AnswerRefresh) -> None:
@@ -310,9 +309,8 @@ class Reads:
         except ValueError:
             self._fail(pending, _bad_token())
             return
-        state = self._leaf.reader.state()
         self._counters.reads_forwarded += 1
-        at_ms = state.at_ms if state else 0
+        at_ms = self._dispatcher.at_ms(effect.position)
         pending.reply.set_result(ReadReply([answer], effect.position, at_ms, Source.UNSTORED))
 
     def _fail_read(self, effect: FailRead) -> None:

@@ -10,6 +10,9 @@ from pydantic import BaseModel, Field, model_validator
 #: Directives of RFC 9111, 5.2, and nothing that could end the header.
 CACHE_CONTROL = r'^[A-Za-z][A-Za-z0-9 ,="_-]{0,199}$'
 
+#: Keys whose fields have the unit in their names.
+_SECONDS = frozenset({"ttl", "stale_while_refresh"})
+
 
 class OptionFields(BaseModel):
     """The options of a view; None: as the planner or the service finds best."""
@@ -38,6 +41,9 @@ class OptionFields(BaseModel):
     max_lag_ms: int | None = Field(default=None, ge=1)
     on_lag: Literal["serve", "wait", "forward"] | None = None
 
+    #: Seconds for which a read that misses is given the answer of before, while it is run again.
+    stale_while_refresh: float | None = Field(default=None, ge=0.001, le=86_400)
+
     @model_validator(mode="after")
     def _says_when_it_lags(self) -> Self:
         if self.on_lag in ("wait", "forward") and self.max_lag_ms is None:
@@ -47,10 +53,8 @@ class OptionFields(BaseModel):
     @classmethod
     def of(cls, options: dict[str, Any]) -> Self:
         """From the fields of `service.views.ViewOptions`."""
-        return cls(ttl=options["ttl_s"], **{name: value for name, value in options.items() if name != "ttl_s"})
+        return cls(**{name.removesuffix("_s"): value for name, value in options.items()})
 
     def options(self) -> dict[str, Any]:
         """The options as `service.views.ViewOptions` takes them."""
-        given = {name: getattr(self, name) for name in OptionFields.model_fields}
-        given["ttl_s"] = given.pop("ttl")
-        return given
+        return {name + "_s" * (name in _SECONDS): getattr(self, name) for name in OptionFields.model_fields}

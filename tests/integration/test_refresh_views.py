@@ -83,6 +83,32 @@ def test_stale_then_fresh(service: RunningService, database: Database) -> None:
     assert hits(service, "thread", root=4)
 
 
+def test_stale_for_a_while_and_never_at_a_wrong_version(service: RunningService, database: Database) -> None:
+    put(service, "thread", THREAD, stale_while_refresh=60)
+    service.rows("thread", root=4)
+    assert hits(service, "thread", root=4)
+    seen = set()
+    for n in range(20, 60):
+        database.execute(f"INSERT INTO comments VALUES ({n}, 9, 1, 'new', 0, false)")
+        ((position,),) = database.query("SELECT pg_current_wal_insert_lsn()::text")
+        answer = service.read("thread", root=4)
+        rows, version = answer.json()["rows"], answer.json()["version"]
+        if lsn(version) >= lsn(position):
+            assert rows[-1]["id"] == n
+        assert int(answer.headers["upquery-age-ms"]) < 60_000
+        seen.add(answer.headers["cache-status"])
+    assert "upquery; hit; detail=stale" in seen
+    # Who wants what is committed gets it.
+    assert service.read("thread", headers=fresh(database), root=4).json()["rows"][-1]["id"] == 59
+    until(lambda: service.rows("thread", root=4)[-1]["id"] == 59)
+
+
+def lsn(text: str) -> int:
+    """A position of PostgreSQL as a number."""
+    high, low = text.removeprefix("pg:").split("/")
+    return (int(high, 16) << 32) + int(low, 16)
+
+
 def test_a_change_that_does_not_matter_is_none(service: RunningService, database: Database) -> None:
     assert put(service, "spread", VARIANCE)["tier"] == "refresh"
     service.rows("spread", story=1)

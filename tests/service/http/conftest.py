@@ -9,7 +9,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cdc.mysql.gtid import GtidPosition, Gtids
 from dataflow.engine.effects import LeafEffect, LeafFill
 from dataflow.plan.nodes import Chain, OrderTerm, OutputColumn, Parameter, RangeParameter, View
 from dataflow.scalar import ColumnRef
@@ -26,7 +25,7 @@ from tests.service.leaf_store.sample_views import BY_AUTHOR, INT8, STORY, TEXT, 
 
 STORY_ID, AUTHOR_ID, COUNT_ID, TOP_ID, BROKEN_ID, BUILDING_ID = (ViewId(n) for n in range(1, 7))
 RANGE_ID, LIST_ID, LIMIT_ID, REFRESH_ID, AMONG_ID, KEPT_ID = (ViewId(n) for n in range(7, 13))
-WAITING_ID, CURRENT_ID = ViewId(13), ViewId(14)
+WAITING_ID, CURRENT_ID, STALE_ID, SOON_ID = (ViewId(n) for n in range(13, 17))
 NOW_MS = 1_700_000_000_000
 
 
@@ -49,8 +48,6 @@ class Engine:
     #: How far the upstream is ahead of the store.
     ahead: int = 0
     reaching: int = 0
-    #: What has been applied, of MariaDB; only tests of global ids have any.
-    gtids: GtidPosition = field(default_factory=GtidPosition)
     cancelled: int = 0
     reports: list[tuple[int, dict[str, dict[str, int]]]] = field(default_factory=list)
     touches: list[Touch] = field(default_factory=list)
@@ -97,16 +94,6 @@ class Engine:
         while self.position < position:
             if self.gate is not None:
                 await self.gate.wait()
-            self.commit()
-
-    async def reach_gtids(self, gtids: Gtids) -> None:
-        self.reaching += 1
-        if not isinstance(gtids, GtidPosition):
-            raise ApiError("bad_request", "The database is MariaDB.")
-        while not gtids <= self.gtids:
-            if self.gate is not None:
-                await self.gate.wait()
-            self.gtids = self.gtids | gtids
             self.commit()
 
     async def checkpoint(self) -> Position:
@@ -169,6 +156,9 @@ def register_all(writer: LeafWriter) -> None:
     for view, name, on_lag in ((WAITING_ID, "waiting", OnLag.WAIT), (CURRENT_ID, "current", OnLag.FORWARD)):
         serving = Serving(max_lag_ms=60_000, on_lag=on_lag)
         writer.register(view, make_view(name, {"id": 0}), status="ready", serving=serving)
+    # The time of these commits is long ago.
+    for view, name, stale_ms in ((STALE_ID, "stale", 10**14), (SOON_ID, "soon", 60_000)):
+        writer.register(view, make_view(name, {"id": 0}), status="ready", serving=Serving(stale_ms=stale_ms))
     writer.set_status(BROKEN_ID, "broken", "column votes has gone")
     writer.set_status(BUILDING_ID, "building", "3 of 10 tables are loaded")
 
@@ -183,7 +173,7 @@ REFRESHED = View(
 ROWS: dict[tuple[str, Key], list[Row]] = {
     ("story", ("7",)): [("7", "Seven", "ann", "3")],
     ("story", ("8",)): [("8", "Eight", "bob", "5")],
-    **{(view, ("7",)): [("7", "Seven", "ann", "3")] for view in ("kept", "waiting", "current")},
+    **{(view, ("7",)): [("7", "Seven", "ann", "3")] for view in ("kept", "waiting", "current", "stale", "soon")},
     ("stories_of", ("ann",)): [(str(n), f"Story {n}", "ann", str(n % 4)) for n in range(10)],
     ("votes_of", ("ann", "7")): [("7", "Seven", "ann", "3")],
     **{

@@ -21,6 +21,7 @@ GIVEN: dict[str, Any] = {
     "bigint": "string",
     "max_lag_ms": 3000,
     "on_lag": "wait",
+    "stale_while_refresh": 0.5,
 }
 
 
