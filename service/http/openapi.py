@@ -13,6 +13,7 @@ from service.http.problem_responses import READ_CODES, problem_responses
 from service.http.view_reads import VIEWS_PATH
 from service.leaf_store.catalog import NamedType, ParameterInfo, Role, ViewInfo
 from service.leaf_store.render import BIGINTS
+from service.subscriptions.document import add_subscriptions
 
 _DESCRIPTION = "SQL views, answered from memory and kept right by the database's change stream."
 
@@ -44,6 +45,7 @@ def document(app: FastAPI, views: Sequence[ViewInfo]) -> dict[str, Any]:
     schemas.pop("HTTPValidationError", None)
     schemas.pop("ValidationError", None)
     schemas["Problem"] = Problem.model_json_schema()
+    add_subscriptions(result)
     for view in sorted(views, key=lambda view: view.name):
         result["paths"][VIEWS_PATH + view.name] = {"get": _operation(view)}
         schemas[_row_name(view)] = _row_schema(view)
