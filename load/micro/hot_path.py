@@ -176,12 +176,14 @@ def _run(app: Any, listener: socket.socket, started: Connection) -> None:
 
 def _serve_hit(store: Path, listener: socket.socket, started: Connection) -> None:
     from service.http.app import build_app
-    from service.http.reads import Limits
     from service.leaf_store.reader import LeafReader
+    from service.settings.sections import HttpSettings
     from service.wire import EngineClient
+    from service.worker import WorkerConfig, limits_of, wrapped
 
-    app = build_app(LeafReader.open(store), EngineClient(store / "no-engine"), Limits())
-    _run(app, listener, started)
+    http = HttpSettings()
+    app = build_app(LeafReader.open(store), EngineClient(store / "no-engine"), limits_of(http))
+    _run(wrapped(app, WorkerConfig(0, store, store / "no-engine", http)), listener, started)
 
 
 def _serve_empty(like: tuple[list[tuple[str, str]], int], listener: socket.socket, started: Connection) -> None:

@@ -10,6 +10,7 @@ unless an earlier request of it is still being answered, which is then cut off. 
 
 from asyncio import BaseTransport, Protocol, TimerHandle
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -40,11 +41,16 @@ class ConnectionLimits:
 class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's protocol, bounded.
 
-    *State*: `_whole` is whether a request ended in what came last; if none did, `_received` counts the bytes of the
-    unfinished one, and `_late` is its timer.
+    *State*: `_whole` is whether a request ended in what came last (at `_received_at`); if none did, `_received` counts
+    the bytes of the unfinished one, and `_late` is its timer. `_idle_since` is when the last answer was complete, None
+    while something is to be answered; `_idle` is the one timer that looks at it: one for each answer would cost more
+    than most else about a hit.
     """
 
     limits: ClassVar[ConnectionLimits] = ConnectionLimits()
+    _received_at = 0.0
+    _idle_since: float | None = None
+    _idle: TimerHandle | None = None
     _whole = True
     _received = 0
     _late: TimerHandle | None = None
@@ -53,23 +59,45 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: BaseTransport) -> None:
         """There is a client. One too many is told so when it asks for something."""
         super().connection_made(transport)  # type: ignore[arg-type]
-        idle_s = self.limits.keep_alive_s
+        self.timeout_keep_alive = self.limits.keep_alive_s  # type: ignore[assignment]
         if len(self.connections) > self.limits.max_connections:
             self._crowded = True
-            idle_s = min(idle_s, _LINGER_S)
-        self.timeout_keep_alive_task = self.loop.call_later(idle_s, self.timeout_keep_alive_handler)
+            self.timeout_keep_alive = min(self.timeout_keep_alive, _LINGER_S)  # type: ignore[assignment]
+        self._idle_since = perf_counter()
+        self._look_at_idle()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has gone."""
-        self._on_time()
-        self._unset_keepalive_if_required()
+        self._end_timers()
         super().connection_lost(exc)
+
+    def _look_at_idle(self) -> None:
+        idle_s = 0.0 if self._idle_since is None else perf_counter() - self._idle_since
+        if idle_s >= self.timeout_keep_alive:
+            self.timeout_keep_alive_handler()
+        else:
+            self._idle = self.loop.call_later(self.timeout_keep_alive - idle_s, self._look_at_idle)
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle_since = None
+
+    def on_response_complete(self) -> None:
+        """An answer is on its way; the next request may be waiting already."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._idle_since = perf_counter()
 
     def data_received(self, data: bytes) -> None:
         """Some of a request, or several requests."""
+        self._received_at = perf_counter()
         self._whole = False
         self._received += len(data)
-        super().data_received(data)
+        HttpToolsProtocol.data_received(self, data)
         if not self._whole:
             self._unfinished()
         else:
@@ -80,7 +108,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """A request is whole."""
         self._whole = True
-        super().on_message_complete()
+        HttpToolsProtocol.on_message_complete(self)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         scope: Scope = cycle.scope  # type: ignore[assignment]
@@ -100,6 +128,11 @@ class BoundedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
         """What came is not HTTP."""
         self._refuse(ApiError("bad_request", "What was sent is not a request of HTTP/1.1."))
+
+    def handle_websocket_upgrade(self) -> None:
+        """It goes on as another protocol."""
+        self._end_timers()
+        super().handle_websocket_upgrade()
 
     def _should_upgrade_to_ws(self) -> bool:
         return not self._crowded and super()._should_upgrade_to_ws()
@@ -129,6 +162,11 @@ class BoundedProtocol(HttpToolsProtocol):
         limit_s = self.limits.receive_timeout_s
         self._refuse(ApiError("request_timeout", f"The request was not there as a whole after {limit_s:g} s."))
 
+    def _end_timers(self) -> None:
+        self._on_time()
+        if self._idle is not None:
+            self._idle.cancel()
+
     def _on_time(self) -> None:
         if self._late is not None:
             self._late.cancel()
@@ -154,11 +192,10 @@ class BoundedProtocol(HttpToolsProtocol):
             path = "" if self.scope is None else self.scope.get("path", "")
             reply = problem_reply(error, path)
             reply.headers.append((b"connection", b"close"))
-            transport.write(response_bytes(reply, self.server_state.default_headers))
+            transport.write(response_bytes(reply, self.server_state.default_headers, True))
             if transport.can_write_eof():
                 transport.write_eof()
-            self._on_time()
-            self._unset_keepalive_if_required()
+            self._end_timers()
             self.flow.resume_reading()
             transport.set_protocol(_Refused(self))
         else:
@@ -198,7 +235,7 @@ def _head_bytes(scope: Scope) -> int:
     return line + sum([len(name) + len(value) + len(": \r\n") for name, value in scope["headers"]])
 
 
-def response_bytes(reply: Reply, default_headers: Headers, *, body: bool = True) -> bytes:
+def response_bytes(reply: Reply, default_headers: Headers, body: bool) -> bytes:
     """A response of HTTP/1.1."""
     content = [STATUS_LINE[reply.status]]
     for name, value in default_headers:

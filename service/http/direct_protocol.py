@@ -8,8 +8,9 @@ headers are ours. So where a request would become a task it is first offered to 
 *Invariants*: answers go out in the order of their requests: only a request that nothing before it waits for is answered
 so. A client that does not read what it is sent gets no more of it, and one that sends many requests at once does not
 keep others waiting: both are left to the ordinary way, where all take turns. What this class overrides and uses of
-uvicorn beyond its documented interface is (with `BoundedProtocol`) `_start_asgi_task`, the keep-alive timer and the
-attributes of a connection and of a cycle; a uvicorn without that method serves as if this class were not there.
+uvicorn beyond its documented interface is (with `BoundedProtocol`) `_start_asgi_task`, `on_response_complete`, the
+keep-alive timer and the attributes of a connection and of a cycle; a uvicorn without that method serves as if this
+class were not there.
 """
 
 from asyncio import AbstractEventLoop
@@ -17,7 +18,7 @@ from time import perf_counter
 from typing import Any, Protocol, runtime_checkable
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from service.http.bounded_protocol import BoundedProtocol, ConnectionLimits, response_bytes
@@ -47,8 +48,7 @@ class Direct(Protocol):
 class DirectProtocol(EndsStalled, BoundedProtocol):
     """uvicorn's protocol, with a shorter way for what a `Direct` application can answer.
 
-    *State*: `_awaited` is the request whose body is being received before the application is asked; until `_turn_ends`
-    what came last may be answered at once.
+    *State*: `_awaited` is the request whose body is being received before the application is asked.
     """
 
     def __init__(
@@ -61,16 +61,10 @@ class DirectProtocol(EndsStalled, BoundedProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._direct = self.app if isinstance(self.app, Direct) else None
         self._awaited: tuple[RequestResponseCycle, App] | None = None
-        self._turn_ends = 0.0
-
-    def data_received(self, data: bytes) -> None:
-        """Some of a request, or several requests."""
-        self._turn_ends = perf_counter() + _TURN_S
-        super().data_received(data)
 
     def _serve(self, cycle: RequestResponseCycle, app: Any) -> None:
-        # Armed by the answer to a request that came together with this one.
-        self._unset_keepalive_if_required()
+        # Set by the answer to a request that came together with this one.
+        self._idle_since = None
         direct = self._direct
         if direct is None or app is not self.app or self.pipeline or not self._is_plain(cycle):
             super()._serve(cycle, app)
@@ -97,18 +91,18 @@ class DirectProtocol(EndsStalled, BoundedProtocol):
 
     def on_message_complete(self) -> None:
         """The request is whole."""
-        super().on_message_complete()
+        self._whole = True
+        HttpToolsProtocol.on_message_complete(self)
         if self._awaited is not None:
             awaited, self._awaited = self._awaited, None
             self._serve(*awaited)
 
     def _is_plain(self, cycle: RequestResponseCycle) -> bool:
-        waits = cycle.waiting_for_100_continue or self.flow.write_paused or perf_counter() > self._turn_ends
+        waits = cycle.waiting_for_100_continue or self.flow.write_paused or perf_counter() - self._received_at > _TURN_S
         return cycle.keep_alive and not waits
 
     def _send(self, cycle: RequestResponseCycle, reply: Reply) -> None:
-        body = cycle.scope["method"] != "HEAD"
-        content = response_bytes(reply, self.server_state.default_headers, body=body)
+        content = response_bytes(reply, self.server_state.default_headers, cycle.scope["method"] != "HEAD")
         cycle.response_started = cycle.response_complete = True
         self.transport.write(content)
         self.on_response_complete()

@@ -14,7 +14,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.auth.guard import DirectApp
-from service.http import direct_protocol
+from service.http import bounded_protocol, direct_protocol
 from service.http.app import build_app
 from service.http.bounded_protocol import ConnectionLimits
 from service.http.direct_protocol import Direct, DirectProtocol
@@ -293,7 +293,8 @@ class Counting:
 def test_many_requests_at_once_leave_others_their_turn(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes too long all together goes the ordinary way, from one request to the next."""
     thousandths = count()
-    monkeypatch.setattr(direct_protocol, "perf_counter", lambda: next(thousandths) / 1000)
+    for module in (direct_protocol, bounded_protocol):
+        monkeypatch.setattr(module, "perf_counter", lambda: next(thousandths) / 1000)
 
     async def test(client: Client) -> None:
         (protocol,) = client.server.server_state.connections
@@ -311,9 +312,9 @@ def test_a_connection_that_waits_for_a_miss_behind_a_hit_is_not_idle(talk: Talk)
         client.engine.gate = asyncio.Event()
         client.writer.write((GET % 7) + (GET % 99))
         assert await client.titles() == ["Seven"]
-        assert protocol.timeout_keep_alive_task is None
+        assert protocol._idle_since is None
         client.engine.gate.set()
         assert await client.titles() == [None]
-        assert protocol.timeout_keep_alive_task is not None
+        assert protocol._idle_since is not None
 
     talk(test)
