@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import orjson
 import structlog
 
+from cdc.mysql.gtid import Gtids, parse_gtids
 from dataflow.types import Key, Position, ViewId
 from service.errors import ApiError
 from service.leaf_store.answer import Answer, Window
@@ -97,6 +98,10 @@ class EngineService(Protocol):
 
     async def reach(self, position: Position) -> None:
         """Return once a commit of the leaf store has at least `position`; push the stream if it is idle."""
+        ...
+
+    async def reach_gtids(self, gtids: Gtids) -> None:
+        """Return once the leaf store has all of these transactions; push the stream if it is idle."""
         ...
 
     async def checkpoint(self) -> Position:
@@ -320,6 +325,8 @@ class WireServer:
             return _reply_to_wire(await self._service.forward([_item_from_wire(fields) for fields in request["items"]]))
         if operation == "reach":
             return await self._service.reach(request["position"])
+        if operation == "reach_gtids":
+            return await self._service.reach_gtids(parse_gtids(request["gtids"]))
         if operation == "checkpoint":
             return await self._service.checkpoint()
         raise ApiError("internal_error", f"The engine does not know the operation {operation!r}.")
@@ -411,6 +418,14 @@ def _unavailable() -> ApiError:
     )
 
 
+def _not_reached(timeout_s: float) -> ApiError:
+    return ApiError(
+        "version_timeout",
+        f"That version was not reached within {timeout_s:g} s.",
+        "Wait longer (Prefer: wait=10). A version of a database server that was replaced may never be reached.",
+    )
+
+
 class EngineClient:
     """A worker's side. Connects when it is first needed, and again after the engine went away.
 
@@ -457,8 +472,11 @@ class EngineClient:
 
     async def reach(self, position: Position, timeout_s: float) -> None:
         """ApiError ``version_timeout`` after `timeout_s`."""
-        late = ApiError("version_timeout", f"That version was not reached within {timeout_s:g} s.")
-        await self._ask({"op": "reach", "position": position}, timeout_s, late)
+        await self._ask({"op": "reach", "position": position}, timeout_s, _not_reached(timeout_s))
+
+    async def reach_gtids(self, gtids: Gtids, timeout_s: float) -> None:
+        """ApiError ``version_timeout`` after `timeout_s`, ``bad_request`` for ids of another kind of database."""
+        await self._ask({"op": "reach_gtids", "gtids": str(gtids)}, timeout_s, _not_reached(timeout_s))
 
     async def checkpoint(self, timeout_s: float) -> Position:
         """ApiError ``read_timeout`` after `timeout_s`."""

@@ -16,9 +16,10 @@ from service.errors import ApiError
 from service.http.arguments import Arguments
 from service.http.lag import bound_of, what_to_do
 from service.http.messages import CACHE_CONTROL, PRIVATE
+from service.http.minimum import Minimums
 from service.http.stale import Asked, StaleAnswers
 from service.http.touches import Touches
-from service.http.version import refuse_foreign, version_text
+from service.http.version import Minimum, version_text
 from service.http.waiting import Waiting
 from service.leaf_store.answer import Answer, LeafState, Window
 from service.leaf_store.catalog import LeafCatalog
@@ -136,6 +137,7 @@ class Reads:
         self._stale = StaleAnswers()
         #: What is filled behind a stale answer.
         self._refilling: dict[Asked, asyncio.Task[None]] = {}
+        self.minimums = Minimums(engine)
         self._engine = engine
         self.catalog: LeafCatalog | None = None
         self._started = False
@@ -324,15 +326,17 @@ class Reads:
                 taken.append((view, key, times))
         return taken
 
-    async def wait_for(self, position: Position, wait_s: float | None) -> None:
-        """Return once the leaf store is at `position`; ApiError ``version_timeout`` after `wait_s` (the read limit)."""
+    async def wait_for(self, minimum: Minimum, wait_s: float | None) -> Position:
+        """Return once the leaf store is that new, with a position that is; ApiError ``version_timeout`` after `wait_s`
+        (the read limit)."""
         state = self.reader.state()
-        if state is not None:
-            refuse_foreign(position, state.position)
-            if state.position >= position:
-                return
-        with self.waiting:
-            await self._engine.reach(position, self._allowed_s(wait_s))
+        if state is None or not self.minimums.has(state, minimum):
+            with self.waiting:
+                await self.minimums.wait(state, minimum, self._allowed_s(wait_s))
+            state = self.reader.state() or state
+        if isinstance(minimum, Position):
+            return minimum
+        return 0 if state is None else state.position
 
     async def checkpoint(self) -> Position:
         """The upstream's position now."""

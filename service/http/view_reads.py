@@ -23,7 +23,7 @@ from service.http.messages import (
     problem_reply,
 )
 from service.http.reads import Answers, Reads, ViewRoute, Wanted
-from service.http.version import parse_version
+from service.http.version import Minimum, parse_minimum
 
 VIEWS_PATH = "/v1/views/"
 #: The most that an answer has around its rows: the version and the token of the next page.
@@ -33,6 +33,14 @@ _log = structlog.get_logger(__name__)
 
 class Conditions(NamedTuple):
     """What a request's headers say: If-None-Match, the minimum version, and for how many seconds it would wait."""
+
+    if_none_match: bytes | None
+    minimum: Minimum | None
+    wait_s: float | None
+
+
+class Met(NamedTuple):
+    """Conditions that were waited for; `minimum` is a position by now, one that has what was asked for."""
 
     if_none_match: bytes | None
     minimum: Position | None
@@ -76,12 +84,10 @@ class ViewReads:
             headers.append(VARY_BY_TOKEN)
         return self._reply(scope, answers, conditions.if_none_match, headers)
 
-    async def conditions(self, headers: Headers) -> Conditions:
+    async def conditions(self, headers: Headers) -> Met:
         """Wait for a minimum version, if one is asked for; what else the headers say."""
-        conditions = conditions_of(headers)
-        if conditions.minimum is not None:
-            await self._reads.wait_for(conditions.minimum, conditions.wait_s)
-        return conditions
+        asked, minimum, wait_s = conditions_of(headers)
+        return Met(asked, None if minimum is None else await self._reads.wait_for(minimum, wait_s), wait_s)
 
     def _reply(self, scope: Scope, answers: Answers, asked: bytes | None, headers: Headers) -> Reply:
         answer = answers.answers[0]
@@ -108,7 +114,7 @@ def conditions_of(headers: Headers) -> Conditions:
             # A list, which may be on several lines.
             asked = value if asked is None else asked + b"," + value
         elif name == b"upquery-min-version":
-            minimum = parse_version(value.decode("latin-1").strip())
+            minimum = parse_minimum(value.decode("latin-1").strip())
         elif name == b"prefer":
             wait_s = preferred_wait_s(value.decode("latin-1"), wait_s)
     return Conditions(asked, minimum, wait_s)

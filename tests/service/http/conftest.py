@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from cdc.mysql.gtid import GtidPosition, Gtids
 from dataflow.engine.effects import LeafEffect, LeafFill
 from dataflow.plan.nodes import Chain, OrderTerm, OutputColumn, Parameter, RangeParameter, View
 from dataflow.scalar import ColumnRef
@@ -48,6 +49,8 @@ class Engine:
     #: How far the upstream is ahead of the store.
     ahead: int = 0
     reaching: int = 0
+    #: What has been applied, of MariaDB; only tests of global ids have any.
+    gtids: GtidPosition = field(default_factory=GtidPosition)
     cancelled: int = 0
     reports: list[tuple[int, dict[str, dict[str, int]]]] = field(default_factory=list)
     touches: list[Touch] = field(default_factory=list)
@@ -94,6 +97,16 @@ class Engine:
         while self.position < position:
             if self.gate is not None:
                 await self.gate.wait()
+            self.commit()
+
+    async def reach_gtids(self, gtids: Gtids) -> None:
+        self.reaching += 1
+        if not isinstance(gtids, GtidPosition):
+            raise ApiError("bad_request", "The database is MariaDB.")
+        while not gtids <= self.gtids:
+            if self.gate is not None:
+                await self.gate.wait()
+            self.gtids = self.gtids | gtids
             self.commit()
 
     async def checkpoint(self) -> Position:
