@@ -7,7 +7,8 @@ The engine process implements `EngineService` and runs a `WireServer`; a worker 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -114,9 +115,11 @@ class EngineService(Protocol):
         counters: dict[str, dict[str, int]],
         touches: Sequence[Touch],
         subscriptions: dict[str, int],
+        process: Mapping[str, Any],
     ) -> None:
         """A worker's counters since its start, by view: ``hits`` and ``misses``; a sample of the keys that were read
-        since its last report; and its subscriptions' counters. Once a second; must not block."""
+        since its last report; its subscriptions' counters; and what else its process counts
+        (`service.worker_telemetry`). Once a second; must not block."""
         ...
 
     def subscriber(self, tell: Callable[[set[int], Position], None]) -> FollowedTopics:
@@ -287,7 +290,8 @@ class WireServer:
         operation, number, running = request["op"], request["id"], worker.running
         if operation == "report":
             touches = [(ViewId(view), tuple(key), times) for view, key, times in request["touches"]]
-            self._service.report(request["worker"], request["counters"], touches, request["subscriptions"])
+            followed, process = request["subscriptions"], request["process"]
+            self._service.report(request["worker"], request["counters"], touches, followed, process)
         elif operation == "cancel":
             if (task := running.get(number)) is not None:
                 task.cancel()
@@ -437,6 +441,8 @@ class EngineClient:
         self._connection: _Connection | None = None
         self._connecting = asyncio.Lock()
         self._listener: ChangeListener | None = None
+        #: Requests so far, by operation.
+        self.asked: Counter[str] = Counter()
 
     def listen(self, listener: ChangeListener) -> None:
         """`listener` is told of topics. Before the first call."""
@@ -489,11 +495,12 @@ class EngineClient:
         counters: dict[str, dict[str, int]],
         touches: Sequence[Touch],
         subscriptions: dict[str, int] | None = None,
+        process: Mapping[str, Any] | None = None,
     ) -> None:
         """Sends and does not wait; nothing happens without an engine, or while it does not read."""
         message = {
             "op": "report", "id": 0, "worker": worker, "counters": counters, "touches": touches,
-            "subscriptions": subscriptions or {},
+            "subscriptions": subscriptions or {}, "process": process or {},
         }  # fmt: skip
         with suppress(ApiError):
             connection = await self._connected()
@@ -506,6 +513,7 @@ class EngineClient:
             await self._connection.close()
 
     async def _ask(self, request: dict[str, Any], timeout_s: float, late: ApiError) -> Any:
+        self.asked[request["op"]] += 1
         try:
             async with asyncio.timeout(timeout_s):
                 return await (await self._connected()).ask(request)

@@ -120,6 +120,7 @@ class Engine:
         counters: dict[str, dict[str, int]],
         touches: Sequence[Touch],
         subscriptions: dict[str, int],
+        process: Mapping[str, Any],  # noqa: ARG002
     ) -> None:
         self.reports.append((worker, counters))
         self.followed.append(subscriptions)
