@@ -3,6 +3,7 @@
 *Invariants*: a problem never carries upstream internals, credentials or stack traces, and is never cached.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +52,10 @@ KINDS: dict[str, Kind] = {
 }  # fmt: skip
 
 
+#: Problems that this process has answered with, by code.
+PROBLEMS: Counter[str] = Counter()
+
+
 class ApiError(Exception):
     """A problem for the client: `code` of `KINDS`, `detail` for this case, `hint`: what to do about it.
 
@@ -91,7 +96,8 @@ class ApiError(Exception):
         return headers
 
     def problem(self, instance: str) -> dict[str, Any]:
-        """The body, for the request path `instance`."""
+        """The body, for the request path `instance`. It counts as answered."""
+        PROBLEMS[self.code] += 1
         return {
             "type": f"urn:upquery:problem:{self.code}",
             "title": self.kind.title,

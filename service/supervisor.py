@@ -21,6 +21,7 @@ from typing import Any
 import structlog
 import uvicorn
 
+from service.access_log.keys import claims_key
 from service.admin.app import admin_app
 from service.admin.control import ControlClient
 from service.auth.admin_guard import AdminGuard
@@ -209,9 +210,15 @@ class Supervisor:
             http=self._settings.http,
             auth=self._settings.auth,
             subscriptions=self._settings.subscriptions,
+            access_log=self._settings.access_log,
+            claims_key=self._claims_key(),
         )
         child = WorkerChild(config, listener.fileno(), self._settings.log)
         return Child(f"worker-{number}", child, (listener.fileno(),))
+
+    def _claims_key(self) -> bytes | None:
+        log, state = self._settings.access_log, self._settings.state
+        return claims_key(state.directory) if log is not None and log.claims == "hash" else None
 
     def _start_admin(self, run: RunDirectory, listener: socket.socket) -> None:
         app = self._guarded(admin_app(ControlClient(run.paths.control_socket), self))

@@ -12,6 +12,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import structlog
 from prometheus_client import CollectorRegistry, generate_latest
@@ -23,22 +24,39 @@ from service.settings.sections import LogSettings
 
 
 class RecentErrors:
-    """A processor of log lines that remembers the last warnings and errors of this process, for the console."""
+    """A processor of log lines that remembers the last warnings and errors of this process, for the console.
+
+    *Maintains*: `seen` counts all that there were.
+    """
 
     def __init__(self, most: int = 50) -> None:
         self._lines: deque[dict[str, str]] = deque(maxlen=most)
+        self.seen = 0
 
     def __call__(self, logger: object, method: str, event: EventDict) -> EventDict:  # noqa: ARG002
         """Remember a line."""
         if event.get("level") in ("warning", "error", "critical"):
             more = [f"{name}={value}" for name, value in event.items() if name not in _OWN_COLUMNS]
             text = " ".join([str(event.get("event")), *more])
-            self._lines.append({"at": str(event["timestamp"]), "level": str(event["level"]), "text": text[:1000]})
+            self.seen += 1
+            self._lines.append(
+                {
+                    "at": str(event["timestamp"]),
+                    "level": str(event["level"]),
+                    "process": str(event.get("process", "")),
+                    "text": text[:1000],
+                }
+            )
         return event
 
     def newest_first(self) -> list[dict[str, str]]:
-        """Each with ``at``, ``level`` and ``text``."""
+        """Each with ``at``, ``level``, ``process`` and ``text``."""
         return list(reversed(self._lines))
+
+
+def merged_errors(*of_processes: Iterable[dict[str, str]], most: int = 50) -> list[dict[str, str]]:
+    """The last ones of all, the newest first. (Times are texts of one form.)"""
+    return sorted(itertools.chain(*of_processes), key=itemgetter("at"), reverse=True)[:most]
 
 
 _OWN_COLUMNS = frozenset({"event", "level", "timestamp", "process", "exception"})

@@ -11,6 +11,9 @@ from typing import Any
 
 import uvicorn
 
+from service.access_log.keys import KeyTexts
+from service.access_log.log import AccessLog
+from service.access_log.logged import Logged
 from service.auth.authority import Authority
 from service.auth.guard import DirectApp, Guard
 from service.http.app import build_app
@@ -24,8 +27,10 @@ from service.http.server import DrainingServer
 from service.leaf_store.reader import LeafReader
 from service.settings.auth import AuthSettings
 from service.settings.sections import HttpSettings, SubscriptionSettings
+from service.settings.telemetry import AccessLogSettings
 from service.subscriptions.socket_protocol import SocketProtocol
 from service.wire import EngineClient
+from service.worker_telemetry import WorkerTelemetry
 
 #: How often a worker reports its counters, and what was read.
 _REPORT_S = 1.0
@@ -49,6 +54,9 @@ class WorkerConfig:
     #: Who is let in; None: everybody.
     auth: AuthSettings | None = None
     subscriptions: SubscriptionSettings = field(default_factory=SubscriptionSettings)
+    #: What is read is written down; None: it is not. Claims are hashed with this key.
+    access_log: AccessLogSettings | None = None
+    claims_key: bytes | None = None
 
 
 def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
@@ -59,18 +67,27 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
     reader = _reader(config.leaf_path)
     engine = EngineClient(config.engine_socket)
     app = build_app(reader, engine, limits_of(config.http), config.subscriptions, guarded=config.auth is not None)
-    server = server_of(wrapped(app, config), config.graceful_shutdown_s, connection_limits_of(config.http))
+    log = None if config.access_log is None else access_log_of(config.access_log, app, config)
+    server = server_of(wrapped(app, config, log), config.graceful_shutdown_s, connection_limits_of(config.http))
     _allow_files(config.http.max_connections + _OTHER_FILES)
     server.drain = app.subscribe.subscriptions.close
     # What is there now stays: a collection would only walk it again and again.
     gc.collect()
     gc.freeze()
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
-        runner.run(_serve(server, listener, engine, app, config.number))
+        runner.run(_serve(server, listener, engine, app, config.number, log))
 
 
-def wrapped(app: DirectApp, config: WorkerConfig) -> DirectApp:
+def access_log_of(settings: AccessLogSettings, app: HotRoute, config: WorkerConfig) -> AccessLog:
+    """What writes down what `app` reads."""
+    texts = KeyTexts(config.claims_key, settings.sample_rate if settings.sample == "keys" else 1.0)
+    return AccessLog(settings, app.reads, texts, config.number)
+
+
+def wrapped(app: DirectApp, config: WorkerConfig, log: AccessLog | None = None) -> DirectApp:
     """The application within what a request passes first: only what is configured, so that the rest costs nothing."""
+    if log is not None:
+        app = Logged(app, log)
     if config.http.compress_bytes:
         app = Compression(app, config.http.compress_bytes)
     if config.http.client_waiting_reads is not None:
@@ -145,18 +162,28 @@ def _reader(path: Path) -> LeafReader:
 
 
 async def _serve(
-    server: uvicorn.Server, listener: socket.socket, engine: EngineClient, app: HotRoute, number: int
+    server: uvicorn.Server,
+    listener: socket.socket,
+    engine: EngineClient,
+    app: HotRoute,
+    number: int,
+    log: AccessLog | None,
 ) -> None:
-    reporter = asyncio.ensure_future(_report(engine, app, number))
+    beside = [asyncio.ensure_future(_report(engine, app, number, WorkerTelemetry(server, engine, log)))]
+    if log is not None:
+        beside.append(asyncio.ensure_future(log.run()))
     try:
         await server.serve(sockets=[listener])
     finally:
-        reporter.cancel()
+        for task in beside:
+            task.cancel()
+        if log is not None:
+            await log.close()
         await engine.close()
 
 
-async def _report(engine: EngineClient, app: HotRoute, number: int) -> None:
+async def _report(engine: EngineClient, app: HotRoute, number: int, telemetry: WorkerTelemetry) -> None:
     while True:
         await asyncio.sleep(_REPORT_S)
         followed = app.subscribe.subscriptions.counters()
-        await engine.report(number, app.counters(), app.take_touches(), followed)
+        await engine.report(number, app.counters(), app.take_touches(), followed, telemetry.counted())

@@ -40,7 +40,7 @@ from service.http.problem_responses import (
     PUT_CODES,
     problem_responses,
 )
-from service.telemetry import prometheus_text
+from service.telemetry import RECENT_ERRORS, merged_errors, prometheus_text
 
 log = structlog.get_logger()
 
@@ -286,7 +286,9 @@ def _engine(app: FastAPI, engine: ControlClient) -> None:
     @app.get("/v1/stats", tags=["engine"], operation_id="stats", responses=_ANY)
     async def stats() -> dict[str, Any]:
         """Everything that is counted."""
-        return dict(await engine.call("stats"))
+        stats = dict(await engine.call("stats"))
+        stats["recent_errors"] = merged_errors(stats["recent_errors"], RECENT_ERRORS.newest_first())
+        return stats
 
     @app.post("/v1/evict", tags=["engine"], operation_id="evict", responses=problem_responses(EVICT_CODES))
     async def evict(body: EvictKeys) -> Evicted:

@@ -6,6 +6,7 @@ from typing import Any
 from service.latency import BOUNDS_S
 from service.telemetry import Histogram, Sample
 
+Labels = tuple[tuple[str, str], ...]
 _HELP = {
     "steps": "Events that the engine handled.",
     "transactions": "Upstream transactions applied.",
@@ -83,6 +84,8 @@ def samples_of(stats: dict[str, Any] | None, children: Iterable[Any]) -> Iterato
         yield from _engine_samples(stats)
         yield from _view_samples(stats["views"])
         yield from _subscription_samples(stats["subscriptions"])
+        for number, counted in stats["worker_processes"].items():
+            yield from _worker_samples((("worker", number),), counted)
         for node in stats["nodes"]:
             yield from _node_samples(node)
 
@@ -120,6 +123,22 @@ def _engine_samples(stats: dict[str, Any]) -> Iterator[Sample]:
 def _subscription_samples(counters: dict[str, int]) -> Iterator[Sample]:
     for name, counted, help_, counts in _SUBSCRIPTIONS:
         yield Sample(f"upquery_{name}", counters[counted], help_, counter=counts)
+
+
+def _worker_samples(worker: Labels, counted: dict[str, Any]) -> Iterator[Sample]:
+    yield Sample("upquery_http_requests", counted["requests"], "Requests answered.", worker, counter=True)
+    yield Sample("upquery_http_connections", counted["connections"], "Connections of clients.", worker)
+    for code, answered in counted["problems"].items():
+        labels = (*worker, ("code", code))
+        yield Sample("upquery_http_problems", answered, "Problems answered, by their code.", labels, counter=True)
+    for operation, asked in counted["wire"].items():
+        labels = (*worker, ("operation", operation))
+        yield Sample("upquery_wire_requests", asked, "What a worker asked of the engine.", labels, counter=True)
+    log = counted["access_log"]
+    yield Sample("upquery_access_log_lines", log["lines"], "Reads in the access log.", worker, counter=True)
+    yield Sample(
+        "upquery_access_log_dropped", log["dropped"], "Reads that the access log has not.", worker, counter=True
+    )
 
 
 def _in_units(name: str) -> str:

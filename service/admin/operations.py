@@ -27,7 +27,7 @@ from service.process_memory import process_memory
 from service.runtime.heartbeat import wall_ms
 from service.runtime.runtime import Runtime
 from service.settings.view_options import OptionFields
-from service.telemetry import RECENT_ERRORS
+from service.telemetry import RECENT_ERRORS, merged_errors
 from service.views import Installation, RegisteredView, Status, ViewOptions
 
 
@@ -110,9 +110,10 @@ class Operations:
             "views": {name: view_counters(runtime, v).model_dump() for name, v in runtime.registry.views.items()},
             "upqueries": {name: v.missed.upqueries.buckets for name, v in runtime.registry.views.items()},
             "nodes": self._nodes(),
-            "recent_errors": RECENT_ERRORS.newest_first(),
+            "recent_errors": merged_errors(RECENT_ERRORS.newest_first(), runtime.workers.errors),
             "pid": os.getpid(),
             "workers": len(runtime.worker_counters),
+            "worker_processes": runtime.workers.counters(),
             "subscriptions": subscription_counters(runtime),
             "position": runtime.positions.applied,
             "version": version_text(runtime.positions.applied),

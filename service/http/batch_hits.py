@@ -13,8 +13,9 @@ from typing import Any, TypeGuard, cast
 
 import orjson
 
+from service.access_log.noted import NOTED
 from service.auth.principal import Principal, require_read
-from service.http.batches import Batches, Item, result_of
+from service.http.batches import Batches, Item, result_of, rows_bytes
 from service.http.reads import ViewRoute, Wanted
 from service.http.touches import Touches
 from service.http.view_reads import cache_control_of
@@ -65,6 +66,8 @@ class AskedKeys:
             return None
         self.route.counters.hits += len(names)
         touches.note_all(names)
+        if (noted := NOTED.get()) is not None:
+            noted.entries(self.route.info, names, rows)
         return b"".join((_FIRST, _BETWEEN.join(rows), _LAST))
 
     @property
@@ -129,6 +132,8 @@ class AskedItems:
         for read in self.reads:
             read.view.counters.hits += 1
             touches.note_read(read.view.info, read.values)
+        if (noted := NOTED.get()) is not None:
+            noted.hits([(read.view.info, read.values) for read in self.reads], list(map(rows_bytes, results)))
         return b",".join(results)
 
     @property

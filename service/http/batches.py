@@ -74,6 +74,11 @@ def result_of(answer: Answer) -> bytes:
     return b'{"rows":' + answer.rows + b',"next":' + following + b"}"
 
 
+def rows_bytes(result: bytes) -> int:
+    """Of one of a batch's results: the bytes of its rows, with the brackets."""
+    return result.rfind(b',"next":') - len(b'{"rows":')
+
+
 def batch_reply(answers: Answers, results: bytes, cache_control: tuple[bytes, bytes], started: int) -> Reply:
     """The response with these results, joined; of `answers` come only the version and what else headers say."""
     body = b"".join((b'{"results":[', results, b'],"version":"', answers.version.encode(), b'"}'))

@@ -63,7 +63,7 @@ class HotRoute:
     def __init__(
         self, reads: Reads, views: ViewReads, batches: BatchRoute, subscribe: SubscribeRoute, *, guarded: bool = False
     ) -> None:
-        self._reads = reads
+        self.reads = reads
         self._views = views
         self._batches = batches
         self.subscribe = subscribe
@@ -167,22 +167,22 @@ class HotRoute:
 
     def _not_modified(self, route: ViewRoute, etag: tuple[bytes, bytes], rows_bytes: int) -> Reply:
         headers = [etag, CACHE_HIT, self._version, self._age_ms, self._age, route.cache_control]
-        if varies(rows_bytes, self._reads.limits.compress_bytes):
+        if varies(rows_bytes, self.reads.limits.compress_bytes):
             headers.append(VARY)
         return Reply(304, headers, b"")
 
     def counters(self) -> dict[str, dict[str, int]]:
         """Reads of this worker since its start, by view."""
-        return {name: {"hits": c.hits, "misses": c.misses} for name, c in self._reads.counters.items()}
+        return {name: {"hits": c.hits, "misses": c.misses} for name, c in self.reads.counters.items()}
 
     def take_touches(self) -> list[tuple[ViewId, Key, int]]:
         """Keys that were read here since the last time, with how many of the counted hits each had; a bounded sample.
         For reports."""
-        return self._reads.take_touches()
+        return self.reads.take_touches()
 
     def _follow(self, txn: Transaction) -> bool:
         """Take over what a new commit says; False if the views have changed, so that a route may be an old one."""
-        reader = self._reads.reader
+        reader = self.reads.reader
         state = reader.state_in(txn)
         catalog = reader.catalog_in(txn, state)
         if catalog is not self._catalog or state is None:
@@ -209,7 +209,7 @@ class HotRoute:
 
     def _follow_catalog(self) -> None:
         """Route the ready views of the catalog as it is now."""
-        reads = self._reads
+        reads = self.reads
         reads.refresh()
         if reads.catalog is not self._catalog:
             self._catalog = reads.catalog

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from dataflow.types import Key, Position, ViewId
+from service.access_log.noted import NOTED, note_there
 from service.auth.principal import Principal, readable, require_read
 from service.errors import ApiError
 from service.http.arguments import Arguments
@@ -194,6 +195,19 @@ class Reads:
         self, wanted: Sequence[Wanted], wait_s: float | None = None, minimum: Position | None = None
     ) -> Answers:
         """As `read`, heeding what the views say of answers that are old; `minimum`: what was waited for. ApiError."""
+        noted = NOTED.get()
+        if noted is None:
+            return await self._serve(wanted, wait_s, minimum)
+        asked = [(w.view.info, w.values) for w in wanted]
+        try:
+            answers = await self._serve(wanted, wait_s, minimum)
+        except ApiError:
+            noted.failed(asked)
+            raise
+        noted.answered(asked, answers.answers, None if answers.hit else answers.source)
+        return answers
+
+    async def _serve(self, wanted: Sequence[Wanted], wait_s: float | None, minimum: Position | None) -> Answers:
         lag = self._lag(wanted)
         if lag is OnLag.FORWARD:
             for w in wanted:
@@ -242,6 +256,7 @@ class Reads:
     async def read(self, wanted: Sequence[Wanted], wait_s: float | None = None) -> Answers:
         """The answers, in order, at one version. `wait_s`: for how long a client would wait. ApiError."""
         found, state = self._look(wanted)
+        note_there(found)
         for w, answer in zip(wanted, found, strict=True):
             if answer is None:
                 w.view.counters.misses += 1

@@ -38,13 +38,13 @@ from service.runtime.refreshing import Refreshing
 from service.runtime.repair import Repair
 from service.runtime.session import Parts, Session
 from service.runtime.subscriptions import FollowedTopics, Subscribed, Tell
+from service.runtime.workers import WorkersTelemetry
 from service.settings.load import Settings
 from service.settings.sections import ViewSettings
 from service.upstream.opening import open_upstream
 from service.upstream.words import Finding, UpstreamError
 from service.views import Definition, Origin, StateError, ViewOptions, ViewRegistry
 from service.wire import ReadItem, ReadReply, Touch
-from service.workers import WorkersTelemetry
 
 log = structlog.get_logger()
 

@@ -30,6 +30,7 @@ from service.settings.sections import (
     UpstreamSettings,
     ViewSettings,
 )
+from service.settings.telemetry import AccessLogSettings, TraceSettings
 
 ENVIRONMENT_PREFIX = "UPQUERY_"
 #: Databases by the scheme of their URL; which of MariaDB and MySQL it is, the server says.
@@ -58,6 +59,8 @@ class Settings(BaseSettings):
     subscriptions: SubscriptionSettings = SubscriptionSettings()
     state: StateSettings = StateSettings()
     log: LogSettings = LogSettings()
+    access_log: AccessLogSettings | None = None
+    traces: TraceSettings | None = None
     views: tuple[ViewSettings, ...] = ()
 
     @classmethod

@@ -1,0 +1,77 @@
+"""Keys as the access log has them: texts of parameters, in order, without what tokens say.
+
+*Invariants*: a value that comes from a claim is not written: a keyed hash of it is, or nothing. The same key has the
+same text, on every worker, and after a restart with the same state directory.
+"""
+
+import os
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from secrets import token_bytes
+from typing import NamedTuple
+
+import orjson
+
+from service.leaf_store.catalog import ViewInfo
+from service.leaf_store.request import Given, Values
+
+_KEY_FILE = "access_log.key"
+_KEY_BYTES = 32
+_HASH_BYTES = 8
+_ALL = 1 << 32
+
+
+class Logged(NamedTuple):
+    """A key of a view. `json` is what a line says of both."""
+
+    view: str
+    key: Sequence[str | None]
+    json: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTexts:
+    """Makes texts of keys. `claims_key`: what hashes of claims are keyed with; None: they are left out."""
+
+    claims_key: bytes | None
+    #: Of keys, the share that is logged.
+    share: float = 1.0
+
+    def of(self, info: ViewInfo, values: Values) -> Logged | None:
+        """The key of a read; None if it is not one of the sample."""
+        texts = [
+            self._claim(value) if parameter.is_claim else _text(value)
+            for parameter, value in zip(info.parameters, values, strict=True)
+        ]
+        json = orjson.dumps(texts)
+        view = orjson.dumps(info.name)
+        if self.share < 1 and zlib.crc32(json, zlib.crc32(view)) >= self.share * _ALL:
+            return None
+        return Logged(info.name, texts, b'"view":%b,"key":%b' % (view, json))
+
+    def _claim(self, value: Given) -> str | None:
+        if self.claims_key is None or value is None:
+            return None
+        text = _text(value) or ""
+        return "claim:" + blake2b(text.encode(), key=self.claims_key, digest_size=_HASH_BYTES).hexdigest()
+
+
+def _text(value: Given) -> str | None:
+    """Of a list, its JSON."""
+    return orjson.dumps(value).decode() if isinstance(value, tuple) else value
+
+
+def claims_key(state_directory: Path) -> bytes:
+    """What hashes of claims are keyed with; made when it is first asked for. OSError."""
+    path = state_directory / _KEY_FILE
+    state_directory.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_bytes()
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(key := token_bytes(_KEY_BYTES))
+    return key

@@ -1,0 +1,41 @@
+"""What a worker counts beside its reads, and its last errors: a part of what it reports once a second.
+
+All of it is counted where it happens anyway; nothing here is on the way of a request.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+
+from service.access_log.log import AccessLog
+from service.errors import PROBLEMS
+from service.telemetry import RECENT_ERRORS
+from service.wire import EngineClient
+
+#: Of the errors since the last report, those that are sent.
+_MOST_ERRORS = 20
+
+
+@dataclass(slots=True)
+class WorkerTelemetry:
+    """Counts since the worker's start. *State*: `_told` errors were reported."""
+
+    server: uvicorn.Server
+    engine: EngineClient
+    access_log: AccessLog | None = None
+    _told: int = field(default=0, init=False)
+
+    def counted(self) -> dict[str, Any]:
+        """What the report says; the errors are those since the last one."""
+        state, log = self.server.server_state, self.access_log
+        errors = RECENT_ERRORS.newest_first()[: min(RECENT_ERRORS.seen - self._told, _MOST_ERRORS)]
+        self._told = RECENT_ERRORS.seen
+        return {
+            "requests": state.total_requests,
+            "connections": len(state.connections),
+            "problems": dict(PROBLEMS),
+            "wire": dict(self.engine.asked),
+            "access_log": {"lines": 0, "dropped": 0} if log is None else {"lines": log.lines, "dropped": log.dropped},
+            "errors": errors,
+        }
