@@ -14,6 +14,7 @@ import httpx
 from service.auth.tokens import entry_text, new_token
 from tests.fixtures.postgres import Database
 from tests.fixtures.service import LIMIT_S, RunningService, running_service
+from tests.service.auth.signed_tokens import AUDIENCE, ISSUER, KEYS
 
 VIEWS = {
     "story": "SELECT id, title FROM stories WHERE id = :id",
@@ -128,7 +129,7 @@ class Guarded:
 
 
 @contextmanager
-def guarded_service(database: Database, directory: Path, **auth: Any) -> Iterator[Guarded]:
+def guarded_service(database: Database, directory: Path) -> Iterator[Guarded]:
     """A guarded service over stories that all may read, and orders of two owners."""
     database.execute(
         "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL)",
@@ -140,7 +141,10 @@ def guarded_service(database: Database, directory: Path, **auth: Any) -> Iterato
     )
     tokens = directory / "tokens.toml"
     tokens.write_text(tokens_text())
-    sections = {"auth": {"tokens_file": str(tokens), **auth}, "log": {"level": "debug"}}
+    keys = directory / "jwks.json"
+    keys.write_text(json.dumps({"keys": KEYS}))
+    jwt = {"jwks_file": str(keys), "issuer": ISSUER, "audience": AUDIENCE, "leeway_s": 0}
+    sections = {"auth": {"tokens_file": str(tokens)}, "auth.jwt": jwt, "log": {"level": "debug"}}
     url = database.url.replace("postgres@", f"postgres:{PASSWORD}@")
     with running_service(directory / "service", url, VIEWS, **sections) as service:
         yield Guarded(service, tokens)

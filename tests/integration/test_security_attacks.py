@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -20,8 +21,10 @@ from tests.integration.guarded import (
     code_of,
     guarded_service,
 )
+from tests.service.auth.signed_tokens import FORGED, token
 
 pytestmark = pytest.mark.postgres
+SIGNED = token(sub="alice", exp=int(time.time()) + 86_400)
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +63,19 @@ def test_forged_headers_are_refused(guarded: Guarded, header: str) -> None:
     answer = guarded.raw(request.encode("latin-1"))
     assert re.match(rb"HTTP/1.1 4(01|31) ", answer), answer
     assert b"upq_" not in answer
+
+
+def test_signed_tokens_are_told_from_forged_ones(guarded: Guarded) -> None:
+    for _ in range(2):
+        assert guarded.ids("/v1/views/orders", SIGNED) == ALICES
+        assert guarded.ids("/v1/views/story?id=1", token(scope="upquery:read:story")) == [1]
+        assert guarded.data("/v1/views/orders", token(scope="upquery:read:story")).status_code == 403
+        assert guarded.admin("/v1/stats", token(scope="upquery:admin")).status_code == 200
+        assert guarded.admin("/v1/stats", SIGNED).status_code == 403
+        for how, forge in FORGED.items():
+            response = guarded.data("/v1/views/orders", forge())
+            assert (response.status_code, code_of(response)) == (401, "unauthenticated"), how
+            assert guarded.admin("/v1/stats", forge()).status_code == 401, how
 
 
 def test_the_scheme_s_case_does_not_matter(guarded: Guarded) -> None:
@@ -311,7 +327,7 @@ def test_nothing_was_lost_and_nothing_was_told(guarded: Guarded, module_database
     assert module_database.query("SELECT count(*) FROM orders") == [(8,)]
     module_database.execute("UPDATE orders SET item = 'seen' WHERE id = 1")
     module_database.execute("UPDATE orders SET item = 'item' WHERE id = 1")
-    secrets = [*TOKENS.values(), PASSWORD]
+    secrets = [*TOKENS.values(), PASSWORD, SIGNED]
     told = [
         guarded.said(),
         guarded.admin("/v1/stats", "admin").text,

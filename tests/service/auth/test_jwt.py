@@ -1,17 +1,18 @@
-"""JSON Web Tokens: which are believed, and every way of forging one that is known."""
+"""JSON Web Tokens: which are believed, and where the keys come from."""
 
 import asyncio
-import base64
 import json
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from service.auth.authority import Authority, check_settings
 from service.auth.jwks import KeySet, keys_of
@@ -19,41 +20,7 @@ from service.auth.principal import Principal, Right
 from service.errors import ApiError
 from service.settings.auth import AuthSettings, JwtSettings
 from service.settings.errors import SettingsError
-
-ISSUER, AUDIENCE = "https://issuer.test/", "upquery"
-RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-OTHER_RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-EC = ec.generate_private_key(ec.SECP256R1())
-ED = ed25519.Ed25519PrivateKey.generate()
-PEM = RSA.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-
-
-def jwk(key: Any, name: str, **more: Any) -> dict[str, Any]:
-    kinds = {
-        rsa.RSAPrivateKey: jwt.algorithms.RSAAlgorithm,
-        ec.EllipticCurvePrivateKey: jwt.algorithms.ECAlgorithm,
-        ed25519.Ed25519PrivateKey: jwt.algorithms.OKPAlgorithm,
-    }
-    algorithm = next(algorithm for kind, algorithm in kinds.items() if isinstance(key, kind))
-    return {**algorithm.to_jwk(key.public_key(), as_dict=True), "kid": name, "use": "sig", **more}
-
-
-KEYS = [jwk(RSA, "rsa"), jwk(EC, "ec"), jwk(ED, "ed")]
-
-
-def claims(**changes: Any) -> dict[str, Any]:
-    now = int(time.time())
-    own = {"iss": ISSUER, "aud": AUDIENCE, "exp": now + 60, "iat": now, "sub": "42", "scope": "upquery:read"}
-    return {name: value for name, value in {**own, **changes}.items() if value is not None}
-
-
-def token(key: Any = RSA, algorithm: str = "RS256", name: str | None = "rsa", **changes: Any) -> str:
-    headers = {} if name is None else {"kid": name}
-    return jwt.encode(claims(**changes), key, algorithm, headers)
-
-
-def encoded(part: Any) -> str:
-    return base64.urlsafe_b64encode(part if isinstance(part, bytes) else json.dumps(part).encode()).decode().rstrip("=")
+from tests.service.auth.signed_tokens import AUDIENCE, EC, ED, FORGED, ISSUER, KEYS, RSA, encoded, jwk, token
 
 
 class Issuer:
@@ -116,65 +83,6 @@ def test_rights_may_be_elsewhere_or_every_token_s(tmp_path: Path) -> None:
     assert issuer.ask(token(**{"realm.roles": "upquery:read"})).rights == {Right.READ}
     issuer = Issuer(tmp_path, every_token_reads=True)
     assert issuer.ask(token(scope=None)).rights == {Right.READ}
-
-
-def swapped(given: str, **changes: Any) -> str:
-    """The token with other claims and its old signature."""
-    header, _, signature = given.split(".")
-    return f"{header}.{encoded(claims(**changes))}.{signature}"
-
-
-def unsigned(algorithm: str) -> str:
-    return f"{encoded({'alg': algorithm, 'typ': 'JWT', 'kid': 'rsa'})}.{encoded(claims())}."
-
-
-def keyed_by_public_key(secret: bytes) -> str:
-    """HS256 whose secret is what everybody knows (a confusion of algorithms)."""
-    import hashlib
-    import hmac
-
-    text = f"{encoded({'alg': 'HS256', 'typ': 'JWT', 'kid': 'rsa'})}.{encoded(claims())}"
-    return f"{text}.{encoded(hmac.digest(secret, text.encode(), hashlib.sha256))}"
-
-
-FORGED: dict[str, Callable[[], str]] = {
-    "no algorithm": lambda: unsigned("none"),
-    "no algorithm, in other letters": lambda: unsigned("nOnE"),
-    "the public key as a secret": lambda: keyed_by_public_key(PEM),
-    "the key's document as a secret": lambda: keyed_by_public_key(json.dumps(KEYS[0]).encode()),
-    "an empty secret": lambda: keyed_by_public_key(b""),
-    "another key": lambda: token(OTHER_RSA),
-    "another key, unnamed": lambda: token(OTHER_RSA, name=None),
-    "a key of another name": lambda: token(name="ec"),
-    "an unknown key": lambda: token(name="unknown"),
-    "another algorithm than the key's": lambda: token(EC, "ES256", "rsa"),
-    "a path as a name": lambda: token(OTHER_RSA, name="../../dev/null"),
-    "a key in the header": lambda: jwt.encode(claims(), OTHER_RSA, "RS256", {"jwk": jwk(OTHER_RSA, "x"), "kid": "rsa"}),
-    "keys elsewhere": lambda: jwt.encode(claims(), OTHER_RSA, "RS256", {"jku": "https://evil.test/", "kid": "rsa"}),
-    "other claims": lambda: swapped(token(), sub="1"),
-    "no signature": lambda: token().rpartition(".")[0] + ".",
-    "a signature of zeros": lambda: token(EC, "ES256", "ec").rpartition(".")[0] + "." + encoded(bytes(64)),
-    "something critical": lambda: jwt.encode(claims(), RSA, "RS256", {"kid": "rsa", "crit": ["x"], "x": 1}),
-    "expired": lambda: token(exp=int(time.time()) - 1),
-    "no end": lambda: token(exp=None),
-    "an end that is no number": lambda: token(exp="never"),
-    "an end beyond all numbers": lambda: jwt.encode(claims(exp=10**400), RSA, "RS256", {"kid": "rsa"}),
-    "not yet": lambda: token(nbf=int(time.time()) + 60),
-    "issued tomorrow": lambda: token(iat=int(time.time()) + 86_400),
-    "another issuer": lambda: token(iss="https://evil.test/"),
-    "an issuer that starts so": lambda: token(iss=ISSUER + "x"),
-    "no issuer": lambda: token(iss=None),
-    "another audience": lambda: token(aud="other"),
-    "an audience that starts so": lambda: token(aud="upquery2"),
-    "no audience": lambda: token(aud=None),
-    "no audiences": lambda: token(aud=[]),
-    "claims that are a list": lambda: f"{token().split('.')[0]}.{encoded([])}.x",
-    "nothing": lambda: "..",
-    "no JSON": lambda: f"{encoded(b'x')}.{encoded(b'y')}.{encoded(b'z')}",
-    "a header that is a list": lambda: f"{encoded([])}.{encoded(claims())}.x",
-    "a header of numbers": lambda: f"{encoded({'alg': 1, 'kid': 2})}.{encoded(claims())}.x",
-    "deep JSON": lambda: f"{encoded(b'[' * 6000)}.{encoded(claims())}.x",
-}
 
 
 @pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED.keys())
@@ -257,3 +165,36 @@ def test_settings_that_cannot_work_are_refused(tmp_path: Path) -> None:
     bad.write_text("{}")
     with pytest.raises(SettingsError, match="jwks_file"):
         check_settings(AuthSettings(jwt=JwtSettings(jwks_file=bad, issuer=ISSUER, audience=AUDIENCE)))
+
+
+class Keys(BaseHTTPRequestHandler):
+    """What an issuer answers."""
+
+    answers: ClassVar[list[tuple[int, bytes]]] = []
+
+    def do_GET(self) -> None:
+        status, body = self.answers[-1]
+        self.send_response(status)
+        self.send_header("location", f"http://127.0.0.1:{self.server.server_port}/elsewhere")  # type: ignore[attr-defined]
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        with suppress(ConnectionError):
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Nothing."""
+
+
+def test_keys_are_had_from_a_url_and_nowhere_else() -> None:
+    with HTTPServer(("127.0.0.1", 0), Keys) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        settings = JwtSettings(jwks_url=f"http://127.0.0.1:{server.server_port}/keys", issuer=ISSUER, audience=AUDIENCE)
+        document = json.dumps({"keys": KEYS}).encode()
+        for status, body in ((500, document), (302, document), (200, b"x"), (200, document + b" " * (1 << 20))):
+            Keys.answers.append((status, body))
+            with pytest.raises(ApiError) as away:
+                asyncio.run(KeySet.of(settings).named("rsa", "RS256"))
+            assert away.value.code == "auth_unavailable"
+        Keys.answers.append((200, document))
+        assert len(asyncio.run(KeySet.of(settings).named("rsa", "RS256"))) == 1
+        server.shutdown()
