@@ -162,6 +162,8 @@ class SubscriptionSettings(Section):
     subscribers: int = Field(default=10_000, ge=1)
     #: Answers that are followed at once, whoever subscribes to them; a new one takes the place of one that lingers.
     topics: int = Field(default=10_000, ge=1)
+    #: Keys of all of them together: while they are followed, the engine does not evict them.
+    keys: int = Field(default=100_000, ge=1)
     #: The largest answer that may be subscribed to.
     topic_bytes: ByteSize = ByteSize(4 << 20)
     #: What all of them may take. A worker that has more shortens their logs, then ends subscriptions.

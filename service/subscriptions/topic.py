@@ -32,6 +32,8 @@ class Held:
 
     def __init__(self) -> None:
         self.bytes = 0
+        #: Those that are pinned at the engine.
+        self.keys = 0
 
 
 def key_of(wanted: Wanted) -> TopicKey:
@@ -58,9 +60,11 @@ class Topic:
         self.news = asyncio.Event()
         #: Said to those who have everything, now and then.
         self.fresh: Entry | None = None
+        self._is_gone = False
         self._lingering: asyncio.TimerHandle | None = None
         self._held = held
         self._held_bytes = 0
+        held.keys += len(self.keys)
         self._rows: bytes = b""
         self._log: Log | None = None
         #: Whether others can know the newest version: it is one of the leaf store's commits.
@@ -159,6 +163,10 @@ class Topic:
 
     def gone(self) -> None:
         """Nobody will subscribe to it any more: only what those have not read who are nearly up to date is kept."""
+        if self._is_gone:
+            return
+        self._is_gone = True
+        self._held.keys -= len(self.keys)
         self._rows = b""
         self._snapshot = None
         if self._log is not None:

@@ -21,6 +21,8 @@ from service.wire import EngineClient
 
 __all__ = ["Entry", "Kind", "Subscription", "Subscriptions"]
 
+#: How long those who wait for a topic to start have to come for it.
+_START_S = 1.0
 #: Larger keys are not held by the engine.
 _MAX_KEY_BYTES = Limits().key_bytes
 
@@ -143,23 +145,27 @@ class Subscriptions:
 
     async def _start(self, wanted: Wanted) -> Topic:
         topic = Topic(wanted, self._settings, self._held)
-        if any(key_bytes(part) > _MAX_KEY_BYTES for part in topic.keys):
-            raise ApiError("too_large", "The parameters are too large to be subscribed to.", "Read it instead.")
-        self._make_room()
-        await self._following.start(topic)
+        try:
+            if any(key_bytes(part) > _MAX_KEY_BYTES for part in topic.keys):
+                raise ApiError("too_large", "The parameters are too large to be subscribed to.", "Read it instead.")
+            self._make_room()
+            await self._following.start(topic)
+        except BaseException:
+            topic.gone()
+            raise
         self._topics[topic.key] = topic
-        self._linger(topic)
+        # Those who have waited for it are about to come.
+        self._linger(topic, _START_S)
         return topic
 
     def _make_room(self) -> None:
         """Topics that linger go for a new one, and what is remembered of the others."""
-        most = self._settings.topics - len(self._starting)
-        while (self._is_full() or len(self._topics) > most) and self._forget_lingering():
+        while (self._is_full() or self._are_too_many()) and self._forget_lingering():
             pass
         if self._is_full():
             for topic in self._topics.values():
                 topic.shorten()
-        if self._is_full() or len(self._topics) > most:
+        if self._is_full() or self._are_too_many():
             raise ApiError("rate_limited", "Too much is subscribed to here.", "Try again later.")
 
     def _grown(self, topic: Topic) -> bool:
@@ -172,6 +178,10 @@ class Subscriptions:
 
     def _is_full(self) -> bool:
         return self._held.bytes > self._settings.memory
+
+    def _are_too_many(self) -> bool:
+        """With those that start."""
+        return len(self._topics) + len(self._starting) > self._settings.topics or self._held.keys > self._settings.keys
 
     def _forget_lingering(self) -> bool:
         """Forgets a topic that nobody follows, if there is one."""
@@ -187,9 +197,10 @@ class Subscriptions:
         if topic.subscribers == 0:
             self._linger(topic)
 
-    def _linger(self, topic: Topic) -> None:
+    def _linger(self, topic: Topic, at_least_s: float = 0.0) -> None:
         """Nobody follows a topic; who comes back soon finds it as it was."""
-        topic.lingers(asyncio.get_running_loop().call_later(self._settings.linger_s, self._forget, topic))
+        linger_s = max(self._settings.linger_s, at_least_s)
+        topic.lingers(asyncio.get_running_loop().call_later(linger_s, self._forget, topic))
 
     def _forget(self, topic: Topic) -> None:
         self._following.drop(topic)

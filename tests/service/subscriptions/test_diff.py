@@ -51,6 +51,13 @@ def test_rows_are_split_where_they_end(rows: list[dict[str, object]], ascii_only
     assert split_rows(b"[" + b",".join(texts) + b"]") == texts
 
 
+@given(st.text(max_size=3), st.lists(st.tuples(VALUES, TRAPS | st.text(max_size=6)), max_size=6))
+def test_rows_that_begin_alike_are_split_where_they_end(name: str, rows: list[tuple[object, str]]) -> None:
+    shown = [{name: first, "t": text} for first, text in rows]
+    texts = [json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() for row in shown]
+    assert split_rows(b"[" + b",".join(texts) + b"]") == texts
+
+
 def test_rows_keep_their_bytes() -> None:
     rows = [b'{"n":12345678901234567890123, "j":{ "a" : [1.10,\n"}{"] }}', b'{"a":"\\"},{","b":"\\\\"}']
     assert split_rows(b"[" + b",".join(rows) + b"]") == rows

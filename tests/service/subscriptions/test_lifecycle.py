@@ -21,6 +21,7 @@ VIEWS = {
     "story": "SELECT id, title FROM stories WHERE id = :id",
     "titled": "SELECT id, title FROM stories WHERE title = :title",
     "first": "SELECT id, title FROM stories WHERE id > :id ORDER BY id LIMIT 3",
+    "several": "SELECT id, title FROM stories WHERE id IN (:ids)",
     "counted": "SELECT COUNT(*) AS n FROM stories",
 }
 Scenario = Callable[[Followed, Worker], Awaitable[None]]
@@ -118,10 +119,10 @@ def test_topics_linger_and_go(run: Callable[..., None], database: Database) -> N
         await until(lambda: followed.runtime.subscribed.topics == 0)
         assert worker.subscriptions.counters()["topics"] == 0
         # Nothing has changed since: any worker knows.
-        listener = await other.listen("story", "1", after=token)
+        listener = await other.listen("story", "1", after=token, had=[{"id": 1, "title": "title 1"}])
         await listener.until(lambda rebuilt: rebuilt.kinds == [Kind.UP_TO_DATE])
-        await listener.close()
         database.execute("UPDATE stories SET title = 'new' WHERE id = 1")
+        await listener.until(lambda rebuilt: rebuilt.kinds == [Kind.UP_TO_DATE, Kind.CHANGE])
         listener = await worker.listen("story", "1")
         await listener.until(lambda rebuilt: rebuilt.rows == [{"id": 1, "title": "new"}])
         with pytest.raises(ApiError) as raised:
@@ -132,6 +133,26 @@ def test_topics_linger_and_go(run: Callable[..., None], database: Database) -> N
         assert raised.value.code == "bad_request"
 
     run(scenario, {"linger_s": 0.1}, {})
+
+
+def test_a_worker_that_goes_takes_its_pins_along(run: Callable[..., None]) -> None:
+    async def scenario(followed: Followed, worker: Worker) -> None:
+        listeners = [await each.listen("story", "1") for each in followed.workers]
+        (leaf,) = [leaf for leaf in engine_of(followed).graph.leaves.values() if leaf.pins]
+        assert leaf.pins == {("1",): 2}
+        await worker.client.close()
+        # It is back at once, for there are subscribers; then it is not any more.
+        await until(lambda: leaf.pins == {("1",): 2} and followed.runtime.subscribed.topics == 2)
+        for listener in listeners:
+            await listener.close()
+        await until(lambda: not leaf.pins and not followed.runtime.subscribed.topics)
+        assert worker.subscriptions.counters()["bytes"] == 0
+        # Nobody lingers, and yet whoever comes finds what was begun for it.
+        again = await asyncio.gather(*[worker.listen("story", "1") for _ in range(3)])
+        await again[0].until(lambda rebuilt: rebuilt.rows)
+        assert leaf.pins == {("1",): 1}
+
+    run(scenario, {"linger_s": 0}, {"linger_s": 0})
 
 
 def test_a_version_that_another_worker_told(run: Callable[..., None], database: Database) -> None:
@@ -186,6 +207,7 @@ def test_bounds(run: Callable[..., None], database: Database) -> None:
         for listener in (quick, third, fourth, fifth):
             await listener.close()
         await refused(worker, "too_large", "titled", "x" * 5000)
+        await refused(worker, "rate_limited", "several", tuple(str(n) for n in range(8)))
         # Too large from the start, and by growing.
         database.execute("INSERT INTO stories SELECT n, 'same' FROM generate_series(100, 105) n")
         listener = await worker.listen("titled", "same")
@@ -194,7 +216,7 @@ def test_bounds(run: Callable[..., None], database: Database) -> None:
         assert "larger" in (await listener.until(lambda rebuilt: rebuilt.reason)).reason
         await refused(worker, "too_large", "titled", "same")
 
-    run(scenario, {"log_entries": 2, "topics": 3, "subscribers": 4, "topic_bytes": 400})
+    run(scenario, {"log_entries": 2, "topics": 3, "keys": 7, "subscribers": 4, "topic_bytes": 400})
 
 
 async def refused(worker: Worker, code: str, *asked: Any) -> None:
@@ -267,6 +289,11 @@ def test_views_that_expire_whole_ones_and_bounds_of_rows(run: Callable[..., None
         await none.until(lambda rebuilt: len(rebuilt.rows) == 2)
 
     run(scenario)
+
+
+def engine_of(followed: Followed) -> Any:
+    """What is behind it."""
+    return followed.runtime.dispatcher.engine
 
 
 def evict_all(followed: Followed, name: str) -> None:
