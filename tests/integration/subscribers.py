@@ -137,3 +137,25 @@ def make_changes(place: Place, changes: int, seed: int, *, evict: bool = False) 
                 view = ("board", "first", "counted")[number // 10 % 3]
                 body = {"view": view, "keys": [{"board": str(1 + number % BOARDS)}]}
                 httpx.post(f"{place.service.admin}/v1/evict", json=body, timeout=LIMIT_S).raise_for_status()
+
+
+def change_heavy(place: Place, changes: int) -> None:
+    """Large changes, some 40 kB each as an event; blocks."""
+    with psycopg.connect(place.database.url, autocommit=True) as connection:
+        changer = boards.Changer(connection, BOARDS)
+        for _ in range(changes):
+            changer.change_heavy()
+
+
+def worker_bytes(place: Place) -> int:
+    """Resident memory of the worker's own."""
+    assert place.service.process is not None
+    found = 0
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            lines = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
+        except OSError:
+            continue
+        if int(lines["PPid"]) == place.service.process.pid:
+            found += int(lines.get("RssAnon", "0 kB").split()[0]) << 10
+    return found

@@ -1,27 +1,38 @@
 """Many subscriptions over one WebSocket; and what ends all of them: an engine that dies, a service that is stopped."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from load.subscribers import boards
 from load.subscribers.rows import Rows
 from load.subscribers.stream import Event
 from service.demo.postgres_server import EmbeddedPostgres
 from tests.fixtures.service import LIMIT_S, alive
 from tests.fixtures.service import until as wait_until
-from tests.integration.subscribers import Follower, Place, comparable, following, make_changes, place_of, until
+from tests.integration.subscribers import (
+    Follower,
+    Place,
+    change_heavy,
+    comparable,
+    following,
+    make_changes,
+    place_of,
+    until,
+    worker_bytes,
+)
 
 pytestmark = pytest.mark.postgres
 
-LIMITS = {"per_connection": 8, "origins": ["https://app.example"]}
+LIMITS = {"per_connection": 8, "log_entries": 64, "log_bytes": 1 << 19, "origins": ["https://app.example"]}
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +79,16 @@ class Socket:
             self.hear()
 
 
-@contextmanager
+@contextlib.contextmanager
 def socket_of(place: Place, path: str = "/v1/subscribe", **options: Any) -> Iterator[Socket]:
     with connect(place.service.http.replace("http", "ws", 1) + path, **options) as connection:
         yield Socket(connection)
+
+
+def now(place: Place) -> dict[str, str]:
+    """Headers of a read that sees all that is committed."""
+    ((position,),) = place.database.query("SELECT pg_current_wal_insert_lsn()::text")
+    return {"Upquery-Min-Version": position, "Prefer": "wait=20"}
 
 
 def right(place: Place, socket: Socket, number: int | str, view: str, board: int) -> bool:
@@ -125,6 +142,24 @@ def test_mistakes_harm_no_other_subscription(place: Place) -> None:
         ]  # fmt: skip
         make_changes(place, 20, 3)
         socket.hear_until(lambda: right(place, socket, 1, "board", 1))
+
+
+def test_who_does_not_read_costs_no_more_than_a_bound(place: Place) -> None:
+    """Four connections with eight subscriptions each, to each of which 5 MB of changes come."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket_of(place, max_queue=1)) for _ in range(4)]
+        for socket in sockets:
+            for number in range(8):
+                socket.subscribe(number, "board", board=boards.HEAVY)
+            socket.hear_until(lambda s=socket: len(s.rows) == 8)  # type: ignore[misc]
+        before = worker_bytes(place)
+        change_heavy(place, 125)
+        wait_until(lambda: place.service.read("board", board=boards.HEAVY, headers=now(place)).status_code == 200)
+        assert worker_bytes(place) - before < 20 << 20
+        for socket in sockets:
+            socket.hear_until(lambda s=socket: all(rows.over for rows in s.rows.values()))  # type: ignore[misc]
+            socket.subscribe("again", "board", board=boards.HEAVY)
+            socket.hear_until(lambda s=socket: right(place, s, "again", "board", boards.HEAVY))  # type: ignore[misc]
 
 
 def test_who_may_connect(place: Place) -> None:

@@ -4,10 +4,8 @@ import asyncio
 import json
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
-import psycopg
 import pytest
 
 from load.subscribers import boards
@@ -19,11 +17,13 @@ from tests.integration.subscribers import (
     VIEWS,
     Follower,
     Place,
+    change_heavy,
     comparable,
     following,
     make_changes,
     place_of,
     until,
+    worker_bytes,
 )
 
 pytestmark = pytest.mark.postgres
@@ -194,27 +194,6 @@ def test_who_does_not_read_costs_no_more_than_a_bound(place: Place) -> None:
             again.close()
 
     asyncio.run(main())
-
-
-def change_heavy(place: Place, changes: int) -> None:
-    with psycopg.connect(place.database.url, autocommit=True) as connection:
-        changer = boards.Changer(connection, BOARDS)
-        for _ in range(changes):
-            changer.change_heavy()
-
-
-def worker_bytes(place: Place) -> int:
-    """Resident memory of the worker's own."""
-    assert place.service.process is not None
-    found = 0
-    for status in Path("/proc").glob("[0-9]*/status"):
-        try:
-            lines = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
-        except OSError:
-            continue
-        if int(lines["PPid"]) == place.service.process.pid:
-            found += int(lines.get("RssAnon", "0 kB").split()[0]) << 10
-    return found
 
 
 def test_a_view_that_is_replaced_or_dropped(place: Place) -> None:
