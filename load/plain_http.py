@@ -1,6 +1,7 @@
 """One kept-alive HTTP connection with little of its own cost, for measuring latencies."""
 
 import json
+from collections.abc import Mapping
 from http.client import HTTPConnection
 from time import perf_counter
 from types import TracebackType
@@ -26,9 +27,9 @@ class PlainClient:
     ) -> None:
         self._connection.close()
 
-    def read(self, target: str) -> list[dict[str, Any]]:
+    def read(self, target: str, headers: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
         """The rows of a view, by path and query. Raises `SiteError`."""
-        self._connection.request("GET", target)
+        self._connection.request("GET", target, headers=headers or {})
         reply = self._connection.getresponse()
         body = reply.read()
         if reply.status != 200:
