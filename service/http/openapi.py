@@ -188,13 +188,18 @@ _HEADER_PARAMETERS: list[dict[str, Any]] = [
     {
         "name": "Prefer",
         "in": "header",
-        "description": "`wait=2`: how many seconds to wait for Upquery-Min-Version.",
+        "description": "`wait=2`: how many seconds to wait for a version or an answer that is not there.",
         "schema": {"type": "string"},
     },
 ]
 _HEADERS: dict[str, Any] = {
     "ETag": {"description": "Weak; over `rows` and `next`.", "schema": {"type": "string"}},
-    "Cache-Status": {"description": "Whether the answer was there.", "schema": {"type": "string"}},
+    "Cache-Control": {
+        "description": "Who may keep it; the view's, or `no-cache`.",
+        "schema": {"type": "string"},
+    },
+    "Cache-Status": {"description": "Where the answer comes from (RFC 9211).", "schema": {"type": "string"}},
+    "Age": {"description": "How far behind the database it may be, in seconds.", "schema": {"type": "integer"}},
     "Upquery-Version": {"description": "As `version`.", "schema": {"type": "string"}},
     "Upquery-Age-Ms": {"description": "How far behind the database it may be.", "schema": {"type": "integer"}},
     "Link": {"description": 'The next page, `rel="next"`.', "schema": {"type": "string"}},

@@ -10,14 +10,16 @@ _ALWAYS = (
     "bad_request", "unauthenticated", "forbidden", "method_not_allowed", "rate_limited", "internal_error",
     "engine_unavailable",
 )  # fmt: skip
+#: Of every request to the views' port.
+_SERVED = (*_ALWAYS, "overloaded", "request_timeout", "head_too_large")
 #: Of reads, however many keys and views they name.
 READ_CODES = (
-    *_ALWAYS, "view_not_found", "parameter_missing", "parameter_unknown", "parameter_type", "too_large",
+    *_SERVED, "view_not_found", "parameter_missing", "parameter_unknown", "parameter_type", "too_large",
     "view_building", "view_broken", "upstream_unavailable", "upstream_refused", "read_timeout", "version_timeout",
 )  # fmt: skip
 #: Of requests with a body.
 BODY_CODES = (*READ_CODES, "invalid_request")
-CHECKPOINT_CODES = (*_ALWAYS, "invalid_request", "upstream_unavailable", "read_timeout")
+CHECKPOINT_CODES = (*_SERVED, "invalid_request", "upstream_unavailable", "read_timeout")
 #: Of the admin port.
 ADMIN_CODES = (*_ALWAYS, "read_timeout")
 ONE_VIEW_CODES = (*ADMIN_CODES, "invalid_request", "view_not_found", "view_broken")
