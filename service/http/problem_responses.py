@@ -8,7 +8,7 @@ from service.errors import KINDS
 #: Of every request.
 _ALWAYS = (
     "bad_request", "unauthenticated", "forbidden", "method_not_allowed", "rate_limited", "internal_error",
-    "engine_unavailable",
+    "auth_unavailable", "engine_unavailable",
 )  # fmt: skip
 #: Of every request to the views' port.
 _SERVED = (*_ALWAYS, "overloaded", "request_timeout", "head_too_large")
