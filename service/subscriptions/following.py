@@ -219,9 +219,13 @@ class Following:
                     self._end(topic, error.detail)
                     return
             else:
+                changes = self.changes
                 self._take_asked(topic, answers.answers[0].rows, answers.position)
-            await asyncio.sleep(delay_s)
+                if self.changes > changes:
+                    # It is never stored because it changes all the time: who follows it wants to know.
+                    delay_s = _ASK_S
             delay_s = min(2 * delay_s, _ASK_MOST_S)
+            await asyncio.sleep(delay_s)
 
     def _take_asked(self, topic: Topic, rows: bytes, position: Position) -> None:
         """The engine's answer. What the leaf store has by now is newer."""

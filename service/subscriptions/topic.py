@@ -153,6 +153,8 @@ class Topic:
 
     def _hold(self) -> None:
         """Counts what it takes now."""
+        if self._is_gone:
+            return
         snapshot_bytes = 0 if self._snapshot is None else len(self._snapshot.json) + len(self._snapshot.sse)
         log_bytes = 0 if self._log is None else self._log.size_bytes
         self._count(_TOPIC_BYTES + len(self._rows) + snapshot_bytes + log_bytes)
@@ -165,13 +167,13 @@ class Topic:
         """Nobody will subscribe to it any more: only what those have not read who are nearly up to date is kept."""
         if self._is_gone:
             return
-        self._is_gone = True
         self._held.keys -= len(self.keys)
         self._rows = b""
         self._snapshot = None
         if self._log is not None:
             self._log.shorten()
         self._count(0)
+        self._is_gone = True
 
     def _token(self, position: Position) -> str:
         return write_token(position, self.epoch if self._listed else UNLISTED)

@@ -117,8 +117,6 @@ class Subscriptions:
             raise
 
     async def _place(self, topic: Topic, resume: Resume | None) -> Subscription:
-        # Nobody is told what is older than an answer that could have been read before.
-        self._following.read_now(topic)
         if resume is None:
             return Subscription(self, topic, topic.log.last, [topic.snapshot()])
         if not names(resume, topic.epoch):
@@ -126,6 +124,8 @@ class Subscriptions:
         if resume.position > topic.log.until:
             await self._reads.wait_for(resume.position, None)
             self._following.read_now(topic)
+        if topic.ended is not None:
+            raise _must_refetch("It has ended in this moment.")
         at = topic.log.find(resume.position)
         missed = None if at is None else topic.log.behind(at)
         if at is None or missed is None:
@@ -133,15 +133,19 @@ class Subscriptions:
         return Subscription(self, topic, topic.log.last, missed or [topic.up_to_date()])
 
     async def _topic(self, wanted: Wanted) -> Topic:
+        """The topic of an answer, as new as the leaf store: nobody is told what is older than what could be read."""
         key = key_of(wanted)
-        while (topic := self._topics.get(key)) is None:
+        while True:
+            if (topic := self._topics.get(key)) is not None:
+                self._following.read_now(topic)
+                if topic.ended is None:
+                    return topic
             starting = self._starting.get(key)
             if starting is None:
                 starting = self._starting[key] = asyncio.ensure_future(self._start(wanted))
                 starting.add_done_callback(_retrieved)
                 starting.add_done_callback(lambda _: self._starting.pop(key, None))
             await asyncio.shield(starting)
-        return topic
 
     async def _start(self, wanted: Wanted) -> Topic:
         topic = Topic(wanted, self._settings, self._held)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -73,6 +74,26 @@ def test_what_ends_a_topic(run: Callable[..., None], database: Database) -> None
         assert raised.value.code in ("view_broken", "view_building")
         assert worker.subscriptions.counters()["must_refetches"] >= 3
         await other.close()
+
+    run(scenario)
+
+
+def test_who_subscribes_before_it_is_known_that_a_topic_has_ended(run: Callable[..., None]) -> None:
+    async def scenario(followed: Followed, worker: Worker) -> None:
+        await put(followed, "put", VIEWS["story"])
+        listener, wanted = await worker.listen("put", "1"), worker.wanted("put", "1")
+        token = (await listener.until(lambda rebuilt: rebuilt.token)).token
+        with patch.object(worker.subscriptions._following, "changed"):
+            await put(followed, "put", "SELECT id FROM stories WHERE id = :id")
+            await until(lambda: worker.wanted("put", "1").view.info.id != wanted.view.info.id)
+            for after in (None, token):
+                with pytest.raises(ApiError) as raised:
+                    await worker.subscriptions.subscribe(wanted, after)
+                assert raised.value.retryable
+        assert "replaced" in (await listener.until(lambda rebuilt: rebuilt.reason)).reason
+        await until(lambda: listener.ended)
+        await listener.close()
+        assert worker.subscriptions.counters()["bytes"] == 0
 
     run(scenario)
 
