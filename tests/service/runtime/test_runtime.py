@@ -12,6 +12,8 @@ from dataflow.engine.events import InstallView
 from dataflow.plan.nodes import Chain, View
 from dataflow.types import ViewId
 from service.errors import ApiError
+from service.leaf_store.reader import LeafReader
+from service.leaf_store.writer import LeafWriter
 from service.runtime import garbage
 from service.runtime.runtime import Runtime
 from service.wire import ReadItem
@@ -67,6 +69,35 @@ def test_an_engine_that_fails_is_built_anew(database: Database, tmp_path: Path) 
             assert first() is None
             assert b"new" in await title(runtime, 7)
             assert runtime.counters.engine_failures == 1
+
+    asyncio.run(scenario())
+
+
+def test_readers_see_all_views_of_a_session_or_none(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every commit, for one who knew the views of before and for one who knows nothing."""
+    views = {f"story_{n}": STORY for n in range(3)} | {"broken": "SELECT nothing FROM stories WHERE id = :id"}
+    seen: list[tuple[bool, set[str], set[str]]] = []
+    commit = LeafWriter.commit
+
+    def observed(writer: LeafWriter, *arguments: Any) -> None:
+        commit(writer, *arguments)
+        new = LeafReader(writer.reader.environment).catalog()
+        seen.append((new.known, set(new.by_name), set(writer.reader.catalog().by_name)))
+
+    monkeypatch.setattr(LeafWriter, "commit", observed)
+
+    async def scenario() -> None:
+        async with checking_often(database, tmp_path, views=views) as runtime:
+            assert (False, set(), set()) in seen
+            assert {(known, *map(len, names)) for known, *names in seen} == {(False, 0, 0), (True, 4, 4)}
+            runtime.dispatcher.step("not an event")  # type: ignore[arg-type]
+            seen.clear()
+            await until(lambda: runtime.counters.streams == 2)
+            # Who knew them goes on knowing them.
+            assert (False, set(), set(views)) in seen
+            assert {(known, *map(len, names)) for known, *names in seen} == {(False, 0, 4), (True, 4, 4)}
 
     asyncio.run(scenario())
 
