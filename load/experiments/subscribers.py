@@ -17,6 +17,7 @@ from time import monotonic
 from typing import Annotated, Any
 
 import typer
+import uvloop
 
 from load import processes
 from load.experiments.experiment import Conditions, Report, Tell
@@ -81,7 +82,8 @@ def run(options: Options, conditions: Conditions, tell: Tell) -> Report:
         ) as changes,
     ):
         crowd = _Crowd(options, side, upstream.url, tell)
-        asyncio.run(crowd.run(changes))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(crowd.run(changes))
     return _report(options, crowd.found)
 
 

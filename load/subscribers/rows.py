@@ -4,6 +4,7 @@
 came twice is noticed.
 """
 
+from functools import lru_cache
 from typing import Any
 
 from load.subscribers.stream import Event
@@ -58,6 +59,7 @@ class Rows:
         self.version = version
 
 
+@lru_cache(maxsize=1024)
 def _place(version: str) -> tuple[int, ...]:
     """Versions in order: ``pg:0/16B3748``, ``mysql:12:345``."""
     kind, _, place = version.partition(":")

@@ -7,7 +7,8 @@ import asyncio
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import lru_cache
+from typing import Any, Self, cast
 from urllib.parse import urlsplit
 
 import httptools
@@ -40,22 +41,42 @@ class EventParser:
     def feed(self, data: bytes) -> list[Event]:
         """The events that these bytes completed."""
         *blocks, self._rest = (self._rest + data).split(b"\n\n")
-        return [event for block in blocks if (event := self._event(block)) is not None]
+        events = []
+        for block in map(_read, blocks):
+            if block.id is not None:
+                self.last_id = block.id
+            if block.retry_ms is not None:
+                self.retry_ms = block.retry_ms
+            if block.event is not None:
+                events.append(block.event)
+        return events
 
-    def _event(self, block: bytes) -> Event | None:
-        kind, lines = "message", []
-        for line in block.split(b"\n"):
-            name, _, value = line.partition(b":")
-            value = value.removeprefix(b" ")
-            if name == b"event":
-                kind = value.decode()
-            elif name == b"id":
-                self.last_id = value.decode()
-            elif name == b"data":
-                lines.append(value)
-            elif name == b"retry":
-                self.retry_ms = int(value)
-        return Event(kind, orjson.loads(b"\n".join(lines))) if lines else None
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """What stands between two empty lines."""
+
+    event: Event | None
+    id: str | None
+    retry_ms: int | None
+
+
+@lru_cache(maxsize=1024)
+def _read(block: bytes) -> _Block:
+    """All subscribers of an answer get the same bytes: one of them reads them. Nobody changes what they say."""
+    kind, lines, last_id, retry_ms = "message", [], None, None
+    for line in block.split(b"\n"):
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"event":
+            kind = value.decode()
+        elif name == b"id":
+            last_id = value.decode()
+        elif name == b"data":
+            lines.append(value)
+        elif name == b"retry":
+            retry_ms = int(value)
+    return _Block(Event(kind, orjson.loads(b"\n".join(lines))) if lines else None, last_id, retry_ms)
 
 
 class EventSource(asyncio.Protocol):
@@ -115,8 +136,7 @@ class EventSource(asyncio.Protocol):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         for waited in (self.begun, self.ended):
