@@ -7,6 +7,7 @@ Not here: their texts (`version`).
 """
 
 from cdc.mysql.gtid import Gtids
+from cdc.mysql.position import KIND
 from dataflow.types import Position
 from service.http.version import Minimum, refuse_foreign
 from service.leaf_store.answer import LeafState
@@ -27,7 +28,7 @@ class Minimums:
     def has(self, state: LeafState, minimum: Minimum) -> bool:
         """Whether it is known that the store, in this state, is that new."""
         if isinstance(minimum, Position):
-            return state.position >= minimum
+            return state.position >= minimum and not (state.position ^ minimum) & KIND
         there = self._there
         return state.epoch == self._epoch and type(there) is type(minimum) and minimum <= there  # type: ignore[operator]
 

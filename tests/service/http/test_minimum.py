@@ -75,6 +75,9 @@ def test_those_that_do_not_come_or_cannot(run: Run) -> None:
         assert (foreign.status_code, foreign.json()["code"]) == (400, "bad_request")
         assert "PostgreSQL" in foreign.json()["detail"]
         as_mariadb(service)
+        for method, path, body in (("GET", STORY, None), ("POST", "/v1/views/story/query", {"keys": [{"id": 7}]})):
+            of_postgres = await service.http.request(method, path, json=body, headers={"Upquery-Min-Version": "0/1"})
+            assert (of_postgres.status_code, of_postgres.json()["code"]) == (400, "bad_request")
         of_mysql = await service.http.get(STORY, headers={"Upquery-Min-Version": SET})
         assert (of_mysql.status_code, of_mysql.json()["code"]) == (400, "bad_request")
         service.engine.gate = asyncio.Event()
