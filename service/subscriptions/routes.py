@@ -64,12 +64,12 @@ class SubscribeRoute:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> Reply | None:
         """The response, unless it was a stream. ApiError."""
+        if scope["method"] != "GET":
+            raise ApiError("method_not_allowed", f"{scope['method']} is not for {scope['path']}.", "GET it.")
         if scope["path"] == PATH:
             raise ApiError(
                 "bad_request", f"{PATH} takes WebSockets only.", "Follow one view at /v1/views/{view}/subscribe."
             )
-        if scope["method"] != "GET":
-            raise ApiError("method_not_allowed", f"{scope['method']} is not for {scope['path']}.", "GET it.")
         asked = await self._asked(scope)
         subscription = await self.subscriptions.subscribe(asked.wanted, asked.after)
         if asked.polls:
