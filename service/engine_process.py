@@ -19,6 +19,7 @@ from service.runtime import garbage
 from service.runtime.runtime import CannotStartError, Runtime
 from service.settings.errors import SettingsError
 from service.telemetry import configure_logging
+from service.traces.opening import traces_of
 from service.wire import WireServer
 
 log = structlog.get_logger()
@@ -38,11 +39,13 @@ async def _main(child: EngineChild) -> int:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     paths = RunPaths(child.run_directory)
+    tracing = traces_of(child.settings.traces, "engine")
     try:
-        runtime = Runtime(child.settings, paths.leaf)
+        traced = None if tracing is None else tracing.lookups
+        runtime = Runtime(child.settings, paths.leaf, traced)
     except SettingsError as error:
         return _cannot_start(str(error))
-    wire = WireServer(paths.engine_socket, runtime)
+    wire = WireServer(paths.engine_socket, runtime, None if tracing is None else tracing.within)
     control = ControlServer(paths.control_socket, Operations(runtime).by_name())
     await control.start()
     try:
@@ -51,6 +54,8 @@ async def _main(child: EngineChild) -> int:
         await control.close()
         await wire.close()
         await runtime.close()
+        if tracing is not None:
+            tracing.close()
 
 
 async def _serve(runtime: Runtime, wire: WireServer, stop: asyncio.Event) -> int:

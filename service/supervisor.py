@@ -14,7 +14,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,13 @@ from service.admin.control import ControlClient
 from service.auth.admin_guard import AdminGuard
 from service.auth.authority import Authority, check_settings
 from service.child import STOP_S, EngineChild, StartReport, WorkerChild, read_report, send_configuration
+from service.http.body_limit import BodyLimit
+from service.http.direct_protocol import bounded
 from service.run_directory import RunDirectory
 from service.runtime.backoff import Backoff
 from service.settings.errors import SettingsError
 from service.settings.load import Settings
-from service.worker import WorkerConfig
+from service.worker import WorkerConfig, connection_limits_of
 
 log = structlog.get_logger()
 
@@ -39,6 +41,8 @@ log = structlog.get_logger()
 STEADY_S = 30.0
 #: Connections waiting to be accepted.
 BACKLOG = 2048
+#: Of the admin port: this process has other things to do than to hold those of strangers.
+ADMIN_CONNECTIONS = 200
 #: Of each connection, in the kernel, as far as its client has not asked for them.
 _UNSENT_BYTES = 1 << 17
 
@@ -212,6 +216,8 @@ class Supervisor:
             subscriptions=self._settings.subscriptions,
             access_log=self._settings.access_log,
             claims_key=self._claims_key(),
+            traces=self._settings.traces,
+            slow_ms=self._settings.log.slow_ms,
         )
         child = WorkerChild(config, listener.fileno(), self._settings.log)
         return Child(f"worker-{number}", child, (listener.fileno(),))
@@ -221,8 +227,19 @@ class Supervisor:
         return claims_key(state.directory) if log is not None and log.claims == "hash" else None
 
     def _start_admin(self, run: RunDirectory, listener: socket.socket) -> None:
-        app = self._guarded(admin_app(ControlClient(run.paths.control_socket), self))
-        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+        http = self._settings.http
+        app = self._guarded(BodyLimit(admin_app(ControlClient(run.paths.control_socket), self), http.max_body_bytes))
+        config = uvicorn.Config(
+            app,
+            http=bounded(replace(connection_limits_of(http), max_connections=ADMIN_CONNECTIONS)),
+            ws="none",
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=1,
+        )
         self._admin = _AdminServer(config)
         self._admin_task = asyncio.create_task(self._admin.serve(sockets=[listener]))
 

@@ -9,8 +9,8 @@ The engine process implements `EngineService` and runs a `WireServer`; a worker 
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
 from pathlib import Path
@@ -29,11 +29,12 @@ from service.leaf_store.request import Values
 @dataclass(frozen=True, slots=True)
 class ReadItem:
     """A read of a view, by the view's name, with the values of its parameters: normal forms, in the order of
-    `ViewInfo.parameters`."""
+    `ViewInfo.parameters`. `id`: the view that the values were read for; the name may mean another one by now."""
 
     view: str
     values: Values
     window: Window | None = None
+    id: ViewId | None = field(default=None, compare=False)
 
 
 class Source(StrEnum):
@@ -166,13 +167,13 @@ def _frame(message: dict[str, Any]) -> bytes:
 
 def _item_to_wire(item: ReadItem) -> list[Any]:
     window = None if item.window is None else [item.window.limit_rows, item.window.after]
-    return [item.view, item.values, window]
+    return [item.view, item.values, window, item.id]
 
 
 def _item_from_wire(fields: list[Any]) -> ReadItem:
-    view, given, window = fields
+    view, given, window, id_ = fields
     values = tuple(tuple(value) if isinstance(value, list) else value for value in given)
-    return ReadItem(view, values, None if window is None else Window(*window))
+    return ReadItem(view, values, None if window is None else Window(*window), id_)
 
 
 def _reply_to_wire(reply: ReadReply) -> dict[str, Any]:
@@ -240,12 +241,17 @@ class _Worker:
     topics: FollowedTopics | None = None
 
 
+#: What a request is performed in that belongs to a trace: operation, ``traceparent``, request.
+Within = Callable[[str, str, Mapping[str, Any]], AbstractContextManager[None]]
+
+
 class WireServer:
     """The engine process's side: ``await server.start(); … await server.close()``."""
 
-    def __init__(self, path: Path, service: EngineService) -> None:
+    def __init__(self, path: Path, service: EngineService, within: Within | None = None) -> None:
         self._path = path
         self._service = service
+        self._within = within
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
@@ -311,7 +317,12 @@ class WireServer:
 
     async def _answer(self, number: int, operation: str, request: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         try:
-            reply = {"id": number, "result": await self._perform(operation, request)}
+            if self._within is None or (trace := request.get("trace")) is None:
+                result = await self._perform(operation, request)
+            else:
+                with self._within(operation, trace, request):
+                    result = await self._perform(operation, request)
+            reply = {"id": number, "result": result}
         except ApiError as error:
             reply = {"id": number, "problem": _error_to_wire(error)}
         except Exception:

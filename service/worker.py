@@ -23,12 +23,14 @@ from service.http.compression import Compression
 from service.http.direct_protocol import bounded
 from service.http.hot import HotRoute
 from service.http.reads import Limits
+from service.http.request_log import RequestLog
 from service.http.server import DrainingServer
 from service.leaf_store.reader import LeafReader
 from service.settings.auth import AuthSettings
 from service.settings.sections import HttpSettings, SubscriptionSettings
-from service.settings.telemetry import AccessLogSettings
+from service.settings.telemetry import AccessLogSettings, TraceSettings
 from service.subscriptions.socket_protocol import SocketProtocol
+from service.traces.opening import traces_of
 from service.wire import EngineClient
 from service.worker_telemetry import WorkerTelemetry
 
@@ -57,6 +59,9 @@ class WorkerConfig:
     #: What is read is written down; None: it is not. Claims are hashed with this key.
     access_log: AccessLogSettings | None = None
     claims_key: bytes | None = None
+    traces: TraceSettings | None = None
+    #: What takes longer is logged.
+    slow_ms: float = 1000.0
 
 
 def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
@@ -65,10 +70,14 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
     May be started before the engine process has created the leaf store: it then waits for it.
     """
     reader = _reader(config.leaf_path)
-    engine = EngineClient(config.engine_socket)
+    tracing = traces_of(config.traces, f"worker-{config.number}")
+    engine = EngineClient(config.engine_socket) if tracing is None else tracing.engine_client(config.engine_socket)
     app = build_app(reader, engine, limits_of(config.http), config.subscriptions, guarded=config.auth is not None)
     log = None if config.access_log is None else access_log_of(config.access_log, app, config)
-    server = server_of(wrapped(app, config, log), config.graceful_shutdown_s, connection_limits_of(config.http))
+    outside = wrapped(app, config, log)
+    if tracing is not None and config.traces is not None:
+        outside = tracing.app(outside, config.traces)
+    server = server_of(outside, config.graceful_shutdown_s, connection_limits_of(config.http))
     _allow_files(config.http.max_connections + _OTHER_FILES)
     server.drain = app.subscribe.subscriptions.close
     # What is there now stays: a collection would only walk it again and again.
@@ -76,6 +85,8 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
     gc.freeze()
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
         runner.run(_serve(server, listener, engine, app, config.number, log))
+    if tracing is not None:
+        tracing.close()
 
 
 def access_log_of(settings: AccessLogSettings, app: HotRoute, config: WorkerConfig) -> AccessLog:
@@ -94,7 +105,7 @@ def wrapped(app: DirectApp, config: WorkerConfig, log: AccessLog | None = None) 
         app = ClientLimit(app, config.http.client_waiting_reads)
     if config.auth is not None:
         app = Guard(app, Authority.of(config.auth))
-    return app
+    return RequestLog(app, config.slow_ms)
 
 
 def limits_of(http: HttpSettings) -> Limits:

@@ -7,7 +7,7 @@ Not here: what a session does (`runtime.session`), the process around it (`servi
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ from service.runtime.workers import WorkersTelemetry
 from service.settings.load import Settings
 from service.settings.sections import ViewSettings
 from service.upstream.opening import open_upstream
+from service.upstream.upstream import Lookups
 from service.upstream.words import Finding, UpstreamError
 from service.views import Definition, Origin, StateError, ViewOptions, ViewRegistry
 from service.wire import ReadItem, ReadReply, Touch
@@ -56,7 +57,9 @@ class CannotStartError(Exception):
 class Runtime:
     """Is a `service.wire.EngineService`. ``await start()``, then ``await run()`` for ever, then ``await close()``."""
 
-    def __init__(self, settings: Settings, leaf_path: Path) -> None:
+    def __init__(
+        self, settings: Settings, leaf_path: Path, traced: Callable[[Lookups], Lookups] | None = None
+    ) -> None:
         upstream = settings.upstream
         self.counters = Counters()
         self.registry = ViewRegistry(settings.state.directory)
@@ -64,7 +67,7 @@ class Runtime:
         self.ages = Ages(wall_ms())
         self.positions = Positions()
         self.upstream = open_upstream(settings)
-        self.lookups = self.upstream.lookups
+        self.lookups = self.upstream.lookups if traced is None else traced(self.upstream.lookups)
         self.gtids = AppliedGtids(self.lookups, self.positions, self._reach)
         self.dispatcher = Dispatcher(self.leaf, self.ages, self.counters)
         self.following = Following(settings.cdc)

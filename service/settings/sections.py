@@ -197,6 +197,8 @@ class LogSettings(Section):
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["text", "json"] = "text"
+    #: Requests that are answered later than that are logged; 0: all that are not answered at once.
+    slow_ms: float = Field(default=1000.0, ge=0)
 
 
 class ViewSettings(OptionFields, Section):
