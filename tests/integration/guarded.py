@@ -66,6 +66,8 @@ OPTIONS: dict[str, dict[str, str]] = {
     "expired": {"expires": f"{datetime.now(UTC) - timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"},
 }
 TOKENS = {name: new_token() for name in OPTIONS}
+#: How long a request may take to arrive.
+RECEIVE_S = 2.0
 #: Rows of both owners, in turn.
 ALICES, BOBS = [1, 3, 5, 7], [2, 4, 6, 8]
 
@@ -104,9 +106,9 @@ class Guarded:
         body = response.json()
         return [row["id"] for result in body.get("results", [body]) for row in result["rows"]]
 
-    def raw(self, request: bytes) -> bytes:
+    def raw(self, request: bytes, *, admin: bool = False) -> bytes:
         """What is answered to these bytes, until the connection is closed."""
-        address = urlsplit(self.service.http)
+        address = urlsplit(self.service.admin if admin else self.service.http)
         assert address.hostname
         assert address.port
         with socket.create_connection((address.hostname, address.port), LIMIT_S) as connection:
@@ -144,7 +146,12 @@ def guarded_service(database: Database, directory: Path) -> Iterator[Guarded]:
     keys = directory / "jwks.json"
     keys.write_text(json.dumps({"keys": KEYS}))
     jwt = {"jwks_file": str(keys), "issuer": ISSUER, "audience": AUDIENCE, "leeway_s": 0}
-    sections = {"auth": {"tokens_file": str(tokens)}, "auth.jwt": jwt, "log": {"level": "debug"}}
+    sections: dict[str, dict[str, Any]] = {
+        "auth": {"tokens_file": str(tokens)},
+        "auth.jwt": jwt,
+        "http": {"receive_timeout_s": RECEIVE_S},
+        "log": {"level": "debug"},
+    }
     url = database.url.replace("postgres@", f"postgres:{PASSWORD}@")
     with running_service(directory / "service", url, VIEWS, **sections) as service:
         yield Guarded(service, tokens)

@@ -4,6 +4,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
 
@@ -244,6 +245,23 @@ def test_large_requests_are_refused(guarded: Guarded) -> None:
     for header in ("X-Long: " + "x" * 200_000, "Authorization: Bearer " + "x" * 200_000):
         assert guarded.target("/v1/views/story?id=1", "web", header)[0] in (0, 400, 401, 431)
     assert guarded.ids("/v1/views/story?id=1", "web") == [1]
+
+
+@pytest.mark.parametrize("admin", [False, True], ids=["data", "admin"])
+def test_who_sends_slowly_is_sent_away(guarded: Guarded, admin: bool) -> None:
+    """The rest of these never comes; the connection ends all the same, on both ports, with a token and without."""
+    token = f"Authorization: Bearer {TOKENS['admin' if admin else 'web']}\r\n"
+    path = "/v1/catalog/plan" if admin else "/v1/read"
+    beginnings = (
+        "GET /v1/views/sto",
+        "GET /v1/views/story?id=1 HTTP/1.1\r\nHost: a\r\nX-",
+        f"POST {path} HTTP/1.1\r\nHost: a\r\n{token}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{",
+    )
+    with ThreadPoolExecutor(len(beginnings)) as pool:
+        answers = list(pool.map(lambda beginning: guarded.raw(beginning.encode(), admin=admin), beginnings))
+    assert all(answer == b"" or answer.startswith(b"HTTP/1.1 408 ") for answer in answers), answers
+    long = "GET / HTTP/1.1\r\nHost: a\r\nX-Long: " + "x" * 20_000 + "\r\n\r\n"
+    assert guarded.raw(long.encode(), admin=admin).startswith(b"HTTP/1.1 431 ")
 
 
 @pytest.mark.parametrize("sql", SQL)
