@@ -5,7 +5,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -312,7 +312,7 @@ class Reads:
                     "Try again in a moment.",
                     members={"progress": progress},
                 )
-        asked = [ReadItem(w.view.info.name, w.values, w.window) for w in wanted]
+        asked = [ReadItem(w.view.info.name, w.values, w.window, w.view.info.id) for w in wanted]
         # What no row can be equal to mostly does not depend on the engine's state.
         depend = [
             item
@@ -325,6 +325,15 @@ class Reads:
         filled = dict(zip(items, reply.answers, strict=True))
         answers = [filled.get(item) or null_answer(w.view.info) for w, item in zip(wanted, asked, strict=True)]
         return Answers(answers, reply.position, reply.at_ms, hit=False, source=reply.source)
+
+    def are_replaced(self, views: Iterable[ViewRoute]) -> bool:
+        """Whether a name means another view than one of these by now: what its parameters are may be something else."""
+        self.refresh()
+        return any(
+            route is not None and route.info.id != view.info.id
+            for view in views
+            for route in [self.routes.get(view.info.name)]
+        )
 
     def take_touches(self) -> list[tuple[ViewId, Key, int]]:
         """A sample of the hits since the last time: keys of views that are listed still, with how many of them."""

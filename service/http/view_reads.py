@@ -74,15 +74,25 @@ class ViewReads:
                 f"{scope['method']} is not for {scope['path']}.",
                 "GET it; for many keys POST to it with /query behind.",
             )
-        principal = principal_of(scope)
-        route = self._reads.route(name, principal)
-        values, window = route.arguments.parse(scope["query_string"], principal)
-        conditions = await self.conditions(scope["headers"])
-        answers = await self._reads.serve([Wanted(route, values, window)], conditions.wait_s, conditions.minimum)
+        route = self._reads.route(name, principal_of(scope))
+        try:
+            conditions, answers = await self._read(route, scope)
+        except ApiError:
+            if not self._reads.are_replaced([route]):
+                raise
+            # What it asks for may mean something else to the view that has the name now.
+            route = self._reads.route(name, principal_of(scope))
+            conditions, answers = await self._read(route, scope)
         headers = [*answer_headers(answers, started), route.cache_control]
         if route.info.claims:
             headers.append(VARY_BY_TOKEN)
         return self._reply(scope, answers, conditions.if_none_match, headers)
+
+    async def _read(self, route: ViewRoute, scope: Scope) -> tuple[Met, Answers]:
+        values, window = route.arguments.parse(scope["query_string"], principal_of(scope))
+        conditions = await self.conditions(scope["headers"])
+        wanted = [Wanted(route, values, window)]
+        return conditions, await self._reads.serve(wanted, conditions.wait_s, conditions.minimum)
 
     async def conditions(self, headers: Headers) -> Met:
         """Wait for a minimum version, if one is asked for; what else the headers say."""

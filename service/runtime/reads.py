@@ -207,7 +207,7 @@ class Reads:
         building = building or installed.definition.options.serving.forwards
         if installed.status is Status.BUILDING and not building:
             raise ApiError("view_building", f"View {name!r} is still being loaded.")
-        if not _fits(self._leaf.info(installed.id), item):
+        if item.id not in (None, installed.id) or not _fits(self._leaf.info(installed.id), item):
             raise ApiError("view_building", f"View {name!r} was replaced by one with other parameters in this moment.")
         return installed
 
