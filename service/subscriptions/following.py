@@ -10,7 +10,6 @@ connection was lost, all are pinned again and read again.
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 
 import structlog
 
@@ -218,6 +217,8 @@ class Following:
                 if not error.retryable:
                     self._end(topic, error.detail)
                     return
+            except Exception:
+                _log.exception("asking_failed")
             else:
                 changes = self.changes
                 self._take_asked(topic, answers.answers[0].rows, answers.position)
@@ -270,8 +271,16 @@ class Following:
         """Tells the newest version to those to whom nothing happens."""
         while True:
             await asyncio.sleep(self._up_to_date_s)
-            with suppress(Exception):
-                self._read(list(self.topics.values()))
-                for topic in self.topics.values():
-                    if topic.started and topic.asking is None:
-                        topic.refresh()
+            topics = list(self.topics.values())
+            for at in range(0, len(topics), _TOPICS_AT_ONCE):
+                try:
+                    self._tell_version(topics[at : at + _TOPICS_AT_ONCE])
+                except Exception:
+                    _log.exception("refreshing_failed")
+                await asyncio.sleep(0)
+
+    def _tell_version(self, topics: Sequence[Topic]) -> None:
+        self._read(topics)
+        for topic in topics:
+            if topic.started and topic.ended is None and topic.asking is None:
+                topic.refresh()
