@@ -22,6 +22,8 @@ import pymysql
 from pymysqlreplication import BinLogStreamReader  # type: ignore[import-untyped]
 from pymysqlreplication.event import RotateEvent  # type: ignore[import-untyped]
 
+from cdc.mysql import connecting
+
 #: How often the server says where it is when there is nothing to send.
 HEARTBEAT_S = 1
 #: How long the server waits for us to read: nobody does while one step fills a view of millions of rows.
@@ -110,7 +112,7 @@ def open_dump(options: Mapping[str, Any], timeout_s: float, file: str, offset: i
     def connect(db: str | None = None, **settings: Any) -> Any:
         if db is not None:
             settings["database"] = db  # As PyMySQL calls it by now.
-        opened.append(pymysql.connect(**settings))
+        opened.append(connecting.connect(**settings))
         return opened[-1]
 
     settings = {

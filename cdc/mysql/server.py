@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import pymysql
 
 from cdc.change import StreamLost
+from cdc.mysql import connecting
 from cdc.mysql.assembler import FORMAT_STATEMENT, IMAGE_STATEMENT
 from cdc.mysql.bracket import BracketSnapshot
 from cdc.mysql.gtid import GtidPosition, GtidSet
@@ -37,7 +38,7 @@ class Server:
 
 def connect(options: Mapping[str, Any], timeout_s: float) -> Connection:
     """A connection in autocommit mode. Raises pymysql's errors and OSError."""
-    return pymysql.connect(
+    return connecting.connect(
         **{"connect_timeout": max(1, round(timeout_s)), **options, "charset": "utf8mb4", "autocommit": True}
     )
 

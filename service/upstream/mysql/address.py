@@ -11,6 +11,8 @@ Not here: connecting (`connect`).
 
 import ssl
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -74,14 +76,28 @@ class Address:
         return options
 
     def _tls(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self.ssl_ca)
-        context.check_hostname = self.ssl_mode == "verify-identity"
-        if not self.ssl_mode.startswith("verify"):
-            context.verify_mode = ssl.CERT_NONE
-        if self.ssl_cert is not None:
-            context.load_cert_chain(self.ssl_cert, self.ssl_key)
-        return context
+        files = tuple(path for path in (self.ssl_ca, self.ssl_cert, self.ssl_key) if path is not None)
+        written = tuple(Path(path).stat().st_mtime_ns for path in files)
+        return _context(self.ssl_mode, self.ssl_ca, self.ssl_cert, self.ssl_key, written)
 
     def without_password(self, text: str) -> str:
         """`text` with the password, should it occur, blotted out."""
         return text.replace(self.password, "***") if self.password else text
+
+
+@lru_cache(maxsize=8)
+def _context(
+    mode: str,
+    ca: str | None,
+    cert: str | None,
+    key: str | None,
+    written: tuple[int, ...],  # noqa: ARG001  (files that were renewed are read again)
+) -> ssl.SSLContext:
+    """One for all connections: reading the system's authorities takes longer than all else of connecting."""
+    context = ssl.create_default_context(cafile=ca)
+    context.check_hostname = mode == "verify-identity"
+    if not mode.startswith("verify"):
+        context.verify_mode = ssl.CERT_NONE
+    if cert is not None:
+        context.load_cert_chain(cert, key)
+    return context

@@ -142,9 +142,9 @@ class UpstreamPool:
             raise connect_failure(problem, self.address) from None
 
     def _connect(self) -> Any:
-        import pymysql
+        from cdc.mysql import connecting
 
-        return pymysql.connect(
+        return connecting.connect(
             **self.address.options(), charset="utf8mb4", autocommit=True, program_name="upquery",
             connect_timeout=max(1, round(self._connect_timeout_s)), read_timeout=self._connect_timeout_s,
             write_timeout=self._connect_timeout_s,

@@ -1,8 +1,16 @@
 """URLs of MariaDB and MySQL."""
 
+import os
+import shutil
+import ssl
+from pathlib import Path
+
 import pytest
 
+from cdc.mysql import connecting
 from service.upstream.mysql.address import Address
+
+AUTHORITY = Path(__file__).parents[3] / "fixtures" / "authority.pem"
 
 
 def test_everything_in_a_url() -> None:
@@ -39,3 +47,22 @@ def test_what_is_wrong_is_said_without_the_password(url: str, said: str) -> None
     with pytest.raises(ValueError, match=said) as caught:
         Address.parse(url)
     assert "secret" not in str(caught.value)
+
+
+def test_one_context_does_for_all_connections_until_a_file_is_renewed(tmp_path: Path) -> None:
+    authority = tmp_path / "ca.pem"
+    shutil.copy(AUTHORITY, authority)
+    address = Address.parse(f"mysql://app@db/shop?ssl-ca={authority}")
+    first = address.options()["ssl"]
+    assert address.options()["ssl"] is first
+    assert first.check_hostname
+    os.utime(authority, (1, 1))
+    assert address.options()["ssl"] is not first
+    with pytest.raises(OSError, match=r"none\.pem"):
+        Address.parse("mysql://app@db/shop?ssl-ca=/none.pem").options()
+
+
+def test_a_connection_that_need_not_be_encrypted_prepares_nothing() -> None:
+    one, two = (connecting.connect(host="db", user="app", defer_connect=True) for _ in range(2))
+    assert one.ctx is two.ctx
+    assert one.ctx.verify_mode is ssl.CERT_NONE
