@@ -31,6 +31,7 @@ KINDS: dict[str, Kind] = {
     "invalid_request": Kind(422, "The request's body does not have the documented form"),
     "view_unsupported": Kind(422, "This SQL cannot be a view"),
     "view_invalid": Kind(422, "The upstream would not run this SQL"),
+    "query_invalid": Kind(422, "This SQL is not run here"),
     "unauthenticated": Kind(401, "Credentials are missing or wrong"),
     "forbidden": Kind(403, "These credentials do not allow this"),
     "view_not_found": Kind(404, "There is no such view"),

@@ -218,6 +218,7 @@ class Supervisor:
             claims_key=self._claims_key(),
             traces=self._settings.traces,
             slow_ms=self._settings.log.slow_ms,
+            adhoc=self._settings.adhoc.enabled,
         )
         child = WorkerChild(config, listener.fileno(), self._settings.log)
         return Child(f"worker-{number}", child, (listener.fileno(),))

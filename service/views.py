@@ -31,6 +31,8 @@ class Origin(StrEnum):
 
     CONFIG = "config"
     HTTP = "http"
+    #: Nobody: it is asked often (`service.adhoc`). Not kept over a restart.
+    ADHOC = "adhoc"
 
 
 class Status(StrEnum):

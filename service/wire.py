@@ -21,6 +21,7 @@ import structlog
 
 from cdc.mysql.gtid import Gtids, parse_gtids
 from dataflow.types import Key, Position, ViewId
+from service.adhoc.words import Match
 from service.errors import ApiError
 from service.leaf_store.answer import Answer, Window
 from service.leaf_store.request import Values
@@ -96,6 +97,10 @@ class EngineService(Protocol):
 
         The position is one that contains all that the answers show; they are not exact at any that is known.
         """
+        ...
+
+    async def query(self, sql: str, given: dict[str, Any], *, run: bool) -> Match | ReadReply:
+        """The view that a query means; if none does, or it is to `run` anyhow, the upstream's answer to it."""
         ...
 
     async def reach(self, position: Position) -> None:
@@ -338,6 +343,9 @@ class WireServer:
             return _reply_to_wire(await self._service.read([_item_from_wire(fields) for fields in request["items"]]))
         if operation == "forward":
             return _reply_to_wire(await self._service.forward([_item_from_wire(fields) for fields in request["items"]]))
+        if operation == "query":
+            found = await self._service.query(request["sql"], request["given"], run=request["run"])
+            return {"match": found.to_wire()} if isinstance(found, Match) else {"reply": _reply_to_wire(found)}
         if operation == "reach":
             return await self._service.reach(request["position"])
         if operation == "reach_gtids":
@@ -486,6 +494,12 @@ class EngineClient:
         )
         result = await self._ask({"op": operation, "items": [_item_to_wire(item) for item in items]}, timeout_s, late)
         return _reply_from_wire(result)
+
+    async def query(self, sql: str, given: dict[str, Any], timeout_s: float, *, run: bool) -> Match | ReadReply:
+        """ApiError ``read_timeout`` after `timeout_s`."""
+        late = ApiError("read_timeout", f"No answer within {timeout_s:g} s.", "Ask for less.")
+        found = await self._ask({"op": "query", "sql": sql, "given": given, "run": run}, timeout_s, late)
+        return Match.of(found["match"]) if "match" in found else _reply_from_wire(found["reply"])
 
     async def reach(self, position: Position, timeout_s: float) -> None:
         """ApiError ``version_timeout`` after `timeout_s`."""

@@ -56,6 +56,8 @@ class WorkerConfig:
     #: Who is let in; None: everybody.
     auth: AuthSettings | None = None
     subscriptions: SubscriptionSettings = field(default_factory=SubscriptionSettings)
+    #: Whether queries may name no view.
+    adhoc: bool = False
     #: What is read is written down; None: it is not. Claims are hashed with this key.
     access_log: AccessLogSettings | None = None
     claims_key: bytes | None = None
@@ -72,7 +74,14 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
     reader = _reader(config.leaf_path)
     tracing = traces_of(config.traces, f"worker-{config.number}")
     engine = EngineClient(config.engine_socket) if tracing is None else tracing.engine_client(config.engine_socket)
-    app = build_app(reader, engine, limits_of(config.http), config.subscriptions, guarded=config.auth is not None)
+    app = build_app(
+        reader,
+        engine,
+        limits_of(config.http),
+        config.subscriptions,
+        guarded=config.auth is not None,
+        adhoc=config.adhoc,
+    )
     log = None if config.access_log is None else access_log_of(config.access_log, app, config)
     outside = wrapped(app, config, log)
     if tracing is not None and config.traces is not None:

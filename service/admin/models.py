@@ -92,7 +92,7 @@ class ViewState(BaseModel):
 
     name: str
     sql: str
-    origin: Literal["config", "http"]
+    origin: Literal["config", "http", "adhoc"]
     #: None of a view that has no plan.
     tier: TierName | None
     #: None of a view that is not kept incrementally.

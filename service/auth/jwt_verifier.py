@@ -21,7 +21,7 @@ from service.settings.auth import JwtSettings
 _MAX_TRIED = 4
 _MAX_NAME = 100
 _MAX_VIEWS = 100
-_ADMIN, _READ = "upquery:admin", "upquery:read"
+_ADMIN, _READ, _QUERY = "upquery:admin", "upquery:read", "upquery:query"
 _view_pattern = re.compile(VIEW_PATTERN)
 
 
@@ -82,6 +82,8 @@ class JwtVerifier:
         rights, views = set(), []
         if _ADMIN in words:
             rights.add(Right.ADMIN)
+        if _QUERY in words:
+            rights.add(Right.QUERY)
         if _READ in words or self._settings.every_token_reads:
             views.append(ALL_VIEWS)
         patterns = (word.removeprefix(_READ + ":") for word in words if word.startswith(_READ + ":"))

@@ -28,6 +28,8 @@ class Right(StrEnum):
 
     #: The data plane: reading the views that the token names.
     READ = "read"
+    #: Queries that name no view (docs/adhoc.md): whatever the lookups' login may read.
+    QUERY = "query"
     #: The admin port: everything there, which includes the SQL of all views.
     ADMIN = "admin"
 

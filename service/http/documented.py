@@ -10,6 +10,8 @@ from starlette.exceptions import HTTPException
 
 from api_schemas.reads import Checkpoint, ReadResults, ViewKeys
 from api_schemas.reads import Reads as ReadsRequest
+from service.adhoc.queries import Queries
+from service.adhoc.routes import add_query
 from service.auth.principal import principal_of, readable
 from service.errors import ApiError
 from service.http.batches import Batches, Item
@@ -22,11 +24,12 @@ from service.http.version import version_text
 _log = structlog.get_logger(__name__)
 
 
-def documented_app(reads: Reads, batches: Batches) -> FastAPI:
+def documented_app(reads: Reads, batches: Batches, queries: Queries | None = None) -> FastAPI:
     """The application behind the fast routes."""
     app = FastAPI(title="Upquery", version="1", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     _handle_problems(app)
     _add_reads(app, reads, batches)
+    add_query(app, queries)
 
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi(request: Request) -> JSONResponse:

@@ -19,6 +19,7 @@ READ_CODES = (
 )  # fmt: skip
 #: Of requests with a body.
 BODY_CODES = (*READ_CODES, "invalid_request")
+QUERY_CODES = (*BODY_CODES, "query_invalid")
 CHECKPOINT_CODES = (*_SERVED, "invalid_request", "upstream_unavailable", "read_timeout")
 #: Of the admin port.
 ADMIN_CODES = (*_ALWAYS, "read_timeout")

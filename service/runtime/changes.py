@@ -55,6 +55,14 @@ class Changes:
             self._save()
             return PutResult(name, created=registered is None, building=_building(self.installer.registry.views[name]))
 
+    async def install(self, definition: Definition) -> None:
+        """Registers a view that nobody put. Raises `ApiError`."""
+        async with self.lock:
+            if definition.name in self.installer.registry.views:
+                raise ApiError("view_exists", f"There is a view {definition.name!r} already.")
+            self._require_stream()
+            await self._install(definition)
+
     async def drop(self, name: str) -> None:
         """Forgets a view. Raises `ApiError`."""
         async with self.lock:

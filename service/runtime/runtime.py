@@ -17,6 +17,8 @@ from cdc.change import StreamLost
 from cdc.mysql.gtid import Gtids
 from dataflow.engine.events import Touched
 from dataflow.types import Position
+from service.adhoc.asking import Asking
+from service.adhoc.words import Match
 from service.errors import ApiError
 from service.leaf_store.writer import LeafWriter
 from service.runtime import garbage
@@ -57,9 +59,7 @@ class CannotStartError(Exception):
 class Runtime:
     """Is a `service.wire.EngineService`. ``await start()``, then ``await run()`` for ever, then ``await close()``."""
 
-    def __init__(
-        self, settings: Settings, leaf_path: Path, traced: Callable[[Lookups], Lookups] | None = None
-    ) -> None:
+    def __init__(self, settings: Settings, leaf_path: Path, traced: Callable[[Lookups], Lookups] | None = None) -> None:
         upstream = settings.upstream
         self.counters = Counters()
         self.registry = ViewRegistry(settings.state.directory)
@@ -90,6 +90,9 @@ class Runtime:
         self.worker_counters: dict[int, dict[str, dict[str, int]]] = {}
         self.worker_subscriptions: dict[int, dict[str, int]] = {}
         self.workers = WorkersTelemetry()
+        self.asking = Asking(
+            settings.adhoc, self.upstream, self.changes, self.leaf, slots, self.worker_counters, settings.http.max_keys
+        )
         self._settings = settings
         self._lock = lock
         self._parts = Parts(
@@ -115,6 +118,7 @@ class Runtime:
                 self._heed(await session.check_server())
             await self._begin()
             self.budget.begin()
+            self.asking.begin()
         except (UpstreamError, StreamLost, StateError, TableRefusedError) as error:
             await self.close()
             raise CannotStartError(str(error)) from None
@@ -183,6 +187,7 @@ class Runtime:
 
     async def close(self) -> None:
         """Stops everything."""
+        await self.asking.close()
         await self._end_session()
         self.gtids.close()
         await self.upstream.close()
@@ -224,6 +229,10 @@ class Runtime:
     async def forward(self, items: Sequence[ReadItem]) -> ReadReply:
         """Has the upstream answer all items as it is now."""
         return await self.reads.forward(items)
+
+    async def query(self, sql: str, given: dict[str, Any], *, run: bool) -> Match | ReadReply:
+        """The view that a query means, or the upstream's answer."""
+        return await self.asking.ask(sql, given, run=run)
 
     async def reach(self, position: Position) -> None:
         """Returns once the leaf store has at least `position`."""

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from service.settings.adhoc import AdhocSettings
 from service.settings.auth import AuthSettings
 from service.settings.errors import SettingsError
 from service.settings.sections import (
@@ -56,6 +57,7 @@ class Settings(BaseSettings):
     http: HttpSettings = HttpSettings()
     auth: AuthSettings | None = None
     engine: EngineSettings = EngineSettings()
+    adhoc: AdhocSettings = AdhocSettings()
     subscriptions: SubscriptionSettings = SubscriptionSettings()
     state: StateSettings = StateSettings()
     log: LogSettings = LogSettings()
