@@ -7,18 +7,31 @@ from contextlib import suppress
 
 import uvicorn
 
+from service.subscriptions.stalled import EndsStalled
+
 
 class DrainingServer(uvicorn.Server):
-    """`drain` is called when the server is told to stop, and has stopped to accept connections."""
+    """`drain` is called when the server is told to stop, and has stopped to accept connections.
+
+    Who does not read until half of the time that a stop may take has passed is let go: what waits for such a client
+    would have to be cut off at the end.
+    """
 
     drain: Callable[[], Awaitable[None]] | None = None
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop: no more connections, streams end, requests have some time to."""
         # It runs at the first wait of what follows, which is behind the end of listening.
-        draining = None if self.drain is None else asyncio.ensure_future(self.drain())
+        ending = asyncio.ensure_future(self._end_streams())
         await super().shutdown(sockets)
-        if draining is not None:
-            draining.cancel()
-            with suppress(asyncio.CancelledError):
-                await draining
+        ending.cancel()
+        with suppress(asyncio.CancelledError):
+            await ending
+
+    async def _end_streams(self) -> None:
+        if self.drain is not None:
+            await self.drain()
+        await asyncio.sleep((self.config.timeout_graceful_shutdown or 0) / 2)
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, EndsStalled):
+                connection.let_go()

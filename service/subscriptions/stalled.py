@@ -45,6 +45,11 @@ class EndsStalled(asyncio.Protocol):
         self._stop_looking()
         super().resume_writing()
 
+    def let_go(self) -> None:
+        """Abort the connection if its client does not take what it is sent: there is no more time for it."""
+        if self._look is not None and self._served is not None:
+            self._served.abort()
+
     def _look_again(self, transport: asyncio.Transport) -> None:
         self._unsent = transport.get_write_buffer_size()
         self._look = asyncio.get_running_loop().call_later(STALLED_S, self._look_at, transport)

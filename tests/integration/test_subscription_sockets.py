@@ -211,7 +211,12 @@ def test_another_engine_is_another_beginning(place: Place) -> None:
 def test_streams_end_well_when_the_service_is_stopped(place: Place) -> None:
     async def main() -> None:
         followers = [Follower(place, "board", 1 + n % 3) for n in range(12)]
-        async with following(followers):
+        stalled = [Follower(place, "board", boards.HEAVY) for _ in range(3)]
+        async with following([*followers, *stalled]):
+            for follower in stalled:
+                assert follower.source is not None
+                follower.source.stall()
+            await asyncio.to_thread(change_heavy, place, 125)
             with socket_of(place) as socket:
                 socket.subscribe(1, "board", board=1)
                 socket.hear()
