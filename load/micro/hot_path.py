@@ -2,7 +2,8 @@
 
 Both run on the same server, one after the other on the same core, in rounds; the empty response has the hit's headers
 and length. What sampling the keys costs of that is measured by itself. Needs wrk.
-``python -m load.micro.hot_path [--keys 10000] [--seconds 3] [--rounds 3]`` prints one JSON line.
+``python -m load.micro.hot_path [--keys 10000] [--seconds 3] [--rounds 3]`` prints one JSON line. With ``--access-log
+jsonl`` a third server is measured, whose hits are in the access log; so is one with ``--traces 0.01``.
 """
 
 import argparse
@@ -36,6 +37,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--connections", type=int, default=16)
+    parser.add_argument("--access-log", choices=("jsonl", "parquet"))
+    parser.add_argument("--traces", type=float, help="the share of requests that is traced")
     arguments = parser.parse_args()
     if shutil.which("wrk") is None:
         raise SystemExit("wrk is not installed: apt-get install wrk")
@@ -50,18 +53,22 @@ def _measure(directory: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     filler = spawn.Process(target=_fill, args=(store, arguments.keys))
     filler.start()
     filler.join()
-    rounds: dict[str, list[tuple[float, float]]] = {"empty": [], "hit": []}
     hit_port, hit = _start(spawn, _serve_hit, store)
     sample = urllib.request.urlopen(f"http://127.0.0.1:{hit_port}/v1/views/story?id=7")
     empty_port, empty = _start(spawn, _serve_empty, (sample.headers.items(), len(sample.read())))
+    servers = {"empty": (empty_port, empty), "hit": (hit_port, hit)}
+    if arguments.access_log is not None or arguments.traces is not None:
+        more = (store, directory / "log", arguments.access_log, arguments.traces)
+        servers["observed"] = _start(spawn, _serve_observed, more)
+    rounds: dict[str, list[tuple[float, float]]] = {name: [] for name in servers}
     script = directory / "load.lua"
     script.write_text(_LUA.replace("{keys}", str(arguments.keys)))
     try:
         for _ in range(arguments.rounds):
-            for name, port, server in (("empty", empty_port, empty), ("hit", hit_port, hit)):
+            for name, (port, server) in servers.items():
                 rounds[name].append(_load(port, server.pid or 0, script, arguments))
     finally:
-        for server in (hit, empty):
+        for _, server in servers.values():
             server.terminate()
             server.join()
     summary = _summary(rounds)
@@ -97,7 +104,16 @@ def _sampling_us(keys: int) -> float:
 def _summary(rounds: dict[str, list[tuple[float, float]]]) -> dict[str, Any]:
     best_cpu = {name: min(cpu for _, cpu in values) for name, values in rounds.items()}
     pairs = list(zip(rounds["hit"], rounds["empty"], strict=True))
+    observed = {}
+    if "observed" in rounds:
+        both = list(zip(rounds["observed"], rounds["hit"], strict=True))
+        observed = {
+            "observed_cpu_us": round(median(cpu for _, cpu in rounds["observed"]), 1),
+            "ratio_cpu_observed": round(median(more[1] / hit[1] for more, hit in both), 3),
+            "ratio_cpu_observed_best": round(best_cpu["observed"] / best_cpu["hit"], 3),
+        }
     return {
+        **observed,
         "hit_per_s": round(median(rate for rate, _ in rounds["hit"])),
         "empty_per_s": round(median(rate for rate, _ in rounds["empty"])),
         "hit_cpu_us": round(median(cpu for _, cpu in rounds["hit"]), 1),
@@ -184,6 +200,22 @@ def _serve_hit(store: Path, listener: socket.socket, started: Connection) -> Non
     http = HttpSettings()
     app = build_app(LeafReader.open(store), EngineClient(store / "no-engine"), limits_of(http))
     _run(wrapped(app, WorkerConfig(0, store, store / "no-engine", http)), listener, started)
+
+
+def _serve_observed(
+    more: tuple[Path, Path, str | None, float | None], listener: socket.socket, started: Connection
+) -> None:
+    """As a worker serves it that has an access log, or traces."""
+    from service.settings.telemetry import AccessLogSettings, TraceSettings
+    from service.worker import WorkerConfig, run_worker
+
+    store, log, form, share = more
+    access_log = None if form is None else AccessLogSettings(path=log, format=form)  # type: ignore[arg-type]
+    traces = None if share is None else TraceSettings(sample_rate=share)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {0})
+    started.send(listener.getsockname()[1])
+    run_worker(WorkerConfig(0, store, store / "no-engine", access_log=access_log, traces=traces), listener)
 
 
 def _serve_empty(like: tuple[list[tuple[str, str]], int], listener: socket.socket, started: Connection) -> None:
