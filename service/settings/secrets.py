@@ -1,16 +1,16 @@
 """Passwords, from wherever a setting says they are."""
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from service.settings.errors import SettingsError
-from service.settings.sections import UpstreamSettings
+from service.settings.sections import CdcSettings, UpstreamSettings
 
 
-def connection_url(url: str, upstream: UpstreamSettings) -> str:
-    """`url` with the configured password, as libpq takes it. Raises `SettingsError`."""
-    password = upstream_password(upstream)
+def connection_url(url: str, password: str | None) -> str:
+    """`url` with a password, if there is one, as libpq takes it."""
     if password is None:
         return url
     from psycopg.conninfo import make_conninfo
@@ -21,6 +21,14 @@ def connection_url(url: str, upstream: UpstreamSettings) -> str:
 def upstream_password(upstream: UpstreamSettings) -> str | None:
     """The configured password, if it is not in the URL. Raises `SettingsError`."""
     return secret(upstream.password, upstream.password_file, "[upstream] password_file")
+
+
+def replication_password(cdc: CdcSettings, upstream: UpstreamSettings) -> str | None:
+    """The configured password of the login for the change stream, if it is not in its URL. Raises `SettingsError`."""
+    own = secret(cdc.password, cdc.password_file, "[cdc] password_file")
+    if own is None and (cdc.url is None or urlsplit(cdc.url).password is None):
+        return upstream_password(upstream)
+    return own
 
 
 def secret(value: SecretStr | None, file: Path | None, setting: str) -> str | None:

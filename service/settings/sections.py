@@ -90,6 +90,9 @@ class CdcSettings(Section):
     kafka: KafkaSettings | None = None
     #: A replication login apart from the lookups' (poolers, rights). Default: the upstream's.
     url: str | None = None
+    #: Instead of a password in `url`. Without either, the upstream's is meant.
+    password: SecretStr | None = None
+    password_file: Path | None = None
     slot: Literal["temporary"] = "temporary"
     publication: str = Field(default="upquery", min_length=1, max_length=63)
     #: Run ``ALTER TABLE … REPLICA IDENTITY FULL`` for tables that views need, instead of refusing them.

@@ -12,7 +12,7 @@ from cdc.change import TableLayout
 from cdc.source import Source
 from service.settings.errors import SettingsError
 from service.settings.load import MYSQL_SCHEMES, Settings
-from service.settings.secrets import connection_url, upstream_password
+from service.settings.secrets import connection_url, replication_password, upstream_password
 from service.settings.sections import KafkaSettings
 from service.upstream.upstream import Capture, Layouts, Lookups, Upstream
 from service.upstream.words import Finding
@@ -32,15 +32,15 @@ def _postgres(settings: Settings) -> Upstream:
     from service.upstream.postgres.upstream import PostgresUpstream, slot_source
 
     upstream, cdc = settings.upstream, settings.cdc
-    url = connection_url(upstream.url, upstream)
+    url = connection_url(upstream.url, upstream_password(upstream))
     pool = UpstreamPool(url, upstream.pool_size, upstream.statement_timeout_s, upstream.connect_timeout_s)
     lookups = Lookups(pool)
     if cdc.kafka is not None:
         make_source, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows)
         return PostgresUpstream(pool, lookups, make_source, cdc.publication, capture)
-    replication_url = connection_url(cdc.url, upstream) if cdc.url else url
+    replication_url = connection_url(cdc.url, replication_password(cdc, upstream)) if cdc.url else url
     make_source = slot_source(replication_url, cdc.publication, cdc.transaction_rows)
-    return PostgresUpstream(pool, lookups, make_source, cdc.publication)
+    return PostgresUpstream(pool, lookups, make_source, cdc.publication, apart=cdc.url is not None)
 
 
 def _mysql(settings: Settings) -> Upstream:
@@ -53,10 +53,9 @@ def _mysql(settings: Settings) -> Upstream:
         raise _extra("mysql", missing) from None
 
     upstream, cdc = settings.upstream, settings.cdc
-    password = upstream_password(upstream)
     try:
-        address = Address.parse(upstream.url, password)
-        replication = Address.parse(cdc.url, password) if cdc.url else address
+        address = Address.parse(upstream.url, upstream_password(upstream))
+        replication = Address.parse(cdc.url, replication_password(cdc, upstream)) if cdc.url else address
     except ValueError as problem:
         raise SettingsError(str(problem)) from None
     pool = UpstreamPool(address, upstream.pool_size, upstream.statement_timeout_s, upstream.connect_timeout_s)
@@ -65,7 +64,7 @@ def _mysql(settings: Settings) -> Upstream:
         make_source, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows)
         return MySqlUpstream(pool, lookups, make_source, capture)
     make_source = binlog_source(replication, cdc.transaction_rows, upstream.connect_timeout_s)
-    return MySqlUpstream(pool, Lookups(pool), make_source)
+    return MySqlUpstream(pool, Lookups(pool), make_source, apart=cdc.url is not None)
 
 
 def _debezium(kafka: KafkaSettings, lookups: Lookups, transaction_rows: int) -> tuple[MakeSource, Capture]:

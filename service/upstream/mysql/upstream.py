@@ -23,6 +23,8 @@ from service.upstream.words import Described, Finding
 
 #: Findings that are about reading the log oneself.
 _OF_READERS = frozenset({"replication_role", "binlog_row_metadata"})
+#: Of these, those that are about the login that reads it.
+_OF_LOGINS = frozenset({"replication_role"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class MySqlSession:
     wire: Wire
     flavour: Flavour
     capture: Capture | None = None
+    #: Another login reads the log.
+    apart: bool = False
 
     async def load_catalog(self) -> Catalog:
         """Tables, types, keys and views."""
@@ -52,6 +56,8 @@ class MySqlSession:
     async def check_server(self) -> list[Finding]:
         """Findings about server and role."""
         found = await checks.check_server(self.wire, self.flavour)
+        if self.apart:
+            found = [finding for finding in found if finding.code not in _OF_LOGINS]
         if self.capture is None:
             return found
         of_events = await checks.check_zero_dates(self.wire)
@@ -87,13 +93,15 @@ class MySqlUpstream:
     make_source: Callable[[Layouts], Source]
     #: Who takes the changes out of the database, if that is not the source itself.
     capture: Capture | None = None
+    #: Another login reads the log.
+    apart: bool = False
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[UpstreamSession]:
         """A connection of the pool."""
         async with self.pool.connection() as wire:
             assert self.pool.flavour is not None, "known since the first connection"
-            yield MySqlSession(wire, self.pool.flavour, self.capture)
+            yield MySqlSession(wire, self.pool.flavour, self.capture, self.apart)
 
     def source(self, layouts: Layouts) -> Source:
         """A new change stream."""

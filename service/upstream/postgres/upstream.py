@@ -24,6 +24,8 @@ from service.upstream.words import Described, Finding
 
 #: Findings that are about having a slot of one's own.
 _OF_SLOTS = frozenset({"replication_role", "replication_slots", "publication"})
+#: Those that are about the login that reads the stream, which says itself what it lacks.
+_OF_READERS = frozenset({"replication_role"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class PostgresSession:
     publication: str
     #: The connector that the stream comes from, if it does: slot and publication are its business then.
     capture: Capture | None = None
+    #: Another login reads the stream.
+    apart: bool = False
 
     async def load_catalog(self) -> Catalog:
         """Tables, types, keys and views."""
@@ -54,7 +58,8 @@ class PostgresSession:
     async def check_server(self) -> list[Finding]:
         """Findings about server, database and role."""
         found = await checks.check_server(self.connection, self.publication)
-        return found if self.capture is None else [finding for finding in found if finding.code not in _OF_SLOTS]
+        others = _OF_SLOTS if self.capture is not None else _OF_READERS if self.apart else frozenset[str]()
+        return [finding for finding in found if finding.code not in others]
 
     async def check_tables(self, tables: Iterable[str]) -> list[Finding]:
         """Findings about tables. One that is only not published yet can be followed, so that is not among them."""
@@ -91,12 +96,14 @@ class PostgresUpstream:
     make_source: Callable[[Layouts], Source]
     publication: str
     capture: Capture | None = None
+    #: Another login reads the stream.
+    apart: bool = False
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[UpstreamSession]:
         """A connection of the pool."""
         async with self.pool.connection() as connection:
-            yield PostgresSession(connection, self.publication, self.capture)
+            yield PostgresSession(connection, self.publication, self.capture, self.apart)
 
     def source(self, layouts: Layouts) -> Source:
         """A new change stream."""

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from service.settings.errors import SettingsError
-from service.settings.load import load_settings
-from service.settings.secrets import connection_url
+from service.settings.load import Settings, load_settings
+from service.settings.secrets import connection_url, replication_password, upstream_password
 
 URL = '[upstream]\nurl = "postgresql://app@db/app"\n'
 
@@ -97,7 +97,24 @@ def test_a_password_comes_from_a_file_and_is_not_shown(tmp_path: Path) -> None:
     secret = tmp_path / "password"
     secret.write_text("hush hush\n")
     settings = load_settings(config(tmp_path, URL + f'password_file = "{secret}"\n'))
-    assert "password='hush hush'" in connection_url(settings.upstream.url, settings.upstream)
+    assert "password='hush hush'" in connection_url(settings.upstream.url, upstream_password(settings.upstream))
     open_one = load_settings(config(tmp_path, URL + 'password = "hush"\n'))
     assert "hush" not in repr(open_one)
-    assert "hush" in connection_url(open_one.upstream.url, open_one.upstream)
+    assert "hush" in connection_url(open_one.upstream.url, upstream_password(open_one.upstream))
+
+
+@pytest.mark.parametrize(
+    ("cdc", "password"),
+    [
+        ({}, "lookups"),
+        ({"url": "postgresql://replicator@db/app"}, "lookups"),
+        ({"url": "postgresql://replicator:own@db/app"}, None),
+        ({"url": "postgresql://replicator:own@db/app", "password": "set"}, "set"),
+        ({"url": "postgresql://replicator@db/app", "password": "set"}, "set"),
+    ],
+)
+def test_the_login_for_the_stream_has_its_own_password_or_the_lookups(
+    cdc: dict[str, str], password: str | None
+) -> None:
+    settings = Settings(upstream={"url": "postgresql://app@db/app", "password": "lookups"}, cdc=cdc)
+    assert replication_password(settings.cdc, settings.upstream) == password
