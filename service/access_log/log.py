@@ -20,10 +20,11 @@ from service.access_log.files import Files, Line
 from service.access_log.keys import KeyTexts, Logged
 from service.access_log.noted import Noted, Outcome
 from service.errors import ApiError
-from service.http.reads import Reads
+from service.http.reads import Reads, ViewRoute
 from service.http.view_reads import VIEWS_PATH
 from service.leaf_store.catalog import LeafCatalog, ViewInfo
 from service.leaf_store.layout import key_in
+from service.leaf_store.request import Values
 from service.settings.telemetry import AccessLogSettings
 
 #: How often what waits is written.
@@ -154,11 +155,7 @@ class AccessLog:
 
     def _of_hit(self, path: bytes, query: bytes) -> Logged | None:
         route = self._reads.routes.get(unquote(path.decode("ascii", "replace").removeprefix(VIEWS_PATH)))
-        try:
-            # Whoever read it had no other values than these: views that answer by claims are not for the hot route.
-            values = None if route is None else route.arguments.parse(query)[0]
-        except ApiError:
-            values = None
+        values = None if route is None else _values(route, query)
         if route is None or values is None:
             # The view was replaced in this moment.
             self.dropped += 1
@@ -190,3 +187,15 @@ class AccessLog:
                 self._entries.clear()
             logged = self._entries[name] = self._texts.of(info, key_in(name) if info.parameters else ())
             return logged
+
+
+def _values(route: ViewRoute, query: bytes) -> Values | None:
+    """What was read with a query string: nothing else says it, since views that answer by claims are never so read."""
+    name = route.entry_of(query) if route.info.plain else None
+    key = None if name is None else route.arguments.key_of(name)
+    if key is not None:
+        return key
+    try:
+        return route.arguments.parse(query)[0]
+    except ApiError:
+        return None
