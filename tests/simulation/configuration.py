@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import asdict, dataclass, field
+from random import Random
 from typing import Any
 
 from dataflow.engine.effects import Lookup
@@ -25,6 +26,10 @@ class Configuration:
     #: Names of the views that are installed, in any number of copies.
     views: tuple[str, ...] = ()
     limits: dict[str, int] = field(default_factory=dict)
+    #: Keys of more rows are not stored, of any view (`KeyLimits`); None: there is no limit.
+    limit_rows: int | None = None
+    #: Some reads do not wait for what is missing, but are forwarded (`Read.forward`).
+    forwards: bool = False
     #: Which keys go first when memory is short.
     policy: str = DEFAULT
     #: How often each action is taken.
@@ -34,6 +39,15 @@ class Configuration:
     def variant(self) -> SchemaVariant:
         """What the schema is like."""
         return SchemaVariant(self.foreign_keys, self.odd_numbers)
+
+    @property
+    def stores_all(self) -> bool:
+        """Whether no key is too large to be stored."""
+        return self.limit_rows is None and not self.limits.keys() & {"key_rows", "key_bytes"}
+
+    def any_forward(self, rng: Random) -> bool:
+        """Whether the next read does not wait."""
+        return self.forwards and rng.random() < 0.5
 
     def as_json(self) -> dict[str, Any]:
         """For a regression file, which lists its actions itself."""

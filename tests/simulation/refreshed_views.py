@@ -8,6 +8,7 @@ texts are their values.
 from dataclasses import dataclass
 
 from dataflow.engine.events import InstallRefresh, InstallView
+from dataflow.engine.key_sizes import KeyLimits
 from dataflow.plan.nodes import Frame, Source, View, Window, WindowCall, column_types
 from dataflow.plan.refresh import RefreshParameter, RefreshView, TableRead
 from dataflow.scalar import ColumnRef, Scalar
@@ -150,8 +151,9 @@ def expires(view: View) -> bool:
     return view.name in REFRESHED and REFRESHED[view.name].refresh.ttl_ms is not None
 
 
-def installation(view_id: ViewId, view: View) -> InstallView | InstallRefresh:
+def installation(view_id: ViewId, view: View, limit_rows: int | None) -> InstallView | InstallRefresh:
     """The event that installs a view, in its tier."""
+    limits = KeyLimits(limit_rows)
     if view.name in REFRESHED:
-        return InstallRefresh(view_id, REFRESHED[view.name].refresh)
-    return InstallView(view_id, view)
+        return InstallRefresh(view_id, REFRESHED[view.name].refresh, limits)
+    return InstallView(view_id, view, limits=limits)

@@ -44,7 +44,7 @@ PROOFS = (
     "redo", "forward_hole", "padding", "refill", "ring_trimmed", "parent_covered", "subsumed", "repeated", "overflow",
     "cascade", "abandoned", "pinned_refilled", "answered", "answered_forward", "answered_mixed", "answered_once",
     "refresh_stored", "stale", "refreshed_evicted_narrowly", "refreshed_kept", "hot_refill", "hot_refilled",
-    "evicted_some", "left_behind", "unsure", "replaced",
+    "evicted_some", "left_behind", "unsure", "replaced", "filled_behind",
 )  # fmt: skip
 REGRESSIONS = Path(__file__).parent / "regressions"
 
@@ -124,7 +124,13 @@ def configure(seed: int) -> Configuration:
     limits |= {name: rng.choice(values) for name, values in MEMORY_LIMITS.items() if rng.random() < 0.2}
     policy = rng.choice((DEFAULT, *POLICIES))
     installed = tuple(dict.fromkeys(views))
-    return Configuration(seed, foreign_keys, odd_numbers, upstream_of(seed), installed, limits, policy, weights)
+    limit_rows = rng.choice((1, 2, 3, 4)) if rng.random() < 0.3 else None
+    forwards = rng.random() < 0.3
+    if forwards and rng.random() < 0.5:
+        limits["fills_behind"] = rng.choice((0, 1))
+    return Configuration(
+        seed, foreign_keys, odd_numbers, upstream_of(seed), installed, limits, limit_rows, forwards, policy, weights
+    )
 
 
 def draw(configuration: Configuration, number: int) -> list[Action]:

@@ -478,7 +478,7 @@ class Simulation:
             late = [view for view in candidates if LATE_TABLE in tables_of(view.relation)]
             view = rng.choice(late if late and rng.random() < 0.5 else candidates)
             self.views[view_id] = view
-            self.step(installation(view_id, view))
+            self.step(installation(view_id, view, self.configuration.limit_rows))
 
     def do_drop(self, rng: Random) -> None:
         """A view is dropped."""
@@ -508,7 +508,7 @@ class Simulation:
             asked = tuple(self.any_question(v, rng) for v in dict.fromkeys(views))
             read = ReadId(self.last_id)
             self.reads[read], self.asked_at[read] = asked, self.position
-            self.step(Read(read, tuple((a.view, a.key, a.extent) for a in asked)))
+            self.step(Read(read, tuple((a.view, a.key, a.extent) for a in asked), self.configuration.any_forward(rng)))
 
     def any_question(self, view_id: ViewId, rng: Random) -> Asked:
         """A key of a view, or a part of one."""
@@ -647,7 +647,7 @@ class Simulation:
         self.broken.clear()
         self.start_engine()
         for view_id, view in views:
-            self.step(installation(view_id, view))
+            self.step(installation(view_id, view, self.configuration.limit_rows))
 
     # --- the end of a run --------------------------------------------------------------------------------------------
 
@@ -690,7 +690,7 @@ class Simulation:
 
     def uncovered_pins(self) -> list[tuple[ViewId, Key]]:
         """Pinned keys that are holes although they need not be."""
-        if self.configuration.limits.keys() & {"key_rows", "key_bytes"}:
+        if not self.configuration.stores_all:
             return []
         needed = [
             pin for pin in self.pins if pin[0] not in self.broken and not self.views[pin[0]].name.startswith(FAILING)
