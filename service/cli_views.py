@@ -154,6 +154,9 @@ def put_view(
     tier: Annotated[str | None, typer.Option(help="incremental, refresh or ttl: keep it so, or refuse it.")] = None,
     ttl: Annotated[float | None, typer.Option(help="Seconds for which an answer is good, if it only expires.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Keep it whole.")] = False,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="Any option as KEY=VALUE: on_miss=forward, say. Several.")
+    ] = None,
     admin: AdminOption = ADMIN_URL,
     token: TokenOption = None,
     as_json: JsonOption = False,
@@ -161,6 +164,11 @@ def put_view(
     """Register a view, or replace it."""
     headers = {"if-none-match": "*"} if create else {}
     options = {"tier": tier, "ttl": ttl, "materialization": "full" if full else None}
+    for given in option or ():
+        key, separator, value = given.partition("=")
+        if not separator:
+            raise typer.BadParameter(f"{given!r} is not KEY=VALUE.", param_hint="--option")
+        options[key] = value
     response = Remote(admin, token, as_json=as_json).put(_path(name), {"sql": _sql(file), **options}, headers)
     if as_json:
         print_json(response.json())

@@ -45,6 +45,12 @@ def test_a_view_from_put_to_drop(service: RunningService, tmp_path: Path) -> Non
     file = tmp_path / "view.sql"
     file.write_text(STORY)
     assert upquery("view", "put", "mine", str(file), service=service).returncode == 0
+    limited = upquery(
+        "view", "put", "mine", "-", "-o", "limit_rows=10", "-o", "on_miss=forward", service=service, given=STORY
+    )
+    assert limited.returncode == 0
+    assert service.view("mine")["options"]["limit_rows"] == 10
+    assert upquery("view", "put", "mine", "-", "-o", "limit_rows", service=service, given=STORY).returncode == 2
     again = upquery("view", "put", "mine", "-", "--create", service=service, given=STORY)
     assert again.returncode == 1
     assert "already" in again.stderr
