@@ -155,7 +155,7 @@ function showDetail(node) {
 
 function showErrors(errors) {
   const rows = errors.map((error) => make("tr", {},
-    make("td", {}, error.at), make("td", { class: error.level === "error" ? "broken" : "warning" }, error.level),
+    make("td", {}, error.at), make("td", {}, error.process), make("td", { class: error.level === "error" ? "broken" : "warning" }, error.level),
     make("td", { class: "wide" }, error.text)));
   byId("errors").replaceChildren(...rows.length ? rows : [make("tr", {}, make("td", {}, "none"))]);
 }
