@@ -194,6 +194,9 @@ def test_replaced_while_it_was_read(database: Database, tmp_path: Path) -> None:
         async with checking_often(database, tmp_path) as runtime:
             with pytest.raises(ApiError, match="replaced"):
                 await runtime.read([ReadItem("story", ("1", "2"))])
+            # Its values may be of other parameters, even where they look the same.
+            with pytest.raises(ApiError, match="replaced"):
+                await runtime.read([ReadItem("story", ("1",), id=ViewId(1))])
             with pytest.raises(ApiError, match="view_not_found"):
                 await runtime.read([ReadItem("nothing", ("1",))])
 
