@@ -46,6 +46,14 @@ def map_query(context: Any, query: dict[str, Any] | None) -> dict[str, Any] | No
 
 
 @schemathesis.hook
+def before_call(context: Any, case: Any, kwargs: Any) -> None:
+    """A stream never ends: answers are polled for."""
+    del context, kwargs
+    if case.operation.path.endswith("}/subscribe") and "live" not in (case.query or {}):
+        case.query = {**(case.query or {}), "live": "poll"}
+
+
+@schemathesis.hook
 def map_path_parameters(context: Any, path_parameters: dict[str, Any] | None) -> dict[str, Any] | None:
     """Views that there are."""
     del context

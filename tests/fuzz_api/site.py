@@ -16,7 +16,7 @@ from tests.fixtures.service import RunningService, running_service
 
 #: Names, to schemathesis' process, the file with `values_of`.
 VALUES_VARIABLE = "UPQUERY_FUZZ_VALUES"
-_DATA = """
+DATA = """
 INSERT INTO users (name, display_name, joined)
     SELECT 'user' || n, 'User ' || n, '2020-02-29' FROM generate_series(1, 9) n;
 INSERT INTO stories (title, url, author, created_at)
@@ -42,8 +42,9 @@ def site(server: EmbeddedPostgres, directory: Path) -> Iterator[RunningService]:
     with empty_database(server) as database:
         with psycopg.connect(database.url, autocommit=True) as connection:
             create_tables(connection)
-            connection.execute(_DATA)
-        with running_service(directory, database.url, {view.name: view.sql.strip() for view in VIEWS}) as service:
+            connection.execute(DATA)
+        views = {view.name: view.sql.strip() for view in VIEWS}
+        with running_service(directory, database.url, views, subscriptions={"poll_s": 0.2}) as service:
             yield service
 
 
