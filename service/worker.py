@@ -189,16 +189,15 @@ async def _serve(
     number: int,
     log: AccessLog | None,
 ) -> None:
-    beside = [asyncio.ensure_future(_report(engine, app, number, WorkerTelemetry(server, engine, log)))]
-    if log is not None:
-        beside.append(asyncio.ensure_future(log.run()))
+    reporter = asyncio.ensure_future(_report(engine, app, number, WorkerTelemetry(server, engine, log)))
+    writing = None if log is None else asyncio.ensure_future(log.run())
     try:
         await server.serve(sockets=[listener])
     finally:
-        for task in beside:
-            task.cancel()
-        if log is not None:
-            await log.close()
+        reporter.cancel()
+        if log is not None and writing is not None:
+            log.stop()
+            await writing
         await engine.close()
 
 

@@ -9,9 +9,10 @@ when it is finished.
 import itertools
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from service.access_log.keys import Logged
 from service.access_log.noted import Outcome
@@ -54,7 +55,7 @@ class JsonLines:
     """One JSON object on each line."""
 
     def __init__(self, path: Path, tail: bytes) -> None:
-        self._file: BinaryIO = path.open("wb", buffering=0)
+        self._file = path.open("wb", buffering=0)
         self._tail = tail
         self.size_bytes = 0
 
@@ -75,7 +76,16 @@ class JsonLines:
             )
             for time_us, logged, outcome, rows_bytes, duration_us, status, reads in lines
         )
-        self._file.write(data)
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[self._file.write(left) :]
+        except OSError:
+            # Of a line that does not fit, nothing is to stay.
+            with suppress(OSError):
+                self._file.seek(self.size_bytes)
+                self._file.truncate()
+            raise
         self.size_bytes += len(data)
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ request's headers say is written.
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 from random import Random
 from urllib.parse import unquote
 
@@ -66,6 +67,7 @@ class AccessLog:
         self.lines = 0
         self.dropped = 0
         self._failing = False
+        self._stopping = asyncio.Event()
 
     def hit(self, at_ns: int, took_ns: int, path: bytes, query: bytes, status: int, rows_bytes: int | None) -> None:
         """A read was answered by the hot route."""
@@ -89,14 +91,20 @@ class AccessLog:
         self._waiting.append((at_ns, took_ns, status, noted))
 
     async def run(self) -> None:
-        """Write what waits, again and again, until it is cancelled."""
+        """Write what waits, again and again, until it is told to stop; not to be cancelled, since a thread writes."""
         try:
             await asyncio.to_thread(self._files.finish_left)
         except OSError as error:
             self._failed(error)
-        while True:
-            await asyncio.sleep(_WRITE_S)
+        while not self._stopping.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _WRITE_S)
             await self._write()
+        await self.close()
+
+    def stop(self) -> None:
+        """Let `run` write the rest and end."""
+        self._stopping.set()
 
     async def close(self) -> None:
         """Write what still waits, and finish the file."""

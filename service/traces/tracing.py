@@ -22,7 +22,7 @@ from service.errors import ApiError
 from service.settings.telemetry import TraceSettings
 
 #: How long one attempt to send may take, and a stop.
-_SEND_S, _STOP_S = 2, 3.0
+_SEND_S, _STOP_S = 2, 1.0
 _propagator = TraceContextTextMapPropagator()
 
 

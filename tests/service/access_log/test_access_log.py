@@ -1,6 +1,8 @@
 """Reads of every kind have their lines, each with the key, how it was answered, and the size of its rows."""
 
 import asyncio
+import errno
+import io
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -12,9 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from dataflow.types import ViewId
+from service.access_log.files import JsonLines, Line
 from service.access_log.keys import KeyTexts, claims_key
+from service.access_log.keys import Logged as KeysLogged
 from service.access_log.log import AccessLog
 from service.access_log.logged import Logged
+from service.access_log.noted import Outcome
 from service.http.app import build_app
 from service.http.messages import Receive, Reply, Scope, Send
 from service.http.reads import Limits
@@ -25,7 +30,7 @@ from tests.service.http.test_direct_protocol import Client, serving
 from tests.service.leaf_store.sample_views import INT8, TEXT
 
 LIMITS = Limits(read_timeout_s=5.0, max_body_bytes=1 << 16, max_keys=100)
-Line = dict[str, Any]
+Read = dict[str, Any]
 
 
 def settings_of(directory: Path, **more: Any) -> AccessLogSettings:
@@ -43,7 +48,7 @@ async def logging(directory: Path, **more: Any) -> AsyncIterator[tuple[Service, 
         await logged.log.close()
 
 
-def lines_of(directory: Path) -> list[Line]:
+def lines_of(directory: Path) -> list[Read]:
     """Of finished files, in order."""
     found = []
     for path in sorted((directory / "log").iterdir()):
@@ -55,7 +60,7 @@ def lines_of(directory: Path) -> list[Line]:
     return found
 
 
-def short(line: Line) -> tuple[Any, ...]:
+def short(line: Read) -> tuple[Any, ...]:
     return line["view"], line["key"], line["outcome"], line["rows_bytes"], line["status"], line["reads"]
 
 
@@ -227,6 +232,54 @@ def test_a_log_that_cannot_be_written_stops_no_read(tmp_path: Path) -> None:
             assert (logged.log.lines, logged.log.dropped) == (0, 3)
 
     asyncio.run(main())
+
+
+class FullDisk(io.FileIO):
+    """A file that takes ten bytes more, some at a time."""
+
+    room = 10
+
+    def write(self, data: Any) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written = super().write(data[: min(7, self.room)])
+        self.room -= written
+        return written
+
+
+def test_a_line_that_does_not_fit_leaves_nothing(tmp_path: Path) -> None:
+    line = Line(1, KeysLogged("story", ["7"], b'"view":"story","key":["7"]'), Outcome.HIT, 2, 3, 200, 1)
+    file = JsonLines(tmp_path / "a", b"}\n")
+    file.write([line])
+    size = (tmp_path / "a").stat().st_size
+    file._file.close()
+    disk = FullDisk(tmp_path / "a", "r+")
+    disk.seek(size)
+    file._file = disk
+    with pytest.raises(OSError, match="No space"):
+        file.write([line])
+    assert (tmp_path / "a").stat().st_size == file.size_bytes == size
+    disk.room = 1 << 20
+    file.write([line])
+    file.close()
+    assert (tmp_path / "a").read_bytes().count(b"\n") == 2
+
+
+def test_it_writes_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with logging(tmp_path) as (_, logged):
+            running = asyncio.create_task(logged.log.run())
+            logged.log._reads.refresh()
+            hits(logged, range(3))
+            while not logged.log.lines:
+                await asyncio.sleep(0.01)
+            hits(logged, range(3, 5))
+            logged.log.stop()
+            await running
+            assert logged.log.lines == 5
+
+    asyncio.run(main())
+    assert [line["key"] for line in lines_of(tmp_path)] == [[str(n)] for n in range(5)]
 
 
 def test_claims_are_hashed_or_left_out(tmp_path: Path) -> None:
