@@ -47,12 +47,13 @@ class Started:
     """Where the stream begins. What `snapshot` sees is not in the stream; everything else is, from `position` on.
 
     `gtids`: all that ended at or before `position`, if the source says the global ids of what passes (`Batch.passed`).
-    Of MySQL some may be left out that were just about to commit.
+    Of MySQL some may be left out that were just about to commit. `server` says which server it is, if the source knows.
     """
 
     position: int
     snapshot: Snapshot
     gtids: Gtids | None = None
+    server: str = ""
 
 
 class Source(Protocol):

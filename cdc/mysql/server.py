@@ -35,6 +35,12 @@ class Server:
     #: Character sets by ids of collations.
     charsets: Mapping[int, str]
 
+    @property
+    def name(self) -> str:
+        """Its identity, as a lookup's connection says it."""
+        named = zip(("server_id", "server_uuid"), self.identity, strict=True)
+        return ", ".join(f"{name} {value}" for name, value in named if value)
+
 
 def connect(options: Mapping[str, Any], timeout_s: float) -> Connection:
     """A connection in autocommit mode. Raises pymysql's errors and OSError."""

@@ -117,7 +117,7 @@ class MySqlSource:
             raise
         self._reported = self._assembler.position
         gtids = snapshot.seen if isinstance(snapshot, BracketSnapshot) else self._gtids
-        return Started(self._reported, snapshot, gtids)
+        return Started(self._reported, snapshot, gtids, self._server.name)
 
     # ── The stream ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -108,6 +108,8 @@ class PostgresSource:
             self._connection = await self._connect(replication="database")
             await self._connection.execute(session_sql().encode())
             await self._connection.execute(b"SET wal_sender_timeout = '%s'" % _SENDER_PATIENCE)
+            identified = await (await self._connection.execute(b"IDENTIFY_SYSTEM")).fetchone()
+            assert identified is not None
             name = f"upquery_{secrets.token_hex(8)}"
             created = await (await self._connection.execute(_create_slot(name))).fetchone()
             assert created is not None  # A CREATE_REPLICATION_SLOT that does not fail returns one row.
@@ -117,7 +119,7 @@ class PostgresSource:
         self._decoder = Decoder(snapshot.xmax, self._max_transaction_rows)
         self._decoder.position = self._reported = self._acknowledged = position
         self._timer = asyncio.get_running_loop().call_later(STATUS_S, self._tick)
-        return Started(position, snapshot)
+        return Started(position, snapshot, server=f"system {identified[0]}, timeline {int(identified[1]):08X}")
 
     async def _connect(self, **parameters: Any) -> psycopg.AsyncConnection:
         return await psycopg.AsyncConnection.connect(

@@ -33,6 +33,7 @@ from service.runtime.following import Following, TableRefusedError
 from service.runtime.gtids import AppliedGtids
 from service.runtime.heartbeat import wall_ms
 from service.runtime.installer import Installer
+from service.runtime.lineage import Lineage
 from service.runtime.lookup_tasks import LookupTasks
 from service.runtime.positions import Positions
 from service.runtime.reads import Reads, no_stream, upstream_problem
@@ -69,6 +70,7 @@ class Runtime:
         self.upstream = open_upstream(settings)
         self.lookups = self.upstream.lookups if traced is None else traced(self.upstream.lookups)
         self.gtids = AppliedGtids(self.lookups, self.positions, self._reach)
+        self.lineage = Lineage()
         self.dispatcher = Dispatcher(self.leaf, self.ages, self.counters)
         self.following = Following(settings.cdc)
         slots = asyncio.Semaphore(upstream.concurrent_lookups)
@@ -97,7 +99,7 @@ class Runtime:
         self._lock = lock
         self._parts = Parts(
             settings, self.upstream, self.lookup_tasks, self.refreshing, installer, repair,
-            self.budget, self.ages, self.positions, self.gtids, self.counters,
+            self.budget, self.ages, self.positions, self.gtids, self.lineage, self.counters,
         )  # fmt: skip
         self._poisoned: dict[str, str] = {}
         self._session: Session | None = None
@@ -235,7 +237,9 @@ class Runtime:
         return await self.asking.ask(sql, given, run=run)
 
     async def reach(self, position: Position) -> None:
-        """Returns once the leaf store has at least `position`."""
+        """Returns once the leaf store has at least `position`. ApiError if that is of a server that was replaced."""
+        if position > self.positions.applied and self.lineage.may_be_gone(position):
+            self.lineage.refuse(position, await self.checkpoint())
         self._reach(position)
         await self.positions.wait(position)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from cdc.change import StreamLost
 from cdc.source import Source, Started
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import InstallRefresh, InstallView, StreamStarted
@@ -30,6 +31,7 @@ from service.runtime.counters import Counters
 from service.runtime.following import TableRefusedError
 from service.runtime.gtids import AppliedGtids
 from service.runtime.installer import Installer
+from service.runtime.lineage import Lineage
 from service.runtime.lookup_tasks import LookupTasks
 from service.runtime.planning import reason_of
 from service.runtime.positions import Positions
@@ -58,6 +60,7 @@ class Parts:
     ages: Ages
     positions: Positions
     gtids: AppliedGtids
+    lineage: Lineage
     counters: Counters
 
 
@@ -82,6 +85,7 @@ class Session:
     async def begin(self) -> None:
         """Plans all views, starts the stream and an engine at its snapshot. Raises `StreamLost`, `UpstreamError`."""
         parts = self.parts
+        await parts.upstream.begin_anew()
         async with parts.upstream.session() as upstream:
             fresh = await upstream.load_catalog()
             parts.installer.following.restart(fresh)
@@ -92,6 +96,14 @@ class Session:
             await parts.installer.following.follow(upstream, tables, fresh)
         self._source = source = parts.upstream.source(lambda: parts.installer.following.layouts)
         started = await source.start()
+        if started.server and parts.upstream.server not in ("", started.server):
+            raise StreamLost(
+                f"The change stream is of another server ({started.server}) than lookups ({parts.upstream.server}).",
+                retryable=True,
+                hint="[upstream] url and [cdc] url must lead to the same one.",
+            )
+        end = (await parts.upstream.lookups.snapshot()).bound
+        parts.lineage.began(parts.upstream.server, end, parts.positions.applied)
         self._start_engine(started, plans)
 
     async def _plans(self, upstream: UpstreamSession, fresh: Catalog) -> dict[str, Plan]:
@@ -167,7 +179,11 @@ class Session:
             keep_checking(parts.repair, parts.settings.cdc.schema_check_s),
             self._catch_up(),
             self._until_failed(),
+            self._until_replaced(),
         )
+
+    async def _until_replaced(self) -> None:
+        raise StreamLost(f"Another database server answers: {await self.parts.upstream.replaced()}.", retryable=True)
 
     async def _until_failed(self) -> None:
         await self._failed.wait()

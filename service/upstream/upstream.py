@@ -119,6 +119,19 @@ class Upstream(Protocol):
         """A new change stream, not started."""
         ...
 
+    @property
+    def server(self) -> str:
+        """Which server answers, since `begin_anew`; "" if that is not known. All connections are to that one."""
+        ...
+
+    async def begin_anew(self) -> None:
+        """Let go of all connections: whichever server answers next is the one."""
+        ...
+
+    async def replaced(self) -> str:
+        """Wait until another server answers; in words."""
+        ...
+
     async def close(self) -> None:
         """Close all connections."""
         ...

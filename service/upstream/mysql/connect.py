@@ -15,8 +15,11 @@ from typing import Any
 from service.upstream.mysql.address import Address
 from service.upstream.mysql.failures import connect_failure, server_failure
 from service.upstream.mysql.wire import ConnectionBroken, ServerError, Wire
+from service.upstream.servers import ServerWatch
 from service.upstream.words import UpstreamError
 
+#: MariaDB has no UUID; servers that replicate must have different numbers.
+_SERVER = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_id', 'server_uuid')"
 #: How long it may take to tell the server that nobody waits for a statement any more.
 CANCEL_S = 2.0
 #: What changes how SQL is read, or what it computes, from what the dialect here takes it for; and names for sets of
@@ -59,7 +62,11 @@ class UpstreamPool:
         self._statement_timeout_s = statement_timeout_s
         self._connect_timeout_s = connect_timeout_s
         self._idle: list[Wire] = []
+        self._lent: set[Wire] = set()
+        #: Of these, those that were lent before `begin_anew`.
+        self._outdated: set[Wire] = set()
         self._closed = False
+        self.watch = ServerWatch()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Wire]:
@@ -71,12 +78,14 @@ class UpstreamPool:
         await self._wait_for_free()
         try:
             wire = await self._take()
+            self._lent.add(wire)
             try:
                 async with asyncio.timeout(self._statement_timeout_s + self._connect_timeout_s):
                     yield wire
             except (ServerError, ConnectionBroken, TimeoutError) as problem:
                 raise self.error(problem) from problem
             finally:
+                self._lent.discard(wire)
                 await self._give_back(wire)
         finally:
             self._free.release()
@@ -87,9 +96,18 @@ class UpstreamPool:
             return server_failure(problem, self.address)
         return connect_failure(problem, self.address)
 
+    async def begin_anew(self) -> None:
+        """Close all connections, those in use when they come back: the next ones may be to another server."""
+        self._outdated |= self._lent
+        self.watch.begin_anew()
+        self._close_idle()
+
     async def close(self) -> None:
         """Close all connections; those in use when they come back."""
         self._closed = True
+        self._close_idle()
+
+    def _close_idle(self) -> None:
         while self._idle:
             self._idle.pop().close()
 
@@ -121,7 +139,8 @@ class UpstreamPool:
             reply = await wire.query("SELECT @@global.sql_mode, @@version")
             modes, version = (str(value) for value in reply.rows[0])
             maria = "mariadb" in version.lower()
-            await wire.query_all(_settings(modes, maria, self._statement_timeout_s))
+            *_, said = await wire.query_all([*_settings(modes, maria, self._statement_timeout_s), _SERVER])
+            self.watch.check(", ".join(sorted(" ".join(map(str, row)) for row in said.rows)))
             self.flavour = Flavour("mariadb" if maria else "mysql", _version(version))
         except BaseException:
             wire.close()
@@ -151,7 +170,9 @@ class UpstreamPool:
         )  # fmt: skip
 
     async def _give_back(self, wire: Wire) -> None:
-        if not wire.broken and not wire.busy and not wire.in_transaction and not self._closed:
+        outdated = wire in self._outdated
+        self._outdated.discard(wire)
+        if not outdated and not wire.broken and not wire.busy and not wire.in_transaction and not self._closed:
             self._idle.append(wire)
             return
         try:

@@ -17,6 +17,7 @@ from psycopg.pq import ConnStatus, TransactionStatus
 
 from cdc.postgres.failures import check_conninfo, classify
 from cdc.postgres.session import session_sql
+from service.upstream.servers import ServerWatch
 from service.upstream.words import UpstreamError
 
 #: Beside those that decide how values are printed. A push must not wait for a standby: it is nobody's data. A lookup of
@@ -28,7 +29,11 @@ _OTHER_SETTINGS = {
     "idle_in_transaction_session_timeout": "60s",
 }
 
-
+_SERVER = (
+    "SELECT 'system ' || system_identifier || CASE WHEN pg_catalog.pg_is_in_recovery() THEN '' ELSE ', timeline ' ||"
+    " left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8) END"
+    " FROM pg_catalog.pg_control_system()"
+)
 #: How long it may take to tell the server that nobody waits for a statement any more.
 CANCEL_S = 2.0
 
@@ -47,7 +52,11 @@ class UpstreamPool:
         self._statement_timeout_s = statement_timeout_s
         self._connect_timeout_s = connect_timeout_s
         self._idle: list[AsyncConnection] = []
+        self._lent: set[AsyncConnection] = set()
+        #: Of these, those that were lent before `begin_anew`.
+        self._outdated: set[AsyncConnection] = set()
         self._closed = False
+        self.watch = ServerWatch()
         settings = {**_OTHER_SETTINGS, "statement_timeout": str(round(statement_timeout_s * 1000))}
         self._session = "; ".join([session_sql(), *(f"SET {name} = '{value}'" for name, value in settings.items())])
 
@@ -61,12 +70,14 @@ class UpstreamPool:
         await self._wait_for_free()
         try:
             connection = await self._take()
+            self._lent.add(connection)
             try:
                 async with asyncio.timeout(self._statement_timeout_s + self._connect_timeout_s):
                     yield connection
             except (psycopg.Error, TimeoutError) as problem:
                 raise self.error(problem) from problem
             finally:
+                self._lent.discard(connection)
                 await self._give_back(connection)
         finally:
             self._free.release()
@@ -76,9 +87,18 @@ class UpstreamPool:
         failure = classify(problem, self._conninfo)
         return UpstreamError(failure.code, failure.detail, failure.hint, failure.retryable)
 
+    async def begin_anew(self) -> None:
+        """Close all connections, those in use when they come back: the next ones may be to another server."""
+        self._outdated |= self._lent
+        self.watch.begin_anew()
+        await self._close_idle()
+
     async def close(self) -> None:
         """Close all connections; those in use when they come back."""
         self._closed = True
+        await self._close_idle()
+
+    async def _close_idle(self) -> None:
         while self._idle:
             await self._idle.pop().close()
 
@@ -113,6 +133,7 @@ class UpstreamPool:
                 )
                 try:
                     await connection.execute(self._session.encode())
+                    self.watch.check(await _server_of(connection))
                 except BaseException:
                     await connection.close()
                     raise
@@ -123,7 +144,9 @@ class UpstreamPool:
     async def _give_back(self, connection: AsyncConnection) -> None:
         pgconn = connection.pgconn
         status = pgconn.transaction_status if pgconn.status == ConnStatus.OK else TransactionStatus.UNKNOWN
-        if status == TransactionStatus.IDLE and not self._closed:
+        outdated = connection in self._outdated
+        self._outdated.discard(connection)
+        if status == TransactionStatus.IDLE and not self._closed and not outdated:
             self._idle.append(connection)
             return
         try:
@@ -133,6 +156,15 @@ class UpstreamPool:
             pass
         finally:
             await connection.close()
+
+
+async def _server_of(connection: AsyncConnection) -> str:
+    """The cluster and its timeline, which a standby that is promoted begins anew. Empty where one may not ask."""
+    try:
+        found = await (await connection.execute(_SERVER)).fetchone()
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedFunction, psycopg.errors.FeatureNotSupported):
+        return ""
+    return "" if found is None else str(found[0])
 
 
 def _usable(connection: AsyncConnection) -> bool:

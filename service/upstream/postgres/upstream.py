@@ -109,6 +109,19 @@ class PostgresUpstream:
         """A new change stream."""
         return self.make_source(layouts)
 
+    @property
+    def server(self) -> str:
+        """Which server answers."""
+        return self.pool.watch.server
+
+    async def begin_anew(self) -> None:
+        """Lets go of all connections."""
+        await self.pool.begin_anew()
+
+    async def replaced(self) -> str:
+        """Waits until another server answers."""
+        return await self.pool.watch.replaced()
+
     async def close(self) -> None:
         """Closes the pool."""
         await self.pool.close()
