@@ -54,6 +54,10 @@ _RESERVED = frozenset({
 })  # fmt: skip
 
 
+#: Functions that read what is in no table: the server's files.
+_OUTSIDE = ("pg_read_", "pg_ls_", "pg_stat_file", "pg_current_logfile", "load_file")
+
+
 class Kind(StrEnum):
     """What stands at a site."""
 
@@ -115,6 +119,8 @@ class Spelling:
 
 def spelling_of(sql: str, dialect: str = "postgres") -> Spelling:
     """How a statement is spelt. InvalidQuery, UnsupportedQuery if it is not one that only reads."""
+    if "\0" in sql:
+        raise InvalidQuery("The SQL has a zero byte.")
     check_effects(sql, dialect)
     parse(sql, dialect)
     grammar = grammar_of(dialect)
@@ -126,7 +132,7 @@ def spelling_of(sql: str, dialect: str = "postgres") -> Spelling:
         tokens.pop()
     end = tokens[-1].end + 1 if tokens else 0
     _check_gaps(sql, tokens, dialect)
-    _check_quoted_calls(tokens, grammar)
+    _check_calls(tokens, grammar)
     sites = _Sites(sql, tokens, dialect).found()
     return Spelling(sql, _words(sql, tokens, sites, dialect), tuple(site for _, _, site in sites), end)
 
@@ -143,17 +149,17 @@ def _check_gaps(sql: str, tokens: Sequence[Token], dialect: str) -> None:
         raise InvalidQuery("This comment cannot be read without doubt.", Span(at, len(sql)), "Remove it.")
 
 
-def _check_quoted_calls(tokens: Sequence[Token], grammar: Grammar) -> None:
-    """The other checks do not look into quotes."""
+def _check_calls(tokens: Sequence[Token], grammar: Grammar) -> None:
+    """The other checks do not look into quotes, and let the text of a view read the server's files."""
     for before, token, after in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
-        if token.token_type is not TokenType.IDENTIFIER:
-            continue
-        span = Span(token.start, token.end + 1)
-        if before is not None and before.token_type is TokenType.AMP and before.end + 1 == token.start:
+        span, name = Span(token.start, token.end + 1), token.text.lower()
+        quoted = token.token_type is TokenType.IDENTIFIER
+        if quoted and before is not None and before.token_type is TokenType.AMP and before.end + 1 == token.start:
             raise InvalidQuery("A quoted name is written without escapes.", span)
-        called = after is not None and after.token_type is TokenType.L_PAREN
-        if called and grammar.has_side_effects(token.text.lower()):
-            raise InvalidQuery(f"A query changes nothing, so it cannot call {token.text}.", span)
+        if after is None or after.token_type is not TokenType.L_PAREN or token.token_type is TokenType.STRING:
+            continue
+        if name.startswith(_OUTSIDE) or (quoted and grammar.has_side_effects(name)):
+            raise InvalidQuery(f"A query only reads tables, so it cannot call {token.text}.", span)
 
 
 # --- sites ----------------------------------------------------------------------------------------------------------

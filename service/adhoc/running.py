@@ -31,7 +31,7 @@ from service.runtime.reads import forward_problem
 from service.runtime.stand_in import stand_in
 from service.settings.adhoc import AdhocSettings
 from service.upstream.upstream import Upstream
-from service.upstream.words import Described, ForwardRows, UpstreamError
+from service.upstream.words import AnswerSize, Described, ForwardRows, UpstreamError
 from service.wire import ReadReply, Source
 
 #: What the upstream says of a text is asked again after so long: tables change.
@@ -89,11 +89,12 @@ class Running:
         info = known.arguments.info
         (texts,) = request_of(info, known.arguments.values(given)).keys
         self.statements += 1
-        found = await self.upstream.lookups.forward([(known.described.text, texts)])
+        most = AnswerSize(self.settings.limit_rows, self.settings.limit_bytes)
+        found = await self.upstream.lookups.forward_some(known.described.text, texts, most)
         if found.columns[0] != known.described.columns:
             self._known.pop(spelling.sql, None)
             raise ApiError("read_timeout", "The columns of a table have changed in this moment.", retryable=True)
-        return ReadReply([self._answer(known.described, found)], found.bound, asked_ms, Source.FORWARDED)
+        return ReadReply([_answer(known.described, found)], found.bound, asked_ms, Source.FORWARDED)
 
     async def _describe(self, sql: str) -> _Known:
         known = self._known.get(sql)
@@ -113,23 +114,11 @@ class Running:
         self._known[sql] = known
         return known
 
-    def _answer(self, described: Described, found: ForwardRows) -> Answer:
-        (rows,) = found.rows
-        if len(rows) > self.settings.limit_rows:
-            raise self._too_large(f"more than {self.settings.limit_rows} rows")
-        row_json = compile_row([(name, i, kind) for i, (name, kind) in enumerate(described.output)])
-        parts: list[bytes] = []
-        size = 0
-        for row in rows:
-            parts.append(row_json(row))
-            size += len(parts[-1]) + 1
-            if size > self.settings.limit_bytes:
-                raise self._too_large(f"more than {self.settings.limit_bytes} bytes")
-        body = b",".join(parts)
-        return Answer(b"[" + body + b"]", content_hash(body).hex())
 
-    def _too_large(self, what: str) -> ApiError:
-        return ApiError("too_large", f"The answer has {what}.", "Ask for less, as by a LIMIT.")
+def _answer(described: Described, found: ForwardRows) -> Answer:
+    row_json = compile_row([(name, i, kind) for i, (name, kind) in enumerate(described.output)])
+    body = b",".join(map(row_json, found.rows[0]))
+    return Answer(b"[" + body + b"]", content_hash(body).hex())
 
 
 def invalid(sql: str, error: Any) -> ApiError:
@@ -141,6 +130,8 @@ def problem_of(error: UpstreamError) -> ApiError:
     """What the upstream did not do, as the client's fault if it is that."""
     if error.code in _REFUSALS:
         return ApiError("query_invalid", f"The database refuses it: {error.told}")
+    if error.code == "too_large":
+        return ApiError("too_large", error.told, "Ask for less, as by a LIMIT.")
     if error.code == "timeout":
         return ApiError("read_timeout", "The query takes longer than the database lets it.", retryable=False)
     return forward_problem(error)

@@ -34,8 +34,11 @@ def documented_app(reads: Reads, batches: Batches, queries: Queries | None = Non
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi(request: Request) -> JSONResponse:
         reads.refresh()
-        names = readable(principal_of(request.scope), list(reads.routes))
-        return JSONResponse(document(app, [reads.routes[name].info for name in names]))
+        principal = principal_of(request.scope)
+        names = readable(principal, list(reads.routes))
+        infos = [reads.routes[name].info for name in names]
+        shown = [info for info in infos if not info.serving.hidden]
+        return JSONResponse(document(app, shown, guarded=principal is not None))
 
     return app
 

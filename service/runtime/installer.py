@@ -31,7 +31,7 @@ from service.runtime.following import Following
 from service.runtime.planning import Planning
 from service.runtime.stand_in import stand_in
 from service.upstream.upstream import Lookups, UpstreamSession
-from service.views import Definition, Installation, Plan, RegisteredView, Status, ViewRegistry
+from service.views import Definition, Installation, Origin, Plan, RegisteredView, Status, ViewRegistry
 
 log = structlog.get_logger()
 
@@ -115,7 +115,7 @@ class Installer:
 
     def _register(self, new: Installation, *, listed: bool) -> None:
         view, refreshed = (new.view, False) if isinstance(new.view, View) else (stand_in(new.view), True)
-        serving = new.definition.options.serving
+        serving = replace(new.definition.options.serving, hidden=new.definition.origin is Origin.ADHOC)
         self.leaf.register(
             new.id, view, status=new.status, listed=listed, refreshed=refreshed, serving=serving,
             never_null=self._never_null(new),

@@ -19,7 +19,7 @@ from dataflow.plan.estimate import Size
 from dataflow.plan.nodes import Aggregate, Chain, Relation
 from dataflow.schema import Catalog, Table
 from dataflow.sql.statement import Statement
-from service.upstream.words import Described, Finding, ForwardRows, LookupRows
+from service.upstream.words import AnswerSize, Described, Finding, ForwardRows, LookupRows
 
 #: Gives the layouts of the tables to follow, by qualified name, whenever a source asks.
 Layouts = Callable[[], Mapping[str, TableLayout]]
@@ -100,6 +100,10 @@ class Lookups(Protocol):
 
     async def forward(self, queries: Sequence[tuple[str, Sequence[str | None]]]) -> ForwardRows:
         """Run whole queries at one snapshot, with the texts of their parameters $1, $2 …; None is NULL."""
+        ...
+
+    async def forward_some(self, sql: str, parameters: Sequence[str | None], most: AnswerSize) -> ForwardRows:
+        """As `forward`, of one query whose answer may be of any size: ``too_large`` as soon as it is more than that."""
         ...
 
 

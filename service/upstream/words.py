@@ -3,6 +3,7 @@
 Not here: asking it (`upstream`, and a folder for each kind of database).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cdc.source import Snapshot
@@ -19,7 +20,7 @@ class UpstreamError(Exception):
 
     `code`: ``unavailable`` (no connection), ``credentials``, ``denied`` (rights), ``timeout``, ``missing`` (table,
     column, database …), ``invalid`` (a value or statement it does not take), ``overloaded`` (no connection free in
-    time), ``failed``.
+    time), ``too_large`` (an answer), ``failed``.
     """
 
     def __init__(self, code: str, detail: str, hint: str | None = None, retryable: bool = False) -> None:
@@ -34,6 +35,28 @@ class UpstreamError(Exception):
         """What clients may see: where the upstream is, and as whom it is asked, they may not."""
         hidden = self.code in ("unavailable", "credentials")
         return "The database cannot be reached right now." if hidden else str(self)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSize:
+    """How large an answer may be."""
+
+    rows: int
+    #: About, of its values' texts.
+    bytes: int
+
+    def problem(self, rows: int, size: int) -> UpstreamError | None:
+        """What to say of one with so many rows and bytes, if that is too large."""
+        if rows > self.rows:
+            return UpstreamError("too_large", f"The answer has more than {self.rows} rows.")
+        if size > self.bytes:
+            return UpstreamError("too_large", f"The answer has more than {self.bytes} bytes.")
+        return None
+
+
+def text_bytes(rows: Iterable[Row]) -> int:
+    """About how many bytes the texts of rows have."""
+    return sum(len(text) for row in rows for text in row if text is not None)
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from service.upstream.mysql.bracket import BracketQuestion
 from service.upstream.mysql.connect import UpstreamPool
 from service.upstream.mysql.place import Question, Visible
 from service.upstream.mysql.wire import Reply
-from service.upstream.words import ForwardRows, LookupRows, UpstreamError
+from service.upstream.words import AnswerSize, ForwardRows, LookupRows, UpstreamError, text_bytes
 
 #: A second time, what is visible is asked for; another server may have taken the place of the one that was asked.
 _TRIES = 4
@@ -95,10 +95,26 @@ class Lookups:
     async def forward(self, queries: Sequence[tuple[str, Sequence[str | None]]]) -> ForwardRows:
         """Run whole queries at one snapshot, with the texts of their parameters $1, $2 …; None is NULL. Raises
         UpstreamError."""
-        read = await self.read([fill(sql, parameters) for sql, parameters in queries])
+        return await self._answered(*[fill(sql, parameters) for sql, parameters in queries])
+
+    async def _answered(self, *statements: str) -> ForwardRows:
+        read = await self.read(statements)
         rows = [answer_rows(reply) for reply in read.replies]
         columns = [answer_columns(reply.columns) for reply in read.replies]
         return ForwardRows(rows, columns, read.snapshot, read.snapshot.position, read.snapshot.position)
+
+    async def forward_some(self, sql: str, parameters: Sequence[str | None], most: AnswerSize) -> ForwardRows:
+        """As `forward`, of one query: ``too_large`` if its answer is more than that. (Only MariaDB stops before.)"""
+        async with self._pool.connection():
+            assert self._pool.flavour is not None, "known since the first connection"
+            stops = self._pool.flavour.dialect == "mariadb"
+        text = fill(sql, parameters)
+        found = await self._answered(f"SET STATEMENT sql_select_limit={most.rows + 1} FOR {text}" if stops else text)
+        (rows,) = found.rows
+        problem = most.problem(len(rows), text_bytes(rows))
+        if problem is not None:
+            raise problem
+        return found
 
     async def read(self, statements: Sequence[str], *, compared: bool = False) -> Read:
         """The replies to statements of one snapshot, which others may be `compared` with. Raises UpstreamError."""

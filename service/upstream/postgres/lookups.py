@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from psycopg.adapt import AdaptersMap, Transformer
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 from psycopg.types.string import TextLoader
 
@@ -24,9 +26,9 @@ from dataflow.plan.lookup import Argument, lookup_arguments, lookup_sql
 from dataflow.plan.nodes import Aggregate, Chain, table_of
 from dataflow.schema import Catalog, Table
 from dataflow.types import Columns, Row
-from service.upstream.postgres.connect import UpstreamPool
-from service.upstream.postgres.statements import Statements
-from service.upstream.words import ForwardRows, LookupRows, UpstreamError
+from service.upstream.postgres.connect import CANCEL_S, UpstreamPool
+from service.upstream.postgres.statements import Statements, results
+from service.upstream.words import AnswerSize, ForwardRows, LookupRows, UpstreamError, text_bytes
 
 _VERSION = (
     "pg_catalog.pg_current_snapshot()::text AS s, pg_catalog.pg_current_wal_insert_lsn()::text AS l, "
@@ -150,6 +152,33 @@ class Lookups:
             self.statements += 1 + len(results)
         rows = [self._rows(result, 0, result.ntuples) for result in results]
         return ForwardRows(rows, [columns_of(r) for r in results], *_version(self._rows(version, 0, 1)[0]))
+
+    async def forward_some(self, sql: str, parameters: Sequence[str | None], most: AnswerSize) -> ForwardRows:
+        """As `forward`, of one query: ``too_large`` as soon as its answer is more than that, which ends it upstream."""
+        async with self._pool.connection() as connection, connection.transaction(force_rollback=True):
+            await connection.execute(_FORWARD_SETTINGS)
+            version = await self._statements.run_once(connection, f"SELECT {_VERSION}")
+            self.statements += 2
+            rows: list[Row] = []
+            size, problem = 0, None
+            connection.pgconn.send_query_params(sql.encode(), [None if t is None else t.encode() for t in parameters])
+            connection.pgconn.set_single_row_mode()
+            async for result in results(connection.pgconn):
+                if result.status == ExecStatus.FATAL_ERROR and problem is None:
+                    problem = self._pool.error(error_from_result(result))
+                if problem is not None:
+                    # The rest is read, so that the connection can be used again.
+                    continue
+                columns = columns_of(result)
+                new = self._rows(result, 0, result.ntuples)
+                rows += new
+                size += text_bytes(new)
+                problem = most.problem(len(rows), size)
+                if problem is not None:
+                    await connection.cancel_safe(timeout=CANCEL_S)
+        if problem is not None:
+            raise problem
+        return ForwardRows([rows], [columns], *_version(self._rows(version, 0, 1)[0]))
 
     async def _run(self, statement: str, parameters: Sequence[str | None] = ()) -> PGresult:
         self.statements += 1

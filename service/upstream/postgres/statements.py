@@ -11,7 +11,7 @@ Not here: the pool (`connect`), what is asked (`lookups`).
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from weakref import WeakKeyDictionary
 
 from psycopg import AsyncConnection
@@ -88,20 +88,27 @@ class _Prepared:
 
 async def fetch(pgconn: PGconn) -> PGresult:
     """Send what was queued, and wait for the last result of one command. Raises psycopg.OperationalError."""
+    last: PGresult | None = None
+    async for result in results(pgconn):
+        if last is None or last.status != ExecStatus.FATAL_ERROR:
+            last = result
+    assert last is not None  # A command that was sent has a result, be it that the connection is gone.
+    return last
+
+
+async def results(pgconn: PGconn) -> AsyncIterator[PGresult]:
+    """Send what was queued; the results of one command as they come. Raises psycopg.OperationalError."""
     while pgconn.flush():
         await _ready(pgconn, to_write=True)
         pgconn.consume_input()
-    last: PGresult | None = None
     while True:
         while pgconn.is_busy():
             await _ready(pgconn, to_write=False)
             pgconn.consume_input()
         result = pgconn.get_result()
         if result is None:
-            assert last is not None  # A command that was sent has a result, be it that the connection is gone.
-            return last
-        if last is None or last.status != ExecStatus.FATAL_ERROR:
-            last = result
+            return
+        yield result
 
 
 async def _ready(pgconn: PGconn, *, to_write: bool) -> None:
