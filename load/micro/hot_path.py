@@ -7,6 +7,7 @@ jsonl`` a third server is measured, whose hits are in the access log; so is one 
 """
 
 import argparse
+import asyncio
 import gc
 import json
 import multiprocessing
@@ -73,8 +74,13 @@ def _measure(directory: Path, arguments: argparse.Namespace) -> dict[str, Any]:
             server.join()
     summary = _summary(rounds)
     sampling_us = min(_sampling_us(arguments.keys) for _ in range(5))
+    logging = {}
+    if arguments.access_log is not None:
+        logging["logging_us"] = round(asyncio.run(_logging_us(store, directory, arguments)), 3)
+        logging["logging_share"] = round(logging["logging_us"] / summary["hit_cpu_us"], 4)
     return {
         **summary,
+        **logging,
         "sampling_us": round(sampling_us, 3),
         "sampling_share": round(sampling_us / summary["hit_cpu_us"], 4),
     }
@@ -99,6 +105,35 @@ def _sampling_us(keys: int) -> float:
         json.dumps([(view_of(name), key_in(name), times) for name, times in touches.take() if isinstance(name, bytes)])
         spent += time.process_time_ns() - started
     return spent / (5 * len(names)) / 1000
+
+
+async def _logging_us(store: Path, directory: Path, arguments: argparse.Namespace) -> float:
+    """CPU microseconds a hit for putting it into the access log, and writing it; its key was seen before."""
+    from random import Random
+
+    from service.access_log.keys import KeyTexts
+    from service.access_log.log import AccessLog
+    from service.http.app import build_app
+    from service.http.reads import Limits
+    from service.leaf_store.reader import LeafReader
+    from service.settings.telemetry import AccessLogSettings
+    from service.wire import EngineClient
+
+    app = build_app(LeafReader.open(store), EngineClient(store / "no-engine"), Limits())
+    app.reads.refresh()
+    settings = AccessLogSettings(path=directory / "alone", format=arguments.access_log, rotate_s=0.001)
+    log = AccessLog(settings, app.reads, KeyTexts(None), 0)
+    random = Random(7)
+    queries = [b"id=%d" % random.randint(1, arguments.keys) for _ in range(20_000)]
+    spent = []
+    for _ in range(6):
+        started = time.process_time_ns()
+        for query in queries:
+            log.hit(time.time_ns(), 1000, b"/v1/views/story", query, 200, 80)
+        # The file is finished, too.
+        await log.write()
+        spent.append((time.process_time_ns() - started) / len(queries) / 1000)
+    return min(spent)
 
 
 def _summary(rounds: dict[str, list[tuple[float, float]]]) -> dict[str, Any]:
@@ -191,6 +226,7 @@ def _run(app: Any, listener: socket.socket, started: Connection) -> None:
 
 
 def _serve_hit(store: Path, listener: socket.socket, started: Connection) -> None:
+
     from service.http.app import build_app
     from service.leaf_store.reader import LeafReader
     from service.settings.sections import HttpSettings

@@ -99,7 +99,7 @@ class AccessLog:
         while not self._stopping.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _WRITE_S)
-            await self._write()
+            await self.write()
         await self.close()
 
     def stop(self) -> None:
@@ -108,13 +108,14 @@ class AccessLog:
 
     async def close(self) -> None:
         """Write what still waits, and finish the file."""
-        await self._write()
+        await self.write()
         try:
             await asyncio.to_thread(self._files.close)
         except OSError as error:
             self._failed(error)
 
-    async def _write(self) -> None:
+    async def write(self) -> None:
+        """Write what waits now."""
         # What comes meanwhile is for the next time.
         upto = len(self._waiting)
         while upto > 0:

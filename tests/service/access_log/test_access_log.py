@@ -20,6 +20,7 @@ from service.access_log.keys import Logged as KeysLogged
 from service.access_log.log import AccessLog
 from service.access_log.logged import Logged
 from service.access_log.noted import Outcome
+from service.auth.principal import SCOPE_KEY, Principal, Right
 from service.http.app import build_app
 from service.http.messages import Receive, Reply, Scope, Send
 from service.http.reads import Limits
@@ -27,7 +28,7 @@ from service.leaf_store.catalog import NamedType, ParameterInfo, Role, ViewInfo
 from service.settings.telemetry import AccessLogSettings
 from tests.service.http.conftest import Service, running
 from tests.service.http.test_direct_protocol import Client, serving
-from tests.service.leaf_store.sample_views import INT8, TEXT
+from tests.service.leaf_store.sample_views import INT8, TEXT, make_view
 
 LIMITS = Limits(read_timeout_s=5.0, max_body_bytes=1 << 16, max_keys=100)
 Read = dict[str, Any]
@@ -199,7 +200,7 @@ def test_files_are_finished_when_they_are_large_and_the_oldest_go(tmp_path: Path
             logged.log._reads.refresh()
             for n in range(5):
                 hits(logged, range(100 * n, 100 * n + 20))
-                await logged.log._write()
+                await logged.log.write()
 
     asyncio.run(main())
     names = sorted(path.name for path in (tmp_path / "log").iterdir())
@@ -280,6 +281,35 @@ def test_it_writes_until_it_is_told_to_stop(tmp_path: Path) -> None:
 
     asyncio.run(main())
     assert [line["key"] for line in lines_of(tmp_path)] == [[str(n)] for n in range(5)]
+
+
+def test_whose_rows_were_read_is_not_said(tmp_path: Path) -> None:
+    mine = make_view("mine", {"claims.sub": 2, "id": 0})
+
+    async def main() -> None:
+        async with logging(tmp_path) as (service, logged):
+            service.engine.writer.register(ViewId(99), mine, status="ready")
+            service.engine.rows["mine", ("ann-the-owner", "7")] = [("7", "Seven", "ann-the-owner", "3")]
+            service.engine.commit()
+
+            async def asked_by_ann(scope: Scope, receive: Receive, send: Send) -> None:
+                reads = frozenset({Right.READ})
+                scope[SCOPE_KEY] = Principal("token-of-ann", reads, claims={"sub": "ann-the-owner"})
+                await logged(scope, receive, send)
+
+            transport = httpx.ASGITransport(asked_by_ann)
+            async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
+                for _ in range(2):
+                    assert (await http.get("/v1/views/mine?id=7")).json()["rows"] != []
+                body = {"keys": [{"id": 7}]}
+                (await http.post("/v1/views/mine/query", json=body)).raise_for_status()
+
+    asyncio.run(main())
+    lines = lines_of(tmp_path)
+    assert [line["outcome"] for line in lines] == ["miss", "hit", "hit"]
+    assert {line["key"][1] for line in lines} == {"7"}
+    assert {line["key"][0] for line in lines} == {lines[0]["key"][0]}
+    assert "ann" not in str(lines)
 
 
 def test_claims_are_hashed_or_left_out(tmp_path: Path) -> None:
