@@ -35,8 +35,8 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
 _FLOAT = {"oneOf": [{"type": "number"}, {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]}]}
 
 
-def document(app: FastAPI, views: Sequence[ViewInfo]) -> dict[str, Any]:
-    """OpenAPI 3.1 for the fixed routes and these views."""
+def document(app: FastAPI, views: Sequence[ViewInfo], *, guarded: bool = False) -> dict[str, Any]:
+    """OpenAPI 3.1 for the fixed routes and these views. `guarded`: all of them take a bearer token."""
     result = get_openapi(
         title=app.title, version=app.version, openapi_version="3.1.0", description=_DESCRIPTION, routes=app.routes
     )
@@ -50,6 +50,9 @@ def document(app: FastAPI, views: Sequence[ViewInfo]) -> dict[str, Any]:
         result["paths"][VIEWS_PATH + view.name] = {"get": _operation(view)}
         schemas[_row_name(view)] = _row_schema(view)
         schemas[_answer_name(view)] = _answer_schema(view)
+    if guarded:
+        result["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+        result["security"] = [{"bearer": []}]
     return result
 
 

@@ -38,6 +38,12 @@ def test_nothing_of_the_data_plane_is_there_without_a_token(guarded: Guarded, pa
     assert guarded.data(path, None, "POST", content=b"x").status_code == 401
 
 
+def test_the_document_says_that_a_token_is_needed(guarded: Guarded) -> None:
+    document = guarded.data("/openapi.json", "alice").json()
+    assert document["components"]["securitySchemes"] == {"bearer": {"type": "http", "scheme": "bearer"}}
+    assert document["security"] == [{"bearer": []}]
+
+
 def test_a_socket_needs_a_token_too(guarded: Guarded) -> None:
     for token, status in ((None, 401), ("expired", 401), ("admin", 403)):
         with pytest.raises(InvalidStatus) as refused, connect(socket_url(guarded), additional_headers=bearer(token)):
