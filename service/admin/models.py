@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from service.settings.view_options import OptionFields
+from service.settings.view_options import MOST, OptionFields
 
 ViewName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,62}$")]
 
@@ -37,7 +37,7 @@ class EvictKeys(Body):
     view: str | None = None
     #: Parameters by name, one object for each key; absent: all keys of the view.
     keys: list[dict[str, str]] | None = None
-    state_bytes: int | None = Field(default=None, ge=1)
+    state_bytes: int | None = Field(default=None, ge=1, le=MOST)
 
 
 class Named(BaseModel):

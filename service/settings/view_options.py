@@ -12,6 +12,8 @@ CACHE_CONTROL = r'^[A-Za-z][A-Za-z0-9 ,="_-]{0,199}$'
 
 #: Keys whose fields have the unit in their names.
 _SECONDS = frozenset({"ttl", "stale_while_refresh"})
+#: Of rows, bytes or milliseconds: more are no bound, and larger numbers are not understood everywhere.
+MOST = 1 << 53
 
 
 class OptionFields(BaseModel):
@@ -30,15 +32,15 @@ class OptionFields(BaseModel):
     on_miss: Literal["wait", "forward"] | None = None
     #: A key of more rows, or of about more bytes, is not stored: the database answers its reads. The limits of the
     #: service (`[upstream]`) cannot be raised here.
-    limit_rows: int | None = Field(default=None, ge=1)
-    limit_bytes: int | None = Field(default=None, ge=1)
+    limit_rows: int | None = Field(default=None, ge=1, le=MOST)
+    limit_bytes: int | None = Field(default=None, ge=1, le=MOST)
 
     #: How integers of 64 bits are written; JavaScript's numbers round beyond 2^53.
     bigint: Literal["number", "string"] | None = None
 
     #: What a read does when answers are further behind the database than this: serve them, wait until they are not, or
     #: be answered by the database. An idle stream is up to a second behind.
-    max_lag_ms: int | None = Field(default=None, ge=1)
+    max_lag_ms: int | None = Field(default=None, ge=1, le=MOST)
     on_lag: Literal["serve", "wait", "forward"] | None = None
 
     #: Seconds for which a read that misses is given the answer of before, while it is run again.

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from service.admin.models import PutView
 from service.settings.sections import ViewSettings
-from service.settings.view_options import OptionFields
+from service.settings.view_options import MOST, OptionFields
 from service.views import ViewOptions
 
 GIVEN: dict[str, Any] = {
@@ -51,3 +51,11 @@ def test_every_option_has_a_key() -> None:
 def test_values_that_cannot_be_meant(name: str, value: object) -> None:
     with pytest.raises(ValidationError, match=name):
         OptionFields(**{name: value})
+
+
+@pytest.mark.parametrize("key", ["limit_rows", "limit_bytes", "max_lag_ms"])
+def test_numbers_that_others_would_not_understand_are_refused(key: str) -> None:
+    """Found by random requests: the engine's socket carries integers of 64 bits."""
+    assert OptionFields(**{key: MOST})
+    with pytest.raises(ValidationError, match="less than or equal"):
+        OptionFields(**{key: 1 << 64})
