@@ -16,6 +16,7 @@ from service.adhoc.matching import Matcher
 from service.adhoc.running import Running, invalid
 from service.adhoc.words import Match
 from service.errors import ApiError
+from service.leaf_store.catalog import CLAIMS
 from service.leaf_store.writer import LeafWriter
 from service.runtime.changes import Changes
 from service.runtime.reads import upstream_problem
@@ -79,6 +80,8 @@ class Asking:
             spelling = spelling_of(sql, self._following.catalog.dialect)
         except (InvalidQuery, UnsupportedQuery) as error:
             raise invalid(sql, error) from None
+        if any(name.startswith(CLAIMS) for name in spelling.parameters):
+            raise ApiError("query_invalid", "Only views can answer by claims of the token.", "Name the view.")
         match = None if run else self._matcher.match(spelling, await self._planning_catalog())
         if match is not None:
             return match

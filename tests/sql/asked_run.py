@@ -1,0 +1,40 @@
+"""A file of the corpus, asked as SQL that names no view (``POST /v1/query``): with constants, or with parameters.
+
+Its views are there, so many queries mean one; every answer is compared as that of a view is.
+"""
+
+from collections import Counter
+
+from tests.fixtures.service import RunningService
+from tests.sql.comparison import parse
+from tests.sql.corpus_file import Arguments, CorpusFile, CorpusView
+from tests.sql.corpus_run import CorpusRun, _Read
+from tests.sql.upstream_oracle import Oracle
+
+
+class AskedRun(CorpusRun):
+    """*State*: `answered`, how many queries had an answer from a view, and how many from the upstream."""
+
+    def __init__(self, file: CorpusFile, service: RunningService, oracle: Oracle) -> None:
+        super().__init__(file, service, oracle)
+        self.answered: Counter[str] = Counter()
+
+    def _compare(self, reads: list[_Read], when: str) -> None:
+        headers = {"Upquery-Min-Version": self._oracle.position(), "Prefer": "wait=20"}
+        for number, read in enumerate(reads):
+            view = read.view
+            with_constants = number % 2 == 0
+            sql = self._oracle.written(view.upstream_sql, read.arguments) if with_constants else view.upstream_sql
+            params: Arguments = {} if with_constants else read.arguments
+            response = self._data.post("/v1/query", json={"sql": sql, "params": params}, headers=headers)
+            if response.status_code != 200:
+                self._compare_failure(read, response, when)
+                continue
+            self.answered["view" if "upquery-view" in response.headers else "upstream"] += 1
+            self._compare_rows(read, dict(parse(response.content))["rows"], when)
+
+    def _walk_pages(self) -> None:
+        """A query has none."""
+
+    def _check_refusal(self, view: CorpusView, response: object) -> None:
+        """That is not what this is about."""
