@@ -94,7 +94,6 @@ class Asking:
         """What happened since the start."""
         return {
             "adhoc_statements": self._running.statements,
-            "adhoc_views": self._installing.views,
             "adhoc_installed": self._installing.installed,
             "adhoc_dropped": self._installing.dropped,
         }

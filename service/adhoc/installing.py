@@ -71,11 +71,6 @@ class Installing:
             # One after the other: what is still asked then has its turn later.
             self._task = asyncio.get_running_loop().create_task(self._install(name, spelling))
 
-    @property
-    def views(self) -> int:
-        """How many there are."""
-        return len(self._made)
-
     async def close(self) -> None:
         """Stop what is being installed."""
         if self._task is not None:

@@ -32,6 +32,9 @@ _HELP = {
     "streams_lost": "Change streams lost.",
     "engine_failures": "Steps that failed; the engine was built anew.",
     "upstream_statements": "Statements run upstream.",
+    "adhoc_statements": "Queries that name no view, run upstream.",
+    "adhoc_installed": "Queries that became views.",
+    "adhoc_dropped": "Such views that were dropped, because nobody asked.",
 }
 
 _SIZES = {

@@ -104,7 +104,9 @@ class Operations:
         runtime = self._runtime
         engine = runtime.dispatcher.engine
         return {
-            "counters": asdict(runtime.counters) | {"upstream_statements": runtime.lookups.statements},
+            "counters": asdict(runtime.counters)
+            | {"upstream_statements": runtime.lookups.statements}
+            | runtime.asking.counters(),
             "engine": {} if engine is None else dict(engine.counters),
             "sizes": self._sizes(),
             "views": {name: view_counters(runtime, v).model_dump() for name, v in runtime.registry.views.items()},

@@ -21,7 +21,8 @@ class JwtSettings(Section):
     audience: str = Field(min_length=1)
     #: How far the issuer's clock may be off.
     leeway_s: float = Field(default=30.0, ge=0, le=300)
-    #: The claim with rights, words in a string or a list: ``upquery:read``, ``upquery:read:<view>``, ``upquery:admin``.
+    #: The claim with rights, words in a string or a list: ``upquery:read``, ``upquery:read:<view>``, ``upquery:query``,
+    #: ``upquery:admin``.
     rights_claim: str = Field(default="scope", min_length=1)
     #: Whether every valid token may read all views, for issuers that cannot be taught such words.
     every_token_reads: bool = False
