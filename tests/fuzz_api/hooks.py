@@ -63,8 +63,8 @@ def map_path_parameters(context: Any, path_parameters: dict[str, Any] | None) ->
 @schemathesis.hook
 def map_body(context: Any, body: Any) -> Any:
     """Views and keys that there are, at any depth of the body."""
-    del context
-    return _deep(body, {**_VALUES["path"], **_VALUES["parameters"]})
+    asked = _VALUES["query"] if context.operation.path == "/v1/query" else {}
+    return _deep(body, {**_VALUES["path"], **_VALUES["parameters"], **asked})
 
 
 def _deep(value: Any, values: dict[str, list[Any]]) -> Any:

@@ -35,6 +35,11 @@ _PARAMETERS: dict[str, list[Any]] = {
     "name": ["user1", "user2"], "tag": ["databases", "python"],
 }  # fmt: skip
 
+_QUERIES = [
+    *(view.sql for view in VIEWS), "SELECT id, title FROM stories WHERE id = 7", "SELECT now()", "SELECT 1/0",
+    "SELECT $1::int", "DELETE FROM tags",
+]  # fmt: skip
+
 
 @contextmanager
 def site(server: EmbeddedPostgres, directory: Path) -> Iterator[RunningService]:
@@ -44,7 +49,8 @@ def site(server: EmbeddedPostgres, directory: Path) -> Iterator[RunningService]:
             create_tables(connection)
             connection.execute(DATA)
         views = {view.name: view.sql.strip() for view in VIEWS}
-        with running_service(directory, database.url, views, subscriptions={"poll_s": 0.2}) as service:
+        settings = {"subscriptions": {"poll_s": 0.2}, "adhoc": {"enabled": True}}
+        with running_service(directory, database.url, views, **settings) as service:
             yield service
 
 
@@ -59,4 +65,5 @@ def values_of(service: RunningService) -> dict[str, dict[str, list[Any]]]:
             page = httpx.get(f"{service.http}/v1/views/{view.name}", params={name: value, "limit": 3}).json()
             tokens.setdefault(view.name, []).extend([page["next"]] if page["next"] else [])
     names = [view.name for view in VIEWS]
-    return {"parameters": _PARAMETERS, "tokens": tokens, "path": {"view": names, "name": names}}
+    paths: dict[str, list[Any]] = {"view": names, "name": names}
+    return {"parameters": _PARAMETERS, "tokens": tokens, "path": paths, "query": {"sql": _QUERIES}}
