@@ -131,7 +131,7 @@ def _compared(operator: str, other: exp.Expr, side: exp.Expr, binder: Binder) ->
     if placeholder is None or other.find(exp.Placeholder):
         raise _refusal(side)
     expression = binder.dialect.parameter(binder.value(other))
-    _check(expression, operator, side, placeholder)
+    _check(expression, operator, side, placeholder, binder)
     return BoundParameter(parameter_name(placeholder), expression, parameter_span(placeholder), operator=operator)
 
 
@@ -142,7 +142,7 @@ def _bare_parameter(node: exp.Expr) -> exp.Placeholder | None:
     return node if isinstance(node, exp.Placeholder) else None
 
 
-def _check(expression: Scalar, operator: str, side: exp.Expr, placeholder: exp.Placeholder) -> None:
+def _check(expression: Scalar, operator: str, side: exp.Expr, placeholder: exp.Placeholder, binder: Binder) -> None:
     name, span = parameter_name(placeholder), parameter_span(placeholder)
     sql_type = expression.type
     if not used_columns(expression):
@@ -154,8 +154,11 @@ def _check(expression: Scalar, operator: str, side: exp.Expr, placeholder: exp.P
             f"The order of {sql_type.sql} values depends on a collation that is not byte order.", span
         )
     for cast in side.find_all(exp.Cast):
-        if family(_element(cast_type, cast.args["to"])) != family(sql_type):
+        target = _element(cast_type, cast.args["to"])
+        if family(target) != family(sql_type):
             raise UnsupportedQuery(f"The parameter :{name} is cast to another type than {sql_type.sql}.", span)
+        if not binder.dialect.cast_keeps_value(target):
+            raise UnsupportedQuery(f"The cast may make another value of the parameter :{name}.", span)
 
 
 def _element(read: Any, node: Any) -> Any:

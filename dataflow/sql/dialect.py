@@ -35,6 +35,8 @@ class Dialect:
     condition: Callable[[Scalar], Scalar]
     #: An expression that is compared with a parameter, which is then of its type.
     parameter: Callable[[Scalar], Scalar]
+    #: Whether a cast of such a parameter to a type, of the same family, leaves each value what it is.
+    cast_keeps_value: Callable[[SqlType], bool]
     #: Several expressions in the type that one column of all of them has.
     same_type: Callable[[str, Sequence[Scalar]], list[Scalar]]
     #: The call of an aggregate function.

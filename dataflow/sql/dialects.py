@@ -22,6 +22,8 @@ _POSTGRES = Dialect(
     inner=lambda expression: expression,
     condition=functions.condition,
     parameter=lambda expression: expression,
+    # A length cuts, a precision rounds.
+    cast_keeps_value=lambda target: "(" not in target.sql,
     same_type=functions.same_type,
     aggregate_call=aggregate_call,
     aggregate_value=lambda result, _call: result,
@@ -35,6 +37,8 @@ _MYSQL = Dialect(
     inner=mysql_inner,
     condition=mysql.condition,
     parameter=mysql.parameter,
+    # DECIMAL without digits rounds, integers wrap around.
+    cast_keeps_value=lambda _target: False,
     same_type=mysql.same_type,
     aggregate_call=mysql_call,
     aggregate_value=mysql_result,

@@ -132,6 +132,9 @@ SELECT id FROM stories WHERE id = :id AND title = :id
 SELECT id FROM stories WHERE id = :id::text
 --> unsupported at [:id]: The parameter :id is cast to another type than int8.
 
+SELECT id FROM stories WHERE title = :title::varchar(3)
+--> unsupported at [:title]: The cast may make another value of the parameter :title.
+
 SELECT "ID" FROM stories
 --> invalid at ["ID"]: There is no column "ID".
 
