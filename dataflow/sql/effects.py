@@ -3,11 +3,13 @@
 Not here: the same for what has one (`parse`), which says more of where.
 """
 
+from collections.abc import Sequence
+
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dataflow.errors import InvalidQuery, Span
-from dataflow.sql.grammar import grammar_of
+from dataflow.sql.grammar import Grammar, grammar_of
 from dataflow.sql.parse import tokens_of
 
 #: What a statement that gives rows may begin with.
@@ -37,10 +39,21 @@ def check_effects(sql: str, dialect: str = "postgres") -> None:
             raise InvalidQuery(reason, _span(token), "Remove the write.")
         if (word, after) in _LOCKS and before != "(":
             raise InvalidQuery("A view takes no locks.", _span(token), "Remove FOR UPDATE or FOR SHARE.")
-        if after == "(" and before not in ("as", ".") and grammar.has_side_effects(word):
-            raise InvalidQuery(f"A view changes nothing, so it cannot call {word}.", _span(token))
-        if after == "(" and before == "." and words[i - 2] == "pg_catalog" and grammar.has_side_effects(word):
-            raise InvalidQuery(f"A view changes nothing, so it cannot call {word}.", _span(token))
+        if after == "(" and token.token_type is not TokenType.STRING:
+            _check_call(tokens, i, grammar)
+
+
+def _check_call(tokens: Sequence[Token], i: int, grammar: Grammar) -> None:
+    """What is called by its name, quoted or not, of no other schema than the database's own."""
+    token = tokens[i]
+    before = [t.text.lower() for t in tokens[max(0, i - 2) : i]]
+    if token.token_type is TokenType.IDENTIFIER and before == ["u", "&"]:
+        raise InvalidQuery("A function that is called is written without escapes.", _span(token))
+    if before[-1:] == ["as"] or (before[-1:] == ["."] and before[0] != "pg_catalog"):
+        return
+    name = token.text.lower()
+    if grammar.has_side_effects(name):
+        raise InvalidQuery(f"A view changes nothing, so it cannot call {name}.", _span(token))
 
 
 def _span(token: Token) -> Span:

@@ -67,7 +67,7 @@ def _query(statement: exp.Expr, grammar: Grammar) -> exp.Query:
             )
         if isinstance(node, exp.Lock):
             raise InvalidQuery("A view takes no locks.", _place(node), "Remove FOR UPDATE or FOR SHARE.")
-        name = str(node.this if isinstance(node, exp.Anonymous) else node.key).lower()
+        name = str(node.name if isinstance(node, exp.Anonymous) else node.key).lower()
         if grammar.has_side_effects(name):
             raise InvalidQuery(f"A view changes nothing, so it cannot call {name}.", _place(node))
     if isinstance(statement, exp.Query):

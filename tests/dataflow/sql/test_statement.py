@@ -97,6 +97,7 @@ def test_registered_views_that_read_each_other() -> None:
         "WITH x AS (UPDATE t SET a = 1 RETURNING a) SELECT a FROM x", "SELECT a FROM t FOR UPDATE",
         "SELECT a FROM t FOR NO KEY UPDATE", "SELECT a FROM t FOR SHARE SKIP LOCKED", "SELECT nextval('s')",
         "SELECT pg_catalog.set_config('a', 'b', true)", "SELECT pg_advisory_xact_lock(1)", "SELECT pg_sleep(1)",
+        'SELECT "pg_sleep"(1)', 'SELECT pg_catalog."pg_sleep"(1)', 'SELECT U&"pg\\005fsleep"(1)',
         "SELECT lo_unlink(1)", "SELECT dblink_exec('x')",
     ],
 )  # fmt: skip
