@@ -35,10 +35,10 @@ class Activity:
     writes_per_second: float
 
 
-def view_url(base: str, view: DemoView) -> str:
-    """Where the view's example is read."""
+def view_url(base: str, view: DemoView, below: str = "") -> str:
+    """Where the view's example is read, or what is `below` it."""
     query = f"?{urlencode(view.example_parameters)}" if view.example else ""
-    return f"{base}/v1/views/{view.name}{query}"
+    return f"{base}/v1/views/{view.name}{below}{query}"
 
 
 def curl_line(base: str, view: DemoView, curl: str) -> str:
@@ -109,6 +109,8 @@ def welcome(
         ("headers: hit or miss, version, age", f"{curl} -si {shlex.quote(view_url(base, VIEWS[0]))}"),
         ("how a view is kept", f"{curl} -s {admin}/v1/catalog/views/{VIEWS[3].name}/plan"),
         ("all views", f"{curl} -s {admin}/v1/catalog/views"),
+        ("what changes, as it does", f"{curl} -sN {shlex.quote(view_url(base, VIEWS[0], '/subscribe'))}"),
+        ("the console, in a browser", f"{admin}/"),
         ("the API, described", f"{curl} -s {base}/openapi.json"),
         ("the database", f"psql {shlex.quote(database)}"),
     ):
