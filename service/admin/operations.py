@@ -10,16 +10,17 @@ from dataclasses import asdict
 from typing import Any
 
 from dataflow.engine.events import EvictKey
+from dataflow.engine.graph import Graph
 from dataflow.literals import takes_parameters
 from dataflow.plan.nodes import Parameter, View, column_types
 from dataflow.plan.refresh import RefreshView
 from dataflow.schema import SqlType
-from dataflow.types import Key
+from dataflow.types import Key, NodeId
 from dataflow.values import normal_form, parse_parameter
 from service.admin.control import Operation
 from service.admin.counting import counted, leaf_of, node_counters, subscription_counters, view_counters
 from service.admin.explain import explain, explain_all, kind_of
-from service.admin.models import Evicted, MemoryState, Named, ViewState
+from service.admin.models import Evicted, MemoryState, Named, PlanNode, ViewState
 from service.errors import ApiError
 from service.http.version import version_text
 from service.leaf_store.render import unique_names
@@ -77,7 +78,7 @@ class Operations:
             raise ApiError("view_broken", f"View {name!r} is not in the engine: {registered.status_reason}")
         graph = engine.graph
         plan = explain(installed.plan, graph.catalog, graph, graph.leaves.get(installed.id))
-        counted(plan.nodes, graph, self._runtime.lookup_tasks.counts)
+        self._counted(plan.nodes, graph)
         return plan.model_dump()
 
     async def plan_sql(self, name: str, sql: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -91,13 +92,18 @@ class Operations:
         self._runtime.require_engine()
         assert self._runtime.dispatcher.engine is not None
         graph = self._runtime.dispatcher.engine.graph
-        nodes = counted(explain_all(graph), graph, self._runtime.lookup_tasks.counts)
-        by_id = {node.id: node for node in nodes}
-        for view_id, leaf in graph.leaves.items():
-            installed = self._runtime.registry.installations.get(view_id)
-            if installed is not None:
-                by_id[leaf.id].views.append(installed.definition.name)
-        return [node.model_dump() for node in nodes]
+        return [node.model_dump() for node in self._counted(explain_all(graph), graph)]
+
+    def _counted(self, nodes: list[PlanNode], graph: Graph) -> list[PlanNode]:
+        """Nodes of the running engine with what they have counted, and the names of views."""
+        names = {
+            leaf.id: installed.definition.name
+            for view, leaf in graph.leaves.items()
+            if (installed := self._runtime.registry.installations.get(view)) is not None
+        }
+        for node in counted(nodes, graph, self._runtime.lookup_tasks.counts):
+            node.views = [names[NodeId(node.id)]] if node.id in names else []
+        return nodes
 
     async def stats(self) -> dict[str, Any]:
         """Everything that is counted."""

@@ -6,13 +6,15 @@ import os
 import signal
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from service.demo.postgres_server import EmbeddedPostgres
 from tests.fixtures.debezium import records
-from tests.fixtures.mariadb import MariaDatabase
-from tests.fixtures.postgres import Database
+from tests.fixtures.mariadb import MariaDatabase, MariaDbServer, start_mariadb
+from tests.fixtures.postgres import Database, discard_server, start_server
 from tests.fixtures.service import RunningService
 from tests.integration.consistency import Load
 from tests.integration.news_setups import Setup, mariadb_direct, mariadb_kafka, postgres_direct, postgres_kafka, serving
@@ -20,6 +22,24 @@ from tests.integration.news_setups import Setup, mariadb_direct, mariadb_kafka, 
 __all__ = ["mariadb_direct", "mariadb_kafka", "postgres_direct", "postgres_kafka"]
 
 WRITERS = 4
+
+
+@pytest.fixture(scope="module")
+def postgres_server() -> Iterator[EmbeddedPostgres]:
+    """A server of these tests' own: others have connections to the one that they share."""
+    server = start_server()
+    yield server
+    discard_server(server)
+
+
+@pytest.fixture(scope="module")
+def mariadb_server() -> Iterator[MariaDbServer]:
+    """The same."""
+    server = start_mariadb()
+    yield server
+    server.discard()
+
+
 PAUSE_S = 0.02
 
 

@@ -62,7 +62,7 @@ class Worker:
     async def read(self, name: str, query: str) -> tuple[list[dict[str, Any]], str | None, int]:
         """Rows, next page, and how many rows were looked up for it."""
         before = self.runtime.counters.lookup_rows
-        route = self._reads.route(name)
+        route = self._reads.route(name, None)
         values, window = route.arguments.parse(query.encode())
         answer = (await self._reads.read([Wanted(route, values, window)])).answers[0]
         return json.loads(answer.rows), answer.next, self.runtime.counters.lookup_rows - before
