@@ -183,11 +183,11 @@ def test_who_may_connect(place: Place) -> None:
 
 def test_a_message_that_is_too_long_ends_the_connection(place: Place) -> None:
     with socket_of(place) as socket:
-        socket.say(type="subscribe", id=1, view="board", params={"board": "1" * (1 << 21)})
         with pytest.raises(ConnectionClosed) as closed:
+            socket.say(type="subscribe", id=1, view="board", params={"board": "1" * (1 << 21)})
             socket.connection.recv(LIMIT_S)
-        assert closed.value.rcvd is not None
-        assert closed.value.rcvd.code == 1009
+        # What is still being sent may have the connection reset before the reason is read.
+        assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
 
 
 def test_another_engine_is_another_beginning(place: Place) -> None:
