@@ -181,11 +181,15 @@ def test_who_may_connect(place: Place) -> None:
         assert json.loads(refused.value.response.body)["status"] == status
 
 
+def say_too_much(socket: Socket) -> None:
+    socket.say(type="subscribe", id=1, view="board", params={"board": "1" * (1 << 21)})
+    socket.connection.recv(LIMIT_S)
+
+
 def test_a_message_that_is_too_long_ends_the_connection(place: Place) -> None:
     with socket_of(place) as socket:
         with pytest.raises(ConnectionClosed) as closed:
-            socket.say(type="subscribe", id=1, view="board", params={"board": "1" * (1 << 21)})
-            socket.connection.recv(LIMIT_S)
+            say_too_much(socket)
         # What is still being sent may have the connection reset before the reason is read.
         assert closed.value.rcvd is None or closed.value.rcvd.code == 1009
 
