@@ -37,7 +37,7 @@ class EvictKeys(Body):
     view: str | None = None
     #: Parameters by name, one object for each key; absent: all keys of the view.
     keys: list[dict[str, str]] | None = None
-    state_bytes: int | None = Field(default=None, ge=1, le=MOST)
+    state_bytes: int | None = Field(default=None, ge=1, le=MOST, strict=True)
 
 
 class Named(BaseModel):
