@@ -102,6 +102,14 @@ class LeafEvict:
 
 
 @dataclass(frozen=True, slots=True)
+class LeafLoaded:
+    """A full view that was written slice by slice, by a `LeafFillAll` without rows and `LeafChange`s, has all its rows:
+    from this commit on they are exact."""
+
+    view: ViewId
+
+
+@dataclass(frozen=True, slots=True)
 class LeafDrop:
     """The view has gone."""
 
@@ -175,7 +183,7 @@ class ViewStatus:
     reason: str | None = None
 
 
-LeafEffect = LeafFill | LeafExtend | LeafFillAll | LeafChange | LeafClear | LeafEvict | LeafDrop
+LeafEffect = LeafFill | LeafExtend | LeafFillAll | LeafChange | LeafClear | LeafEvict | LeafLoaded | LeafDrop
 Effect = (
     Lookup | CancelLookup | Reach | LeafEffect | Answer | Forward | AnswerForward | Refresh | CancelRefresh
     | AnswerRefresh | FailRead | ViewStatus

@@ -155,6 +155,39 @@ class LookupDone:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadBegun:
+    """A `Lookup` of everything (columns ``()``, no part) is answered in slices, since it has many rows: by `LoadRows`,
+    then one `LoadDone`, or a `LookupFailed`. They are as `snapshot`, an exact one, sees them; all of that is in the
+    stream by `bound`."""
+
+    id: LookupId
+    snapshot: Snapshot
+    bound: Position
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRows:
+    """Some of a load's rows, in any order; of an aggregate, state rows."""
+
+    id: LookupId
+    rows: list[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadDone:
+    """A load has all its rows."""
+
+    id: LookupId
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Go on with what is too much for one step, by about so many rows."""
+
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class LookupFailed:
     """A `Lookup` that has no result. Unless `retryable`, the views above it are broken for `reason`."""
 
@@ -254,6 +287,6 @@ class SchemaChanged:
 
 Event = (
     StreamStarted | Apply | Advance | SnapshotTaken | TableJoined | InstallView | InstallRefresh | DropView | Read
-    | CancelRead | LookupDone | LookupFailed | ForwardDone | RefreshDone | RefreshFailed | Pin | Unpin | EvictKey
-    | EvictInner | Touched | EvictSome | SchemaChanged
+    | CancelRead | LookupDone | LoadBegun | LoadRows | LoadDone | Work | LookupFailed | ForwardDone | RefreshDone
+    | RefreshFailed | Pin | Unpin | EvictKey | EvictInner | Touched | EvictSome | SchemaChanged
 )  # fmt: skip

@@ -21,6 +21,8 @@ class Limits:
     key_rows_bytes: int = 64 << 20
     #: Bytes of a view's key, as UTF-8; reads of larger ones are forwarded, or answered and not stored.
     key_bytes: int = 4096
+    #: What is kept whole and has more rows below it than this is derived slice by slice.
+    derive_rows: int = 5_000
     #: About how many bytes one `EvictSome` forgets at most, and one key more.
     evict_bytes: int = 1 << 20
     #: Keys that are filled at the same time although their readers were answered by the upstream meanwhile.

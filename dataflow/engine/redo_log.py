@@ -1,0 +1,67 @@
+"""What transactions did to a table while it was being loaded, kept until the load has its rows (architecture §5).
+
+Not here: logs on disk, which the shell makes (`service.runtime.loading`).
+"""
+
+from collections import deque
+from typing import Protocol
+
+from dataflow.engine.events import TableDelta
+
+
+class RedoLog(Protocol):
+    """Changes of one table, in stream order; none truncated, none that overflowed."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of what was appended and not taken yet."""
+        ...
+
+    def append(self, delta: TableDelta) -> None:
+        """One transaction's change."""
+        ...
+
+    def take(self, rows: int) -> list[TableDelta]:
+        """The oldest that are left, at least one of them and about so many rows."""
+        ...
+
+    def close(self) -> None:
+        """Nothing of it is needed any more."""
+        ...
+
+
+class MemoryLog:
+    """A log in memory."""
+
+    def __init__(self) -> None:
+        self._deltas: deque[TableDelta] = deque()
+        self._rows = 0
+
+    @property
+    def rows(self) -> int:
+        """See `RedoLog`."""
+        return self._rows
+
+    def append(self, delta: TableDelta) -> None:
+        """See `RedoLog`."""
+        self._deltas.append(delta)
+        self._rows += _rows_of(delta)
+
+    def take(self, rows: int) -> list[TableDelta]:
+        """See `RedoLog`."""
+        taken: list[TableDelta] = []
+        while self._deltas and rows > 0:
+            delta = self._deltas.popleft()
+            rows -= _rows_of(delta)
+            self._rows -= _rows_of(delta)
+            taken.append(delta)
+        return taken
+
+    def close(self) -> None:
+        """See `RedoLog`."""
+        self._deltas.clear()
+        self._rows = 0
+
+
+def _rows_of(delta: TableDelta) -> int:
+    return len(delta.removed) + len(delta.added)
