@@ -218,5 +218,5 @@ class HotRoute:
                 (VIEWS_PATH + quote(name, safe="")).encode(): route
                 for name, route in reads.routes.items()
                 # Stale answers are those that were given before: all are given there.
-                if route.info.status != "broken" and not route.stale_ms
+                if route.info.status == "ready" and not route.stale_ms
             }
