@@ -22,6 +22,9 @@ from service.admin.models import (
     Plan,
     PlanNode,
     PlanView,
+    Prewarmed,
+    PrewarmKeys,
+    PrewarmList,
     PutView,
     Readiness,
     ViewList,
@@ -296,3 +299,15 @@ def _engine(app: FastAPI, engine: ControlClient) -> None:
         if body.view is None and body.state_bytes is None:
             raise ApiError("bad_request", "Say which view's keys, or how many state_bytes, to evict.")
         return Evicted(**await engine.call("evict", **body.model_dump()))
+
+    @app.post(
+        "/v1/prewarm", tags=["engine"], operation_id="prewarm", status_code=202, responses=problem_responses(EVICT_CODES)
+    )
+    async def prewarm(body: PrewarmKeys) -> Prewarmed:
+        """Begins to fill keys before they are read."""
+        return Prewarmed(**await engine.call("prewarm", **body.model_dump()))
+
+    @app.get("/v1/prewarm", tags=["engine"], operation_id="prewarmed", responses=_ANY)
+    async def prewarmed() -> PrewarmList:
+        """How far filling keys is."""
+        return PrewarmList(prewarmed=await engine.call("prewarmed"))

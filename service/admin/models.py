@@ -170,6 +170,31 @@ class Evicted(BaseModel):
     keys: int
 
 
+class PrewarmKeys(Body):
+    """Keys to fill before they are read: texts of a view's parameters in their order, hottest first."""
+
+    view: str
+    keys: list[list[str | None]] = Field(min_length=1, max_length=1_000_000)
+
+
+class Prewarmed(BaseModel):
+    """How far a request to fill keys is. Refused keys are none of the view's, or the database refuses them."""
+
+    view: str
+    keys: int
+    filled: int
+    refused: int
+    status: Literal["waiting", "running", "done", "stopped"]
+    #: Why it stopped.
+    reason: str | None = None
+
+
+class PrewarmList(BaseModel):
+    """The last requests to fill keys, oldest first."""
+
+    prewarmed: list[Prewarmed]
+
+
 class MemoryState(BaseModel):
     """The memory budget: engine state and leaf store."""
 

@@ -50,6 +50,8 @@ class Operations:
             "graph": self.graph,
             "stats": self.stats,
             "evict": self.evict,
+            "prewarm": self.prewarm,
+            "prewarmed": self.prewarmed,
             "health": self.health,
         }
 
@@ -182,6 +184,15 @@ class Operations:
         if state_bytes is not None:
             evicted += await self._runtime.budget.free(state_bytes)
         return Evicted(views=int(view is not None), keys=evicted).model_dump()
+
+    async def prewarm(self, view: str, keys: list[list[str | None]]) -> dict[str, Any]:
+        """Begins to fill keys."""
+        self._runtime.require_engine()
+        return asdict(self._runtime.prewarm.begin(view, keys))
+
+    async def prewarmed(self) -> list[dict[str, Any]]:
+        """How far filling keys is."""
+        return self._runtime.prewarm.fillings()
 
     async def health(self) -> dict[str, Any]:
         """What ``/readyz`` says of the engine."""

@@ -36,6 +36,7 @@ from service.runtime.installer import Installer
 from service.runtime.lineage import Lineage
 from service.runtime.lookup_tasks import LookupTasks
 from service.runtime.positions import Positions
+from service.runtime.prewarm import Prewarm
 from service.runtime.reads import Reads, no_stream, upstream_problem
 from service.runtime.refreshing import Refreshing
 from service.runtime.repair import Repair
@@ -78,6 +79,7 @@ class Runtime:
         self.budget = MemoryBudget(self.dispatcher, self.leaf, budget_bytes, self.counters)
         room = self.budget.room
         self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, room, self.counters)
+        self.prewarm = Prewarm(self.reads, self.registry, self.leaf, self.dispatcher, self.budget)
         self.subscribed = Subscribed(self.dispatcher, self.leaf, self.registry)
         self.lookup_tasks = LookupTasks(self.dispatcher, self.lookups, slots, room, self.counters)
         self.refreshing = Refreshing(self.dispatcher, self.registry, self.lookups, slots, room, self.counters)
@@ -190,6 +192,7 @@ class Runtime:
     async def close(self) -> None:
         """Stops everything."""
         await self.asking.close()
+        await self.prewarm.close()
         await self._end_session()
         self.gtids.close()
         await self.upstream.close()
