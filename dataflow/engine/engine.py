@@ -14,6 +14,7 @@ from typing import Any
 
 from dataflow.engine import checking
 from dataflow.engine.budget import Budget
+from dataflow.engine.derive import Derivations
 from dataflow.engine.doubt import Doubts
 from dataflow.engine.effects import Answer, Effect, FailRead, LeafDrop, LeafEvict, Reach, ViewStatus
 from dataflow.engine.events import (
@@ -28,6 +29,9 @@ from dataflow.engine.events import (
     ForwardDone,
     InstallRefresh,
     InstallView,
+    LoadBegun,
+    LoadDone,
+    LoadRows,
     LookupDone,
     LookupFailed,
     Pin,
@@ -40,21 +44,26 @@ from dataflow.engine.events import (
     TableJoined,
     Touched,
     Unpin,
+    Work,
 )
-from dataflow.engine.evict import Evictions
+from dataflow.engine.evict import Evictions, views_above
 from dataflow.engine.extension import goal_of
-from dataflow.engine.flights import Flights, Sent
+from dataflow.engine.flights import FlightKey, Flights, Sent
 from dataflow.engine.forward import Forwards
 from dataflow.engine.graph import Graph
-from dataflow.engine.install import Installation, reached
+from dataflow.engine.install import Installation, chain_of, reached
 from dataflow.engine.limits import Limits, key_bytes
+from dataflow.engine.loads import Loads
 from dataflow.engine.nodes import InnerNode, Leaf, Stored
 from dataflow.engine.propagation import Propagation
 from dataflow.engine.ranking import LeafKey, Ranking
+from dataflow.engine.redo_log import MemoryLog, RedoLog
 from dataflow.engine.refill import Refills
 from dataflow.engine.refresh import Refreshes, RefreshLeaf, RefreshRead
 from dataflow.engine.ring import Ring
+from dataflow.engine.staging import Staging
 from dataflow.engine.upquery import Demand, Upqueries, Want
+from dataflow.engine.whole import LoadState, Whole
 from dataflow.errors import EvaluationError, InvariantViolation
 from dataflow.eviction.policies import DEFAULT, by_name
 from dataflow.eviction.policy import Policy
@@ -68,7 +77,13 @@ from dataflow.types import Key, NodeId, Position, ReadId, Row, Snapshot
 class Engine:
     """Views of an upstream, kept right by its change stream."""
 
-    def __init__(self, catalog: Catalog, limits: Limits | None = None, policy: Policy[LeafKey] | None = None) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        limits: Limits | None = None,
+        policy: Policy[LeafKey] | None = None,
+        logs: Callable[[], RedoLog] = MemoryLog,
+    ) -> None:
         self.limits = limits or Limits()
         #: All transactions that end at or before it are applied.
         self.applied: Position = 0
@@ -79,10 +94,16 @@ class Engine:
         self._effects: list[Effect] = []
         self._flights = Flights(self.limits)
         self._ranking = Ranking(policy if policy is not None else by_name(DEFAULT))
-        self._upqueries = Upqueries(self._flights, self._ranking, self.counters, self._emit)
-        self._evictions = Evictions(self.counters, self._leaf_evicted)
-        self._propagation = Propagation(self.graph, self._ranking, self._evictions, self.counters, self._emit)
+        staging = Staging(self._ranking, self._emit)
+        self._derivations = Derivations(staging, self.limits, self.counters)
+        self._upqueries = Upqueries(self._flights, self._derivations, self._ranking, self.counters, self._emit)
+        self._evictions = Evictions(self.counters, self._leaf_evicted, self._derivations.lost)
+        self._propagation = Propagation(
+            self.graph, self._ranking, self._evictions, self._derivations, self.counters, self._emit
+        )
         self._installation = Installation(self.ring, self._upqueries, self.limits, self.counters)
+        self._loads = Loads(staging, self._installation.install, logs, self.counters)
+        self._whole = Whole(self._loads, self._derivations, self._flights, self._upqueries)
         self._doubts = Doubts(self.ring, catalog)
         self._forwards = Forwards(self.ring, self.limits, self._sees_enough)
         #: The first counts issues of lookups and arrivals of snapshots, to order them.
@@ -117,6 +138,10 @@ class Engine:
             CancelRead: self._cancel_read,
             LookupDone: self._lookup_done,
             LookupFailed: self._lookup_failed,
+            LoadBegun: self._load_begun,
+            LoadRows: lambda event: self._loads.read(event.id, event.rows),
+            LoadDone: self._load_done,
+            Work: self._work,
             ForwardDone: self._forward_done,
             RefreshDone: self._refresh_done,
             RefreshFailed: self._refresh_failed,
@@ -133,6 +158,7 @@ class Engine:
         """Handles one event and returns what it wants done, in order."""
         self._effects.clear()
         self._handlers[type(event)](event)
+        self._begin_again()
         self._refill(lost_to_correctness=type(event) is Apply)
         self._now += 1
         self._effects.extend(self._flights.send(self._now))
@@ -165,6 +191,8 @@ class Engine:
         for transaction in event.transactions:
             self.ring.append(transaction)
         self._propagation.apply(event.transactions, self._joining.keys())
+        for load in self._loads.applied(event.transactions):
+            self._repeat(load.sent)
         self.refreshes.apply(event.transactions, self._now)
         self._evict_outgrown()
         self._reach(event.position)
@@ -315,27 +343,73 @@ class Engine:
 
     def _land(self, sent: Sent) -> None:
         self._flights.land(sent)
-        rows = 0 if sent.result is None else len(sent.result.rows)
-        for demand in self._unanswered(self._upqueries.landed(list(sent.flight_keys()), rows)):
+        self._landed(list(sent.flight_keys()), 0 if sent.result is None else len(sent.result.rows))
+
+    def _landed(self, flights: list[FlightKey], rows: int) -> None:
+        for demand in self._unanswered(self._upqueries.landed(flights, rows)):
             demand.rounds += 1
             self._attempt(demand)
 
     def _repeat(self, sent: Sent) -> None:
         """Looks the same keys up again, later than what made the first result unusable."""
-        for effect in self._flights.abandon(sent):
-            self._emit(effect)
+        self._abandon(sent)
         self._flights.repeat(sent)
 
+    def _abandon(self, sent: Sent) -> None:
+        self._loads.abandon(sent)
+        for effect in self._flights.abandon(sent):
+            self._emit(effect)
+
     def _lookup_failed(self, event: LookupFailed) -> None:
-        sent = self._flights.in_flight.pop(event.id, None)
+        sent = self._flights.take(event.id)
         if sent is None:
             return
+        self._loads.abandon(sent)
         self._flights.land(sent)
         if not event.retryable:
-            self._break(self._views_above(sent.node), event.reason)
+            self._break(views_above(sent.node), event.reason)
         for demand in self._unanswered(self._waiting_for(sent)):
             self._fail(demand, event.reason, event.retryable)
         self._trim()
+
+    # What is kept whole
+
+    def _load_begun(self, event: LoadBegun) -> None:
+        sent = self._flights.in_flight.get(event.id)
+        self._note_snapshot(event.snapshot, event.bound)
+        if sent is not None:
+            unseen = self.ring.unseen(chain_of(sent).table, event.snapshot)
+            if not self._sees_enough(event.snapshot, self.graph.tables_of(sent.node)):
+                self.counters["repeated"] += 1
+                self._abandon(sent)
+                self._postponed.append(sent)
+            elif not self._loads.begin(sent, event, unseen):
+                self.counters["repeated"] += 1
+                self._repeat(sent)
+            else:
+                self._flights.load(sent)
+        self._trim()
+
+    def _load_done(self, event: LoadDone) -> None:
+        load = self._loads.complete(event.id)
+        if load is not None and not load.is_ready(self.applied):
+            self._emit(Reach(load.begun.bound))
+
+    def _work(self, event: Work) -> None:
+        ended = self._whole.work(event.rows, self.applied)
+        if ended is None:
+            return
+        if ended.error is None:
+            self._landed([ended.flight], ended.rows)
+        else:
+            for demand in self._unanswered(self._upqueries.waiting_for(ended.flight)):
+                self._give_up(demand, str(ended.error))
+
+    def _begin_again(self) -> None:
+        """Who waits for what is not derived any more asks again."""
+        while lost := self._derivations.take_lost():
+            for flight in lost:
+                self._landed([flight], 0)
 
     def _waiting_for(self, sent: Sent) -> list[Demand]:
         waiting: dict[Demand, None] = {}
@@ -597,6 +671,7 @@ class Engine:
         """Ends the flights of nodes that have gone."""
         for node in before:
             if node.id not in self.graph.by_id:
+                self._whole.forget(node)
                 self._flights.forget_wanted(node)
                 for sent in self._flights.of_node(node):
                     for effect in self._flights.abandon(sent):
@@ -616,17 +691,16 @@ class Engine:
                 leaf.broken = reason
                 self._emit(ViewStatus(leaf.view_id, "broken", reason))
                 self._evictions.evict_all(leaf)
+                self._stop(leaf)
         for demand in [d for d in self._upqueries.demands if any(w.leaf.broken for w in d.wants)]:
             self._fail(demand, reason, retryable=False)
 
-    def _views_above(self, node: Stored) -> list[Leaf]:
-        if isinstance(node, Leaf):
-            return [node]
-        found: dict[Leaf, None] = {}
-        for block in node.children:
-            for child in block.children:
-                found.update(dict.fromkeys(self._views_above(child)))
-        return list(found)
+    def _stop(self, leaf: Leaf) -> None:
+        """A view that is broken is not loaded any more."""
+        self._derivations.lost(leaf)
+        for sent in [s for s in self._flights.loading.values() if s.node is leaf]:
+            self._abandon(sent)
+            self._flights.land(sent)
 
     # Looking in
 
@@ -634,8 +708,17 @@ class Engine:
         """About what the engine's state takes: nodes, what is under way, the ring and the policy. The leaf store counts
         its own."""
         nodes = sum(node.state_bytes() for node in self.graph.stored())
-        under_way = self._flights.state_bytes() + self._upqueries.state_bytes()
+        under_way = self._flights.state_bytes() + self._upqueries.state_bytes() + self._whole.state_bytes()
         return nodes + under_way + self.refreshes.state_bytes() + self.ring.state_bytes() + self._ranking.state_bytes()
+
+    @property
+    def working(self) -> bool:
+        """Whether a `Work` would do something now."""
+        return self._whole.working(self.applied)
+
+    def loading(self) -> list[LoadState]:
+        """How far is what is kept whole and not there yet."""
+        return self._whole.states()
 
     @property
     def evictable_keys(self) -> int:
@@ -657,6 +740,7 @@ class Engine:
     def check(self) -> None:
         """Asserts every invariant that can be seen from inside (I2, I3 and structure); for tests."""
         checking.check_graph(self.graph)
-        checking.check_demands(self._upqueries, self._flights)
+        checking.check_demands(self._upqueries, self._flights, self._derivations)
+        self._whole.check(self.graph.by_id.__contains__)
         self.refreshes.check(self._reads)
         self._ranking.check([*self.graph.leaves.values(), *self.refreshes.leaves.values()])

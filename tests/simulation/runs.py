@@ -29,7 +29,7 @@ WEIGHTS = {
     "noise": 1, "execute": 22, "execute_forward": 4, "apply": 20, "advance": 5, "heartbeat": 4, "join_table": 0,
     "install": 1.5, "drop": 0.6, "read": 22, "cancel": 1, "deliver": 22, "fail": 1, "break": 0.05,
     "change_schema": 0.05, "forward_done": 4, "pin": 1.5, "unpin": 1, "evict_key": 3, "evict_inner": 5,
-    "evict_some": 2, "touch": 8, "restart": 0.15, "crash": 0.1,
+    "evict_some": 2, "touch": 8, "restart": 0.15, "crash": 0.1, "work": 20,
 }  # fmt: skip
 #: Limits that are tight in some runs.
 MEMORY_LIMITS = {"key_bytes": (1, 2), "evict_bytes": (1, 2000), "hot_refills": (0, 1)}
@@ -128,9 +128,13 @@ def configure(seed: int) -> Configuration:
     forwards = rng.random() < 0.3
     if forwards and rng.random() < 0.5:
         limits["fills_behind"] = rng.choice((0, 1))
+    loads, whole = rng.random() < 0.7, rng.random() < 0.4
+    if rng.random() < 0.7:
+        limits["derive_rows"] = rng.choice((0, 0, 1, 2, 3))
     return Configuration(
-        seed, foreign_keys, odd_numbers, upstream_of(seed), installed, limits, limit_rows, forwards, policy, weights
-    )
+        seed, foreign_keys, odd_numbers, upstream_of(seed), installed, limits, limit_rows, forwards, loads, whole,
+        policy, weights,
+    )  # fmt: skip
 
 
 def draw(configuration: Configuration, number: int) -> list[Action]:

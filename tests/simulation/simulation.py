@@ -32,6 +32,7 @@ from dataflow.engine.effects import (
     LeafExtend,
     LeafFill,
     LeafFillAll,
+    LeafLoaded,
     Lookup,
     Reach,
     Refresh,
@@ -49,6 +50,7 @@ from dataflow.engine.events import (
     EvictKey,
     EvictSome,
     ForwardDone,
+    LoadDone,
     LookupDone,
     LookupFailed,
     Pin,
@@ -60,6 +62,7 @@ from dataflow.engine.events import (
     TableJoined,
     Touched,
     Unpin,
+    Work,
 )
 from dataflow.engine.forward import CROSSED, NOT_ENDED
 from dataflow.engine.limits import Limits
@@ -72,6 +75,7 @@ from tests.simulation.configuration import Asked, Configuration, Flight, Forward
 from tests.simulation.expectation import BaseTables, Expectations
 from tests.simulation.forwarding import compare_forward, run_forward
 from tests.simulation.leaf_model import LeafModel
+from tests.simulation.loading import may_be_sliced, slices
 from tests.simulation.memory import any_touches, check_eviction, count_refill
 from tests.simulation.oracle_values import ERROR
 from tests.simulation.ordered import RowOrder, within
@@ -86,7 +90,7 @@ from tests.simulation.views import VIEWS
 from tests.simulation.world import World
 
 VIEW_BY_NAME = {view.name: view for view in (*VIEWS, *ORDERED_VIEWS, *(r.view for r in REFRESHED.values()))}
-LEAF_EFFECTS = (LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafDrop)
+LEAF_EFFECTS = (LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafLoaded, LeafDrop)
 #: Rounds of delivering everything that is left, at the end of a run.
 DRAIN_ROUNDS = 300
 EMPTY: Counter[Any] = Counter()
@@ -105,6 +109,8 @@ class Simulation:
         self.views: dict[ViewId, View] = {}
         self.dropped: set[ViewId] = set()
         self.broken: set[ViewId] = set()
+        #: Views that are kept whole although there may be routes.
+        self.whole: set[ViewId] = set()
         self.last_id = 0
         self.join_snapshot: Snapshot | None = None
         self.joined = False
@@ -161,6 +167,7 @@ class Simulation:
         for view in self.broken & self.leaf.views.keys():
             leaf = self.leaf.views[view]
             require(not leaf.full and not leaf.rows, "view", view, "is broken, its leaf is not empty")
+        require(not self.leaf.loaded, "views", self.leaf.loaded, "have all their rows and are not ready")
         self.engine.check()
         self.compare(event, bool(effects))
 
@@ -184,6 +191,7 @@ class Simulation:
             self.forwards.append(ForwardedRead(effect.read))
             self.counters["forwarded"] += 1
         elif isinstance(effect, ViewStatus):
+            self.leaf.report(effect)
             require(effect.view not in self.dropped, effect, "of a dropped view")
             if effect.status == "broken":
                 self.broken.add(effect.view)
@@ -200,7 +208,8 @@ class Simulation:
         self.lookup_ids.add(lookup.id)
         self.flights.append(Flight(lookup))
         limit = self.engine.limits.lookups_in_flight
-        require(sum(not f.cancelled for f in self.flights) <= limit, f"more than {limit} lookups in flight")
+        in_flight = sum(not f.cancelled and f.slices is None for f in self.flights)
+        require(in_flight <= limit, f"more than {limit} lookups in flight")
 
     def finish_read(self, answer: Answer | AnswerForward | AnswerRefresh | FailRead, event: Event) -> None:
         """A read is over."""
@@ -276,6 +285,8 @@ class Simulation:
             coverage = self.engine.refreshes.leaves[view_id].coverage.keys
             require(coverage.keys() == leaf.rows.keys(), "view", view_id, "covers", coverage, "not", leaf.rows)
         keys: Iterable[Key] = leaf.rows
+        if leaf.full and not leaf.ready:
+            return
         if leaf.full:
             keys = {k for k in keyed.by_key if None not in k} | leaf.rows.keys()
         for key in keys:
@@ -478,7 +489,14 @@ class Simulation:
             late = [view for view in candidates if LATE_TABLE in tables_of(view.relation)]
             view = rng.choice(late if late and rng.random() < 0.5 else candidates)
             self.views[view_id] = view
-            self.step(installation(view_id, view, self.configuration.limit_rows))
+            if self.configuration.any_whole(rng):
+                self.whole.add(view_id)
+            self.install(view_id)
+
+    def install(self, view_id: ViewId) -> None:
+        """The engine has a view from now on."""
+        limit_rows, whole = self.configuration.limit_rows, view_id in self.whole
+        self.step(installation(view_id, self.views[view_id], limit_rows, whole))
 
     def do_drop(self, rng: Random) -> None:
         """A view is dropped."""
@@ -548,8 +566,17 @@ class Simulation:
             if not forgotten:
                 self.step(event)
             return
-        self.flights.remove(flight)
+        if flight.slices is None and self.configuration.loads and may_be_sliced(flight) and rng.random() < 0.7:
+            assert flight.result is not None
+            flight.slices = slices(flight, self.world.arrived(flight.result, rng), self.rng)
+        event = None if flight.slices is None else next(flight.slices)
+        if event is None or isinstance(event, LoadDone | LookupFailed) or forgotten:
+            self.flights.remove(flight)
         if forgotten:
+            return
+        if event is not None:
+            self.counters["load_late"] += flight.cancelled
+            self.step(event)
             return
         assert flight.result is not None
         result = self.world.arrived(flight.result, rng)
@@ -557,6 +584,15 @@ class Simulation:
             self.step(LookupFailed(flight.lookup.id, "integer out of range", False))
         else:
             self.step(LookupDone(flight.lookup.id, result.rows, result.snapshot, result.bound))
+
+    def do_work(self, rng: Random) -> None:
+        """The engine goes on with what is too much for one step, or there is nothing of that."""
+        if self.engine.working or rng.random() < 0.1:
+            self.work(rng)
+
+    def work(self, rng: Random) -> None:
+        """It goes on, by few rows or by many."""
+        self.step(Work(rng.choice((1, 1, 1, 2, 3, 100))))
 
     def do_fail(self, rng: Random) -> None:
         """A lookup fails; it may be tried again."""
@@ -642,12 +678,11 @@ class Simulation:
         """The engine's process dies; another starts, with the same views."""
         del rng
         self.joined = self.joined or LATE_TABLE in self.world.published
-        views = list(self.views.items())
         self.counters += self.engine.counters
         self.broken.clear()
         self.start_engine()
-        for view_id, view in views:
-            self.step(installation(view_id, view, self.configuration.limit_rows))
+        for view_id in list(self.views):
+            self.install(view_id)
 
     # --- the end of a run --------------------------------------------------------------------------------------------
 
@@ -675,18 +710,28 @@ class Simulation:
         for flight in self.under_way():
             if flight.result is None:
                 self.execute(flight, rng)
-            if flight in self.under_way():
+            while flight in self.under_way():
                 self.deliver(flight, rng)
+        while self.engine.working:
+            self.work(rng)
         for _ in list(self.forwards):
             self.do_execute_forward(rng)
             self.do_forward_done(rng)
-        return bool(self.under_way() or self.forwards or self.reads or self.uncovered_pins())
+        waiting = self.under_way() or self.forwards or self.reads or self.uncovered_pins() or self.unready()
+        return bool(waiting or self.engine.loading())
 
     def require_quiet(self) -> None:
         """Liveness: all reads are answered, all pinned keys and full views are there."""
         require(not self.under_way(), f"lookups without end: {self.under_way()}")
         require(not self.reads, f"reads without an answer: {self.reads}")
         require(not self.uncovered_pins(), f"pinned keys are not covered: {self.uncovered_pins()}")
+        require(not self.engine.loading(), f"loads without end: {self.engine.loading()}")
+        require(not self.unready(), f"views kept whole are not ready: {self.unready()}")
+
+    def unready(self) -> list[ViewId]:
+        """Views that are kept whole and not there."""
+        leaves = self.engine.graph.leaves.values()
+        return [x.view_id for x in leaves if x.full and not x.broken and not self.leaf.covers(x.view_id, ())]
 
     def uncovered_pins(self) -> list[tuple[ViewId, Key]]:
         """Pinned keys that are holes although they need not be."""
