@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -26,7 +25,15 @@ from service.admin.app import admin_app
 from service.admin.control import ControlClient
 from service.auth.admin_guard import AdminGuard
 from service.auth.authority import Authority, check_settings
-from service.child import STOP_S, EngineChild, StartReport, WorkerChild, read_report, send_configuration
+from service.child import (
+    STOP_S,
+    EngineChild,
+    StartReport,
+    WorkerChild,
+    child_environment,
+    read_report,
+    send_configuration,
+)
 from service.http.body_limit import BodyLimit
 from service.http.direct_protocol import bounded
 from service.run_directory import RunDirectory
@@ -131,7 +138,7 @@ class Child:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             pass_fds=self._inherited,
-            env=_child_environment(),
+            env=child_environment(),
             # Ctrl-C in a terminal reaches the whole foreground group; children stop when the supervisor says so.
             start_new_session=True,
         )  # fmt: skip
@@ -145,13 +152,6 @@ class Child:
         if not report.ready:
             await process.wait()
         return report
-
-
-def _child_environment() -> dict[str, str]:
-    """The environment, in which this very package is importable."""
-    root = str(Path(__file__).resolve().parent.parent)
-    path = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": root if not path else f"{root}{os.pathsep}{path}"}
 
 
 class _AdminServer(uvicorn.Server):
