@@ -36,6 +36,8 @@ class Supply(ABC):
 
     #: Each once.
     inputs: Sequence[InnerNode]
+    #: Pending rows that have gone.
+    gone = 0
 
     @property
     @abstractmethod
@@ -109,8 +111,8 @@ class BlockSupply(Supply):
         """Rows of the driving input went; those of which none is left are not pending any more."""
         known = self._known()
         for row in removed:
-            if row not in known:
-                self._pending.pop(row, None)
+            if row not in known and self._pending.pop(row, None) is not None:
+                self.gone += 1
 
     def derived(self) -> list[Row]:
         return self._bound({row: times for row, times in self._known().items() if row not in self._pending})
@@ -148,17 +150,20 @@ class UnionSupply(Supply):
         added: list[Row] = []
         for node, pending in zip(self._union.inputs, self._pending, strict=True):
             gone, come = deltas.get(node.id, ((), ()))
-            removed += [row for row in gone if row not in pending]
-            added += [row for row in come if row not in pending]
+            removed += self.changed(gone, pending)
+            added += self.changed(come, pending)
             self._forget(node, pending, gone)
         return consolidate((removed, added))
 
-    @staticmethod
-    def _forget(node: InnerNode, pending: dict[Row, int], removed: Sequence[Row]) -> None:
+    def changed(self, rows: Sequence[Row], pending: dict[Row, int]) -> list[Row]:
+        """Those of an input's rows that count already."""
+        return [row for row in rows if row not in pending]
+
+    def _forget(self, node: InnerNode, pending: dict[Row, int], removed: Sequence[Row]) -> None:
         known = _all_of(node)
         for row in removed:
             if row not in known:
-                pending.pop(row, None)
+                self.gone += pending.pop(row, None) is not None
 
     def derived(self) -> list[Row]:
         return [
@@ -217,6 +222,7 @@ class Derivation:
             return False
         self.staged.end()
         self._counters["derived"] += 1
+        self._counters["pending_gone"] += self.supply.gone
         return True
 
     def state_bytes(self) -> int:

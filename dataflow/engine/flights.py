@@ -156,7 +156,8 @@ class Flights:
 
     def of_node(self, node: Stored) -> list[Sent]:
         """All lookups for a node."""
-        return [s for s in self.every() if s.node is node]
+        in_flight = (*self.in_flight.values(), *self.loading.values())
+        return [s for s in (*self._queue, *in_flight, *self.held) if s.node is node]
 
     def every(self) -> list[Sent]:
         """All lookups."""

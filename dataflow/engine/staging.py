@@ -14,12 +14,10 @@ Not here: where rows come from (`loads`, `derive`).
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from dataflow.engine.effects import Effect, LeafChange, LeafEvict, LeafFillAll, LeafLoaded
+from dataflow.engine.effects import Effect, LeafChange, LeafEvict, LeafFillAll, LeafLoaded, ViewStatus
 from dataflow.engine.nodes import GroupingNode, InnerNode, Leaf, OperatorNode, PartitionNode, Store, Stored
 from dataflow.engine.ranking import ROW_COST, Ranking
 from dataflow.errors import InvariantViolation
-from dataflow.ops.aggregate import Grouping
-from dataflow.ops.partitioned import Partitioned
 from dataflow.state.materialization import grouped
 from dataflow.state.sizing import BUCKET_BYTES, sampled_bytes
 from dataflow.types import Delta, Key, Row
@@ -135,13 +133,6 @@ class OperatorTwin(Twin):
     def unsettled(self) -> int:
         return len(self._changed)
 
-    def _take_over(self) -> None:
-        operator, other = self.node.operator, self.twin.operator
-        if isinstance(operator, Grouping) and isinstance(other, Grouping):
-            operator.take_over(other)
-        elif isinstance(operator, Partitioned) and isinstance(other, Partitioned):
-            operator.take_over(other)
-
     def state_bytes(self) -> int:
         return super().state_bytes() + BUCKET_BYTES // 2 * len(self._changed)
 
@@ -149,6 +140,26 @@ class OperatorTwin(Twin):
         super().check()
         if not self._changed:
             self.twin.operator.check()
+
+
+class GroupsTwin(OperatorTwin):
+    """The twin of a grouping."""
+
+    node: GroupingNode
+    twin: GroupingNode
+
+    def _take_over(self) -> None:
+        self.node.grouping.take_over(self.twin.grouping)
+
+
+class PartitionsTwin(OperatorTwin):
+    """The twin of what holds partitions."""
+
+    node: PartitionNode
+    twin: PartitionNode
+
+    def _take_over(self) -> None:
+        self.node.partitioned.take_over(self.twin.partitioned)
 
 
 class LeafWriter(Staged):
@@ -175,6 +186,7 @@ class LeafWriter(Staged):
         self._ranking.filled(leaf, (), (), 1 + self._rows * ROW_COST)
         leaf.coverage.keys[()] = max(0, self._bytes)
         self._emit(LeafLoaded(leaf.view_id))
+        say_ready(leaf, self._emit)
 
     def abandon(self) -> None:
         self._emit(LeafEvict(self._leaf.view_id, ()))
@@ -182,6 +194,13 @@ class LeafWriter(Staged):
     def check(self) -> None:
         if self._leaf.coverage.keys or self._leaf.broken is not None:
             raise InvariantViolation(f"view {self._leaf.view_id} is being written although it is covered, or broken")
+
+
+def say_ready(leaf: Leaf, emit: Callable[[Effect], None]) -> None:
+    """A full view has all its rows."""
+    if not leaf.loaded:
+        leaf.loaded = True
+        emit(ViewStatus(leaf.view_id, "ready"))
 
 
 class Staging:
@@ -196,9 +215,9 @@ class Staging:
         if isinstance(node, Store):
             return Twin(node, Store(node.id, node.source))
         if isinstance(node, GroupingNode):
-            return OperatorTwin(node, GroupingNode(node.id, node.source, node.relation))
+            return GroupsTwin(node, GroupingNode(node.id, node.source, node.relation))
         if isinstance(node, PartitionNode):
-            return OperatorTwin(node, PartitionNode(node.id, node.source, node.relation))
+            return PartitionsTwin(node, PartitionNode(node.id, node.source, node.relation))
         if isinstance(node, Leaf) and node.full:
             return LeafWriter(node, self._ranking, self._emit)
         return None

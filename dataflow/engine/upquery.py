@@ -30,6 +30,7 @@ from dataflow.engine.nodes import (
     Use,
 )
 from dataflow.engine.ranking import ROW_COST, Ranking
+from dataflow.engine.staging import say_ready
 from dataflow.ops.block import Combination, where
 from dataflow.state.index import key_function
 from dataflow.state.intervals import Cover, OrderedCover
@@ -328,6 +329,7 @@ class Upqueries:
             if None not in row_key:
                 by_key.setdefault(row_key, []).append(row)
         self._emit(LeafFillAll(leaf.view_id, by_key))
+        say_ready(leaf, self._emit)
 
 
 def _filtered(use: Use | Merge, key: Key, rows: list[Row]) -> list[Row]:

@@ -44,7 +44,8 @@ PROOFS = (
     "redo", "forward_hole", "padding", "refill", "ring_trimmed", "parent_covered", "subsumed", "repeated", "overflow",
     "cascade", "abandoned", "pinned_refilled", "answered", "answered_forward", "answered_mixed", "answered_once",
     "refresh_stored", "stale", "refreshed_evicted_narrowly", "refreshed_kept", "hot_refill", "hot_refilled",
-    "evicted_some", "left_behind", "unsure", "replaced", "filled_behind",
+    "evicted_some", "left_behind", "unsure", "replaced", "filled_behind", "loaded", "load_from_ring", "load_redo",
+    "load_abandoned", "load_truncated", "derived", "derivation_abandoned", "pending_filtered", "pending_gone",
 )  # fmt: skip
 REGRESSIONS = Path(__file__).parent / "regressions"
 
@@ -72,6 +73,8 @@ class Focus:
     weights: dict[str, float] = field(default_factory=dict)
     #: Kinds of upstreams.
     upstreams: tuple[str, ...] = UPSTREAMS
+    #: Views are kept whole, and that is loaded and derived in slices.
+    whole: bool = False
 
     def narrow(self, configuration: Configuration) -> None:
         """Applies it."""
@@ -79,6 +82,9 @@ class Focus:
         if self.views:
             configuration.views = tuple(name for name in every if name.startswith(self.views))
         configuration.weights |= self.weights
+        if self.whole:
+            configuration.loads = configuration.whole = True
+            configuration.limits["derive_rows"] = configuration.seed % 3
         configuration.upstream = upstream_of(configuration.seed, self.upstreams)
 
 
@@ -128,7 +134,7 @@ def configure(seed: int) -> Configuration:
     forwards = rng.random() < 0.3
     if forwards and rng.random() < 0.5:
         limits["fills_behind"] = rng.choice((0, 1))
-    loads, whole = rng.random() < 0.7, rng.random() < 0.4
+    loads, whole = rng.random() < 0.7, rng.random() < 0.5
     if rng.random() < 0.7:
         limits["derive_rows"] = rng.choice((0, 0, 1, 2, 3))
     return Configuration(
