@@ -120,6 +120,7 @@ class Operations:
             "views": {name: view_counters(runtime, v).model_dump() for name, v in runtime.registry.views.items()},
             "upqueries": {name: v.missed.upqueries.buckets for name, v in runtime.registry.views.items()},
             "nodes": self._nodes(),
+            "loads": runtime.telling.stats(),
             "recent_errors": merged_errors(RECENT_ERRORS.newest_first(), runtime.workers.errors),
             "pid": os.getpid(),
             "workers": len(runtime.worker_counters),
@@ -149,6 +150,8 @@ class Operations:
             "ring_rows": 0 if engine is None else engine.ring.rows,
             "reads_waiting": runtime.reads.pending,
             "lookups_in_flight": runtime.lookup_tasks.in_flight,
+            "loads_under_way": len(runtime.loads.progress()),
+            "longest_load_slice_s": runtime.loads.longest_slice_s,
         }
 
     def _nodes(self) -> list[dict[str, Any]]:
@@ -246,7 +249,7 @@ class Operations:
             tier=None if plan is None else plan.tier.value,
             materialization=self._materialization(installed),
             status=registered.status.value,
-            reason=registered.status_reason or (None if refreshed is None else refreshed.reason),
+            reason=registered.status_reason or _of_replacement(registered) or (refreshed and refreshed.reason),
             ttl=None if ttl_ms is None else ttl_ms / 1000,
             options=OptionFields.of(asdict(registered.definition.options)),
             replacing=registered.replacement is not None,
@@ -259,6 +262,12 @@ class Operations:
         engine = self._runtime.dispatcher.engine
         leaf = engine.graph.leaves.get(installed.id) if engine is not None and installed is not None else None
         return None if leaf is None else "full" if leaf.full else "partial"
+
+
+def _of_replacement(registered: RegisteredView) -> str | None:
+    """How far what is built beside the view is."""
+    replacement = registered.replacement
+    return None if replacement is None or not replacement.reason else f"Its replacement: {replacement.reason}"
 
 
 def _parameters(view: View | RefreshView) -> list[Named]:

@@ -34,6 +34,9 @@ from service.runtime.gtids import AppliedGtids
 from service.runtime.heartbeat import wall_ms
 from service.runtime.installer import Installer
 from service.runtime.lineage import Lineage
+from service.runtime.loading.loads import Loads
+from service.runtime.loading.telling import Telling
+from service.runtime.loading.ways import ways_of
 from service.runtime.lookup_tasks import LookupTasks
 from service.runtime.positions import Positions
 from service.runtime.prewarm import Prewarm
@@ -83,11 +86,16 @@ class Runtime:
         self.subscribed = Subscribed(self.dispatcher, self.leaf, self.registry)
         self.lookup_tasks = LookupTasks(self.dispatcher, self.lookups, slots, room, self.counters)
         self.refreshing = Refreshing(self.dispatcher, self.registry, self.lookups, slots, room, self.counters)
+        self.loads = Loads(
+            self.dispatcher, self.lookup_tasks, self.upstream, ways_of(settings, self.upstream), room, self.counters,
+            settings.engine.load_rows, settings.state.directory / "loads",
+        )  # fmt: skip
         admission = Admission(self.dispatcher, self.leaf, budget_bytes)
         guarded = settings.auth is not None
         installer = Installer(
             self.registry, self.dispatcher, self.leaf, self.following, self.lookups, admission, guarded
         )
+        self.telling = Telling(self.loads, self.registry, installer.say_progress)
         lock = asyncio.Lock()
         repair = Repair(installer, self.upstream, lock)
         self.changes = Changes(installer, repair, self.upstream, lock)
@@ -100,7 +108,7 @@ class Runtime:
         self._settings = settings
         self._lock = lock
         self._parts = Parts(
-            settings, self.upstream, self.lookup_tasks, self.refreshing, installer, repair,
+            settings, self.upstream, self.lookup_tasks, self.loads, self.telling, self.refreshing, installer, repair,
             self.budget, self.ages, self.positions, self.gtids, self.lineage, self.counters,
         )  # fmt: skip
         self._poisoned: dict[str, str] = {}
@@ -184,6 +192,7 @@ class Runtime:
         if session is not None:
             await session.close()
         self.lookup_tasks.restart(self.following.catalog)
+        self.loads.restart(self.following.catalog)
         self.refreshing.restart()
         self.reads.fail_all(no_stream())
         del session

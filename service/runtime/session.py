@@ -32,6 +32,8 @@ from service.runtime.following import TableRefusedError
 from service.runtime.gtids import AppliedGtids
 from service.runtime.installer import Installer
 from service.runtime.lineage import Lineage
+from service.runtime.loading.loads import Loads
+from service.runtime.loading.telling import Telling
 from service.runtime.lookup_tasks import LookupTasks
 from service.runtime.planning import reason_of
 from service.runtime.positions import Positions
@@ -53,6 +55,8 @@ class Parts:
     settings: Settings
     upstream: Upstream
     lookup_tasks: LookupTasks
+    loads: Loads
+    telling: Telling
     refreshing: Refreshing
     installer: Installer
     repair: Repair
@@ -130,6 +134,7 @@ class Session:
         installer = parts.installer
         installer.registry.forget_installations()
         parts.lookup_tasks.restart(installer.following.catalog)
+        parts.loads.restart(installer.following.catalog)
         parts.refreshing.restart()
         parts.ages.restarted()
         parts.repair.restart()
@@ -152,7 +157,8 @@ class Session:
     def _engine(self) -> Engine:
         settings = self.parts.settings
         policy = by_name(settings.engine.eviction)
-        return Engine(self.parts.installer.following.catalog, limits_of(settings), policy)
+        catalog = self.parts.installer.following.catalog
+        return Engine(catalog, limits_of(settings), policy, logs=self.parts.loads.new_log)
 
     def _request_position(self) -> None:
         if self._source is not None:
@@ -176,6 +182,7 @@ class Session:
             ),
             heartbeat.heartbeats(dispatcher, parts.upstream.lookups, self._pushes, parts.ages, parts.counters),
             parts.budget.keep(),
+            parts.telling.tell(),
             keep_checking(parts.repair, parts.settings.cdc.schema_check_s),
             self._catch_up(),
             self._until_failed(),
