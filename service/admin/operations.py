@@ -21,6 +21,7 @@ from service.admin.control import Operation
 from service.admin.counting import counted, leaf_of, node_counters, subscription_counters, view_counters
 from service.admin.explain import explain, explain_all, kind_of
 from service.admin.models import Evicted, MemoryState, Named, PlanNode, ViewState
+from service.audit.audits import Wanted
 from service.errors import ApiError
 from service.http.version import version_text
 from service.leaf_store.render import unique_names
@@ -30,6 +31,7 @@ from service.runtime.runtime import Runtime
 from service.settings.view_options import OptionFields
 from service.telemetry import RECENT_ERRORS, merged_errors
 from service.views import Installation, RegisteredView, Status, ViewOptions
+from service.workload.document import WorkloadModel
 
 
 class Operations:
@@ -50,8 +52,13 @@ class Operations:
             "graph": self.graph,
             "stats": self.stats,
             "evict": self.evict,
+            "audit": self.audit,
+            "audited": self.audited,
             "prewarm": self.prewarm,
             "prewarmed": self.prewarmed,
+            "workload": self.workload,
+            "put_workload": self.put_workload,
+            "drop_workload": self.drop_workload,
             "health": self.health,
         }
 
@@ -188,10 +195,31 @@ class Operations:
             evicted += await self._runtime.budget.free(state_bytes)
         return Evicted(views=int(view is not None), keys=evicted).model_dump()
 
+    async def audit(self, **wanted: Any) -> dict[str, Any]:
+        """Starts an audit."""
+        self._runtime.require_engine()
+        return self._runtime.audits.begin(Wanted(**wanted))
+
+    async def audited(self) -> dict[str, Any]:
+        """How far the audit is, or what it found."""
+        return self._runtime.audits.state()
+
     async def prewarm(self, view: str, keys: list[list[str | None]]) -> dict[str, Any]:
         """Begins to fill keys."""
         self._runtime.require_engine()
         return asdict(self._runtime.prewarm.begin(view, keys))
+
+    async def workload(self) -> dict[str, Any]:
+        """The workload model that is applied."""
+        return self._runtime.workload.state().model_dump()
+
+    async def put_workload(self, model: dict[str, Any]) -> dict[str, Any]:
+        """Applies a model."""
+        return self._runtime.workload.put(WorkloadModel(**model)).model_dump()
+
+    async def drop_workload(self) -> None:
+        """Applies none."""
+        self._runtime.workload.drop()
 
     async def prewarmed(self) -> list[dict[str, Any]]:
         """How far filling keys is."""

@@ -19,6 +19,7 @@ from dataflow.engine.events import Touched
 from dataflow.types import Position
 from service.adhoc.asking import Asking
 from service.adhoc.words import Match
+from service.audit.audits import Audits
 from service.errors import ApiError
 from service.leaf_store.writer import LeafWriter
 from service.runtime import garbage
@@ -32,6 +33,7 @@ from service.runtime.dispatcher import Dispatcher
 from service.runtime.following import Following, TableRefusedError
 from service.runtime.gtids import AppliedGtids
 from service.runtime.heartbeat import wall_ms
+from service.runtime.hold import Hold
 from service.runtime.installer import Installer
 from service.runtime.lineage import Lineage
 from service.runtime.loading.loads import Loads
@@ -53,6 +55,7 @@ from service.upstream.upstream import Lookups
 from service.upstream.words import Finding, UpstreamError
 from service.views import Definition, Origin, StateError, ViewOptions, ViewRegistry
 from service.wire import ReadItem, ReadReply, Touch
+from service.workload.applied import AppliedWorkload
 
 log = structlog.get_logger()
 
@@ -83,6 +86,9 @@ class Runtime:
         room = self.budget.room
         self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, room, self.counters)
         self.prewarm = Prewarm(self.reads, self.registry, self.leaf, self.dispatcher, self.budget)
+        self.workload = AppliedWorkload(
+            self.dispatcher, self.registry, self.leaf, self.prewarm, settings.state.directory
+        )
         self.subscribed = Subscribed(self.dispatcher, self.leaf, self.registry)
         self.lookup_tasks = LookupTasks(self.dispatcher, self.lookups, slots, room, self.counters)
         self.refreshing = Refreshing(self.dispatcher, self.registry, self.lookups, slots, room, self.counters)
@@ -105,6 +111,9 @@ class Runtime:
         self.asking = Asking(
             settings.adhoc, self.upstream, self.changes, self.leaf, slots, self.worker_counters, settings.http.max_keys
         )
+        self.audits = Audits(
+            settings, leaf_path, self.leaf, self.registry, self.dispatcher, lambda: self.hold, self._reach
+        )  # fmt: skip
         self._settings = settings
         self._lock = lock
         self._parts = Parts(
@@ -126,6 +135,7 @@ class Runtime:
         """The first session. Raises `CannotStartError`."""
         try:
             self.registry.load(_configured(view) for view in self._settings.views)
+            self.workload.load()
             async with self.upstream.session() as session:
                 self._heed(await session.check_server())
             await self._begin()
@@ -202,6 +212,7 @@ class Runtime:
         """Stops everything."""
         await self.asking.close()
         await self.prewarm.close()
+        await self.audits.close()
         await self._end_session()
         self.gtids.close()
         await self.upstream.close()
@@ -220,6 +231,11 @@ class Runtime:
     def streaming(self) -> bool:
         """Whether the change stream is up."""
         return self.dispatcher.running
+
+    @property
+    def hold(self) -> Hold | None:
+        """Between the stream and the engine; None while there is no stream."""
+        return None if self._session is None else self._session.hold
 
     def _reach(self, position: Position) -> None:
         if self._session is not None and self._session.pushes is not None:

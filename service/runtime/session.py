@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from cdc.change import StreamLost
-from cdc.source import Source, Started
+from cdc.source import Snapshot, Source, Started
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import InstallRefresh, InstallView, StreamStarted
 from dataflow.engine.limits import Limits
@@ -30,6 +30,7 @@ from service.runtime.budget import MemoryBudget
 from service.runtime.counters import Counters
 from service.runtime.following import TableRefusedError
 from service.runtime.gtids import AppliedGtids
+from service.runtime.hold import Hold
 from service.runtime.installer import Installer
 from service.runtime.lineage import Lineage
 from service.runtime.loading.loads import Loads
@@ -40,7 +41,7 @@ from service.runtime.positions import Positions
 from service.runtime.pushes import Pushes
 from service.runtime.refreshing import Refreshing
 from service.runtime.repair import Repair, keep_checking
-from service.runtime.stream import follow
+from service.runtime.stream import applying, follow
 from service.settings.load import Settings
 from service.upstream.upstream import Upstream, UpstreamSession
 from service.views import Plan, RegisteredView
@@ -80,6 +81,8 @@ class Session:
     _failed: asyncio.Event = field(default_factory=asyncio.Event)
     _source: Source | None = None
     _pushes: Pushes | None = None
+    #: Between the stream and the engine, while it runs.
+    hold: Hold | None = None
 
     @property
     def pushes(self) -> Pushes | None:
@@ -171,15 +174,12 @@ class Session:
         assert self._pushes is not None
         installer = parts.installer
         dispatcher = installer.dispatcher
+        apply = applying(
+            self._source, dispatcher, parts.counters, parts.repair.schema_changed, parts.gtids.passed
+        )  # fmt: skip
+        self.hold = Hold(apply, self._sees_applied)
         await _first_ended(
-            follow(
-                self._source,
-                dispatcher,
-                parts.settings.engine.step_rows,
-                parts.counters,
-                parts.repair.schema_changed,
-                parts.gtids.passed,
-            ),
+            follow(self._source, dispatcher, parts.settings.engine.step_rows, self.hold),
             heartbeat.heartbeats(dispatcher, parts.upstream.lookups, self._pushes, parts.ages, parts.counters),
             parts.budget.keep(),
             parts.telling.tell(),
@@ -188,6 +188,15 @@ class Session:
             self._until_failed(),
             self._until_replaced(),
         )
+
+    def _sees_applied(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot sees all that was applied: what is not in the ring, every one does that is taken now."""
+        installer = self.parts.installer
+        engine = installer.dispatcher.engine
+        if engine is None:
+            return False
+        tables = frozenset(installer.following.layouts)
+        return engine.ring.exact_position(tables, bridge.snapshot(snapshot), engine.applied) == engine.applied
 
     async def _until_replaced(self) -> None:
         raise StreamLost(f"Another database server answers: {await self.parts.upstream.replaced()}.", retryable=True)
@@ -213,6 +222,8 @@ class Session:
     async def close(self) -> None:
         """The engine gets no more events; the slot goes with its connection."""
         self.parts.installer.dispatcher.stop()
+        if self.hold is not None:
+            self.hold.close()
         if self._pushes is not None:
             self.parts.counters.pushes += self._pushes.count
             await self._pushes.close()
