@@ -32,6 +32,8 @@ log = structlog.get_logger()
 #: How often a job is started for one build, and the pauses in between.
 ATTEMPTS = 4
 _PAUSES_S = (0.5, 2.0, 5.0)
+#: Problems that a pause of seconds does not end.
+_LASTING = frozenset({"disk_full", "disk_failed"})
 
 
 class BuildFailed(Exception):
@@ -40,6 +42,7 @@ class BuildFailed(Exception):
     def __init__(self, code: str, detail: str, hint: str | None = None) -> None:
         super().__init__(detail if hint is None else f"{detail} {hint}")
         self.code = code
+        self.detail = detail
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,9 @@ class Build:
             log.warning(
                 "spark job failed", attempt=self.attempt, code=ended.problem, reason=ended.detail, log=list(ended.log)
             )
-            if not ended.retryable or self.attempt == ATTEMPTS:
+            if ended.problem == "snapshot_lost":
+                raise _expired()
+            if not ended.retryable or ended.problem in _LASTING or self.attempt == ATTEMPTS:
                 raise BuildFailed(ended.problem, f"Spark did not build it: {ended.detail}", ended.hint)
             await self._pause(_PAUSES_S[self.attempt - 1])
         raise AssertionError("the last attempt ends it")
@@ -171,9 +176,9 @@ class Build:
         return document
 
     def _finished(self) -> list[str]:
-        """Parts that are there, as they were written."""
+        """Parts that are there. (The job sees whether they are as they were written.)"""
         found = sorted(self.out.glob("*/part-*.parquet"))
-        return [f"{path.parent.name}/{path.name}" for path in found if read_note(path) is not None]
+        return [f"{path.parent.name}/{path.name}" for path in found if read_note(path, check=False) is not None]
 
 
 def _conf(settings: SparkSettings) -> dict[str, str]:

@@ -18,7 +18,7 @@ from time import monotonic
 import structlog
 
 from dataflow.engine.effects import Lookup
-from dataflow.plan.nodes import table_of
+from dataflow.plan.nodes import Aggregate, Relation, table_of
 from dataflow.schema import Catalog
 from dataflow.spark.manifest import Manifest
 from dataflow.spark.relations import can_build
@@ -64,6 +64,8 @@ class SparkWay:
         self._numbers = count(1)
         self._aside: tuple[float | None, str] | None = None
         self._expired = 0
+        #: Relations that a job could not build though it ran, and why.
+        self._refused: dict[Relation, str] = {}
         #: Reasons that have been said.
         self._said: set[str] = set()
         self.builds: list[Build] = []
@@ -85,14 +87,15 @@ class SparkWay:
             self._stand_aside(str(missing), None)
 
     def takes(self, lookups: Sequence[Lookup], catalog: Catalog, rows: float) -> bool:
-        """Whether there are enough rows, and Spark computes them."""
-        if rows < self._settings.threshold_rows or self._is_aside():
+        """Whether there are enough rows (of tables, where they are only counted), and Spark computes them."""
+        read = sum(_rows_read(lookup, catalog) for lookup in lookups)
+        if max(rows, read) < self._settings.threshold_rows or self._is_aside():
             return False
         if catalog.dialect != "postgres":
             self._say(f"Spark reads PostgreSQL only, this is {catalog.dialect}.")
             return False
         for lookup in lookups:
-            reason = can_build(lookup.relation)
+            reason = self._refused.get(lookup.relation) or can_build(lookup.relation)
             if reason is not None:
                 self._say(f"A load from {table_of(lookup.relation)} is not for Spark: {reason}.")
                 return False
@@ -125,7 +128,7 @@ class SparkWay:
             async with held_snapshot(self._pool, map(table_of, relations)) as held:
                 build = Build(order, held, folder, told)
                 self.builds.append(build)
-                making = asyncio.ensure_future(self._make(build))
+                making = asyncio.ensure_future(self._make(build, relations))
                 try:
                     yield _Opened(held, lookups, build, making)
                 finally:
@@ -137,14 +140,18 @@ class SparkWay:
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    async def _make(self, build: Build) -> Manifest:
+    async def _make(self, build: Build, relations: Sequence[Relation]) -> Manifest:
         try:
             manifest = await build.make()
         except BuildFailed as failed:
+            if failed.code == "unsupported":
+                self._refused.update(dict.fromkeys(relations, failed.detail))
+                raise UpstreamError("failed", str(failed), retryable=True) from None
             raise self._failed(failed.code, str(failed)) from None
         except OSError as error:
             raise self._failed("disk", f"A build cannot be written: {error.strerror or error}.") from None
         self._expired = 0
+        log.info("built", tables=sorted(set(map(table_of, relations))), attempts=build.attempt)
         return manifest
 
     def _failed(self, code: str, detail: str) -> UpstreamError:
@@ -163,6 +170,12 @@ class SparkWay:
         if run is not None:
             run.close()
         self._aside = (None, "The service is stopping.")
+
+
+def _rows_read(lookup: Lookup, catalog: Catalog) -> float:
+    """How many rows its groups are made of, by the database's estimate. (Of a chain, it has estimated the rows.)"""
+    table = catalog.tables.get(table_of(lookup.relation))
+    return table.estimated_rows if table is not None and isinstance(lookup.relation, Aggregate) else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import pytest
 import uvloop
 
 from dataflow.engine.effects import Lookup
-from dataflow.plan.nodes import Chain
+from dataflow.plan.nodes import Aggregate, Chain
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog
 from dataflow.spark.problems import RequirementMissing
@@ -213,6 +213,22 @@ def test_what_cannot_be_built_is_left_to_others(
     run(check())
 
 
+def test_what_spark_does_not_compute_is_remembered(database: Database, tmp_path: Path) -> None:
+    """Others are built all the same."""
+    database.execute(*TABLES)
+
+    async def check() -> None:
+        async with Setting(database, tmp_path, "unsupported") as setting:
+            stories, authors = setting.lookups
+            setting.lookups = [stories]
+            with pytest.raises(UpstreamError, match="about unsupported"):
+                await setting.rows()
+            assert not setting.way.takes([stories], setting.catalog, 1000)
+            assert setting.way.takes([authors], setting.catalog, 1000)
+
+    run(check())
+
+
 def test_a_snapshot_that_has_expired_ends_the_build(database: Database, tmp_path: Path) -> None:
     """The next one has a snapshot of its own; again and again, it is a failure."""
     database.execute(*TABLES)
@@ -315,6 +331,13 @@ def test_what_is_taken(database: Database, tmp_path: Path) -> None:
             assert not setting.way.takes(setting.lookups, Catalog(dialect="mariadb"), 5000)
             columnless = Lookup(LookupId(9), NodeId(9), Chain("public.stories", None, ()), (), ((),))
             assert not setting.way.takes([*setting.lookups, columnless], setting.catalog, 5000)
+            database.execute("ANALYZE stories")
+            async with setting.pool.connection() as connection:
+                analyzed = await load_catalog(connection)
+            counted = Lookup(LookupId(9), NodeId(9), Aggregate(setting.lookups[0].relation, (), ()), (), ((),))
+            assert not setting.way.takes([counted], analyzed, 1)
+            setting.way = SparkWay(SparkSettings(threshold_rows=ROWS), "", None, setting.pool, tmp_path, ("-",))
+            assert setting.way.takes([counted], analyzed, 1)
 
     run(check())
 
