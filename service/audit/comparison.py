@@ -65,17 +65,19 @@ class Comparison:
         return self._info.ordered and self._first is not None
 
     def _order(self, rows: Sequence[bytes]) -> list[object]:
+        assert self._first is not None
         return [orjson.loads(row)[self._first] for row in rows]
 
     def _tie(self, stored: Sequence[bytes], there: Sequence[bytes], differing: Counter[bytes]) -> bool:
         """Whether all rows that differ may tie with the last ones, which a LIMIT chooses from, or with the first, where
         an OFFSET does."""
-        if len(stored) != len(there) or not stored:
+        if len(stored) != len(there):
             return False
         if self._first is None:
             return True
-        ends = {orjson.dumps(self._order([row])[0]) for row in (stored[-1], there[-1], stored[0], there[0])}
-        return all(orjson.dumps(value) in ends for value in self._order(list(differing)))
+        order = self._order(stored)
+        ends = (order[0], order[-1])
+        return order == self._order(there) and all(value in ends for value in self._order(list(differing)))
 
     def _difference(
         self, stored: Stored, missing: Counter[bytes], extra: Counter[bytes], *, reordered: bool = False
