@@ -355,7 +355,10 @@ class Engine:
         self._note_snapshot(event.snapshot, event.bound)
         if sent is not None:
             unseen = self.ring.unseen(chain_of(sent).table, event.snapshot)
-            if not self._admissible(sent, event.snapshot):
+            if isinstance(sent.node, Leaf) and sent.node.broken is not None:
+                self._abandon(sent)
+                self._flights.land(sent)
+            elif not self._admissible(sent, event.snapshot):
                 self.counters["repeated"] += 1
                 self._abandon(sent)
                 self._postponed.append(sent)
@@ -663,6 +666,11 @@ class Engine:
     def exhausted(self) -> bool:
         """Whether the last `EvictSome` found nothing that may go, neither a key of a view nor what was left behind."""
         return self._budget.exhausted
+
+    @property
+    def evictable(self) -> int:
+        """How many keys of views `EvictSome` may choose among."""
+        return len(self._ranking)
 
     def materializations(self) -> Iterator[tuple[Relation, dict[Cover, dict[Key, tuple[Interval, ...]]], list[Row]]]:
         """Each inner materialization's relation, covered intervals of keys by columns, and known rows."""
