@@ -27,6 +27,8 @@ class Merge(StrEnum):
 
     #: Its text is part of what is equal.
     KEY = "key"
+    #: Counts are added.
+    COUNT = "count"
     #: Whole numbers are added. NULL is nothing.
     WHOLE = "whole"
     #: Decimals of one scale (NaN and infinities: only those) are added. NULL is nothing.
@@ -61,22 +63,22 @@ def merges(aggregate: Aggregate) -> tuple[Merge, ...]:
     found = [Merge.KEY] * len(aggregate.group)
     for call in aggregate.calls:
         found += _of_call(call)
-    return (*found, Merge.WHOLE)
+    return (*found, Merge.COUNT)
 
 
 def _of_call(call: AggregateCall) -> list[Merge]:
     if call.argument is None:
-        return [Merge.WHOLE]
+        return [Merge.COUNT]
     if call.function in LISTS:
-        return [Merge.KEY] * len(list_columns(call)) + [Merge.WHOLE]
+        return [Merge.KEY] * len(list_columns(call)) + [Merge.COUNT]
     if call.function in TRUTHS:
-        return [Merge.WHOLE, Merge.WHOLE]
+        return [Merge.COUNT, Merge.COUNT]
     if remembers_values(call):
-        return [Merge.KEY, Merge.WHOLE]
+        return [Merge.KEY, Merge.COUNT]
     if call.function is AggregateFunction.COUNT:
-        return [Merge.WHOLE]
+        return [Merge.COUNT]
     whole = call.argument.type.name in INTEGERS
-    return [Merge.WHOLE, Merge.WHOLE] if whole else [Merge.KEY, Merge.WHOLE, Merge.DECIMAL]
+    return [Merge.COUNT, Merge.WHOLE] if whole else [Merge.KEY, Merge.COUNT, Merge.DECIMAL]
 
 
 def _grouped_values(aggregate: Aggregate) -> list[Scalar]:

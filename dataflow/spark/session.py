@@ -10,6 +10,7 @@ import atexit
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -130,6 +131,15 @@ def cores(master: str) -> int:
     return int(found[1]) if found else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
 
 
+def java_process() -> subprocess.Popen[bytes] | None:
+    """The Java that this process has started, if it has."""
+    # Asked before Spark was asked for, too, and from a signal's handler: nothing is imported for it.
+    core = sys.modules.get("pyspark.core.context")
+    gateway = getattr(getattr(core, "SparkContext", None), "_gateway", None)
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    return process
+
+
 def _prepare(settings: dict[str, str], master: str, memory: str, log_level: str) -> None:
     """The environment and the settings that a JVM of our own begins with."""
     os.environ["JAVA_HOME"] = str(find_java().home)
@@ -165,4 +175,4 @@ def _first_line(problem: BaseException) -> str:
     return lines[0] if lines else type(problem).__name__
 
 
-__all__ = ["ATTEMPTS", "check_packages", "cores", "is_local", "session", "with_attempts"]
+__all__ = ["ATTEMPTS", "check_packages", "cores", "is_local", "java_process", "session", "with_attempts"]
