@@ -60,7 +60,7 @@ def run(spark: "SparkSession", job: Mapping[str, Any]) -> None:
     """Answers all questions of a job. Raises SparkProblem."""
     url, snapshot, answers = job["url"], job["snapshot"], job["answers"]
 
-    def task(number: int, lines: Iterator[str]) -> Iterator[int]:
+    def task(number: int, lines: Iterable[str]) -> Iterable[int]:
         # A task that is tried again writes its file anew.
         path = Path(answers) / f"part-{number:05}.jsonl"
         count = 0

@@ -4,9 +4,9 @@ Not here: by Spark (`spark`), what is made of the answers (`comparison`).
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from time import monotonic
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dataflow.plan.refresh import RefreshView
 from dataflow.types import Row, ViewId
@@ -78,12 +78,13 @@ async def ask_directly(
             await asyncio.gather(*workers, return_exceptions=True)
 
 
-async def _next(found: "asyncio.Queue[Answered | None]", workers: list["asyncio.Future[None]"]) -> Answered | None:
+async def _next(found: "asyncio.Queue[Answered | None]", workers: "Sequence[asyncio.Future[None]]") -> Answered | None:
     """The next answer; whatever went wrong in a worker is raised."""
     getting = asyncio.ensure_future(found.get())
     try:
         while not getting.done():
-            await asyncio.wait([getting, *(w for w in workers if not w.done())], return_when=asyncio.FIRST_COMPLETED)
+            waited: list[asyncio.Future[Any]] = [getting, *(worker for worker in workers if not worker.done())]
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             for worker in workers:
                 if worker.done() and (error := worker.exception()) is not None:
                     raise error
