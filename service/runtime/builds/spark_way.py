@@ -7,6 +7,7 @@ Not here: the build itself (`builds.build`).
 """
 
 import asyncio
+import atexit
 import shutil
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -82,6 +83,8 @@ class SparkWay:
         except OSError as error:
             self._stand_aside(f"[spark] directory {self._parent} cannot be used: {error.strerror or error}.", None)
             return
+        # When the process ends, after builds that its loop ends.
+        atexit.register(self.close)
         missing = missing_requirement() if tuple(self._program) == PROGRAM else None
         if missing is not None:
             self._stand_aside(str(missing), None)
@@ -167,6 +170,7 @@ class SparkWay:
     def close(self) -> None:
         """Remove what there is on disk."""
         run, self._run = self._run, None
+        atexit.unregister(self.close)
         if run is not None:
             run.close()
         self._aside = (None, "The service is stopping.")

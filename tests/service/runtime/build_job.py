@@ -15,9 +15,6 @@ from pathlib import Path
 from pickle import loads
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from dataflow.plan.lookup import lookup_sql
 from dataflow.schema import Catalog
 from dataflow.spark.manifest import FilePart, Manifest, RelationFiles, digest, write_manifest, write_note
@@ -38,6 +35,9 @@ def rows_of(relation: Any, table: Any, job: dict[str, Any]) -> list[tuple[str | 
 
 def write(job: dict[str, Any], index: int) -> RelationFiles:
     """The files of a relation."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     told = job["relations"][index]
     folder = Path(job["out"]) / told["id"]
     folder.mkdir(parents=True, exist_ok=True)

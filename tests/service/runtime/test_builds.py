@@ -38,7 +38,7 @@ from tests.fixtures.postgres import Database
 from tests.fixtures.service import alive
 
 JOB = Path(__file__).with_name("build_job.py")
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 ROWS = 4999
 TABLES = (
     "CREATE TABLE stories (id int PRIMARY KEY, title text)",
