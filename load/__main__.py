@@ -31,6 +31,8 @@ EXPERIMENTS = {
     "soak": "load.experiments.soak",
     "subscribers": "load.experiments.subscribers",
     "ryw": "load.experiments.ryw",
+    "workload_model": "load.experiments.workload_model",
+    "log_lines": "load.experiments.log_lines",
     "initial_state": "load.experiments.initial_state",
     "killed_builds": "load.experiments.killed_builds",
 }

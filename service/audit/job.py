@@ -88,6 +88,8 @@ class Audit:
         until = monotonic() + job.time_s
         try:
             async with holding as held:
+                if job.way == "spark" and held.alone is not None:
+                    raise UpstreamError("invalid", f"Spark cannot ask here: {held.alone}.", "Audit without it.")
                 taken, picture = await self._meet(held)
                 self._tell(f"comparing {picture.keys} keys", 0, picture.keys)
                 try:

@@ -84,14 +84,15 @@ def audited(service: RunningService, **wanted: Any) -> dict[str, Any]:
     """The result of an audit."""
     started = service.call("POST", "/v1/audit", json=wanted)
     assert started.status_code == 202, started.text
-
-    def finished() -> dict[str, Any] | None:
-        found: dict[str, Any] = service.call("GET", "/v1/audit").json()
-        return None if found["status"] == "running" else found
-
-    found: dict[str, Any] = until(finished, LIMIT_S)
+    found: dict[str, Any] = until(lambda: finished_audit(service), LIMIT_S)
     assert found["status"] == "done", f"{found}\n{service.log.read_text()}"
     return found
+
+
+def finished_audit(service: RunningService) -> dict[str, Any] | None:
+    """The audit, once it does not run any more."""
+    found: dict[str, Any] = service.call("GET", "/v1/audit").json()
+    return None if found["status"] == "running" else found
 
 
 def by_view(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -202,3 +203,8 @@ def test_mariadb(mariadb: MariaDatabase, tmp_path: Path) -> None:
         assert by_view(found)["story"]["compared"] == 59
         assert tamper(running, b'"story 57"', b'"story 75"') >= 2
         assert [d["key"] for d in audited(running, views=["story"])["differences"]] == [["57"]]
+        # Its snapshots belong to one connection.
+        running.call("POST", "/v1/audit", json={"way": "spark"}).raise_for_status()
+        found = until(lambda: finished_audit(running), LIMIT_S)
+        assert found["status"] == "failed"
+        assert "MariaDB" in found["reason"]
