@@ -79,7 +79,7 @@ class Job:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={**child_environment(), "TMPDIR": str(self._directory), "SPARK_LOCAL_DIRS": str(self._directory)},
+            env=_environment(self._directory),
             limit=_LINE_LIMIT,
             start_new_session=True,
         )  # fmt: skip
@@ -117,6 +117,15 @@ class Job:
         if code == 0:
             return Ended(None)
         return _ended(code, last, tuple(log))
+
+
+def _environment(directory: Path) -> dict[str, str]:
+    """What is temporary goes below `directory`: of what is killed, nothing stays anywhere else."""
+    environment = child_environment()
+    java = f'{environment.get("JDK_JAVA_OPTIONS", "")} "-Djava.io.tmpdir={directory}"'.strip()
+    return {
+        **environment, "TMPDIR": str(directory), "SPARK_LOCAL_DIRS": str(directory), "JDK_JAVA_OPTIONS": java
+    }  # fmt: skip
 
 
 async def _listen(stream: asyncio.StreamReader, told: Callable[[Said], None], last: dict[str, Any]) -> None:
