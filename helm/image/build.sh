@@ -1,6 +1,6 @@
 #!/bin/sh
 # build.sh SOURCES PREFIX [EXTRAS]: what the image holds, a virtual environment with Upquery. The Dockerfile runs it, and so
-# does a test, in a folder of its own, with INSTALL_OPTIONS=--no-deps.
+# does a test, in a folder of its own, with INSTALL_OPTIONS=--no-deps and so without what Upquery needs.
 set -eu
 sources=$1
 prefix=$2

@@ -135,7 +135,7 @@ def test_the_steps_make_a_service_that_starts(tmp_path: Path) -> None:
     prefix = tmp_path / "opt"
     built = subprocess.run(
         ["sh", str(ROOT / "helm" / "image" / "build.sh"), str(ROOT), str(prefix)],
-        env=environment(INSTALL_OPTIONS="--no-deps", PYTHON=sys.executable),
+        env=environment(INSTALL_OPTIONS="--no-deps --no-compile", PYTHON=sys.executable),
         capture_output=True,
         text=True,
     )

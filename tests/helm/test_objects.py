@@ -3,13 +3,16 @@
 import hashlib
 import json
 import re
+import shutil
 import tomllib
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import helm_python
 import jsonschema
 import pytest
+import yaml
 from kubernetes_validate.utils import schema_contents
 from referencing import Registry, Resource
 
@@ -25,7 +28,7 @@ VOLUMES = {
 }  # fmt: skip
 
 
-@pytest.fixture(params=MATRIX)
+@pytest.fixture(scope="module", params=MATRIX)
 def release(request: pytest.FixtureRequest) -> Rendered:
     return render(MATRIX[request.param])
 
@@ -198,6 +201,23 @@ def test_generated_tokens_are_those_of_the_file() -> None:
 def test_pods_get_the_hashes_of_generated_tokens_only() -> None:
     (volume,) = (volume for volume in render(SECRET).pod["volumes"] if volume["name"] == "tokens")
     assert volume["secret"]["items"] == [{"key": "tokens.toml", "path": "tokens.toml"}]
+
+
+def test_known_tokens_are_kept(tmp_path: Path) -> None:
+    """Rendering here cannot look into a cluster: what it would find there is put in its place."""
+    copied = tmp_path / "upquery"
+    shutil.copytree(CHART, copied)
+    template = copied / "templates" / "tokens.yaml"
+    found = '(dict "data" (dict "read-token" ("upq_known" | b64enc) "other" "eA=="))'
+    text = template.read_text().replace('(lookup "v1" "Secret" .Release.Namespace $name)', found)
+    assert found in text
+    template.write_text(text)
+    with helm_python.Chart.load(copied) as chart:
+        rendered = chart.render(SECRET, name="demo", namespace="shop", is_upgrade=True)
+    secret = yaml.safe_load(rendered["upquery/templates/tokens.yaml"])["stringData"]
+    assert secret["read-token"] == "upq_known"
+    assert re.fullmatch(r"upq_[A-Za-z0-9]{43}", secret["admin-token"])
+    assert hashlib.sha256(b"upq_known").hexdigest() in secret["tokens.toml"]
 
 
 def test_random_tokens_do_not_restart_pods() -> None:
