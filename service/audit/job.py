@@ -202,7 +202,9 @@ def main() -> None:
     job = receive_configuration()
     assert isinstance(job, Job)
     configure_logging(job.settings.log, "audit")
-    sys.exit(asyncio.run(_main(job)))
+    code = asyncio.run(_main(job))
+    # A thread still listens, and has the lock of standard input: the interpreter would not end in peace.
+    os._exit(code)
 
 
 if __name__ == "__main__":
