@@ -48,6 +48,9 @@ from service.views import Plan, RegisteredView
 
 log = structlog.get_logger()
 
+#: Fewer rows that a join is driven by are derived in one step, with all combinations that they have.
+_DERIVE_ROWS = 1000
+
 
 @dataclass(slots=True)
 class Parts:
@@ -244,6 +247,7 @@ def limits_of(settings: Settings) -> Limits:
         lookup_keys=settings.upstream.lookup_keys,
         key_rows=settings.upstream.limit_rows,
         key_rows_bytes=settings.upstream.limit_bytes,
+        derive_rows=_DERIVE_ROWS,
     )
 
 

@@ -149,7 +149,7 @@ class EngineSettings(Section):
     step_rows: int = Field(default=500, ge=1)
     #: What is kept whole and has at least so many rows, by the database's estimate, is read in slices beside everything
     #: else; what has fewer, by one lookup.
-    load_rows: int = Field(default=20_000, ge=0)
+    load_rows: int = Field(default=5_000, ge=0)
     #: Where a run keeps the leaf store and its sockets. Default: shared memory.
     directory: Path | None = None
 
