@@ -137,7 +137,7 @@ class Prewarm:
         if info is None or not keys:
             filling.filled = len(keys)
             return
-        items = _items(info, keys)
+        items = items_of(info, keys)
         filling.refused = len(keys) - len(items)
         for start in range(0, len(items), BATCH_KEYS):
             if self._budget.used_bytes >= SHARE * self._budget.limit_bytes:
@@ -189,7 +189,7 @@ class Prewarm:
         await self._read(filling, items[half:])
 
 
-def _items(info: ViewInfo, keys: Sequence[Sequence[str | None]]) -> list[ReadItem]:
+def items_of(info: ViewInfo, keys: Sequence[Sequence[str | None]]) -> list[ReadItem]:
     """Reads of those of these keys that are the view's."""
     arguments = Arguments(info, BATCH_KEYS)
     found: list[ReadItem] = []

@@ -91,6 +91,7 @@ class Bounds:
 
 def read_log(spark: "SparkSession", directory: Path, bounds: Bounds = Bounds()) -> Log:
     """Boil a folder's files down. Raises SparkProblem: there is no log, or it cannot be read."""
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
@@ -100,6 +101,11 @@ def read_log(spark: "SparkSession", directory: Path, bounds: Bounds = Bounds()) 
     except PySparkException as error:
         first = str(error).strip().splitlines()[0]
         raise SparkProblem("log_unreadable", f"The access log in {directory} cannot be read: {first}") from error
+    except Py4JError as error:
+        # What Spark has no words for: files that are not what their names say, mostly.
+        raise SparkProblem(
+            "log_unreadable", f"The access log in {directory} cannot be read.", "Is each of its files whole?"
+        ) from error
 
 
 def files_of(directory: Path) -> dict[str, list[str]]:
