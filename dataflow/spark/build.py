@@ -24,7 +24,7 @@ import sys
 import traceback
 from types import FrameType
 
-from dataflow.spark.build_progress import ProgressLines, say
+from dataflow.spark.build_progress import ProgressLines, say, say_last
 from dataflow.spark.problems import SparkProblem
 from dataflow.spark.session import check_packages, java_process
 
@@ -63,7 +63,8 @@ def _build(document: str) -> None:
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:
     """At once: tasks end with their Java, and what they have not finished is not there."""
-    say(SparkProblem("stopped", "The job was stopped.", "", retryable=True).as_json())
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    say_last(SparkProblem("stopped", "The job was stopped.", "", retryable=True).as_json())
     _end_java()
     os._exit(1)
 

@@ -16,8 +16,27 @@ _EVERY_S = 1.0
 _STANDARD_OUTPUT = 1
 
 
+#: Set when the last line is about to be written.
+_said_all = threading.Event()
+#: A signal's handler may come while its own thread writes a line.
+_writing = threading.RLock()
+
+
+def say_last(line: Mapping[str, object]) -> None:
+    """Write the line after which there is none, whatever still runs."""
+    with _writing:
+        _said_all.set()
+        _write(line)
+
+
 def say(line: Mapping[str, object]) -> None:
     """Write a line."""
+    with _writing:
+        if not _said_all.is_set():
+            _write(line)
+
+
+def _write(line: Mapping[str, object]) -> None:
     data = json.dumps(line).encode() + b"\n"
     try:
         while data:
@@ -93,4 +112,4 @@ def resident_mib(process: int | None) -> int | None:
     return None
 
 
-__all__ = ["ProgressLines", "Work", "resident_mib", "say"]
+__all__ = ["ProgressLines", "Work", "resident_mib", "say", "say_last"]

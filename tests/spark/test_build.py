@@ -4,6 +4,7 @@ import json
 import random
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ INT, BIGINT, TEXT, BOOL = (
 NOTES = Table("public.notes", (Column("id", INT), Column("note", TEXT), Column("done", BOOL)))
 NOTE = Chain(NOTES.name, None, (ColumnRef(1, TEXT), ColumnRef(2, BOOL)))
 ROWS = AggregateCall(AggregateFunction.COUNT_ROWS, None, BIGINT)
+#: How long Java may take to start on a busy machine.
+START_S = 300.0
 #: Where CSV, COPY or Arrow could trip.
 AWKWARD = [
     "", " ", "\\.", "\\N", "NULL", "null", '"', '""', "'", ",", ";", "\n", "\r\n", "\r", "a\r", "\n\n", "\\", "\\\\n",
@@ -184,6 +187,10 @@ def test_a_stopped_build_goes_on_where_it_was(database: Database, connect, tmp_p
     assert part.stat().st_mtime_ns == before
 
 
+def _never(_line: dict[str, Any]) -> bool:
+    return False
+
+
 def _stopped(told: dict[str, Any], when: Any) -> list[dict[str, Any]]:
     """What a job says that is stopped once it has said a certain thing."""
     process = subprocess.Popen(
@@ -193,6 +200,9 @@ def _stopped(told: dict[str, Any], when: Any) -> list[dict[str, Any]]:
     assert process.stdin is not None
     assert process.stdout is not None
     said = []
+    # A job that never gets there must not keep the test.
+    limit = threading.Timer(START_S, process.kill)
+    limit.start()
     try:
         process.stdin.write(json.dumps(told) + "\n")
         process.stdin.flush()
@@ -200,8 +210,10 @@ def _stopped(told: dict[str, Any], when: Any) -> list[dict[str, Any]]:
             said.append(json.loads(line))
             if "phase" in said[-1] and when(said[-1]):
                 process.terminate()
+                when = _never
         assert process.wait(LIMIT_S) == 1
     finally:
+        limit.cancel()
         process.kill()
         process.wait()
     return said
