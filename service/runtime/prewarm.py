@@ -29,7 +29,7 @@ from service.runtime.budget import MemoryBudget
 from service.runtime.dispatcher import Dispatcher
 from service.runtime.reads import Reads
 from service.views import Status, ViewRegistry
-from service.wire import ReadItem
+from service.wire import ReadItem, Source
 
 log = structlog.get_logger()
 
@@ -163,30 +163,35 @@ class Prewarm:
         while self._reads.pending and loop.time() < limit:
             await asyncio.sleep(_LOOK_S)
 
-    async def _read(self, filling: Filling, items: Sequence[ReadItem]) -> None:
-        """Reads a batch. One that is refused for a reason of its own is taken apart: the others may be filled."""
+    async def _read(self, filling: Filling, items: Sequence[ReadItem], tries: int = _TRIES) -> None:
+        """Reads a batch. One that is refused, or answered past the store, for a reason of one of its keys is taken
+        apart: the others may be filled. (Both pass, too: nothing is stored of a table that has just joined.)"""
         waits = Backoff()
-        for _ in range(_TRIES):
+        for left in reversed(range(tries)):
             try:
-                await self._reads.read(items)
+                reply = await self._reads.read(items)
             except ApiError as error:
-                if not error.retryable:
-                    if error.code != "upstream_refused":
-                        raise
+                if error.code == "upstream_refused" and not error.retryable:
                     break
-                last = error
-                await asyncio.sleep(waits.failed())
+                if not (error.retryable and left):
+                    raise
             else:
-                filling.filled += len(items)
-                return
-        else:
-            raise last
+                if reply.source is not Source.FORWARDED or self._forwards(items[0]):
+                    filling.filled += len(items)
+                    return
+            if left:
+                await asyncio.sleep(waits.failed())
         if len(items) == 1:
             filling.refused += 1
             return
         half = len(items) // 2
-        await self._read(filling, items[:half])
-        await self._read(filling, items[half:])
+        await self._read(filling, items[:half], tries=1)
+        await self._read(filling, items[half:], tries=1)
+
+    def _forwards(self, item: ReadItem) -> bool:
+        """Whether what is missing is always answered by the upstream, and filled behind that."""
+        registered = self._registry.views.get(item.view)
+        return registered is not None and registered.definition.options.serving.forwards
 
 
 def items_of(info: ViewInfo, keys: Sequence[Sequence[str | None]]) -> list[ReadItem]:
