@@ -277,7 +277,9 @@ class Operations:
             tier=None if plan is None else plan.tier.value,
             materialization=self._materialization(installed),
             status=registered.status.value,
-            reason=registered.status_reason or _of_replacement(registered) or (refreshed and refreshed.reason),
+            reason=registered.status_reason
+            or _of_replacement(registered)
+            or (None if refreshed is None else refreshed.reason),
             ttl=None if ttl_ms is None else ttl_ms / 1000,
             options=OptionFields.of(asdict(registered.definition.options)),
             replacing=registered.replacement is not None,
