@@ -90,8 +90,7 @@ class Engine:
         self.applied: Position = 0
         #: How often rare things happened; tests prove with it that they did.
         self.counters: Counter[str] = Counter()
-        self.graph = Graph(catalog, self.counters)
-        self.ring = Ring()
+        self.graph, self.ring = Graph(catalog, self.counters), Ring()
         self._effects: list[Effect] = []
         self._flights = Flights(self.limits)
         self._ranking = Ranking(policy if policy is not None else by_name(DEFAULT))
@@ -121,7 +120,10 @@ class Engine:
         )
         #: Results that a lookup was not allowed to give yet; repeated at the next heartbeat.
         self._postponed: list[Sent] = []
-        self._handlers: dict[type, Callable[[Any], None]] = {
+        self._handlers = self._handling()
+
+    def _handling(self) -> dict[type, Callable[[Any], None]]:
+        return {
             StreamStarted: self._stream_started,
             Apply: self._apply,
             Advance: self._advance,

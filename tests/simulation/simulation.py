@@ -69,7 +69,7 @@ from dataflow.engine.limits import Limits
 from dataflow.eviction.policies import by_name
 from dataflow.plan.nodes import Aggregate, Relation, View, column_types
 from dataflow.state.intervals import Cover, OrderedCover
-from dataflow.state.ordering import END, Interval
+from dataflow.state.ordering import Interval
 from dataflow.types import Key, LookupId, ReadId, Row, Snapshot, ViewId
 from tests.simulation.configuration import Asked, Configuration, Flight, ForwardedRead
 from tests.simulation.expectation import BaseTables, Expectations
@@ -80,13 +80,14 @@ from tests.simulation.memory import any_touches, check_eviction, count_refill
 from tests.simulation.oracle_values import ERROR
 from tests.simulation.ordered import RowOrder, within
 from tests.simulation.ordered_views import ORDERED_VIEWS
-from tests.simulation.plans import FAILING, tables_of
+from tests.simulation.plans import tables_of
 from tests.simulation.questions import any_key, inner_keys
 from tests.simulation.refreshed_views import REFRESHED, expires, installation
 from tests.simulation.refreshing import Fetch, Refreshing
 from tests.simulation.report import DivergenceError, brief, brief_relation, describe, require
 from tests.simulation.schema import LATE_TABLE
 from tests.simulation.views import VIEWS
+from tests.simulation.waiting import is_covered, require_quiet, uncovered_pins, unready
 from tests.simulation.world import World
 
 VIEW_BY_NAME = {view.name: view for view in (*VIEWS, *ORDERED_VIEWS, *(r.view for r in REFRESHED.values()))}
@@ -207,9 +208,8 @@ class Simulation:
         require(all(len(k) == len(lookup.columns) and None not in k for k in lookup.keys), lookup, "has odd keys")
         self.lookup_ids.add(lookup.id)
         self.flights.append(Flight(lookup))
-        limit = self.engine.limits.lookups_in_flight
         in_flight = sum(not f.cancelled and f.slices is None for f in self.flights)
-        require(in_flight <= limit, f"more than {limit} lookups in flight")
+        require(in_flight <= self.engine.limits.lookups_in_flight, in_flight, "lookups are in flight")
 
     def finish_read(self, answer: Answer | AnswerForward | AnswerRefresh | FailRead, event: Event) -> None:
         """A read is over."""
@@ -220,7 +220,7 @@ class Simulation:
             self.counters["answered"] += 1
             self.counters["answered_mixed"] += len({self.refreshing.is_refreshed(asked.view) for asked in keys}) > 1
             for asked in keys:
-                require(self.is_covered(asked), answer, "with", asked, "not covered")
+                require(is_covered(self, asked), answer, "with", asked, "not covered")
         elif isinstance(answer, FailRead):
             self.excuse(answer, keys, event)
         else:
@@ -244,20 +244,6 @@ class Simulation:
         retry = answer.retryable and (crossed or isinstance(event, LookupFailed | RefreshFailed | StreamStarted))
         refused = answer.refused and isinstance(event, RefreshFailed)
         require(excused or retry or refused, answer, "without a reason to fail")
-
-    def is_covered(self, asked: Asked) -> bool:
-        """Whether the leaf has what a read asked for."""
-        leaf = self.leaf.views.get(asked.view)
-        if self.leaf.covers(asked.view, asked.key) or asked.extent is None:
-            return self.leaf.covers(asked.view, asked.key)
-        order = self.order_of(asked.view)
-        covered = () if leaf is None else leaf.covered(asked.key)
-        if isinstance(asked.extent, Interval):
-            rows = self.expectations.of(self.views[asked.view].relation, self.views[asked.view].key_columns)
-            wanted = [row for row in rows.expected(asked.key) if order.within(row, asked.extent)]
-            return all(any(order.within(row, interval) for interval in covered) for row in wanted)
-        reached = order.reaching(covered, asked.extent.start)
-        return reached is not None and (reached == END or asked.base is None or order.further(reached, asked.base))
 
     def order_of(self, view_id: ViewId) -> RowOrder:
         """The order of a view's rows."""
@@ -285,9 +271,9 @@ class Simulation:
             coverage = self.engine.refreshes.leaves[view_id].coverage.keys
             require(coverage.keys() == leaf.rows.keys(), "view", view_id, "covers", coverage, "not", leaf.rows)
         keys: Iterable[Key] = leaf.rows
-        if leaf.full and not leaf.ready:
-            return
         if leaf.full:
+            if not leaf.ready:
+                return
             keys = {k for k in keyed.by_key if None not in k} | leaf.rows.keys()
         for key in keys:
             bag = leaf.rows.get(key, Counter())
@@ -489,14 +475,12 @@ class Simulation:
             late = [view for view in candidates if LATE_TABLE in tables_of(view.relation)]
             view = rng.choice(late if late and rng.random() < 0.5 else candidates)
             self.views[view_id] = view
-            if self.configuration.any_whole(rng):
-                self.whole.add(view_id)
+            self.whole |= {view_id} if self.configuration.any_whole(rng) else set()
             self.install(view_id)
 
     def install(self, view_id: ViewId) -> None:
         """The engine has a view from now on."""
-        limit_rows, whole = self.configuration.limit_rows, view_id in self.whole
-        self.step(installation(view_id, self.views[view_id], limit_rows, whole))
+        self.step(installation(view_id, self.views[view_id], self.configuration.limit_rows, view_id in self.whole))
 
     def do_drop(self, rng: Random) -> None:
         """A view is dropped."""
@@ -575,7 +559,6 @@ class Simulation:
         if forgotten:
             return
         if event is not None:
-            self.counters["load_late"] += flight.cancelled
             self.step(event)
             return
         assert flight.result is not None
@@ -588,11 +571,7 @@ class Simulation:
     def do_work(self, rng: Random) -> None:
         """The engine goes on with what is too much for one step, or there is nothing of that."""
         if self.engine.working or rng.random() < 0.1:
-            self.work(rng)
-
-    def work(self, rng: Random) -> None:
-        """It goes on, by few rows or by many."""
-        self.step(Work(rng.choice((1, 1, 1, 2, 3, 100))))
+            self.step(Work(rng.choice((1, 1, 1, 2, 3, 100))))
 
     def do_fail(self, rng: Random) -> None:
         """A lookup fails; it may be tried again."""
@@ -696,7 +675,7 @@ class Simulation:
         for _ in range(DRAIN_ROUNDS):
             if not self.drain_once(rng):
                 break
-        self.require_quiet()
+        require_quiet(self)
         self.counters += self.engine.counters
 
     def drain_once(self, rng: Random) -> bool:
@@ -713,33 +692,9 @@ class Simulation:
             while flight in self.under_way():
                 self.deliver(flight, rng)
         while self.engine.working:
-            self.work(rng)
+            self.step(Work(rng.choice((1, 100))))
         for _ in list(self.forwards):
             self.do_execute_forward(rng)
             self.do_forward_done(rng)
-        waiting = self.under_way() or self.forwards or self.reads or self.uncovered_pins() or self.unready()
+        waiting = self.under_way() or self.forwards or self.reads or uncovered_pins(self) or unready(self)
         return bool(waiting or self.engine.loading())
-
-    def require_quiet(self) -> None:
-        """Liveness: all reads are answered, all pinned keys and full views are there."""
-        require(not self.under_way(), f"lookups without end: {self.under_way()}")
-        require(not self.reads, f"reads without an answer: {self.reads}")
-        require(not self.uncovered_pins(), f"pinned keys are not covered: {self.uncovered_pins()}")
-        require(not self.engine.loading(), f"loads without end: {self.engine.loading()}")
-        require(not self.unready(), f"views kept whole are not ready: {self.unready()}")
-
-    def unready(self) -> list[ViewId]:
-        """Views that are kept whole and not there."""
-        leaves = self.engine.graph.leaves.values()
-        return [x.view_id for x in leaves if x.full and not x.broken and not self.leaf.covers(x.view_id, ())]
-
-    def uncovered_pins(self) -> list[tuple[ViewId, Key]]:
-        """Pinned keys that are holes although they need not be."""
-        if not self.configuration.stores_all:
-            return []
-        needed = [
-            pin for pin in self.pins if pin[0] not in self.broken and not self.views[pin[0]].name.startswith(FAILING)
-        ]
-        leaves = self.engine.graph.leaves
-        in_part = {view_id for view_id, leaf in leaves.items() if leaf.ordered is not None}
-        return [pin for pin in needed if pin[0] not in in_part and not self.leaf.covers(*pin)]
