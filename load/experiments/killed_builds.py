@@ -52,11 +52,13 @@ SHORT = ("--stories", "20000", "--votes", "400000", "--rate", "200", "--before",
 KILLS = {"job": ("spark",), "java": ("spark",), "engine": ("spark", "direct"), "holder": ("spark", "direct"),
          "disk": ("spark",)}  # fmt: skip
 _POLL_S = 0.05
+#: Of the time that a build takes: what reads upstream is gone before its end.
+_FIRST = 0.5
 #: Large enough for a manifest, and for nothing else.
 _DISK_BYTES = 64 << 10
 _HOLDERS = (
     "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'upquery'"
-    " AND backend_type = 'client backend' AND state <> 'idle' AND xact_start < clock_timestamp() - interval '300 ms'"
+    " AND backend_type = 'client backend' AND state <> 'idle' AND xact_start < clock_timestamp() - interval '100 ms'"
     " ORDER BY xact_start LIMIT 1"
 )
 
@@ -140,7 +142,7 @@ def _builds(way: str, upstream: Upstream, options: Options, tell: Tell) -> Itera
         if kill == "disk":
             yield name, _on_a_small_disk(way, upstream, options, tell)
         else:
-            moment = random.uniform(0, limit)
+            moment = random.uniform(0, limit if kill == "engine" else _FIRST * limit)
             yield name, build(way, upstream, options.building, tell, partial(_end, kill, upstream, moment, limit))
 
 
