@@ -211,8 +211,8 @@ def _hit_rate(side: Side) -> float:
         while monotonic() < deadline:
             views = client.get("/v1/stats").json()["views"].values()
             counted = (sum(view["hits"] for view in views), sum(view["misses"] for view in views))
-            if counted == before and sum(counted):
-                return counted[0] / sum(counted)
+            if counted == before and counted != (0, 0):
+                return counted[0] / (counted[0] + counted[1])
             before = counted
             sleep(_REPORT_S)
     raise SideError("the workers go on counting reads")

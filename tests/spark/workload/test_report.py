@@ -1,5 +1,6 @@
 """A log through Spark: what comes out is what was put in, and it says what is wrong with what is none."""
 
+import dataclasses
 import json
 from html.parser import HTMLParser
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from dataflow.spark.problems import SparkProblem
-from dataflow.spark.workload.log import Bounds
+from dataflow.spark.workload.drift import drift_of
 from dataflow.spark.workload.measured import measured_of
 from dataflow.spark.workload.model import FORMAT, read_model
 from dataflow.spark.workload.page import page
@@ -79,14 +80,11 @@ def test_a_log_becomes_a_model_and_a_page(spark: Any, tmp_path: Path) -> None:
 
     again = read_model(tmp_path / "out" / "model.json")
     assert page(again) == text
-    # Nothing has drifted; then everything has.
-    write(
-        tmp_path / "other" / "access-0-x-0001.jsonl", lines("story", drawn(3_000, 4_000, 0.3, 6) + 9_000, every_us=50)
-    )
-    drifted = report(spark, Wanted(tmp_path / "other", tmp_path / "out", None, tmp_path / "out" / "model.json",
-                                   bounds=Bounds(reads=3_000, keys=1_000), shares=(0.5,)))  # fmt: skip
-    assert {"gone", "rate", "skew", "keys"} <= {advice.code for advice in drifted.drift}
-    assert drifted.sampled["reads"] < 4_000
+    assert drift_of(again, model) == []
+    skew = dataclasses.replace(story.skew, low=0.2, high=0.3)
+    was = dataclasses.replace(story, skew=skew, requests_per_s=7 * story.requests_per_s, hottest=[["x"]] * 20)
+    last = dataclasses.replace(model, views={"story": was, "other": was}, curve=model.curve[:1])
+    assert {"gone", "new", "rate", "skew", "keys", "hits"} == {advice.code for advice in drift_of(last, model)}
 
 
 class _Page(HTMLParser):
