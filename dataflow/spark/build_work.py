@@ -5,7 +5,7 @@ Not here: the process around it (`build`), tasks (`build_tasks`).
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,8 @@ class BuildWork:
         self._parts: dict[Path, FilePart] = {}
         self._wanted: list[Path] = []
         self._tasks = 0
+        #: Of these, when Spark was last asked.
+        self._done = 0
         self._spark: SparkSession | None = None
 
     def run(self, lines: ProgressLines) -> None:
@@ -83,14 +85,20 @@ class BuildWork:
         """Spark's tasks that are done, of those that this run needs."""
         if self._spark is None:
             return 0, self._tasks
-        tracker = self._spark.sparkContext.statusTracker()
+        # When Java ends, whoever waits for its answers says so; Py4j raises all kinds of errors then.
+        with suppress(Exception):
+            self._done = self._completed(self._spark)
+        return min(self._done, self._tasks), self._tasks
+
+    def _completed(self, spark: "SparkSession") -> int:
+        tracker = spark.sparkContext.statusTracker()
         done = 0
         for job in tracker.getJobIdsForGroup(None):
             told = tracker.getJobInfo(job)
             for stage in told.stageIds if told is not None else ():
                 info = tracker.getStageInfo(stage)
                 done += 0 if info is None else info.numCompletedTasks
-        return min(done, self._tasks), self._tasks
+        return done
 
     def rows(self) -> int:
         """In files that are whole."""
