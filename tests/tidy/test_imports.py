@@ -40,7 +40,7 @@ def test_the_engine_imports_only_the_standard_library_and_sqlglot_for_sql() -> N
                 return True
             case "sqlglot":
                 return file.path.startswith("dataflow/sql/")
-            case "pyspark" | "pyarrow" | "numpy" | "psycopg" | "pymysql":
+            case "pyspark" | "py4j" | "pyarrow" | "numpy" | "psycopg" | "pymysql":
                 return file.path.startswith(SPARK)
             case _:
                 return is_stdlib(module)
