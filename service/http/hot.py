@@ -171,6 +171,10 @@ class HotRoute:
             headers.append(VARY)
         return Reply(304, headers, b"")
 
+    async def drain(self) -> None:
+        """End all streams."""
+        await self.subscribe.subscriptions.close()
+
     def counters(self) -> dict[str, dict[str, int]]:
         """Reads of this worker since its start, by view."""
         return {name: {"hits": c.hits, "misses": c.misses} for name, c in self.reads.counters.items()}
@@ -218,5 +222,5 @@ class HotRoute:
                 (VIEWS_PATH + quote(name, safe="")).encode(): route
                 for name, route in reads.routes.items()
                 # Stale answers are those that were given before: all are given there.
-                if route.info.status != "broken" and not route.stale_ms
+                if route.info.status == "ready" and not route.stale_ms
             }

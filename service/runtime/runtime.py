@@ -44,6 +44,7 @@ from service.runtime.subscriptions import FollowedTopics, Subscribed, Tell
 from service.runtime.workers import WorkersTelemetry
 from service.settings.load import Settings
 from service.settings.sections import ViewSettings
+from service.shards.homes import ALONE, Shard
 from service.upstream.opening import open_upstream
 from service.upstream.upstream import Lookups
 from service.upstream.words import Finding, UpstreamError
@@ -60,10 +61,17 @@ class CannotStartError(Exception):
 class Runtime:
     """Is a `service.wire.EngineService`. ``await start()``, then ``await run()`` for ever, then ``await close()``."""
 
-    def __init__(self, settings: Settings, leaf_path: Path, traced: Callable[[Lookups], Lookups] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        leaf_path: Path,
+        traced: Callable[[Lookups], Lookups] | None = None,
+        shard: Shard = ALONE,
+    ) -> None:
         upstream = settings.upstream
+        self.shard = shard
         self.counters = Counters()
-        self.registry = ViewRegistry(settings.state.directory)
+        self.registry = ViewRegistry(settings.state.directory, keeps=shard.number == 0)
         self.leaf = LeafWriter(leaf_path)
         self.ages = Ages(wall_ms())
         self.positions = Positions()
@@ -84,7 +92,7 @@ class Runtime:
         admission = Admission(self.dispatcher, self.leaf, budget_bytes)
         guarded = settings.auth is not None
         installer = Installer(
-            self.registry, self.dispatcher, self.leaf, self.following, self.lookups, admission, guarded
+            self.registry, self.dispatcher, self.leaf, self.following, self.lookups, admission, guarded, shard
         )
         lock = asyncio.Lock()
         repair = Repair(installer, self.upstream, lock)
