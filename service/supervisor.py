@@ -196,18 +196,12 @@ class Supervisor:
         self._start_admin(run, admin_socket)
         # The workers wait for the leaf store themselves: starting both at once saves a second.
         results = await asyncio.gather(
-            self._start_engines(), *(w.start() for w in self.workers), return_exceptions=True
+            *(child.start() for child in [*self.engines, *self.workers]), return_exceptions=True
         )
         for failure in results:
             if isinstance(failure, BaseException):
                 raise failure
         return Endpoints(_url(api), _url(admin_socket), os.getpid())
-
-    async def _start_engines(self) -> None:
-        """The first one alone: it makes in the database what the others then find."""
-        first, *others = self.engines
-        await first.start()
-        await asyncio.gather(*(engine.start() for engine in others))
 
     def _check_auth(self) -> None:
         if self._settings.auth is not None:
