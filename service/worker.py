@@ -93,7 +93,9 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
     gc.collect()
     gc.freeze()
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
-        runner.run(_serve(server, listener, list(zip(engines, shards, strict=True)), config.number, log))
+        outcomes = {} if isinstance(app, HotRoute) else app.reads.outcomes
+        telemetry = [WorkerTelemetry(server, engine, log, outcomes) for engine in engines]
+        runner.run(_serve(server, listener, list(zip(engines, shards, telemetry, strict=True)), config.number, log))
     if tracing is not None:
         tracing.close()
 
@@ -191,13 +193,12 @@ def _reader(path: Path) -> LeafReader:
 async def _serve(
     server: uvicorn.Server,
     listener: socket.socket,
-    shards: Sequence[tuple[EngineClient, HotRoute]],
+    shards: Sequence[tuple[EngineClient, HotRoute, WorkerTelemetry]],
     number: int,
     log: AccessLog | None,
 ) -> None:
     reporters = [
-        asyncio.ensure_future(_report(engine, shard, number, WorkerTelemetry(server, engine, log)))
-        for engine, shard in shards
+        asyncio.ensure_future(_report(engine, shard, number, telemetry)) for engine, shard, telemetry in shards
     ]
     writing = None if log is None else asyncio.ensure_future(log.run())
     try:
@@ -208,7 +209,7 @@ async def _serve(
         if log is not None and writing is not None:
             log.stop()
             await writing
-        await asyncio.gather(*(engine.close() for engine, _ in shards))
+        await asyncio.gather(*(engine.close() for engine, _, _ in shards))
 
 
 async def _report(engine: EngineClient, app: HotRoute, number: int, telemetry: WorkerTelemetry) -> None:

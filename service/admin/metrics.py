@@ -157,6 +157,10 @@ def _worker_samples(worker: Labels, counted: dict[str, Any]) -> Iterator[Sample]
     for operation, asked in counted["wire"].items():
         labels = (*worker, ("operation", operation))
         yield Sample("upquery_wire_requests", asked, "What a worker asked of the engine.", labels, counter=True)
+    for outcome, answered in counted["outcomes"].items():
+        labels = (*worker, ("outcome", outcome))
+        help_ = "Requests that several shards answered, by how they came to one version."
+        yield Sample("upquery_sharded_requests", answered, help_, labels, counter=True)
     log = counted["access_log"]
     yield Sample("upquery_access_log_lines", log["lines"], "Reads in the access log.", worker, counter=True)
     yield Sample(

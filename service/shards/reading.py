@@ -13,6 +13,7 @@ Not here: which shard is asked (`placing`); requests (`router`, `batch`).
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -110,6 +111,8 @@ class ShardedReads:
         self.shards = shards
         self.placing = Placing.over(shards)
         self.routes: dict[str, ViewRoute] = {}
+        #: Requests that several shards answered, by how they came to one version.
+        self.outcomes: Counter[str] = Counter()
         self._engines = engines
 
     @property
@@ -198,6 +201,7 @@ class ShardedReads:
             return None
         for part in asking:
             part.count_hits()
+        self.outcomes["met"] += 1
         answers = _answers(parts, met)
         if (noted := NOTED.get()) is not None:
             noted.answered(_noted(parts), answers.answers, None)
@@ -242,9 +246,12 @@ class ShardedReads:
         await asyncio.gather(*(part.first(wait_s, minimum) for part in asking))
         met = await self._met(asking, wait_s)
         if met is not None:
+            self.outcomes["met_again" if any(len(part.timeline) > 1 for part in asking) else "met"] += 1
             return _answers(parts, met)
         if one is not None:
+            self.outcomes["one_shard"] += 1
             return await self._by_one(one, wanted, wait_s, minimum)
+        self.outcomes["apart"] += 1
         raise ApiError(
             "versions_apart",
             "What is asked for is kept by several shards and changes too fast to be had at one version.",

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,8 @@ def test_every_answer_is_the_databases(postgres_direct: Setup, tmp_path: Path) -
         load.disturb(lambda: os.kill(victim, signal.SIGKILL))
         load.compare()
         assert shards_of(service)[1]["pid"] != victim
-        sys.stdout.write(f"{load.summary()}\n")
+        sys.stdout.write(f"{load.summary()} {outcomes(service)}\n")
+        assert outcomes(service)["met"], "no answers of two shards were ever of one version"
         for shard in shards_of(service):
             assert shard["engine"].get("redo", 0) > 0, "lookups raced with no transaction: the test shows nothing"
 
@@ -92,6 +94,12 @@ def views_of(service: RunningService) -> list[dict[str, Any]]:
 def shards_of(service: RunningService) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = service.stats()["shards"]
     return found
+
+
+def outcomes(service: RunningService) -> Counter[str]:
+    """How requests came to one version, at all workers."""
+    workers = service.stats()["worker_processes"].values()
+    return sum((Counter(worker["outcomes"]) for worker in workers), Counter())
 
 
 def query(service: RunningService, keys: list[dict[str, Any]], **headers: str) -> httpx.Response:
