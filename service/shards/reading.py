@@ -212,8 +212,8 @@ class ShardedReads:
     ) -> Answers:
         """As `Reads.serve`, of whichever shards; the minimum version is waited for where it is read. ApiError."""
         parts = self.parts(wanted)
-        if len(parts) == 1:
-            return await self._by_one(parts[0].shard, wanted, wait_s, minimum)
+        if len(parts) <= 1:
+            return await self._by_one(parts[0].shard if parts else 0, wanted, wait_s, minimum)
         noted, token = NOTED.get(), NOTED.set(None)
         try:
             answers = await self._serve(parts, wanted, wait_s, minimum)
