@@ -199,3 +199,13 @@ def _is_exact(params: Mapping[str, Any]) -> bool:
     return all(
         type(value) in _EXACT or (type(value) is list and set(map(type, value)) <= _EXACT) for value in params.values()
     )
+
+
+def rows_of(txn: Transaction, route: ViewRoute, names: Sequence[bytes]) -> list[bytes] | None:
+    """The rows of the entries of whole keys, without the brackets; None if one is not there. NotCoveredError."""
+    return _rows(txn, route, names)
+
+
+def results_of(rows: Sequence[bytes]) -> bytes:
+    """The results of several keys, of their rows without the brackets."""
+    return b"".join((_FIRST, _BETWEEN.join(rows), _LAST))

@@ -20,6 +20,7 @@ from service.http.messages import App, Headers, Receive, Reply, Scope, Send, pro
 from service.http.reads import Wanted
 from service.http.request_body import RequestBody
 from service.http.view_reads import VIEWS_PATH, cache_control_of, conditions_of
+from service.shards.hits import reply_of
 from service.shards.placing import PlacedView
 from service.shards.reading import ShardedReads
 from service.shards.splitting import Part
@@ -71,6 +72,7 @@ class ShardedBatchRoute:
         asked: _Asked | None = scope.pop(_ASKED, None)
         body = await RequestBody.read(receive, self._max_bytes)
         if asked is None and body.content is not None:
+            self._follow()
             asked = self._asked(scope, body.content)
         if isinstance(asked, int):
             await self._shards[asked](scope, body.again(receive), send)
@@ -84,6 +86,10 @@ class ShardedBatchRoute:
     def answer(self, scope: Scope, body: bytes) -> Reply | None:
         """The response, if all of it is in the leaf stores and the request is right."""
         started = time.perf_counter_ns()
+        self._follow()
+        reply = self._hits(scope, body, started)
+        if reply is not None:
+            return reply
         asked = self._asked(scope, body)
         if isinstance(asked, int):
             reply = self._shards[asked].answer(scope, body)
@@ -93,9 +99,23 @@ class ShardedBatchRoute:
             scope[_ASKED] = asked
         return reply
 
+    def _hits(self, scope: Scope, body: bytes, started: int) -> Reply | None:
+        """The response to a request for keys of one view, if it is plain."""
+        placed = self._queries.get(scope["raw_path"])
+        if placed is None or placed.whole:
+            return None
+        try:
+            asked = AskedKeys.of(self._batches, placed.route, body, principal_of(scope))
+            if asked is None or not asked.names or len(asked.names) > self._batches.max_keys:
+                return None
+            if conditions_of(scope["headers"]).minimum is not None:
+                return None
+        except ApiError:
+            return None
+        return reply_of(self._reads.shards, placed, asked.names, started)
+
     def _asked(self, scope: Scope, content: bytes) -> _Asked | None:
         """None if the request is wrong, or not plain."""
-        self._follow()
         try:
             parts = self._parts(scope, content)
         except ApiError:

@@ -36,7 +36,7 @@ def key_part(key: Key) -> bytes:
 class PlacedView:
     """A view, and the shards of its keys. `route` is that of a shard that keeps it: it knows the parameters."""
 
-    __slots__ = ("_of_key", "_only", "_remembered", "name", "route", "shard")
+    __slots__ = ("_of_key", "_only", "name", "remembered", "route", "shard")
 
     def __init__(
         self, route: ViewRoute, shard: int, homes: Homes, having: Sequence[int], *, whole: bool = False
@@ -47,7 +47,8 @@ class PlacedView:
         self.shard = shard
         self._only = having[0] if whole or len(having) == 1 else None
         self._of_key = _among(homes, self.name, having)
-        self._remembered: dict[bytes, int] = {}
+        #: The shards of query strings that were asked for.
+        self.remembered: dict[bytes, int] = {}
 
     @property
     def whole(self) -> bool:
@@ -68,7 +69,7 @@ class PlacedView:
     def of_query(self, query: bytes) -> int | None:
         """The shard that answers a query string; None if that is not for the string alone to say. ApiError
         ``parameter_…``."""
-        found = self._remembered.get(query)
+        found = self.remembered.get(query)
         return self._find(query) if found is None else found
 
     def _find(self, query: bytes) -> int | None:
@@ -78,9 +79,9 @@ class PlacedView:
         name = route.entry_of(query)
         found = self.of_values(route.arguments.parse(query)[0]) if name is None else self.of_entry(name)
         if len(query) <= _MAX_REMEMBERED_BYTES:
-            if len(self._remembered) >= _MAX_REMEMBERED:
-                self._remembered.clear()
-            self._remembered[query] = found
+            if len(self.remembered) >= _MAX_REMEMBERED:
+                self.remembered.clear()
+            self.remembered[query] = found
         return found
 
 

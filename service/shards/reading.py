@@ -160,7 +160,7 @@ class ShardedReads:
             if route is None:
                 # It says whether it is starting, or what else is the matter.
                 route = self.shards[shard].listed(info.name, None)
-            if route is not each.view and not _is_same(route.info, info):
+            if route is not each.view and not is_same(route.info, info):
                 raise ApiError("view_building", f"View {info.name!r} is being replaced.", "Try again in a moment.")
             same.append(Wanted(route, each.values, each.window))
         return same
@@ -169,7 +169,7 @@ class ShardedReads:
         """Whether a name means another view by now."""
         self.refresh()
         return any(
-            route is not None and not _is_same(route.info, view.info)
+            route is not None and not is_same(route.info, view.info)
             for view in views
             for route in [self.routes.get(view.info.name)]
         )
@@ -298,7 +298,7 @@ class ShardedReads:
         return placed is not None and placed.whole
 
 
-def _is_same(one: ViewInfo, other: ViewInfo) -> bool:
+def is_same(one: ViewInfo, other: ViewInfo) -> bool:
     """Whether values of parameters mean the same to both."""
     return (one.sql, one.parameters, one.serving) == (other.sql, other.parameters, other.serving)
 

@@ -63,10 +63,13 @@ class Router:
         placed = self._views.get(scope["raw_path"])
         if placed is None or scope["method"] not in _READS:
             return None
-        try:
-            shard = placed.of_query(scope["query_string"])
-        except ApiError:
-            return None
+        query = scope["query_string"]
+        shard = placed.remembered.get(query)
+        if shard is None:
+            try:
+                shard = placed.of_query(query)
+            except ApiError:
+                return None
         return None if shard is None else self._answers[shard](scope, None)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
