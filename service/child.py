@@ -42,6 +42,13 @@ class StartReport:
     exit_code: int = 1
 
 
+def child_environment() -> dict[str, str]:
+    """The environment, in which this very package is importable."""
+    root = str(Path(__file__).resolve().parent.parent)
+    path = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": root if not path else f"{root}{os.pathsep}{path}"}
+
+
 def send_configuration(configuration: object) -> bytes:
     """The bytes to write to a child's standard input."""
     body = pickle.dumps(configuration)

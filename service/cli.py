@@ -14,9 +14,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from load.__main__ import bench
+from service.cli_audit import audit
 from service.cli_token import token_app
 from service.cli_views import URL, Remote, TokenOption, print_json, views_app
 from service.cli_watch import watch_view
+from service.cli_workload import workload_app
 from service.demo.command import demo
 
 app = typer.Typer(
@@ -27,9 +29,11 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command()(demo)
+app.command()(audit)
 views_app.command("watch")(watch_view)
 app.add_typer(views_app, name="view")
 app.add_typer(token_app, name="token")
+app.add_typer(workload_app, name="workload")
 app.add_typer(bench, name="bench")
 errors = Console(stderr=True, highlight=False)
 output = Console(highlight=False)

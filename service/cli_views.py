@@ -59,6 +59,10 @@ class Remote:
         """The response."""
         return self._request("PUT", path, json=body, headers=headers)
 
+    def post(self, path: str, body: object) -> Any:
+        """The body of the response."""
+        return self._request("POST", path, json=body).json()
+
     def delete(self, path: str) -> None:
         """Nothing."""
         self._request("DELETE", path)

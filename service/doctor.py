@@ -10,6 +10,7 @@ from dataflow.plan.explain import Explanation
 from dataflow.plan.nodes import View
 from dataflow.schema import Catalog
 from service.errors import ApiError
+from service.runtime.builds.requirements import missing_requirement
 from service.runtime.following import TableRefusedError
 from service.runtime.planning import Planning, reason_of
 from service.settings.load import Settings
@@ -41,7 +42,7 @@ async def examine(settings: Settings, *, fix: bool = False) -> Examination:
 
     `fix`: repairs what is `SAFE` to.
     """
-    found = Examination()
+    found = Examination(_spark(settings))
     upstream = open_upstream(settings)
     try:
         async with upstream.session() as session:
@@ -60,6 +61,12 @@ async def examine(settings: Settings, *, fix: bool = False) -> Examination:
     finally:
         await upstream.close()
     return found
+
+
+def _spark(settings: Settings) -> list[Finding]:
+    """What Spark lacks, if it is to be used; large initial state is read without it then."""
+    missing = None if settings.spark is None else missing_requirement()
+    return [] if missing is None else [Finding("spark", missing.detail, missing.hint or None, fatal=False)]
 
 
 async def _plans(

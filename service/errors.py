@@ -37,6 +37,7 @@ KINDS: dict[str, Kind] = {
     "view_not_found": Kind(404, "There is no such view"),
     "view_exists": Kind(409, "There is a view of this name already"),
     "view_in_use": Kind(409, "Other views read this one"),
+    "audit_running": Kind(409, "An audit is running already", retryable=True, retry_after_s=5),
     "must_refetch": Kind(410, "The change log does not reach back that far"),
     "too_large": Kind(413, "The request or its answer is too large"),
     "rate_limited": Kind(429, "Too many requests", retryable=True, retry_after_s=1),

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -27,7 +26,7 @@ from service.admin.control import Control, ControlClient
 from service.admin.engines import Engines
 from service.auth.admin_guard import AdminGuard
 from service.auth.authority import Authority, check_settings
-from service.child import STOP_S, StartReport, WorkerChild, read_report, send_configuration
+from service.child import STOP_S, StartReport, WorkerChild, child_environment, read_report, send_configuration
 from service.http.body_limit import BodyLimit
 from service.http.direct_protocol import bounded
 from service.run_directory import RunDirectory
@@ -133,7 +132,7 @@ class Child:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             pass_fds=self._inherited,
-            env=_child_environment(),
+            env=child_environment(),
             # Ctrl-C in a terminal reaches the whole foreground group; children stop when the supervisor says so.
             start_new_session=True,
         )  # fmt: skip
@@ -147,13 +146,6 @@ class Child:
         if not report.ready:
             await process.wait()
         return report
-
-
-def _child_environment() -> dict[str, str]:
-    """The environment, in which this very package is importable."""
-    root = str(Path(__file__).resolve().parent.parent)
-    path = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": root if not path else f"{root}{os.pathsep}{path}"}
 
 
 class _AdminServer(uvicorn.Server):

@@ -19,7 +19,6 @@ Not here: who reads that (`service.upstream.mysql`); what becomes of rows that a
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from cdc.mysql.gtid import GtidSet
 
@@ -33,7 +32,8 @@ class BracketSnapshot:
     #: All that ends at or before `position`, and perhaps more. None: that was not read.
     begun: GtidSet | None = None
 
-    exact: ClassVar[bool] = False
+    #: Whether `seen` has all that ends at or before `position`.
+    exact: bool = False
 
     def sees(self, transaction: int, end: int) -> bool:  # noqa: ARG002  (what ends behind the position is not in `seen`)
         """Whether that committed transaction was visible for sure."""
@@ -41,7 +41,7 @@ class BracketSnapshot:
 
     def unsure(self, transaction: int, end: int) -> bool:
         """Whether it may have been visible or not."""
-        return end <= self.position and transaction not in self.seen
+        return not self.exact and end <= self.position and transaction not in self.seen
 
     def covers(self, other: "BracketSnapshot") -> bool:
         """Whether everything that `other` may see is seen here for sure. No, if `other` does not say what had begun."""

@@ -1,4 +1,5 @@
-"""What goes when memory is short: leaf keys that the policy names, and what only they needed (architecture §7).
+"""What goes when memory is short: leaf keys that the policy names, and what only they needed (architecture §7). And
+keys that are larger than their view's may be.
 
 An inner key goes only when nothing covered depends on it, since readers never touch it and its eviction would take all
 that does. That is asked when a leaf key that read it goes; and because keys are also left behind by others (correctness
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 from dataflow.engine.evict import Evictions, Target, covers_of, inner_keys, keys_read, merged
 from dataflow.engine.graph import Graph
 from dataflow.engine.limits import Limits
-from dataflow.engine.nodes import Stored
+from dataflow.engine.nodes import Leaf, Stored
 from dataflow.engine.ranking import KEY_BYTES, Ranking
 from dataflow.engine.refresh import Refreshes
 from dataflow.engine.upquery import Upqueries
@@ -65,6 +66,16 @@ class Budget:
             chosen += 1
             self._forget(*victim, now)
         self._sweep(keys, alone=not chosen)
+
+    def evict_outgrown(self) -> list[tuple[Leaf, Key]]:
+        """Forgets keys that have more rows by now than they may, and says which. Who reads one finds out how many it
+        has."""
+        limited = [(self._graph.leaves[view], sizes) for view, sizes in self._graph.limited.items()]
+        gone = [(leaf, key) for leaf, sizes in limited for key in sizes.take_outgrown()]
+        for leaf, key in gone:
+            self._counters["outgrown"] += 1
+            self._evictions.evict(leaf, leaf.coverage.columns, key)
+        return gone
 
     def _may_go_on(self) -> bool:
         return self._forgotten < self._limits.evict_bytes

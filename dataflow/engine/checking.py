@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from dataflow.engine.derive import Derivations
 from dataflow.engine.flights import Flights
 from dataflow.engine.graph import Graph
 from dataflow.engine.nodes import InnerNode, Leaf, Merge, OperatorNode, Store, Stored, Use
@@ -94,11 +95,12 @@ def _check_covered(node: Stored, use: Use, position: int, key: Key) -> None:
         raise InvariantViolation(f"I3: node {node.id} covers by {use.columns}, but {key} of node {read.id} is a hole")
 
 
-def check_demands(upqueries: Upqueries, flights: Flights) -> None:
-    """Every demand waits for flights that exist."""
+def check_demands(upqueries: Upqueries, flights: Flights, derivations: Derivations) -> None:
+    """Every demand waits for flights, or derivations, that exist."""
+    derived = {derivation.flight for derivation in derivations.under_way.values()}
     for demand in upqueries.demands:
         for flight in demand.waits:
-            if flight not in flights:
+            if flight not in flights and flight not in derived:
                 raise InvariantViolation(f"a demand waits for {flight}, which nobody looks up")
         if not demand.waits and not demand.paused:
             raise InvariantViolation("a demand waits for nothing")

@@ -14,6 +14,7 @@ from typing import Any
 
 from dataflow.engine import checking
 from dataflow.engine.budget import Budget
+from dataflow.engine.derive import Derivations
 from dataflow.engine.doubt import Doubts
 from dataflow.engine.effects import Answer, Effect, FailRead, LeafDrop, LeafEvict, Reach, ViewStatus
 from dataflow.engine.events import (
@@ -28,6 +29,9 @@ from dataflow.engine.events import (
     ForwardDone,
     InstallRefresh,
     InstallView,
+    LoadBegun,
+    LoadDone,
+    LoadRows,
     LookupDone,
     LookupFailed,
     Pin,
@@ -40,21 +44,27 @@ from dataflow.engine.events import (
     TableJoined,
     Touched,
     Unpin,
+    Work,
 )
-from dataflow.engine.evict import Evictions
-from dataflow.engine.extension import goal_of
-from dataflow.engine.flights import Flights, Sent
+from dataflow.engine.evict import Evictions, views_above
+from dataflow.engine.flights import FlightKey, Flights, Sent
 from dataflow.engine.forward import Forwards
 from dataflow.engine.graph import Graph
-from dataflow.engine.install import Installation, reached
+from dataflow.engine.install import Installation, chain_of, reached
+from dataflow.engine.joins import Joins
 from dataflow.engine.limits import Limits, key_bytes
+from dataflow.engine.loads import Loads
 from dataflow.engine.nodes import InnerNode, Leaf, Stored
 from dataflow.engine.propagation import Propagation
 from dataflow.engine.ranking import LeafKey, Ranking
+from dataflow.engine.reads import question
+from dataflow.engine.redo_log import MemoryLog, RedoLog
 from dataflow.engine.refill import Refills
-from dataflow.engine.refresh import Refreshes, RefreshLeaf, RefreshRead
+from dataflow.engine.refresh import Refreshes, RefreshRead
 from dataflow.engine.ring import Ring
+from dataflow.engine.staging import Staging
 from dataflow.engine.upquery import Demand, Upqueries, Want
+from dataflow.engine.whole import LoadState, Whole
 from dataflow.errors import EvaluationError, InvariantViolation
 from dataflow.eviction.policies import DEFAULT, by_name
 from dataflow.eviction.policy import Policy
@@ -68,43 +78,52 @@ from dataflow.types import Key, NodeId, Position, ReadId, Row, Snapshot
 class Engine:
     """Views of an upstream, kept right by its change stream."""
 
-    def __init__(self, catalog: Catalog, limits: Limits | None = None, policy: Policy[LeafKey] | None = None) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        limits: Limits | None = None,
+        policy: Policy[LeafKey] | None = None,
+        logs: Callable[[], RedoLog] = MemoryLog,
+    ) -> None:
         self.limits = limits or Limits()
         #: All transactions that end at or before it are applied.
         self.applied: Position = 0
         #: How often rare things happened; tests prove with it that they did.
         self.counters: Counter[str] = Counter()
-        self.graph = Graph(catalog, self.counters)
-        self.ring = Ring()
+        self.graph, self.ring = Graph(catalog, self.counters), Ring()
         self._effects: list[Effect] = []
         self._flights = Flights(self.limits)
         self._ranking = Ranking(policy if policy is not None else by_name(DEFAULT))
-        self._upqueries = Upqueries(self._flights, self._ranking, self.counters, self._emit)
-        self._evictions = Evictions(self.counters, self._leaf_evicted)
-        self._propagation = Propagation(self.graph, self._ranking, self._evictions, self.counters, self._emit)
+        staging = Staging(self._ranking, self._emit)
+        self._derivations = Derivations(staging, self.limits, self.counters)
+        self._upqueries = Upqueries(self._flights, self._derivations, self._ranking, self.counters, self._emit)
+        self._evictions = Evictions(self.counters, self._leaf_evicted, self._derivations.lost)
+        self._propagation = Propagation(
+            self.graph, self._ranking, self._evictions, self._derivations, self.counters, self._emit
+        )
         self._installation = Installation(self.ring, self._upqueries, self.limits, self.counters)
+        self._loads = Loads(staging, self._installation.install, logs, self.counters)
+        self._whole = Whole(self._loads, self._derivations, self._flights, self._upqueries)
         self._doubts = Doubts(self.ring, catalog)
-        self._forwards = Forwards(self.ring, self.limits, self._sees_enough)
+        self._joins = Joins(self.ring)
+        self._forwards = Forwards(self.ring, self.limits, self._joins.sees_enough)
         #: The first counts issues of lookups and arrivals of snapshots, to order them.
         self._now = self._heartbeats = 0
-        self._start: Snapshot | None = None
-        #: Tables that joined the publication: lookups must see all that was open then.
-        self._barriers: dict[str, Snapshot] = {}
-        #: Those of them for which that may not have been applied yet, with the position where it will be, if it is
-        #: known: reads of them are forwarded, which waits for it.
-        self._joining: dict[str, Position | None] = {}
         self._reads: dict[ReadId, Demand] = {}
         self.refreshes = Refreshes(
-            self.ring, self.limits, self._ranking, self.counters, self._sees_enough, self._emit, self._demand,
-            self._forward, self._end_demand,
+            self.ring, self.limits, self._ranking, self.counters, self._joins.sees_enough, self._emit,
+            self._demand, self._forward, self._end_demand,
         )  # fmt: skip
-        self._refills = Refills(self._upqueries, self.limits)
+        self._refills = Refills(self._upqueries, self.graph, self.limits, self.counters, self._attempt)
         self._budget = Budget(
             self.graph, self._ranking, self._evictions, self._upqueries, self.refreshes, self.limits, self.counters
         )
         #: Results that a lookup was not allowed to give yet; repeated at the next heartbeat.
         self._postponed: list[Sent] = []
-        self._handlers: dict[type, Callable[[Any], None]] = {
+        self._handlers = self._handling()
+
+    def _handling(self) -> dict[type, Callable[[Any], None]]:
+        return {
             StreamStarted: self._stream_started,
             Apply: self._apply,
             Advance: self._advance,
@@ -117,6 +136,10 @@ class Engine:
             CancelRead: self._cancel_read,
             LookupDone: self._lookup_done,
             LookupFailed: self._lookup_failed,
+            LoadBegun: self._load_begun,
+            LoadRows: lambda event: self._loads.read(event.id, event.rows),
+            LoadDone: self._load_done,
+            Work: self._work,
             ForwardDone: self._forward_done,
             RefreshDone: self._refresh_done,
             RefreshFailed: self._refresh_failed,
@@ -133,7 +156,8 @@ class Engine:
         """Handles one event and returns what it wants done, in order."""
         self._effects.clear()
         self._handlers[type(event)](event)
-        self._refill(lost_to_correctness=type(event) is Apply)
+        self._begin_again()
+        self._refills.attempt(lost_to_correctness=type(event) is Apply)
         self._now += 1
         self._effects.extend(self._flights.send(self._now))
         return list(self._effects)
@@ -149,9 +173,7 @@ class Engine:
             self._evictions.evict_all(node)
         self.ring.clear()
         self._upqueries.oversized.clear()
-        self._barriers.clear()
-        self._joining.clear()
-        self._start = event.snapshot
+        self._joins.restart(event.snapshot)
         self.applied = event.position
         for sent in self._flights.every() + self._postponed:
             self._repeat(sent)
@@ -164,9 +186,12 @@ class Engine:
     def _apply(self, event: Apply) -> None:
         for transaction in event.transactions:
             self.ring.append(transaction)
-        self._propagation.apply(event.transactions, self._joining.keys())
+        self._propagation.apply(event.transactions, self._joins.joining.keys())
+        for load in self._loads.applied(event.transactions):
+            self._repeat(load.sent)
         self.refreshes.apply(event.transactions, self._now)
-        self._evict_outgrown()
+        for leaf, key in self._budget.evict_outgrown():
+            self._refills.forget(leaf, key)
         self._reach(event.position)
         self._bound_ring()
 
@@ -177,7 +202,7 @@ class Engine:
         if position < self.applied:
             raise InvariantViolation(f"the stream went back from {self.applied} to {position}")
         self.applied = position
-        self._join_tables()
+        self._joins.reach(position)
         for sent in [s for s in self._flights.held if s.result is not None and reached(s.result, position)]:
             self._flights.held.remove(sent)
             self._settle(sent)
@@ -203,25 +228,15 @@ class Engine:
         self._trim()
 
     def _table_joined(self, event: TableJoined) -> None:
-        self._barriers[event.table] = event.snapshot
-        self._joining[event.table] = None
+        self._joins.join(event.table, event.snapshot)
         self.refreshes.table_joined(event.table)
 
     def _note_snapshot(self, snapshot: Snapshot, bound: Position | None = None) -> None:
         """Takes a snapshot that arrived; by `bound`, all that it sees is in the stream."""
         self._now += 1
         self.ring.note(snapshot, self._now)
-        for table, known in self._joining.items():
-            if bound is not None and (known is None or bound < known) and snapshot.finished(self._barriers[table]):
-                self._joining[table] = bound
-        self._join_tables()
-
-    def _join_tables(self) -> None:
-        """Tables are like others once all that was open when they joined has been applied."""
-        for table, bound in list(self._joining.items()):
-            if bound is not None and bound <= self.applied:
-                del self._joining[table]
-                self.ring.join(table, bound)
+        self._joins.note(snapshot, bound)
+        self._joins.reach(self.applied)
 
     def _trim(self) -> None:
         oldest = (self._flights.oldest_issue(), self._forwards.oldest_issue(), self.refreshes.oldest_issue())
@@ -256,7 +271,7 @@ class Engine:
         result = sent.result
         if result is None:
             raise InvariantViolation(f"lookup {sent.id} has no result")
-        if not self._admissible(sent, result):
+        if not self._admissible(sent, result.snapshot):
             self.counters["repeated"] += 1
             sent.result = None
             self._postponed.append(sent)
@@ -300,42 +315,82 @@ class Engine:
         else:
             self._flights.land(again)
 
-    def _admissible(self, sent: Sent, result: LookupDone) -> bool:
+    def _admissible(self, sent: Sent, snapshot: Snapshot) -> bool:
         """Whether a lookup may give what it brought."""
-        return self._sees_enough(result.snapshot, self.graph.tables_of(sent.node))
-
-    def _sees_enough(self, snapshot: Snapshot, tables: frozenset[str]) -> bool:
-        """Whether the snapshot sees all that the stream does not bring of `tables` (architecture §5). Of such a one the
-        bound is noted: when the stream has reached it, the tables have joined."""
-        joined = tables & self._barriers.keys()
-        return self._covers_start(snapshot) and all(snapshot.finished(self._barriers[t]) for t in joined)
-
-    def _covers_start(self, snapshot: Snapshot) -> bool:
-        return self._start is not None and snapshot.covers(self._start)
+        return self._joins.sees_enough(snapshot, self.graph.tables_of(sent.node))
 
     def _land(self, sent: Sent) -> None:
         self._flights.land(sent)
-        rows = 0 if sent.result is None else len(sent.result.rows)
-        for demand in self._unanswered(self._upqueries.landed(list(sent.flight_keys()), rows)):
+        self._landed(list(sent.flight_keys()), 0 if sent.result is None else len(sent.result.rows))
+
+    def _landed(self, flights: list[FlightKey], rows: int) -> None:
+        for demand in self._unanswered(self._upqueries.landed(flights, rows)):
             demand.rounds += 1
             self._attempt(demand)
 
     def _repeat(self, sent: Sent) -> None:
         """Looks the same keys up again, later than what made the first result unusable."""
-        for effect in self._flights.abandon(sent):
-            self._emit(effect)
+        self._abandon(sent)
         self._flights.repeat(sent)
 
+    def _abandon(self, sent: Sent) -> None:
+        self._loads.abandon(sent)
+        for effect in self._flights.abandon(sent):
+            self._emit(effect)
+
     def _lookup_failed(self, event: LookupFailed) -> None:
-        sent = self._flights.in_flight.pop(event.id, None)
+        sent = self._flights.take(event.id)
         if sent is None:
             return
+        self._loads.abandon(sent)
         self._flights.land(sent)
         if not event.retryable:
-            self._break(self._views_above(sent.node), event.reason)
+            self._break(views_above(sent.node), event.reason)
         for demand in self._unanswered(self._waiting_for(sent)):
             self._fail(demand, event.reason, event.retryable)
         self._trim()
+
+    # What is kept whole
+
+    def _load_begun(self, event: LoadBegun) -> None:
+        sent = self._flights.in_flight.get(event.id)
+        self._note_snapshot(event.snapshot, event.bound)
+        if sent is not None:
+            unseen = self.ring.unseen(chain_of(sent).table, event.snapshot)
+            if isinstance(sent.node, Leaf) and sent.node.broken is not None:
+                self._abandon(sent)
+                self._flights.land(sent)
+            elif not self._admissible(sent, event.snapshot):
+                self.counters["repeated"] += 1
+                self._abandon(sent)
+                self._postponed.append(sent)
+            elif not self._loads.begin(sent, event, unseen):
+                self.counters["repeated"] += 1
+                self._repeat(sent)
+            else:
+                self._flights.load(sent)
+        self._trim()
+
+    def _load_done(self, event: LoadDone) -> None:
+        load = self._loads.complete(event.id)
+        if load is not None and not load.is_ready(self.applied):
+            self._emit(Reach(load.begun.bound))
+
+    def _work(self, event: Work) -> None:
+        ended = self._whole.work(event.rows, self.applied)
+        if ended is None:
+            return
+        if ended.error is None:
+            self._landed([ended.flight], ended.rows)
+        else:
+            for demand in self._unanswered(self._upqueries.waiting_for(ended.flight)):
+                self._give_up(demand, str(ended.error))
+
+    def _begin_again(self) -> None:
+        """Who waits for what is not derived any more asks again."""
+        while lost := self._derivations.take_lost():
+            for flight in lost:
+                self._landed([flight], 0)
 
     def _waiting_for(self, sent: Sent) -> list[Demand]:
         waiting: dict[Demand, None] = {}
@@ -389,7 +444,8 @@ class Engine:
     def _must_forward(self, demand: Demand) -> bool:
         if demand.rounds > self.limits.read_rounds:
             return True
-        return any(not self._joining.keys().isdisjoint(self.graph.tables_of(want.leaf)) for want in demand.wants)
+        joining = self._joins.joining.keys()
+        return any(not joining.isdisjoint(self.graph.tables_of(want.leaf)) for want in demand.wants)
 
     def _met(self, demand: Demand) -> None:
         if demand.read is not None:
@@ -400,9 +456,6 @@ class Engine:
             leaf = want.leaf
             leaf.counts.refilled += demand.hot
             self.counters["hot_refilled"] += demand.hot
-            if leaf.full and not leaf.loaded:
-                leaf.loaded = True
-                self._emit(ViewStatus(leaf.view_id, "ready"))
 
     def _fail(self, demand: Demand, reason: str, retryable: bool) -> None:
         self._upqueries.finish(demand)
@@ -419,39 +472,24 @@ class Engine:
         """A full view that cannot be loaded for now says why, once."""
         if demand.reason != reason:
             demand.reason = reason
-            for leaf in [want.leaf for want in demand.wants if want.leaf.full]:
+            for leaf in [want.leaf for want in demand.wants if want.leaf.full and not want.leaf.loaded]:
                 self._emit(ViewStatus(leaf.view_id, "building", reason))
 
     def _read(self, event: Read) -> None:
-        wants: list[Want] = []
-        forwards = False
-        refreshed: list[tuple[RefreshLeaf, Key]] = []
-        for view_id, key, extent in event.keys:
-            leaf = self.graph.leaves.get(view_id)
-            if leaf is not None:
-                if key_bytes(key) > self.limits.key_bytes:
-                    wants.append(Want(leaf, key))
-                    forwards = True
-                elif None not in key:
-                    wants.append(Want(leaf, leaf.covering_key(key), goal_of(leaf, key, extent)))
-                elif leaf.view.rows_for_null is None:
-                    wants.append(Want(leaf, key))
-                    forwards = True
-            elif view_id in self.refreshes.leaves:
-                refreshed.append((self.refreshes.leaves[view_id], key))
-            else:
-                self._emit(FailRead(event.id, "the view was dropped", retryable=False))
-                return
-        demand = Demand(wants, event.id, self.applied)
-        if forwards or (event.forward and not refreshed and not self._has_room_behind()):
-            self._forward(demand, frozenset[str]().union(*(leaf.tables for leaf, _ in refreshed)))
-        elif refreshed:
-            self.refreshes.open(RefreshRead(event.id, refreshed, demand), self._now)
+        asked = question(event, self.graph, self.refreshes, self.limits)
+        if asked is None:
+            self._emit(FailRead(event.id, "the view was dropped", retryable=False))
+            return
+        demand = Demand(asked.wants, event.id, self.applied)
+        if asked.forwards or (event.forward and not asked.refreshed and not self._has_room_behind()):
+            self._forward(demand, asked.tables)
+        elif asked.refreshed:
+            self.refreshes.open(RefreshRead(event.id, asked.refreshed, demand), self._now)
         else:
             self._demand(demand)
             if event.forward and event.id in self._reads:
                 self._forward(demand)
-                self._fill_behind([want for want in wants if not want.leaf.full])
+                self._fill_behind([want for want in asked.wants if not want.leaf.full])
 
     def _fill_behind(self, wants: list[Want]) -> None:
         """Fills what a read wants that the upstream answers meanwhile, unless that is under way."""
@@ -533,22 +571,6 @@ class Engine:
         if leaf.full or (leaf.ordered is None and key in leaf.pins):
             self._refills.owe(leaf, key)
 
-    def _refill(self, lost_to_correctness: bool) -> None:
-        """What must be there, or is hot, and was evicted is looked up again in the same step."""
-        while owed := self._refills.take_owed():
-            for demand in owed:
-                self._attempt_refill(demand, "refill")
-        if not lost_to_correctness:
-            self._refills.forget_hot()
-        for demand in self._refills.take_hot():
-            self._attempt_refill(demand, "hot_refill")
-
-    def _attempt_refill(self, demand: Demand, counter: str) -> None:
-        (want,) = demand.wants
-        if self.graph.leaves.get(want.leaf.view_id) is want.leaf and not want.leaf.broken:
-            self.counters[counter] += 1
-            self._attempt(demand)
-
     # Eviction
 
     def _evict_key(self, event: EvictKey) -> None:
@@ -556,15 +578,6 @@ class Engine:
         leaf = self.graph.leaves.get(event.view)
         if leaf is not None:
             self._evictions.evict(leaf, leaf.coverage.columns, leaf.covering_key(event.key))
-
-    def _evict_outgrown(self) -> None:
-        """Keys that have more rows by now than they may. Who reads one finds out how many it has."""
-        for view_id, sizes in self.graph.limited.items():
-            leaf = self.graph.leaves[view_id]
-            for key in sizes.take_outgrown():
-                self.counters["outgrown"] += 1
-                self._evictions.evict(leaf, leaf.coverage.columns, key)
-                self._refills.forget(leaf, key)
 
     def _evict_inner(self, event: EvictInner) -> None:
         node = self.graph.by_id.get(NodeId(event.node))
@@ -597,6 +610,7 @@ class Engine:
         """Ends the flights of nodes that have gone."""
         for node in before:
             if node.id not in self.graph.by_id:
+                self._whole.forget(node)
                 self._flights.forget_wanted(node)
                 for sent in self._flights.of_node(node):
                     for effect in self._flights.abandon(sent):
@@ -616,17 +630,16 @@ class Engine:
                 leaf.broken = reason
                 self._emit(ViewStatus(leaf.view_id, "broken", reason))
                 self._evictions.evict_all(leaf)
+                self._stop(leaf)
         for demand in [d for d in self._upqueries.demands if any(w.leaf.broken for w in d.wants)]:
             self._fail(demand, reason, retryable=False)
 
-    def _views_above(self, node: Stored) -> list[Leaf]:
-        if isinstance(node, Leaf):
-            return [node]
-        found: dict[Leaf, None] = {}
-        for block in node.children:
-            for child in block.children:
-                found.update(dict.fromkeys(self._views_above(child)))
-        return list(found)
+    def _stop(self, leaf: Leaf) -> None:
+        """A view that is broken is not loaded any more."""
+        self._derivations.lost(leaf)
+        for sent in [s for s in self._flights.loading.values() if s.node is leaf]:
+            self._abandon(sent)
+            self._flights.land(sent)
 
     # Looking in
 
@@ -634,8 +647,17 @@ class Engine:
         """About what the engine's state takes: nodes, what is under way, the ring and the policy. The leaf store counts
         its own."""
         nodes = sum(node.state_bytes() for node in self.graph.stored())
-        under_way = self._flights.state_bytes() + self._upqueries.state_bytes()
+        under_way = self._flights.state_bytes() + self._upqueries.state_bytes() + self._whole.state_bytes()
         return nodes + under_way + self.refreshes.state_bytes() + self.ring.state_bytes() + self._ranking.state_bytes()
+
+    @property
+    def working(self) -> bool:
+        """Whether a `Work` would do something now."""
+        return self._whole.working(self.applied)
+
+    def loading(self) -> list[LoadState]:
+        """How far is what is kept whole and not there yet."""
+        return self._whole.states()
 
     @property
     def evictable_keys(self) -> int:
@@ -647,6 +669,11 @@ class Engine:
         """Whether the last `EvictSome` found nothing that may go, neither a key of a view nor what was left behind."""
         return self._budget.exhausted
 
+    @property
+    def evictable(self) -> int:
+        """How many keys of views `EvictSome` may choose among."""
+        return len(self._ranking)
+
     def materializations(self) -> Iterator[tuple[Relation, dict[Cover, dict[Key, tuple[Interval, ...]]], list[Row]]]:
         """Each inner materialization's relation, covered intervals of keys by columns, and known rows."""
         for node in self.graph.stored():
@@ -657,6 +684,7 @@ class Engine:
     def check(self) -> None:
         """Asserts every invariant that can be seen from inside (I2, I3 and structure); for tests."""
         checking.check_graph(self.graph)
-        checking.check_demands(self._upqueries, self._flights)
+        checking.check_demands(self._upqueries, self._flights, self._derivations)
+        self._whole.check(self.graph.by_id.__contains__)
         self.refreshes.check(self._reads)
         self._ranking.check([*self.graph.leaves.values(), *self.refreshes.leaves.values()])

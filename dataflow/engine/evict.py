@@ -26,8 +26,15 @@ _LOOKS = 4096
 class Evictions:
     """The cascade."""
 
-    def __init__(self, counters: "Counter[str]", leaf_evicted: Callable[[Leaf, Key], None]) -> None:
+    def __init__(
+        self,
+        counters: "Counter[str]",
+        leaf_evicted: Callable[[Leaf, Key], None],
+        whole_lost: Callable[[Stored], None],
+    ) -> None:
         self._counters = counters
+        #: Told of a node that is not covered whole any more, or that may be a step behind.
+        self._whole_lost = whole_lost
         #: Told of a leaf's key while it is still covered.
         self._leaf_evicted = leaf_evicted
 
@@ -44,6 +51,8 @@ class Evictions:
             node.coverage.discard(key)
         elif isinstance(node, InnerNode):
             node.forget(columns, key)
+            if columns == ():
+                self._whole_lost(node)
 
     def evict_all(self, node: Stored) -> None:
         """Makes every key of a node a hole."""
@@ -55,6 +64,7 @@ class Evictions:
         """Makes every key of some nodes a hole, and of all that can depend on them. Their state may be a step behind,
         so no cascade is asked: it would look at known rows."""
         for node in sorted(downstream(nodes), key=lambda n: -n.id):
+            self._whole_lost(node)
             if isinstance(node, OperatorNode):
                 node.clear()
             else:
@@ -81,6 +91,11 @@ def downstream(nodes: Iterable[Stored]) -> Iterable[Stored]:
             found[node.id] = node
             todo += [child for source in node.children for child in source.children]
     return found.values()
+
+
+def views_above(node: Stored) -> list[Leaf]:
+    """The views that are computed from a node."""
+    return [found for found in downstream([node]) if isinstance(found, Leaf)]
 
 
 # --- what depends on a key ------------------------------------------------------------------------------------------

@@ -3,8 +3,8 @@
 A *flight* is one key of one node, or a part of its rows, that is being looked up: equal misses share it. Flights of
 whole keys of one node and column set are sent together as one `Lookup`, a bounded number of lookups at a time.
 
-*Maintains*: a flight is in exactly one of: wanted, queued, in flight, held. Each of the last three belongs to one
-`Sent`.
+*Maintains*: a flight is in exactly one of: wanted, queued, in flight, held, loading. Each of the last four belongs to
+one `Sent`.
 """
 
 from collections import deque
@@ -58,6 +58,8 @@ class Flights:
         self.in_flight: dict[LookupId, Sent] = {}
         #: Reported, waiting for the stream.
         self.held: list[Sent] = []
+        #: Answered in slices (`loads`); they keep neither a place among those in flight nor the ring.
+        self.loading: dict[LookupId, Sent] = {}
 
     def want(self, node: Stored, columns: Columns, key: Key, part: Part | None = None) -> FlightKey:
         """Asks for a key, or a part of it; joins the flight if there is one."""
@@ -116,6 +118,14 @@ class Flights:
         sent.result = result
         self.held.append(sent)
 
+    def load(self, sent: Sent) -> None:
+        """A lookup in flight is being answered in slices."""
+        self.loading[sent.id] = self.in_flight.pop(sent.id)
+
+    def take(self, lookup: LookupId) -> Sent | None:
+        """A lookup that is over, whatever way it was to be answered; None if nobody waits for it."""
+        return self.in_flight.pop(lookup, None) or self.loading.pop(lookup, None)
+
     def land(self, sent: Sent) -> None:
         """Ends a lookup's flights."""
         for flight in sent.flight_keys():
@@ -140,17 +150,18 @@ class Flights:
         if sent in self._queue:
             self._queue.remove(sent)
             return []
-        if self.in_flight.pop(sent.id, None) is not None:
+        if self.take(sent.id) is not None:
             return [CancelLookup(sent.id)]
         return []
 
     def of_node(self, node: Stored) -> list[Sent]:
         """All lookups for a node."""
-        return [s for s in (*self._queue, *self.in_flight.values(), *self.held) if s.node is node]
+        in_flight = (*self.in_flight.values(), *self.loading.values())
+        return [s for s in (*self._queue, *in_flight, *self.held) if s.node is node]
 
     def every(self) -> list[Sent]:
         """All lookups."""
-        return [*self._queue, *self.in_flight.values(), *self.held]
+        return [*self._queue, *self.in_flight.values(), *self.held, *self.loading.values()]
 
     def forget_wanted(self, node: Stored) -> None:
         """Drops what is wanted of a node and was not sent yet."""

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Set
 from heapq import heappop, heappush
 
+from dataflow.engine.derive import Derivations
 from dataflow.engine.effects import Effect, LeafChange, LeafClear
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.engine.evict import Evictions, Target, downstream
@@ -30,12 +31,14 @@ class Propagation:
         graph: Graph,
         ranking: Ranking,
         evictions: Evictions,
+        derivations: Derivations,
         counters: "Counter[str]",
         effects: Callable[[Effect], None],
     ) -> None:
         self._graph = graph
         self._ranking = ranking
         self._evictions = evictions
+        self._derivations = derivations
         self._incongruence = Incongruence(counters)
         self._new_parents = NewParents(counters)
         self._counters = counters
@@ -89,19 +92,16 @@ class Propagation:
         return to_evict
 
     def _pass(self, node: BlockNode | UnionNode, deltas: dict[NodeId, Delta], dirty: list[NodeId]) -> None:
+        changes = self._input_changes(node, deltas) if isinstance(node, BlockNode) else []
         try:
-            delta = self._delta(node, deltas)
+            delta = node.delta(deltas) if isinstance(node, UnionNode) else node.join.delta(changes)
         except EvaluationError:
             self._spoil(node.children)
             return
+        self._derivations.follow(node, delta, deltas, changes)
         if delta[0] or delta[1]:
             for child in node.children:
                 self._absorb(child, delta, False, deltas, dirty)
-
-    def _delta(self, node: BlockNode | UnionNode, deltas: dict[NodeId, Delta]) -> Delta:
-        if isinstance(node, UnionNode):
-            return node.delta(deltas)
-        return node.join.delta(self._input_changes(node, deltas))
 
     def _met_holes(self, block: BlockNode, deltas: dict[NodeId, Delta]) -> list[Target]:
         try:

@@ -8,6 +8,10 @@ fails. Of a key that was covered in part, its first interval comes back.
 Not here: which keys are hot (`ranking`), refreshed views, which fetch by themselves (`refresh`).
 """
 
+from collections import Counter
+from collections.abc import Callable
+
+from dataflow.engine.graph import Graph
 from dataflow.engine.limits import Limits
 from dataflow.engine.nodes import Leaf
 from dataflow.engine.upquery import Demand, Upqueries, Want
@@ -18,9 +22,19 @@ from dataflow.types import Key
 class Refills:
     """Collects what a step has lost."""
 
-    def __init__(self, upqueries: Upqueries, limits: Limits) -> None:
+    def __init__(
+        self,
+        upqueries: Upqueries,
+        graph: Graph,
+        limits: Limits,
+        counters: "Counter[str]",
+        attempt: Callable[[Demand], None],
+    ) -> None:
         self._upqueries = upqueries
+        self._graph = graph
         self._limits = limits
+        self._counters = counters
+        self._attempt = attempt
         self._owed: dict[tuple[Leaf, Key], None] = {}
         self._hot: dict[tuple[Leaf, Key], Want] = {}
 
@@ -33,12 +47,28 @@ class Refills:
         first = leaf.coverage.covered(key)[0]
         self._hot[leaf, key] = Want(leaf, key, None if first == WHOLE else first)
 
-    def take_owed(self) -> list[Demand]:
+    def attempt(self, lost_to_correctness: bool) -> None:
+        """What must be there, or is hot, and was evicted is looked up again in the same step."""
+        while owed := self._take_owed():
+            for demand in owed:
+                self._attempt_one(demand, "refill")
+        if not lost_to_correctness:
+            self.forget_hot()
+        for demand in self._take_hot():
+            self._attempt_one(demand, "hot_refill")
+
+    def _attempt_one(self, demand: Demand, counter: str) -> None:
+        (want,) = demand.wants
+        if self._graph.leaves.get(want.leaf.view_id) is want.leaf and not want.leaf.broken:
+            self._counters[counter] += 1
+            self._attempt(demand)
+
+    def _take_owed(self) -> list[Demand]:
         """What must be there."""
         owed, self._owed = self._owed, {}
         return [Demand([Want(leaf, key)]) for leaf, key in owed]
 
-    def take_hot(self) -> list[Demand]:
+    def _take_hot(self) -> list[Demand]:
         """What was hot, as much of it as there is room for."""
         if not self._hot:
             return []

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from dataflow.engine.derive import Derivations, flight_of
 from dataflow.engine.effects import Effect, LeafFill, LeafFillAll, Part
 from dataflow.engine.extension import Extensions, Goal
 from dataflow.engine.flights import FlightKey, Flights
@@ -29,6 +30,7 @@ from dataflow.engine.nodes import (
     Use,
 )
 from dataflow.engine.ranking import ROW_COST, Ranking
+from dataflow.engine.staging import say_ready
 from dataflow.ops.block import Combination, where
 from dataflow.state.index import key_function
 from dataflow.state.intervals import Cover, OrderedCover
@@ -83,9 +85,15 @@ class Upqueries:
     """Demands and the filling of holes."""
 
     def __init__(
-        self, flights: Flights, ranking: Ranking, counters: "Counter[str]", effects: Callable[[Effect], None]
+        self,
+        flights: Flights,
+        derivations: Derivations,
+        ranking: Ranking,
+        counters: "Counter[str]",
+        effects: Callable[[Effect], None],
     ) -> None:
         self._flights = flights
+        self._derivations = derivations
         self._ranking = ranking
         self._counters = counters
         self._emit = effects
@@ -97,6 +105,8 @@ class Upqueries:
         self._waiting: dict[FlightKey, dict[Demand, None]] = {}
         #: Flights that the attempt under way found necessary.
         self._missing: dict[FlightKey, None] = {}
+        #: What is covered whole, or is to be, for it.
+        self._whole: set[tuple[NodeId, Cover, Key]] = set()
         #: Keys with more rows than may be stored.
         self.oversized: set[tuple[NodeId, Columns, Key]] = set()
         #: The attempt under way met an oversized key.
@@ -107,7 +117,7 @@ class Upqueries:
 
     def attempt(self, demand: Demand) -> bool:
         """Tries to cover everything a demand wants; else it waits for what is missing. True if all is covered."""
-        self._missing = {}
+        self._missing, self._whole = {}, set()
         self._too_large = False
         self.demands[demand] = None
         self.spent = demand.cost / max(1, len(demand.wants))
@@ -117,7 +127,8 @@ class Upqueries:
             else:
                 self._extensions.ensure(want.leaf, want.key, want.goal)
         demand.waits = self._missing
-        fetched = {(node, _cover(columns, part), key) for node, columns, key, part in self._missing} - demand.fetched
+        missing = {(node, _cover(columns, part), key) for node, columns, key, part in self._missing}
+        fetched = (missing | self._whole) - demand.fetched
         demand.fetched |= fetched
         self._fetched.update(fetched)
         for flight in demand.waits:
@@ -153,8 +164,8 @@ class Upqueries:
         return _DEMAND_BYTES * len(self.demands) + _FETCHED_BYTES * len(self._fetched)
 
     def is_fetched(self, node: Stored, cover: Cover, key: Key) -> bool:
-        """Whether a demand that is not met yet has fetched a key."""
-        return (node.id, cover, key) in self._fetched
+        """Whether a demand that is not met yet has fetched a key, or something is being derived from it."""
+        return (node.id, cover, key) in self._fetched or (cover == () and self._derivations.reads(node))
 
     def landed(self, flights: Collection[FlightKey], rows: int) -> list[Demand]:
         """The demands that wait for nothing any more, now that one lookup's flights have ended with so many rows."""
@@ -186,7 +197,12 @@ class Upqueries:
                 return True
             self.want(node, columns, key)
             return False
-        if isinstance(node.source, UnionNode):
+        if not columns and node.id in self._derivations.under_way:
+            self._missing[flight_of(node)] = None
+            return False
+        if not columns:
+            rows = self._all_rows(node, node.merges[()] if isinstance(node.source, UnionNode) else node.uses[()])
+        elif isinstance(node.source, UnionNode):
             rows = self._gather(node.merges[columns], key)
         else:
             rows = self._walk(node.uses[columns], key)
@@ -206,6 +222,21 @@ class Upqueries:
         """A key has more rows than may be stored."""
         self.oversized.add((node.id, columns, key))
         self._too_large = True
+
+    def _all_rows(self, node: Stored, over: Use | Merge) -> list[Row] | None:
+        """All rows of a block or a union, whose inputs are asked for at once; None if something is not covered, or if
+        they are derived slice by slice."""
+        inputs = dict.fromkeys((over.block if isinstance(over, Use) else over.union).inputs)
+        self._whole.update((input_.id, (), ()) for input_ in inputs)
+        covered = [self.ensure(input_, (), ()) for input_ in inputs]
+        if not all(covered):
+            return None
+        if self._derivations.begin(node, over):
+            self._missing[flight_of(node)] = None
+            return None
+        if isinstance(over, Merge):
+            return over.union.rows((), ())
+        return self.complete(over, over.block.join.known(over.route.driver, (), ()))
 
     def _walk(self, use: Use, key: Key) -> list[Row] | None:
         """The rows of a block for a target's key, over what is covered; None if something is not."""
@@ -298,6 +329,7 @@ class Upqueries:
             if None not in row_key:
                 by_key.setdefault(row_key, []).append(row)
         self._emit(LeafFillAll(leaf.view_id, by_key))
+        say_ready(leaf, self._emit)
 
 
 def _filtered(use: Use | Merge, key: Key, rows: list[Row]) -> list[Row]:

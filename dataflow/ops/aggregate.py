@@ -170,6 +170,46 @@ class Grouping:
         coverage = self.materialization.coverage.get(self.all_columns)
         return self.aggregate.scalar and coverage is not None and key in coverage
 
+    # In the making (`engine.staging`): all groups are known, their rows are published later
+
+    def always(self) -> list[Key]:
+        """The groups that are there without rows, which are made now: the only one of an aggregate without any."""
+        if not self.aggregate.scalar or self.all_columns:
+            return []
+        self.groups[()] = self._new(())
+        return [()]
+
+    def stage(self, rows: Sequence[Row], sign: int) -> dict[Key, None]:
+        """Adds input rows to their groups, or takes them away; returns the groups' keys."""
+        return self.add_rows(self.groups, rows, sign)
+
+    def stage_found(self, rows: Sequence[Row]) -> dict[Key, None]:
+        """Adds the upstream's state rows to their groups; returns the groups' keys."""
+        return self.add_state_rows(self.groups, rows)
+
+    def publish_one(self, key: Key) -> int:
+        """Brings the row of a group up to date; about how many rows that was."""
+        self._publish({key: self.groups[key]})
+        return 1
+
+    def take_over(self, other: "Grouping") -> None:
+        """Has the groups of another one, which are all there are and which must not be used any more there. Those that
+        were known here stay as they are: others know them by the texts that they show."""
+        for key, group in self.groups.items():
+            other._show_as(key, group)
+        self.groups, self._grown = other.groups, other._grown
+        self.materialization.take_over(other.materialization)
+
+    def _show_as(self, key: Key, group: Group) -> None:
+        mine = self.groups.get(key)
+        if group.row is None or (mine is None and group.rows):
+            raise InvariantViolation(f"group {key} is known that there is none of")
+        if mine is not None and mine.row == group.row:
+            return
+        self._store(None if mine is None else mine.row, group.row)
+        self._grown += group.grown - (0 if mine is None else mine.grown)
+        self.groups[key] = group
+
     def truncate(self) -> Delta:
         """Takes all rows of all groups away; returns the change of the groups' rows."""
         for key, group in self.groups.items():
@@ -211,22 +251,32 @@ class Grouping:
         self.add_rows(groups, rows, 1)
         return groups
 
-    def add_rows(self, groups: dict[Key, Group], rows: Sequence[Row], sign: int) -> None:
-        """Adds input rows to groups that are not installed yet, or takes them away."""
+    def add_rows(self, groups: dict[Key, Group], rows: Sequence[Row], sign: int) -> dict[Key, None]:
+        """Adds input rows to groups that are not installed yet, or takes them away; returns the groups' keys."""
+        touched: dict[Key, None] = {}
         for row in rows:
             key = self._key_of_input(row)
+            touched[key] = None
             group = groups.get(key)
             if group is None:
                 group = groups[key] = self._new(tuple([row[c] for c in self.aggregate.group]))
             self._add(group, row, sign)
+        return touched
 
     def groups_of_state_rows(self, rows: Sequence[Row]) -> dict[Key, Group]:
         """Groups made of the upstream's state rows (layout: `aggregate_state`)."""
-        width = len(self.aggregate.group)
         groups: dict[Key, Group] = {}
+        self.add_state_rows(groups, rows)
+        return groups
+
+    def add_state_rows(self, groups: dict[Key, Group], rows: Sequence[Row]) -> dict[Key, None]:
+        """Adds state rows to groups that are not installed yet; returns the groups' keys."""
+        width = len(self.aggregate.group)
+        touched: dict[Key, None] = {}
         for row in rows:
             values = row[:width]
             key = self._key_of_output(values)
+            touched[key] = None
             group = groups.get(key)
             if group is None:
                 group = groups[key] = self._new(values)
@@ -237,7 +287,7 @@ class Grouping:
             group.rows += number
             if self._has_texts:
                 group.count_text(values, number)
-        return groups
+        return touched
 
     def evict(self, columns: Columns, key: Key) -> None:
         """Makes `key` a hole and forgets its groups that no other covered key holds."""

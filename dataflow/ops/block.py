@@ -231,17 +231,20 @@ class BlockJoin:
 
     # Deltas
 
-    def delta(self, changes: Sequence[InputChange | None]) -> Delta:
-        """The output's change, given each input's (None: unchanged)."""
+    def delta(self, changes: Sequence[InputChange | None], counts: Condition | None = None) -> Delta:
+        """The output's change, given each input's (None: unchanged). With `counts`, a condition on the row of one inner
+        input, of the output that comes of such rows."""
         removed: list[Row] = []
         added: list[Row] = []
         for i, change in enumerate(changes):
             if change is not None:
                 find = self._stage(i, changes)
                 if self.block.inputs[i].left:
-                    self._left_change(self.orders[i], change, find, removed, added)
+                    changed = self._left_change(self.orders[i], change, find)
                 else:
-                    self._inner_change(self.orders[i], change, find, removed, added)
+                    changed = self._inner_change(self.orders[i], change, find)
+                removed += self.rows(where(counts, changed[0]))
+                added += self.rows(where(counts, changed[1]))
         return consolidate((removed, added))
 
     def _stage(self, i: int, changes: Sequence[InputChange | None]) -> Find:
@@ -259,22 +262,21 @@ class BlockJoin:
         """The change to take back when input `input_` is looked up while input `i` changes."""
         return changes[input_] if input_ > i else None
 
-    def _inner_change(
-        self, order: DeltaOrder, change: InputChange, find: Find, removed: list[Row], added: list[Row]
-    ) -> None:
-        for rows, target in ((change.removed, removed), (change.added, added)):
+    def _inner_change(self, order: DeltaOrder, change: InputChange, find: Find) -> list[list[Combination]]:
+        """The combinations that go and come."""
+        changed: list[list[Combination]] = []
+        for rows in (change.removed, change.added):
             first, *others = self._asked[order.start]
             combinations = where(first, [self.start(order.start, row) for row in rows])
             for step, condition in zip(order.inner + order.left, others, strict=True):
                 if not combinations:
                     break
                 combinations = where(condition, self.bind(step, combinations, find))
-            target += self.rows(combinations)
+            changed.append(combinations)
+        return changed
 
-    def _left_change(
-        self, order: DeltaOrder, change: InputChange, find: Find, removed: list[Row], added: list[Row]
-    ) -> None:
-        """A left input's rows come and go under what it hangs off, and padding with them."""
+    def _left_change(self, order: DeltaOrder, change: InputChange, find: Find) -> list[list[Combination]]:
+        """The combinations that go and come: a left input's rows under what it hangs off, and padding with them."""
         i = order.start
         columns = own_columns(self.block, i)
         index = self.inputs[i].indexes[columns]
@@ -296,7 +298,8 @@ class BlockJoin:
                 self._matching(rest(combination), changed[key], index.get(key))
                 for combination, key in zip(combinations, keys, strict=True)
             ]
-        for side, target in ((0, removed), (1, added)):
+        changed_combinations: list[list[Combination]] = []
+        for side in (0, 1):
             replaced = [
                 self._replaced(combination, i, row)
                 for combination, change in zip(combinations, changes, strict=True)
@@ -305,7 +308,8 @@ class BlockJoin:
             replaced = where(asked[len(above)], replaced)
             for step, condition in zip(order.left, asked[len(above) + 1 :], strict=True):
                 replaced = where(condition, self.bind(step, replaced, find))
-            target += self.rows(replaced)
+            changed_combinations.append(replaced)
+        return changed_combinations
 
     def _matching(
         self, keeps: Callable[[Row], bool], rows: tuple[list[Row], list[Row]], now: Mapping[Row, int]

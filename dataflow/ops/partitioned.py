@@ -143,6 +143,41 @@ class Partitioned:
         else:
             self._silent.pop(key, None)
 
+    # In the making (`engine.staging`): all partitions are known, their output rows are published later
+
+    def always(self) -> list[Key]:
+        """The partitions that are there without rows: none."""
+        return []
+
+    def stage(self, rows: Sequence[Row], sign: int) -> dict[Key, None]:
+        """Adds input rows to their partitions, or takes them away; returns the partitions' keys."""
+        touched: dict[Key, None] = {}
+        for row in rows:
+            key = self._key_of(row)
+            touched[key] = None
+            partition = self.partitions.get(key)
+            if partition is None:
+                partition = self.partitions[key] = self._new()
+            self._add(partition, row, sign)
+        return touched
+
+    def stage_found(self, rows: Sequence[Row]) -> dict[Key, None]:
+        """Adds rows that a lookup found; returns the partitions' keys."""
+        return self.stage(rows, 1)
+
+    def publish_one(self, key: Key) -> int:
+        """Brings the output rows of a partition up to date; about how many rows that was."""
+        partition = self.partitions[key]
+        rows = len(partition.rows)
+        self._publish({key: partition})
+        return max(1, rows)
+
+    def take_over(self, other: "Partitioned") -> None:
+        """Has the partitions of another one, which are all there are and which must not be used any more there."""
+        self.partitions, self._silent = other.partitions, other._silent
+        self._row_count, self._row_bytes = other._row_count, other._row_bytes
+        self.materialization.take_over(other.materialization)
+
     def truncate(self) -> Delta:
         """Takes all rows of all partitions away; returns the change of the output rows."""
         for partition in self.partitions.values():

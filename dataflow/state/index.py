@@ -90,6 +90,10 @@ class Index:
             self._crowded -= 1
         return True
 
+    def take_over(self, other: "Index") -> None:
+        """Holds what another index on the same columns holds, which must not be used any more."""
+        self.buckets, self._crowded = other.buckets, other._crowded
+
     def state_bytes(self) -> int:
         """About what the index takes beside the rows."""
         per_bucket = BUCKET_BYTES + self._key_bytes

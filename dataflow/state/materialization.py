@@ -197,6 +197,13 @@ class Materialization:
         self._row_bytes -= rows_bytes(rows, self.own_from)
         return rows
 
+    def take_over(self, other: "Materialization") -> None:
+        """Knows exactly what another one knows, which has all of these indexes and must not be used any more. What is
+        covered here stays so. Whoever holds this one, or an index of it, need not be told."""
+        for columns, index in self.indexes.items():
+            index.take_over(other.indexes[columns])
+        self.row_count, self._row_bytes = other.row_count, other._row_bytes
+
     def clear(self) -> None:
         """Makes every key a hole."""
         for coverage in self.coverages().values():

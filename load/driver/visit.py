@@ -62,6 +62,11 @@ def read_many(reads: Sequence[tuple[str, Mapping[str, Any]]], newer_than: str | 
     return _post(READS, "/v1/read", body, newer_than)
 
 
+def checkpoint() -> Call:
+    """Asks for the database's version now. Its reply is ``{"version": token}``."""
+    return _post(READS, "/v1/checkpoint", b"", None)
+
+
 def read_keys(view: str, keys: Sequence[Mapping[str, Any]]) -> Call:
     """Reads several keys of one view in one request."""
     return _post(READS, f"/v1/views/{quote(view)}/query", orjson.dumps({"keys": keys}), None)

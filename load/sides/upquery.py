@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,11 @@ _MEMORY = "/dev/shm"
 
 
 def upquery(
-    memory: str = "1GiB", full: bool = False, eviction: str | None = None, workers: int = 1, name: str | None = None
-) -> StartSide:
-    """Upquery with a memory budget; `full`: every view is kept whole. `eviction`: a policy, if not the default."""
+    memory: str = "1GiB", full: bool = False, eviction: str | None = None, workers: int = 1, name: str | None = None,
+    sections: Mapping[str, Mapping[str, Any]] | None = None,
+) -> StartSide:  # fmt: skip
+    """Upquery with a memory budget; `full`: every view is kept whole. `eviction`: a policy, if not the default.
+    `sections`: more settings, by table."""
     engine = {"memory": memory} | ({} if eviction is None else {"eviction": eviction})
     title = name or ("Upquery, full" if full else "Upquery")
 
@@ -42,7 +44,8 @@ def upquery(
             tempfile.TemporaryDirectory(prefix="upquery-load-", dir=_memory()) as run,
         ):
             config = Path(directory) / "upquery.toml"
-            config.write_text(_toml(upstream.url, directory, engine | {"directory": run}, workers), encoding="utf-8")
+            text = _toml(upstream.url, directory, engine | {"directory": run}, workers, sections or {})
+            config.write_text(text, encoding="utf-8")
             command = [sys.executable, "-c", "from service.cli import app; app()", "serve", "--json"]
             with running([*command, "--config", str(config)], output=subprocess.PIPE) as process:
                 ready = _first_line(process)
@@ -69,7 +72,9 @@ def _memory() -> str | None:
     return _MEMORY if os.access(_MEMORY, os.W_OK | os.X_OK) else None
 
 
-def _toml(url: str, directory: str, engine: dict[str, str], workers: int) -> str:
+def _toml(
+    url: str, directory: str, engine: dict[str, str], workers: int, more: Mapping[str, Mapping[str, Any]]
+) -> str:  # fmt: skip
     # A JSON string is a TOML string.
     sections: dict[str, dict[str, Any]] = {
         "upstream": {"url": url},
@@ -79,6 +84,8 @@ def _toml(url: str, directory: str, engine: dict[str, str], workers: int) -> str
         "state": {"directory": str(Path(directory) / "state")},
         "log": {"level": "warning"},
     }
+    for name, values in more.items():
+        sections[name] = {**sections.get(name, {}), **values}
     lines = []
     for name, values in sections.items():
         lines += [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items())]

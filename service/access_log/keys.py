@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import orjson
 
-from service.leaf_store.catalog import ViewInfo
+from service.leaf_store.catalog import Role, ViewInfo
 from service.leaf_store.request import Given, Values
 
 _KEY_FILE = "access_log.key"
@@ -25,11 +25,14 @@ _ALL = 1 << 32
 
 
 class Logged(NamedTuple):
-    """A key of a view. `json` is what a line says of both."""
+    """A key of a view. `kept`: which of its texts make the key that is kept; `lists`: which of those are lists, each of
+    whose values is a key. `json` is what a line says of all that."""
 
     view: str
     key: Sequence[str | None]
     json: bytes
+    kept: Sequence[int] = ()
+    lists: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +53,25 @@ class KeyTexts:
         view = orjson.dumps(info.name)
         if self.share < 1 and zlib.crc32(json, zlib.crc32(view)) >= self.share * _ALL:
             return None
-        return Logged(info.name, texts, b'"view":%b,"key":%b' % (view, json))
+        kept, lists = kept_of(info)
+        said = b'"view":%b,"key":%b,"kept":%b,"lists":%b' % (view, json, orjson.dumps(kept), orjson.dumps(lists))
+        return Logged(info.name, texts, said, kept, lists)
 
     def _claim(self, value: Given) -> str | None:
         if self.claims_key is None or value is None:
             return None
         text = _text(value) or ""
         return "claim:" + blake2b(text.encode(), key=self.claims_key, digest_size=_HASH_BYTES).hexdigest()
+
+
+def kept_of(info: ViewInfo) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Which parameters of a view make the keys that are kept: not those that pick rows of a key, bounds and limits. Of
+    them, those that take a list. Of a view that is run again each list is a value."""
+    if info.refreshed:
+        return tuple(range(len(info.parameters))), ()
+    equal = [place for place, p in enumerate(info.parameters) if p.role in (Role.EQUAL, Role.LIST)]
+    kept = tuple(equal[: len(equal) - info.within])
+    return kept, tuple(place for place in kept if info.parameters[place].role is Role.LIST)
 
 
 def _text(value: Given) -> str | None:

@@ -17,13 +17,18 @@ from service.admin.control import Control
 from service.admin.explain import graphviz
 from service.admin.metrics import histograms_of, samples_of
 from service.admin.models import (
+    Audit,
     Evicted,
     EvictKeys,
     Plan,
     PlanNode,
     PlanView,
+    Prewarmed,
+    PrewarmKeys,
+    PrewarmList,
     PutView,
     Readiness,
+    StartAudit,
     ViewList,
     ViewName,
     ViewState,
@@ -33,14 +38,17 @@ from service.console.routes import add_console
 from service.errors import ApiError
 from service.http.problem_responses import (
     ADMIN_CODES,
+    AUDIT_CODES,
     DROP_CODES,
     EVICT_CODES,
     ONE_VIEW_CODES,
     PLAN_CODES,
     PUT_CODES,
+    WORKLOAD_CODES,
     problem_responses,
 )
 from service.telemetry import RECENT_ERRORS, merged_errors, prometheus_text
+from service.workload.document import Workload, WorkloadModel
 
 log = structlog.get_logger()
 
@@ -92,6 +100,8 @@ def admin_app(engine: Control, supervisor: Children) -> FastAPI:
     _catalog(app, engine)
     _plans(app, engine)
     _engine(app, engine)
+    _filled_and_right(app, engine)
+    _workload(app, engine)
     add_console(app)
     _document(app)
     return app
@@ -299,3 +309,51 @@ def _engine(app: FastAPI, engine: Control) -> None:
         if body.view is None and body.state_bytes is None:
             raise ApiError("bad_request", "Say which view's keys, or how many state_bytes, to evict.")
         return Evicted(**await engine.call("evict", **body.model_dump()))
+
+
+def _filled_and_right(app: FastAPI, engine: Control) -> None:
+    @app.post(
+        "/v1/audit", tags=["engine"], operation_id="audit", status_code=202, responses=problem_responses(AUDIT_CODES)
+    )
+    async def audit(body: StartAudit) -> Audit:
+        """Begins to compare cached keys with the database, at one snapshot."""
+        return Audit(**await engine.call("audit", **body.model_dump()))
+
+    @app.get("/v1/audit", tags=["engine"], operation_id="audited", responses=_ANY)
+    async def audited() -> Audit:
+        """How far the audit is, or what the last one found."""
+        return Audit(**await engine.call("audited"))
+
+    @app.post(
+        "/v1/prewarm",
+        tags=["engine"],
+        operation_id="prewarm",
+        status_code=202,
+        responses=problem_responses(EVICT_CODES),
+    )
+    async def prewarm(body: PrewarmKeys) -> Prewarmed:
+        """Begins to fill keys before they are read."""
+        return Prewarmed(**await engine.call("prewarm", **body.model_dump()))
+
+    @app.get("/v1/prewarm", tags=["engine"], operation_id="prewarmed", responses=_ANY)
+    async def prewarmed() -> PrewarmList:
+        """How far filling keys is."""
+        return PrewarmList(prewarmed=await engine.call("prewarmed"))
+
+
+def _workload(app: FastAPI, engine: Control) -> None:
+    @app.put("/v1/workload", tags=["engine"], operation_id="put_workload", responses=problem_responses(WORKLOAD_CODES))
+    async def put_workload(body: WorkloadModel) -> Workload:
+        """Applies a workload model: pins its keys and begins to fill others, now and after each restart."""
+        return Workload(**await engine.call("put_workload", model=body.model_dump()))
+
+    @app.get("/v1/workload", tags=["engine"], operation_id="workload", responses=_ANY)
+    async def workload() -> Workload:
+        """The workload model that is applied."""
+        return Workload(**await engine.call("workload"))
+
+    @app.delete("/v1/workload", tags=["engine"], operation_id="drop_workload", status_code=204, responses=_ANY)
+    async def drop_workload() -> Response:
+        """Applies none any more."""
+        await engine.call("drop_workload")
+        return Response(status_code=204)

@@ -24,6 +24,9 @@ _HELP = {
     "lookup_keys": "Keys of lookups.",
     "lookup_rows": "Rows that lookups returned.",
     "lookup_failures": "Lookups that failed.",
+    "loads": "Loads begun: lookups of everything that are read in slices.",
+    "load_rows": "Rows that these returned.",
+    "load_failures": "Loads that failed.",
     "refreshes": "Keys of refreshed views that were run upstream.",
     "refresh_rows": "Rows that these returned.",
     "refresh_failures": "Refreshes that failed.",
@@ -53,6 +56,8 @@ _SIZES = {
     "ring_rows": "Rows of transactions that lookups in flight may not have seen.",
     "reads_waiting": "Reads that wait for an upquery.",
     "lookups_in_flight": "Lookups that run upstream.",
+    "loads_under_way": "What is kept whole and is being read or derived.",
+    "longest_load_slice_s": "The longest slice of a load, or of what follows from it.",
 }
 #: Of views and of nodes, counters: the metric's name, what is counted, its help.
 _COUNTED = (
@@ -105,6 +110,8 @@ def _shard_samples(stats: dict[str, Any]) -> Iterator[Sample]:
     yield from _subscription_samples(stats["subscriptions"])
     for node in stats["nodes"]:
         yield from _node_samples(node)
+    for load in stats["loads"]:
+        yield from _load_samples(load)
 
 
 def histograms_of(stats: dict[str, Any] | None) -> Iterator[Histogram]:
@@ -196,6 +203,21 @@ def _node_samples(node: dict[str, Any]) -> Iterator[Sample]:
     yield Sample("upquery_node_covered_keys", node["keys"], "Keys of a node in memory.", labels)
     yield Sample("upquery_node_state_bytes", node["state_bytes"], "Bytes of a node in the engine.", labels)
     yield from _counted("node", node, labels)
+
+
+def _load_samples(load: dict[str, Any]) -> Iterator[Sample]:
+    labels = (
+        ("node", str(load["node"])),
+        ("table", load["table"] or ""),
+        ("phase", load["phase"]),
+        ("way", load["way"] or ""),
+    )
+    yield Sample("upquery_load_progress_rows", load["rows"], "Rows of a load that were read, or derived.", labels)
+    if load["expected_rows"] is not None:
+        yield Sample("upquery_load_expected_rows", load["expected_rows"], "Rows that a load has, about.", labels)
+    if load["rows_left"] is not None:
+        help_ = "Rows of changes that are to be replayed, or rows to be derived from."
+        yield Sample("upquery_load_left_rows", load["rows_left"], help_, labels)
 
 
 def _counted(kind: str, counters: dict[str, Any], labels: tuple[tuple[str, str], ...]) -> Iterator[Sample]:

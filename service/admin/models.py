@@ -171,6 +171,94 @@ class Evicted(BaseModel):
     keys: int
 
 
+class StartAudit(Body):
+    """What to compare with the database."""
+
+    #: Absent: all views.
+    views: list[str] | None = None
+    #: So many keys of each view, at random; absent: all.
+    sample: int | None = Field(default=None, ge=1, strict=True)
+    #: Who computes the answers anew: a few connections of the service's own, or Spark.
+    way: Literal["direct", "spark"] = "direct"
+    #: Differences that are said in full.
+    shown: int = Field(default=20, ge=0, le=1000, strict=True)
+    #: Seconds; what is not compared by then is left out, and said to be.
+    time_s: float = Field(default=600.0, gt=0, le=86_400)
+
+
+class AuditedView(BaseModel):
+    """What an audit found of a view: keys that are cached, how many were compared, how many of these differ; how many
+    were not compared, by reason."""
+
+    view: str
+    tier: str
+    keys: int
+    compared: int
+    differences: int
+    skipped: dict[str, int]
+
+
+class AuditDifference(BaseModel):
+    """A key whose cached rows are not the database's: rows as JSON, of many the first."""
+
+    view: str
+    key: list[str | None]
+    missing: list[str]
+    extra: list[str]
+    missing_rows: int
+    extra_rows: int
+    #: The same rows, in another order.
+    reordered: bool
+
+
+class Audit(BaseModel):
+    """An audit: how far it is, or what it found."""
+
+    status: Literal["none", "running", "done", "failed"]
+    way: Literal["direct", "spark"]
+    #: What it does now.
+    text: str
+    done: int
+    keys: int
+    #: At which all was compared.
+    version: str | None
+    #: Snapshots that were taken until the engine could be brought to one; for how long nothing was applied, in all and
+    #: at most.
+    tries: int
+    held_ms: float
+    held_max_ms: float
+    seconds: float
+    views: list[AuditedView]
+    differences: list[AuditDifference]
+    #: Why it failed.
+    reason: str | None
+
+
+class PrewarmKeys(Body):
+    """Keys to fill before they are read: texts of a view's parameters in their order, hottest first."""
+
+    view: str
+    keys: list[list[str | None]] = Field(min_length=1, max_length=1_000_000)
+
+
+class Prewarmed(BaseModel):
+    """How far a request to fill keys is. Refused keys are none of the view's, or the database refuses them."""
+
+    view: str
+    keys: int
+    filled: int
+    refused: int
+    status: Literal["waiting", "running", "done", "stopped"]
+    #: Why it stopped.
+    reason: str | None = None
+
+
+class PrewarmList(BaseModel):
+    """The last requests to fill keys, oldest first."""
+
+    prewarmed: list[Prewarmed]
+
+
 class MemoryState(BaseModel):
     """The memory budget: engine state and leaf store."""
 

@@ -21,6 +21,7 @@ from service.admin.control import Operation
 from service.admin.counting import counted, leaf_of, node_counters, subscription_counters, view_counters
 from service.admin.explain import explain, explain_all, kind_of
 from service.admin.models import Evicted, MemoryState, Named, PlanNode, ViewState
+from service.audit.audits import Wanted
 from service.errors import ApiError
 from service.http.version import version_text
 from service.leaf_store.render import unique_names
@@ -30,6 +31,7 @@ from service.runtime.runtime import Runtime
 from service.settings.view_options import OptionFields
 from service.telemetry import RECENT_ERRORS, merged_errors
 from service.views import Installation, RegisteredView, Status, ViewOptions
+from service.workload.document import WorkloadModel
 
 
 class Operations:
@@ -50,6 +52,13 @@ class Operations:
             "graph": self.graph,
             "stats": self.stats,
             "evict": self.evict,
+            "audit": self.audit,
+            "audited": self.audited,
+            "prewarm": self.prewarm,
+            "prewarmed": self.prewarmed,
+            "workload": self.workload,
+            "put_workload": self.put_workload,
+            "drop_workload": self.drop_workload,
             "health": self.health,
         }
 
@@ -120,6 +129,7 @@ class Operations:
             "views": {name: view_counters(runtime, v).model_dump() for name, v in runtime.registry.views.items()},
             "upqueries": {name: v.missed.upqueries.buckets for name, v in runtime.registry.views.items()},
             "nodes": self._nodes(),
+            "loads": runtime.telling.stats(),
             "recent_errors": merged_errors(RECENT_ERRORS.newest_first(), runtime.workers.errors),
             "pid": os.getpid(),
             "shard": runtime.shard.number,
@@ -150,6 +160,8 @@ class Operations:
             "ring_rows": 0 if engine is None else engine.ring.rows,
             "reads_waiting": runtime.reads.pending,
             "lookups_in_flight": runtime.lookup_tasks.in_flight,
+            "loads_under_way": len(runtime.loads.progress()),
+            "longest_load_slice_s": runtime.loads.longest_slice_s,
         }
 
     def _nodes(self) -> list[dict[str, Any]]:
@@ -185,6 +197,36 @@ class Operations:
         if state_bytes is not None:
             evicted += await self._runtime.budget.free(state_bytes)
         return Evicted(views=int(view is not None), keys=evicted).model_dump()
+
+    async def audit(self, **wanted: Any) -> dict[str, Any]:
+        """Starts an audit."""
+        self._runtime.require_engine()
+        return self._runtime.audits.begin(Wanted(**wanted))
+
+    async def audited(self) -> dict[str, Any]:
+        """How far the audit is, or what it found."""
+        return self._runtime.audits.state()
+
+    async def prewarm(self, view: str, keys: list[list[str | None]]) -> dict[str, Any]:
+        """Begins to fill keys."""
+        self._runtime.require_engine()
+        return asdict(self._runtime.prewarm.begin(view, keys))
+
+    async def workload(self) -> dict[str, Any]:
+        """The workload model that is applied."""
+        return self._runtime.workload.state().model_dump()
+
+    async def put_workload(self, model: dict[str, Any]) -> dict[str, Any]:
+        """Applies a model."""
+        return self._runtime.workload.put(WorkloadModel(**model)).model_dump()
+
+    async def drop_workload(self) -> None:
+        """Applies none."""
+        self._runtime.workload.drop()
+
+    async def prewarmed(self) -> list[dict[str, Any]]:
+        """How far filling keys is."""
+        return self._runtime.prewarm.fillings()
 
     async def health(self) -> dict[str, Any]:
         """What ``/readyz`` says of the engine."""
@@ -238,7 +280,9 @@ class Operations:
             tier=None if plan is None else plan.tier.value,
             materialization=self._materialization(installed),
             status=registered.status.value,
-            reason=registered.status_reason or (None if refreshed is None else refreshed.reason),
+            reason=registered.status_reason
+            or _of_replacement(registered)
+            or (None if refreshed is None else refreshed.reason),
             ttl=None if ttl_ms is None else ttl_ms / 1000,
             options=OptionFields.of(asdict(registered.definition.options)),
             replacing=registered.replacement is not None,
@@ -251,6 +295,12 @@ class Operations:
         engine = self._runtime.dispatcher.engine
         leaf = engine.graph.leaves.get(installed.id) if engine is not None and installed is not None else None
         return None if leaf is None else "full" if leaf.full else "partial"
+
+
+def _of_replacement(registered: RegisteredView) -> str | None:
+    """How far what is built beside the view is."""
+    replacement = registered.replacement
+    return None if replacement is None or not replacement.reason else f"Its replacement: {replacement.reason}"
 
 
 def _parameters(view: View | RefreshView) -> list[Named]:

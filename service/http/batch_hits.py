@@ -166,7 +166,10 @@ def _result(txn: Transaction, read: Wanted) -> bytes | None:
 
 
 def _rows(txn: Transaction, route: ViewRoute, names: Sequence[bytes]) -> list[bytes] | None:
-    """The rows of whole keys, without the brackets; None if an entry is not there. NotCoveredError."""
+    """The rows of whole keys, without the brackets; None if an entry is not there, or the view is building.
+    NotCoveredError."""
+    if route.info.building:
+        return None
     found = list(map(txn.get, names))
     if not all(found):
         return None

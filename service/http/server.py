@@ -2,8 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 
 import uvicorn
 
@@ -18,6 +18,16 @@ class DrainingServer(uvicorn.Server):
     """
 
     drain: Callable[[], Awaitable[None]] | None = None
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """As uvicorn does, but the signal that stopped the server is not raised anew behind it.
+
+        That would end the process before the access log and the traces have written what they have.
+        """
+        with super().capture_signals():
+            yield
+            self._captured_signals.clear()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop: no more connections, streams end, requests have some time to."""

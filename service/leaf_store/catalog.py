@@ -105,6 +105,11 @@ class ViewInfo:
     within: int = 0
     serving: Serving = SERVING
 
+    @cached_property
+    def building(self) -> bool:
+        """Whether what the store has of it is not all there yet: it is not to be read."""
+        return self.status == "building"
+
     @property
     def cache_control(self) -> str | None:
         """The Cache-Control header of its answers; None: the service's own."""

@@ -15,6 +15,7 @@ from dataflow.engine.effects import (
     LeafExtend,
     LeafFill,
     LeafFillAll,
+    LeafLoaded,
 )
 from dataflow.errors import InvariantViolation
 from dataflow.types import Key, Position, Row, ViewId
@@ -85,6 +86,7 @@ class Commit:
             LeafChange: self.change,
             LeafClear: self.clear,
             LeafEvict: self.evict,
+            LeafLoaded: self.loaded,
             LeafDrop: self.drop,
         }
 
@@ -128,6 +130,13 @@ class Commit:
         for name, rows in sorted(names):
             grown += self._write(name, encoder.encode_bag(rows))
         self._grown[effect.view] += grown
+
+    def loaded(self, effect: LeafLoaded) -> None:
+        """What was written slice by slice is exact from this commit on: the mark says so for keys of any age."""
+        head = self._encoder(effect.view).head
+        if self._txn.get(head) is None:
+            raise InvariantViolation(f"view {effect.view} is loaded, but not covered as a whole")
+        self._txn.put(head, MARK.pack(self._since))
 
     def change(self, effect: LeafChange) -> None:
         """Rows come and go under covered keys. The one loop of this package that must be fast."""

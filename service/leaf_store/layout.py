@@ -6,7 +6,7 @@ key                     value
 ``m``                   meta: position, wall time in ms, catalog version, epoch
 ``c``                   the catalog (`catalog`)
 ``w`` digest            a collation that the catalog names (`collations`)
-``v`` id                mark of a full view: every key is covered
+``v`` id                mark of a full view: every key is covered, and exact since a position
 ``v`` id entry          entry of a covered key: kind, unchanged since, content hash, counts (and the row, if it is one)
 ``v`` id entry suffix   a row of that key: its JSON object, ready to send
 ======================  ==========================================================================================

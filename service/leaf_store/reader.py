@@ -119,7 +119,9 @@ class LeafReader:
 
 
 def answer_in(txn: Transaction, info: ViewInfo, values: Values, window: Window | None) -> Answer | None:
-    """The answer to one read; None: something of it is not covered."""
+    """The answer to one read; None: something of it is not covered, or the view is building."""
+    if info.building:
+        return None
     try:
         if window is None and info.whole:
             names = names_of(info, values)

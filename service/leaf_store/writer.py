@@ -111,7 +111,7 @@ class LeafWriter:
         view: ViewId,
         plan: View,
         *,
-        status: str = "building",
+        status: str = "ready",
         listed: bool = True,
         refreshed: bool = False,
         serving: Serving = SERVING,

@@ -8,7 +8,8 @@ What is used is counted, and the kernel has its own count of the process, which 
 lies between things makes larger. Where the process grows past the margin (`allowed_bytes`), so much less may be used,
 and what comes next takes the place of what went.
 
-*Invariants*: slices are of bounded length. Above the ceiling no read is begun and nothing is asked of the upstream, so
+*Invariants*: slices are of bounded length. One round takes no more than about a tenth of the keys, but to get back
+within the budget. Above the ceiling no read is begun and nothing is asked of the upstream, so
 what is used exceeds it by no more than what was under way. When nothing is left that may go, or nobody keeps to the
 budget because there is no session, nobody waits for room.
 
@@ -35,6 +36,9 @@ log = structlog.get_logger()
 Room = Callable[[], Awaitable[None]]
 #: Eviction goes on down to this part of the budget, so that it is not begun for every key.
 TARGET = 0.95
+#: It ends before where this part of the keys has gone and the budget is kept to: with much that is kept whole, so many
+#: bytes can be more than all keys take.
+ENOUGH_KEYS = 0.1
 #: Above this part of the budget, whoever wants to add waits.
 CEILING = 1.05
 #: Of this thread's time: on a busy machine a slice is not to be less work.
@@ -103,7 +107,7 @@ class MemoryBudget:
                 await self._until_over()
                 self._heed_process()
                 if self.used_bytes > self.limit_bytes:
-                    await self._evict_to(int(self.limit_bytes * TARGET))
+                    await self._evict_to(int(self.limit_bytes * TARGET), self._enough_keys())
                 self._note(self.used_bytes)
         finally:
             self._kept = False
@@ -136,7 +140,7 @@ class MemoryBudget:
         Where reads bring in what goes, it ends when so many bytes went.
         """
         before, used = self._counters.leaf_evictions, self.used_bytes
-        await self._evict_to(max(0, used - state_bytes), min(state_bytes, used))
+        await self._evict_to(max(0, used - state_bytes), most_bytes=min(state_bytes, used))
         return self._counters.leaf_evictions - before
 
     async def _until_over(self) -> None:
@@ -151,14 +155,23 @@ class MemoryBudget:
             pass
         self._over.clear()
 
-    async def _evict_to(self, target_bytes: int, most_bytes: float = inf) -> None:
-        """`most_bytes`: how much is to go, whatever comes meanwhile."""
+    def _enough_keys(self) -> int:
+        engine = self._dispatcher.engine
+        return 1 if engine is None else max(1, int(engine.evictable * ENOUGH_KEYS))
+
+    async def _evict_to(self, target_bytes: int, enough_keys: float = inf, most_bytes: float = inf) -> None:
+        """`most_bytes`: how much is to go, whatever comes meanwhile; `enough_keys` need not be followed by others where
+        the limit is kept to."""
         async with self._evicting:
+            begun = self._counters.leaf_evictions
             while (used := self.used_bytes) > target_bytes and most_bytes > 0:
+                if used <= self.limit_bytes and self._counters.leaf_evictions - begun >= enough_keys:
+                    return
                 urgent = used > self._ceiling_bytes
                 if not urgent:
                     self._room.set()
-                if not self._slice(LONG_SLICE_S if urgent else SLICE_S):
+                left = max(1, enough_keys - (self._counters.leaf_evictions - begun))
+                if not self._slice(LONG_SLICE_S if urgent else SLICE_S, left):
                     return
                 most_bytes -= used - self.used_bytes
                 await asyncio.sleep(0)
@@ -175,14 +188,15 @@ class MemoryBudget:
         if used > self._ceiling_bytes and self._kept and not self.exhausted:
             self._room.clear()
 
-    def _slice(self, wanted_s: float) -> bool:
-        """One slice; whether there is more that may go."""
+    def _slice(self, wanted_s: float, most_keys: float) -> bool:
+        """One slice, of so many keys at most; whether there is more that may go."""
         started, started_cpu = perf_counter(), thread_time()
-        self._dispatcher.step(EvictSome(self._slice_keys))
+        chosen = int(min(self._slice_keys, most_keys))
+        self._dispatcher.step(EvictSome(chosen))
         took_s = thread_time() - started_cpu
         self._counters.budget_slices += 1
         self.longest_slice_s = max(self.longest_slice_s, perf_counter() - started)
-        keys = self._slice_keys * min(2.0, wanted_s / max(took_s, 1e-6))
+        keys = chosen * min(2.0, wanted_s / max(took_s, 1e-6))
         self._slice_keys = max(1, min(_MAX_SLICE_KEYS, round(keys)))
         engine = self._dispatcher.engine
         return engine is not None and self._dispatcher.running and not engine.exhausted

@@ -20,6 +20,9 @@ class Counters:
     lookup_keys: int = 0
     lookup_rows: int = 0
     lookup_failures: int = 0
+    loads: int = 0
+    load_rows: int = 0
+    load_failures: int = 0
     refreshes: int = 0
     refresh_rows: int = 0
     refresh_failures: int = 0

@@ -23,11 +23,23 @@ from dataflow.engine.effects import (
     LeafExtend,
     LeafFill,
     LeafFillAll,
+    LeafLoaded,
     Reach,
     ViewStatus,
 )
 from dataflow.engine.engine import Engine
-from dataflow.engine.events import Advance, Apply, Event, LookupDone, Read, RefreshDone, SnapshotTaken, StreamStarted
+from dataflow.engine.events import (
+    Advance,
+    Apply,
+    Event,
+    LoadRows,
+    LookupDone,
+    Read,
+    RefreshDone,
+    SnapshotTaken,
+    StreamStarted,
+    Work,
+)
 from dataflow.types import Position
 from service.leaf_store.writer import LeafWriter
 from service.runtime.ages import Ages
@@ -36,12 +48,12 @@ from service.runtime.counters import Counters
 log = structlog.get_logger()
 E = TypeVar("E")
 
-_LEAF = frozenset({LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafDrop})
+_LEAF = frozenset({LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafLoaded, LeafDrop})
 #: Events after which readers should see a new position or age, whether any row changed or not.
 _MOVES = frozenset({StreamStarted, Apply, Advance, SnapshotTaken})
 #: Events that may leave more in memory than there was. A read fills what can be computed from what is there; what was
 #: looked up is stored when the stream has got so far.
-_GROWS = frozenset({Read, LookupDone, RefreshDone, Apply, Advance})
+_GROWS = frozenset({Read, LookupDone, LoadRows, Work, RefreshDone, Apply, Advance})
 
 
 class Dispatcher:
@@ -59,6 +71,7 @@ class Dispatcher:
         self._on_commit: Callable[[Sequence[LeafEffect], Position], None] = lambda *_: None
         self._on_start: Callable[[], None] = lambda: None
         self._on_growth: Callable[[], None] = lambda: None
+        self._on_work: Callable[[], None] = lambda: None
         self._on_failure: Callable[[Event], None] = lambda _: None
         self.engine: Engine | None = None
         self.failure: Event | None = None
@@ -86,6 +99,10 @@ class Dispatcher:
     def on_growth(self, tell: Callable[[], None]) -> None:
         """`tell` is called after each step that may have added to what is in memory."""
         self._on_growth = tell
+
+    def on_work(self, tell: Callable[[], None]) -> None:
+        """`tell` is called after each step that leaves work to go on with."""
+        self._on_work = tell
 
     def on_failure(self, tell: Callable[[Event], None]) -> None:
         """`tell` is called with the event at which the engine failed."""
@@ -136,6 +153,8 @@ class Dispatcher:
                 watch(engine.applied)
         if type(event) in _GROWS:
             self._on_growth()
+        if engine.working:
+            self._on_work()
 
     def _commit(self, event: Event, engine: Engine, effects: list[Any]) -> None:
         leaf: list[Any] = []

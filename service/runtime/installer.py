@@ -243,6 +243,13 @@ class Installer:
             registered.installed.reason = reason
             self.leaf.set_status(registered.installed.id, Status.BROKEN, reason)
 
+    def say_progress(self, view: ViewId, text: str) -> None:
+        """How far a view is that is being built; workers are told by the next commit."""
+        installation = self.registry.installations[view]
+        if installation.reason != text:
+            installation.reason = text
+            self.leaf.set_status(view, installation.status, text)
+
     def _view_status(self, effect: ViewStatus) -> None:
         installation = self.registry.installations.get(effect.view)
         if installation is None:

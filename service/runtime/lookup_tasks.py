@@ -1,9 +1,11 @@
 """Runs the engine's lookups upstream, a bounded number at once.
 
-Not here: how one is run and versioned (`upstream.upstream`); which are wanted (`dataflow.engine`).
+Not here: how one is run and versioned (`upstream.upstream`); which are wanted (`dataflow.engine`); what is looked up
+whole and has many rows (`loading`).
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -24,7 +26,7 @@ from service.upstream.words import UpstreamError
 log = structlog.get_logger()
 
 #: Failures that every lookup of the relation will meet. Others are about one key, or about now.
-_BREAKING = frozenset({"missing", "denied"})
+BREAKING = frozenset({"missing", "denied"})
 
 
 @dataclass(slots=True)
@@ -55,7 +57,9 @@ class LookupTasks:
         self._catalog = Catalog()
         self._tasks: dict[LookupId, asyncio.Task[None]] = {}
         self.counts: dict[NodeId, LookupCounts] = {}
-        dispatcher.on(Lookup, self._start)
+        self._of_everything: Callable[[Lookup], None] = self.start
+        self._cancel_other: Callable[[LookupId], None] = lambda _: None
+        dispatcher.on(Lookup, self._take)
         dispatcher.on(CancelLookup, self._cancel)
 
     @property
@@ -71,13 +75,27 @@ class LookupTasks:
         self.counts.clear()
         self._catalog = catalog
 
-    def _start(self, lookup: Lookup) -> None:
+    def on_everything(self, take: Callable[[Lookup], None], cancel: Callable[[LookupId], None]) -> None:
+        """Lookups of everything are handed to `take`, which may `start` them here; those that are not here are
+        cancelled by `cancel`."""
+        self._of_everything, self._cancel_other = take, cancel
+
+    def _take(self, lookup: Lookup) -> None:
+        if lookup.columns or lookup.part is not None:
+            self.start(lookup)
+        else:
+            self._of_everything(lookup)
+
+    def start(self, lookup: Lookup) -> None:
+        """Runs a lookup, whose answer is handed to the engine at once."""
         self._tasks[lookup.id] = asyncio.get_running_loop().create_task(self._run(lookup))
 
     def _cancel(self, cancel: CancelLookup) -> None:
         task = self._tasks.pop(cancel.id, None)
         if task is not None:
             task.cancel()
+        else:
+            self._cancel_other(cancel.id)
 
     async def _run(self, lookup: Lookup) -> None:
         event: LookupDone | LookupFailed
@@ -86,7 +104,7 @@ class LookupTasks:
         except UpstreamError as error:
             self._counters.lookup_failures += 1
             log.warning("lookup failed", relation=table_of(lookup.relation), reason=str(error), code=error.code)
-            event = LookupFailed(lookup.id, error.told, error.code not in _BREAKING)
+            event = LookupFailed(lookup.id, error.told, error.code not in BREAKING)
         except Exception:
             # A bug of ours. Whoever waits is told, instead of waiting for ever.
             self._counters.lookup_failures += 1

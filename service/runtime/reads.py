@@ -208,7 +208,9 @@ class Reads:
             raise ApiError("misdirected", f"View {name!r} is kept whole by another shard.", "Try again in a moment.")
         building = building or installed.definition.options.serving.forwards
         if installed.status is Status.BUILDING and not building:
-            raise ApiError("view_building", f"View {name!r} is still being loaded.")
+            progress = installed.reason
+            detail = f"View {name!r} is being built{': ' + progress if progress else ''}."
+            raise ApiError("view_building", detail, "Try again in a moment.", members={"progress": progress})
         if item.id not in (None, installed.id) or not _fits(self._leaf.info(installed.id), item):
             raise ApiError("view_building", f"View {name!r} was replaced by one with other parameters in this moment.")
         return installed

@@ -19,6 +19,7 @@ from dataflow.engine.events import Touched
 from dataflow.types import Position
 from service.adhoc.asking import Asking
 from service.adhoc.words import Match
+from service.audit.audits import Audits
 from service.errors import ApiError
 from service.leaf_store.writer import LeafWriter
 from service.runtime import garbage
@@ -32,10 +33,15 @@ from service.runtime.dispatcher import Dispatcher
 from service.runtime.following import Following, TableRefusedError
 from service.runtime.gtids import AppliedGtids
 from service.runtime.heartbeat import wall_ms
+from service.runtime.hold import Hold
 from service.runtime.installer import Installer
 from service.runtime.lineage import Lineage
+from service.runtime.loading.loads import Loads
+from service.runtime.loading.telling import Telling
+from service.runtime.loading.ways import ways_of
 from service.runtime.lookup_tasks import LookupTasks
 from service.runtime.positions import Positions
+from service.runtime.prewarm import Prewarm
 from service.runtime.reads import Reads, no_stream, upstream_problem
 from service.runtime.refreshing import Refreshing
 from service.runtime.repair import Repair
@@ -50,6 +56,7 @@ from service.upstream.upstream import Lookups
 from service.upstream.words import Finding, UpstreamError
 from service.views import Definition, Origin, StateError, ViewOptions, ViewRegistry
 from service.wire import ReadItem, ReadReply, Touch
+from service.workload.applied import AppliedWorkload
 
 log = structlog.get_logger()
 
@@ -86,14 +93,24 @@ class Runtime:
         self.budget = MemoryBudget(self.dispatcher, self.leaf, budget_bytes, self.counters)
         room = self.budget.room
         self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, room, self.counters)
+        self.prewarm = Prewarm(self.reads, self.registry, self.leaf, self.dispatcher, self.budget)
+        self.workload = AppliedWorkload(
+            self.dispatcher, self.registry, self.leaf, self.prewarm, settings.state.directory
+        )
         self.subscribed = Subscribed(self.dispatcher, self.leaf, self.registry)
         self.lookup_tasks = LookupTasks(self.dispatcher, self.lookups, slots, room, self.counters)
         self.refreshing = Refreshing(self.dispatcher, self.registry, self.lookups, slots, room, self.counters)
+        self.loads = Loads(
+            self.dispatcher, self.lookup_tasks, self.upstream, ways_of(settings, self.upstream), room, self.counters,
+            settings.engine.load_rows,
+            settings.state.directory / ("loads" if shard.of == 1 else f"loads-{shard.number}"),
+        )  # fmt: skip
         admission = Admission(self.dispatcher, self.leaf, budget_bytes)
         guarded = settings.auth is not None
         installer = Installer(
             self.registry, self.dispatcher, self.leaf, self.following, self.lookups, admission, guarded, shard
         )
+        self.telling = Telling(self.loads, self.registry, installer.say_progress)
         lock = asyncio.Lock()
         repair = Repair(installer, self.upstream, lock)
         self.changes = Changes(installer, repair, self.upstream, lock)
@@ -103,10 +120,13 @@ class Runtime:
         self.asking = Asking(
             settings.adhoc, self.upstream, self.changes, self.leaf, slots, self.worker_counters, settings.http.max_keys
         )
+        self.audits = Audits(
+            settings, leaf_path, self.leaf, self.registry, self.dispatcher, lambda: self.hold, self._reach
+        )  # fmt: skip
         self._settings = settings
         self._lock = lock
         self._parts = Parts(
-            settings, self.upstream, self.lookup_tasks, self.refreshing, installer, repair,
+            settings, self.upstream, self.lookup_tasks, self.loads, self.telling, self.refreshing, installer, repair,
             self.budget, self.ages, self.positions, self.gtids, self.lineage, self.counters,
         )  # fmt: skip
         self._poisoned: dict[str, str] = {}
@@ -124,6 +144,7 @@ class Runtime:
         """The first session. Raises `CannotStartError`."""
         try:
             self.registry.load(_configured(view) for view in self._settings.views)
+            self.workload.load()
             async with self.upstream.session() as session:
                 self._heed(await session.check_server())
             await self._begin()
@@ -190,6 +211,7 @@ class Runtime:
         if session is not None:
             await session.close()
         self.lookup_tasks.restart(self.following.catalog)
+        self.loads.restart(self.following.catalog)
         self.refreshing.restart()
         self.reads.fail_all(no_stream())
         del session
@@ -198,6 +220,8 @@ class Runtime:
     async def close(self) -> None:
         """Stops everything."""
         await self.asking.close()
+        await self.prewarm.close()
+        await self.audits.close()
         await self._end_session()
         self.gtids.close()
         await self.upstream.close()
@@ -216,6 +240,11 @@ class Runtime:
     def streaming(self) -> bool:
         """Whether the change stream is up."""
         return self.dispatcher.running
+
+    @property
+    def hold(self) -> Hold | None:
+        """Between the stream and the engine; None while there is no stream."""
+        return None if self._session is None else self._session.hold
 
     def _reach(self, position: Position) -> None:
         if self._session is not None and self._session.pushes is not None:

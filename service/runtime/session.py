@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from cdc.change import StreamLost
-from cdc.source import Source, Started
+from cdc.source import Snapshot, Source, Started
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import InstallRefresh, InstallView, StreamStarted
 from dataflow.engine.limits import Limits
@@ -30,20 +30,26 @@ from service.runtime.budget import MemoryBudget
 from service.runtime.counters import Counters
 from service.runtime.following import TableRefusedError
 from service.runtime.gtids import AppliedGtids
+from service.runtime.hold import Hold
 from service.runtime.installer import Installer
 from service.runtime.lineage import Lineage
+from service.runtime.loading.loads import Loads
+from service.runtime.loading.telling import Telling
 from service.runtime.lookup_tasks import LookupTasks
 from service.runtime.planning import reason_of
 from service.runtime.positions import Positions
 from service.runtime.pushes import Pushes
 from service.runtime.refreshing import Refreshing
 from service.runtime.repair import Repair, keep_checking
-from service.runtime.stream import follow
+from service.runtime.stream import applying, follow
 from service.settings.load import Settings
 from service.upstream.upstream import Upstream, UpstreamSession
 from service.views import Plan, RegisteredView
 
 log = structlog.get_logger()
+
+#: Fewer rows that a join is driven by are derived in one step, with all combinations that they have.
+_DERIVE_ROWS = 1000
 
 
 @dataclass(slots=True)
@@ -53,6 +59,8 @@ class Parts:
     settings: Settings
     upstream: Upstream
     lookup_tasks: LookupTasks
+    loads: Loads
+    telling: Telling
     refreshing: Refreshing
     installer: Installer
     repair: Repair
@@ -76,6 +84,8 @@ class Session:
     _failed: asyncio.Event = field(default_factory=asyncio.Event)
     _source: Source | None = None
     _pushes: Pushes | None = None
+    #: Between the stream and the engine, while it runs.
+    hold: Hold | None = None
 
     @property
     def pushes(self) -> Pushes | None:
@@ -131,6 +141,7 @@ class Session:
         installer = parts.installer
         installer.registry.forget_installations()
         parts.lookup_tasks.restart(installer.following.catalog)
+        parts.loads.restart(installer.following.catalog)
         parts.refreshing.restart()
         parts.ages.restarted()
         parts.repair.restart()
@@ -153,7 +164,8 @@ class Session:
     def _engine(self) -> Engine:
         settings = self.parts.settings
         policy = by_name(settings.engine.eviction)
-        return Engine(self.parts.installer.following.catalog, limits_of(settings), policy)
+        catalog = self.parts.installer.following.catalog
+        return Engine(catalog, limits_of(settings), policy, logs=self.parts.loads.new_log)
 
     def _request_position(self) -> None:
         if self._source is not None:
@@ -166,22 +178,29 @@ class Session:
         assert self._pushes is not None
         installer = parts.installer
         dispatcher = installer.dispatcher
+        apply = applying(
+            self._source, dispatcher, parts.counters, parts.repair.schema_changed, parts.gtids.passed
+        )  # fmt: skip
+        self.hold = Hold(apply, self._sees_applied)
         await _first_ended(
-            follow(
-                self._source,
-                dispatcher,
-                parts.settings.engine.step_rows,
-                parts.counters,
-                parts.repair.schema_changed,
-                parts.gtids.passed,
-            ),
+            follow(self._source, dispatcher, parts.settings.engine.step_rows, self.hold),
             heartbeat.heartbeats(dispatcher, parts.upstream.lookups, self._pushes, parts.ages, parts.counters),
             parts.budget.keep(),
+            parts.telling.tell(),
             keep_checking(parts.repair, parts.settings.cdc.schema_check_s),
             self._catch_up(),
             self._until_failed(),
             self._until_replaced(),
         )
+
+    def _sees_applied(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot sees all that was applied: what is not in the ring, every one does that is taken now."""
+        installer = self.parts.installer
+        engine = installer.dispatcher.engine
+        if engine is None:
+            return False
+        tables = frozenset(installer.following.layouts)
+        return engine.ring.exact_position(tables, bridge.snapshot(snapshot), engine.applied) == engine.applied
 
     async def _until_replaced(self) -> None:
         raise StreamLost(f"Another database server answers: {await self.parts.upstream.replaced()}.", retryable=True)
@@ -207,6 +226,8 @@ class Session:
     async def close(self) -> None:
         """The engine gets no more events; the slot goes with its connection."""
         self.parts.installer.dispatcher.stop()
+        if self.hold is not None:
+            self.hold.close()
         if self._pushes is not None:
             self.parts.counters.pushes += self._pushes.count
             await self._pushes.close()
@@ -227,6 +248,7 @@ def limits_of(settings: Settings) -> Limits:
         lookup_keys=settings.upstream.lookup_keys,
         key_rows=settings.upstream.limit_rows,
         key_rows_bytes=settings.upstream.limit_bytes,
+        derive_rows=_DERIVE_ROWS,
     )
 
 

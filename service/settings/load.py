@@ -31,6 +31,7 @@ from service.settings.sections import (
     UpstreamSettings,
     ViewSettings,
 )
+from service.settings.spark import SparkSettings
 from service.settings.telemetry import AccessLogSettings, TraceSettings
 
 ENVIRONMENT_PREFIX = "UPQUERY_"
@@ -63,6 +64,7 @@ class Settings(BaseSettings):
     log: LogSettings = LogSettings()
     access_log: AccessLogSettings | None = None
     traces: TraceSettings | None = None
+    spark: SparkSettings | None = None
     views: tuple[ViewSettings, ...] = ()
 
     @classmethod

@@ -148,6 +148,9 @@ class EngineSettings(Section):
     eviction: Literal["s3-fifo", "lru", "clock", "random"] = "s3-fifo"
     #: Rows of transactions applied in one step; reads wait at most for one step.
     step_rows: int = Field(default=500, ge=1)
+    #: What is kept whole and has at least so many rows, by the database's estimate, is read in slices beside everything
+    #: else; what has fewer, by one lookup.
+    load_rows: int = Field(default=5_000, ge=0)
     #: Where a run keeps the leaf store and its sockets. Default: shared memory.
     directory: Path | None = None
 

@@ -10,7 +10,7 @@ from dataflow.types import Position
 from service.http.reads import Reads, Wanted
 from service.leaf_store.answer import Answer, LeafState
 from service.leaf_store.catalog import ELSEWHERE, ViewInfo
-from service.leaf_store.layout import entry_key
+from service.leaf_store.layout import MARK, entry_key
 from service.leaf_store.reader import answer_in
 from service.leaf_store.request import request_of
 from service.leaf_store.transaction import Transaction
@@ -54,7 +54,8 @@ def _found(txn: Transaction, info: ViewInfo | None, wanted: Wanted, state: LeafS
 
 def _unchanged_since(txn: Transaction, info: ViewInfo, wanted: Wanted) -> Position | None:
     """Since when a covered answer has not changed; None: that is not known."""
-    since = 0
+    mark = txn.get(info.head)
+    since = 0 if mark is None else MARK.unpack(mark)[0]
     for key in request_of(info, wanted.values, wanted.window).keys:
         entry = txn.get(entry_key(info.head, key))
         if entry is None:

@@ -7,18 +7,19 @@ upstream, too.
 Not here: how any database is asked (`postgres`, `mysql`); which one it is (`opening`).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from cdc.change import SchemaNotice, TableLayout
 from cdc.mysql.gtid import Gtids
-from cdc.source import Source
+from cdc.source import Snapshot, Source
 from dataflow.engine.effects import Lookup
 from dataflow.plan.estimate import Size
 from dataflow.plan.nodes import Aggregate, Chain, Relation
 from dataflow.schema import Catalog, Table
 from dataflow.sql.statement import Statement
+from dataflow.types import Row
 from service.upstream.words import AnswerSize, Described, Finding, ForwardRows, LookupRows
 
 #: Gives the layouts of the tables to follow, by qualified name, whenever a source asks.
@@ -111,6 +112,25 @@ class Lookups(Protocol):
         ...
 
 
+class Reading(Protocol):
+    """Rows of several lookups of everything, at one snapshot that is exact for the tables they read."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What they see."""
+        ...
+
+    @property
+    def bound(self) -> int:
+        """All of that is in the stream by it."""
+        ...
+
+    def batches(self, lookup: Lookup) -> AsyncIterator[list[Row]]:
+        """The rows of one of them, at most some thousand at a time; nothing is read ahead of whoever takes them, but
+        for what the network holds. Raises `UpstreamError`."""
+        ...
+
+
 class Upstream(Protocol):
     """A database."""
 
@@ -121,6 +141,10 @@ class Upstream(Protocol):
 
     def session(self) -> AbstractAsyncContextManager[UpstreamSession]:
         """A connection, for a while."""
+        ...
+
+    def reading(self, lookups: Sequence[Lookup], catalog: Catalog) -> AbstractAsyncContextManager[Reading]:
+        """All rows of lookups, on a connection beside those of `Lookups`. Raises `UpstreamError`."""
         ...
 
     def source(self, layouts: Layouts) -> Source:

@@ -1,12 +1,13 @@
 """What a run is given, and what is under way in it."""
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Any
 
 from dataflow.engine.effects import Lookup
-from dataflow.engine.events import Extent
+from dataflow.engine.events import Event, Extent
 from dataflow.eviction.policies import DEFAULT
 from dataflow.state.ordering import Cut
 from dataflow.types import Key, ReadId, Snapshot, ViewId
@@ -30,10 +31,17 @@ class Configuration:
     limit_rows: int | None = None
     #: Some reads do not wait for what is missing, but are forwarded (`Read.forward`).
     forwards: bool = False
+    #: Some lookups of everything are answered in slices, and some views are kept whole that need not be.
+    loads: bool = False
+    whole: bool = False
     #: Which keys go first when memory is short.
     policy: str = DEFAULT
     #: How often each action is taken.
     weights: dict[str, float] = field(default_factory=dict)
+
+    def any_whole(self, rng: Random) -> bool:
+        """Whether the next view is kept whole, whatever routes there are."""
+        return self.whole and rng.random() < 0.5
 
     @property
     def variant(self) -> SchemaVariant:
@@ -73,6 +81,8 @@ class Flight:
     lookup: Lookup
     cancelled: bool = False
     result: LookupResult | None = None
+    #: What is left to be heard of it, if it is answered in slices.
+    slices: Iterator[Event] | None = None
 
 
 @dataclass(slots=True)

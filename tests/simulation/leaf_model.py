@@ -11,6 +11,8 @@ from dataflow.engine.effects import (
     LeafExtend,
     LeafFill,
     LeafFillAll,
+    LeafLoaded,
+    ViewStatus,
 )
 from dataflow.state.ordering import WHOLE, Interval
 from dataflow.types import Key, Row, ViewId
@@ -21,23 +23,26 @@ class WrongEffectError(AssertionError):
 
 
 class LeafView:
-    """The covered keys of one view. A full view covers every key; one without rows is not in `rows`."""
+    """The covered keys of one view. A full view covers every key; one without rows is not in `rows`. Before it is ready
+    nobody looks at it."""
 
-    __slots__ = ("full", "parts", "rows")
+    __slots__ = ("full", "parts", "ready", "rows")
 
     def __init__(self) -> None:
         self.full = False
+        #: Whether what a full view has is all.
+        self.ready = False
         self.rows: dict[Key, Counter[Row]] = {}
         #: The covered intervals of keys that are covered in part.
         self.parts: dict[Key, tuple[Interval, ...]] = {}
 
     def covers(self, key: Key) -> bool:
         """Whether a read of the whole key is a hit."""
-        return self.full or (key in self.rows and key not in self.parts)
+        return self.ready if self.full else key in self.rows and key not in self.parts
 
     def holds(self, key: Key) -> bool:
         """Whether something of the key is covered."""
-        return self.full or key in self.rows
+        return self.ready if self.full else key in self.rows
 
     def covered(self, key: Key) -> tuple[Interval, ...]:
         """The covered intervals of a key."""
@@ -56,7 +61,7 @@ class LeafView:
         """Rows that go and come under a covered key."""
         if None in key:
             return
-        if not self.holds(key):
+        if not self.full and key not in self.rows:
             raise WrongEffectError(f"a change of key {key}, which is not covered")
         bag = self.rows.setdefault(key, Counter())
         if set(removed) & set(added):
@@ -76,6 +81,16 @@ class LeafModel:
     def __init__(self) -> None:
         self.views: dict[ViewId, LeafView] = {}
         self.touched: set[ViewId] = set()
+        #: Views of which all was written that are not said to be ready yet: by the end of the step they are.
+        self.loaded: set[ViewId] = set()
+
+    def report(self, status: ViewStatus) -> None:
+        """A view is building, ready or broken."""
+        leaf = self.views.get(status.view)
+        if leaf is not None and leaf.full:
+            leaf.ready = status.status == "ready"
+            self.touched.add(status.view)
+            self.loaded.discard(status.view)
 
     def covers(self, view: ViewId, key: Key) -> bool:
         """Whether a read of the key is a hit."""
@@ -91,7 +106,7 @@ class LeafModel:
         elif isinstance(effect, LeafExtend):
             leaf.extend(effect.key, effect.rows, effect.covered)
         elif isinstance(effect, LeafFillAll):
-            leaf.full = True
+            leaf.full, leaf.ready = True, False
             leaf.rows = {key: Counter(rows) for key, rows in effect.rows.items() if None not in key}
         elif isinstance(effect, LeafChange):
             for key, (removed, added) in effect.changes.items():
@@ -100,6 +115,10 @@ class LeafModel:
             leaf.rows = {key: Counter() for key in leaf.rows}
         elif isinstance(effect, LeafEvict):
             self.evict(leaf, effect)
+        elif isinstance(effect, LeafLoaded):
+            if not leaf.full or leaf.ready:
+                raise WrongEffectError(f"{effect}, which was not being written")
+            self.loaded.add(effect.view)
         elif isinstance(effect, LeafDrop):
             del self.views[effect.view]
 
@@ -108,7 +127,7 @@ class LeafModel:
         if leaf.full:
             if effect.key != ():
                 raise WrongEffectError(f"key {effect.key} of a full view is evicted")
-            leaf.full = False
+            leaf.full = leaf.ready = False
             leaf.rows = {}
         elif leaf.rows.pop(effect.key, None) is None:
             raise WrongEffectError(f"key {effect.key} is evicted, which is not covered")

@@ -11,14 +11,20 @@ from typing import Any
 from unittest.mock import patch
 
 from cdc.mysql.bracket import BracketSnapshot
-from dataflow.engine import budget, doubt, engine, evict, graph, incongruence, install, nodes, ring, upquery
+from cdc.mysql.position import BinlogSnapshot
+from dataflow.engine import budget, doubt, engine, evict, graph, incongruence, install, joins, nodes, ring, upquery
+from dataflow.engine.derive import BlockSupply, Derivations, UnionSupply
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.engine.evict import Evictions
+from dataflow.engine.flights import Flights
+from dataflow.engine.loads import Load, Loads
 from dataflow.engine.nodes import UnionNode
 from dataflow.engine.propagation import Propagation
 from dataflow.engine.ranking import Ranking
+from dataflow.engine.redo_log import MemoryLog
 from dataflow.engine.refill import Refills
 from dataflow.engine.refresh import Refreshes, RefreshLeaf
+from dataflow.engine.staging import LeafWriter
 from dataflow.engine.touching import Touch
 from dataflow.engine.upquery import Demand
 from dataflow.ops.aggregate import Group
@@ -27,6 +33,7 @@ from dataflow.ops.partitioned import Partitioned
 from dataflow.types import Delta, Row
 from tests.simulation.ordered import RowOrder
 from tests.simulation.runs import Focus
+from tests.simulation.visibility import SimulatedSnapshot
 
 Mutant = Callable[[], AbstractContextManager[Any]]
 
@@ -155,26 +162,26 @@ def a_later_transaction_ignored_in_a_forwarded_read() -> AbstractContextManager[
 
 def start_snapshot_ignored() -> AbstractContextManager[Any]:
     """A lookup is installed that misses a commit from before the stream."""
-    return patch.object(engine.Engine, "_covers_start", lambda *_: True)
+    return patch.object(joins.Joins, "covers_start", lambda *_: True)
 
 
 def publication_barrier_ignored() -> AbstractContextManager[Any]:
     """A lookup of a table that has just joined the publication is installed at once."""
-    return patch.object(engine.Engine, "_admissible", lambda self, _, result: self._covers_start(result.snapshot))
+    return patch.object(engine.Engine, "_admissible", lambda self, _, snapshot: self._joins.covers_start(snapshot))
 
 
 @contextmanager
 def forwarded_while_a_table_joins() -> Iterator[None]:
     """A forwarded read is answered although it misses what was open when a table joined; lookups wait."""
-    sees_enough = engine.Engine._sees_enough
+    sees_enough = joins.Joins.sees_enough
 
-    def admissible(self: Any, sent: Any, result: Any) -> bool:
-        return sees_enough(self, result.snapshot, self.graph.tables_of(sent.node))
+    def admissible(self: Any, sent: Any, snapshot: Any) -> bool:
+        return sees_enough(self._joins, snapshot, self.graph.tables_of(sent.node))
 
     def mutant(self: Any, snapshot: Any, tables: Any) -> bool:
-        return sees_enough(self, snapshot, tables - self._joining.keys())
+        return sees_enough(self, snapshot, tables - self.joining.keys())
 
-    with patch.object(engine.Engine, "_admissible", admissible), patch.object(engine.Engine, "_sees_enough", mutant):
+    with patch.object(engine.Engine, "_admissible", admissible), patch.object(joins.Joins, "sees_enough", mutant):
         yield
 
 
@@ -531,6 +538,79 @@ def start_covered_by_what_is_executed() -> AbstractContextManager[Any]:
     return patch.object(BracketSnapshot, "covers", lambda snapshot, other: other.seen <= snapshot.seen)
 
 
+def no_redo_for_loads() -> AbstractContextManager[Any]:
+    """A load's rows are installed as its snapshot saw them."""
+    return patch.object(MemoryLog, "append", lambda *_: None)
+
+
+def load_without_the_rings_part() -> AbstractContextManager[Any]:
+    """A load's log begins with what is applied after the load began."""
+    begin = Loads.begin
+
+    def mutant(self: Any, sent: Any, event: Any, unseen: list[TableDelta]) -> bool:
+        return begin(self, sent, event, [delta for delta in unseen if delta.truncated or delta.overflow])
+
+    return patch.object(Loads, "begin", mutant)
+
+
+def seen_logged_too() -> AbstractContextManager[Any]:
+    """A load's log has what is applied after it began although its snapshot saw it."""
+    applied = Loads.applied
+
+    def mutant(self: Any, transactions: Any) -> Any:
+        sees = patch.object(SimulatedSnapshot, "sees", lambda *_: False)
+        with sees, patch.object(BinlogSnapshot, "sees", lambda *_: False):
+            return applied(self, transactions)
+
+    return patch.object(Loads, "applied", mutant)
+
+
+def truncate_ignored_while_loading() -> AbstractContextManager[Any]:
+    """A load goes on although its table was emptied, or changed in ways that the stream does not carry."""
+    note = Load.note
+
+    def mutant(self: Load, deltas: Any) -> bool:
+        return note(self, [replace(delta, truncated=False, overflow=False) for delta in deltas])
+
+    return patch.object(Load, "note", mutant)
+
+
+def load_before_the_bound() -> AbstractContextManager[Any]:
+    """A load's rows are installed although the stream has not brought all that they have."""
+    return patch.object(Load, "is_ready", lambda self, _: self.complete)
+
+
+def load_that_goes_on_with_a_new_stream() -> AbstractContextManager[Any]:
+    """What was read before continuity was lost is installed after it."""
+    every = Flights.every
+    return patch.object(Flights, "every", lambda self: [s for s in every(self) if s.id not in self.loading])
+
+
+def half_a_view_is_left() -> AbstractContextManager[Any]:
+    """What was written of a view stays in the leaf store when its load comes to nothing."""
+    return patch.object(LeafWriter, "abandon", lambda _: None)
+
+
+def pending_rows_count() -> AbstractContextManager[Any]:
+    """A change counts for what is being derived, whether or not its driving row was derived yet."""
+    return patch.object(BlockSupply, "counts", lambda *_: True)
+
+
+def pending_rows_of_a_union_count() -> AbstractContextManager[Any]:
+    """The same of a union."""
+    return patch.object(UnionSupply, "changed", lambda _self, rows, _pending: list(rows))
+
+
+def gone_but_pending() -> AbstractContextManager[Any]:
+    """A driving row that goes stays pending."""
+    return patch.object(BlockSupply, "forget", lambda *_: None)
+
+
+def derived_from_what_was_lost() -> AbstractContextManager[Any]:
+    """What is derived goes on although an input was evicted."""
+    return patch.object(Derivations, "lost", lambda *_: None)
+
+
 #: A table joins soon, what is open then commits late and is visible later still, and much is read meanwhile.
 JOINING = {
     "join_table": 20, "install": 25, "drop": 0, "write": 4, "transaction": 6, "commit": 4, "reveal": 0.5, "overflow": 0,
@@ -538,6 +618,11 @@ JOINING = {
     "change_schema": 0, "break": 0,
 }  # fmt: skip
 MYSQL = ("mysql", "mysql_unordered")
+#: Much is kept whole, loaded and derived, slowly.
+LOADING = Focus(
+    weights={"install": 5, "drop": 2, "work": 12, "evict_key": 4, "evict_inner": 8}, upstreams=("postgres", "mariadb"),
+    whole=True,
+)  # fmt: skip
 #: Where a mutant shows only in rare shapes, the runs are narrowed to them.
 MUTANTS: dict[Mutant, Focus | None] = {
     no_redo: None,
@@ -599,4 +684,15 @@ MUTANTS: dict[Mutant, Focus | None] = {
     trimmed_though_unsure: Focus(upstreams=MYSQL),
     unsure_crosses_nothing: Focus(upstreams=MYSQL),
     start_covered_by_what_is_executed: Focus(upstreams=MYSQL),
+    no_redo_for_loads: LOADING,
+    load_without_the_rings_part: LOADING,
+    seen_logged_too: LOADING,
+    truncate_ignored_while_loading: replace(LOADING, weights=LOADING.weights | {"truncate": 4, "overflow": 2}),
+    load_before_the_bound: LOADING,
+    load_that_goes_on_with_a_new_stream: replace(LOADING, weights=LOADING.weights | {"restart": 5}),
+    half_a_view_is_left: replace(LOADING, weights=LOADING.weights | {"truncate": 4, "break": 1}),
+    pending_rows_count: LOADING,
+    pending_rows_of_a_union_count: replace(LOADING, views=("union", "people", "active", "twice", "activity")),
+    gone_but_pending: LOADING,
+    derived_from_what_was_lost: LOADING,
 }

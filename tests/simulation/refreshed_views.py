@@ -151,9 +151,11 @@ def expires(view: View) -> bool:
     return view.name in REFRESHED and REFRESHED[view.name].refresh.ttl_ms is not None
 
 
-def installation(view_id: ViewId, view: View, limit_rows: int | None) -> InstallView | InstallRefresh:
+def installation(
+    view_id: ViewId, view: View, limit_rows: int | None, whole: bool = False
+) -> InstallView | InstallRefresh:
     """The event that installs a view, in its tier."""
     limits = KeyLimits(limit_rows)
     if view.name in REFRESHED:
         return InstallRefresh(view_id, REFRESHED[view.name].refresh, limits)
-    return InstallView(view_id, view, limits=limits)
+    return InstallView(view_id, view, whole, limits)

@@ -29,7 +29,7 @@ WEIGHTS = {
     "noise": 1, "execute": 22, "execute_forward": 4, "apply": 20, "advance": 5, "heartbeat": 4, "join_table": 0,
     "install": 1.5, "drop": 0.6, "read": 22, "cancel": 1, "deliver": 22, "fail": 1, "break": 0.05,
     "change_schema": 0.05, "forward_done": 4, "pin": 1.5, "unpin": 1, "evict_key": 3, "evict_inner": 5,
-    "evict_some": 2, "touch": 8, "restart": 0.15, "crash": 0.1,
+    "evict_some": 2, "touch": 8, "restart": 0.15, "crash": 0.1, "work": 20,
 }  # fmt: skip
 #: Limits that are tight in some runs.
 MEMORY_LIMITS = {"key_bytes": (1, 2), "evict_bytes": (1, 2000), "hot_refills": (0, 1)}
@@ -44,7 +44,8 @@ PROOFS = (
     "redo", "forward_hole", "padding", "refill", "ring_trimmed", "parent_covered", "subsumed", "repeated", "overflow",
     "cascade", "abandoned", "pinned_refilled", "answered", "answered_forward", "answered_mixed", "answered_once",
     "refresh_stored", "stale", "refreshed_evicted_narrowly", "refreshed_kept", "hot_refill", "hot_refilled",
-    "evicted_some", "left_behind", "unsure", "replaced", "filled_behind",
+    "evicted_some", "left_behind", "unsure", "replaced", "filled_behind", "loaded", "load_from_ring", "load_redo",
+    "load_abandoned", "load_truncated", "derived", "derivation_abandoned", "pending_filtered", "pending_gone",
 )  # fmt: skip
 REGRESSIONS = Path(__file__).parent / "regressions"
 
@@ -72,6 +73,8 @@ class Focus:
     weights: dict[str, float] = field(default_factory=dict)
     #: Kinds of upstreams.
     upstreams: tuple[str, ...] = UPSTREAMS
+    #: Views are kept whole, and that is loaded and derived in slices.
+    whole: bool = False
 
     def narrow(self, configuration: Configuration) -> None:
         """Applies it."""
@@ -79,6 +82,9 @@ class Focus:
         if self.views:
             configuration.views = tuple(name for name in every if name.startswith(self.views))
         configuration.weights |= self.weights
+        if self.whole:
+            configuration.loads = configuration.whole = True
+            configuration.limits["derive_rows"] = configuration.seed % 3
         configuration.upstream = upstream_of(configuration.seed, self.upstreams)
 
 
@@ -128,9 +134,13 @@ def configure(seed: int) -> Configuration:
     forwards = rng.random() < 0.3
     if forwards and rng.random() < 0.5:
         limits["fills_behind"] = rng.choice((0, 1))
+    loads, whole = rng.random() < 0.7, rng.random() < 0.5
+    if rng.random() < 0.7:
+        limits["derive_rows"] = rng.choice((0, 0, 1, 2, 3))
     return Configuration(
-        seed, foreign_keys, odd_numbers, upstream_of(seed), installed, limits, limit_rows, forwards, policy, weights
-    )
+        seed, foreign_keys, odd_numbers, upstream_of(seed), installed, limits, limit_rows, forwards, loads, whole,
+        policy, weights,
+    )  # fmt: skip
 
 
 def draw(configuration: Configuration, number: int) -> list[Action]:

@@ -32,6 +32,7 @@ from dataflow.engine.effects import (
     LeafExtend,
     LeafFill,
     LeafFillAll,
+    LeafLoaded,
     Lookup,
     Reach,
     Refresh,
@@ -49,6 +50,7 @@ from dataflow.engine.events import (
     EvictKey,
     EvictSome,
     ForwardDone,
+    LoadDone,
     LookupDone,
     LookupFailed,
     Pin,
@@ -60,33 +62,36 @@ from dataflow.engine.events import (
     TableJoined,
     Touched,
     Unpin,
+    Work,
 )
 from dataflow.engine.forward import CROSSED, NOT_ENDED
 from dataflow.engine.limits import Limits
 from dataflow.eviction.policies import by_name
 from dataflow.plan.nodes import Aggregate, Relation, View, column_types
 from dataflow.state.intervals import Cover, OrderedCover
-from dataflow.state.ordering import END, Interval
+from dataflow.state.ordering import Interval
 from dataflow.types import Key, LookupId, ReadId, Row, Snapshot, ViewId
 from tests.simulation.configuration import Asked, Configuration, Flight, ForwardedRead
 from tests.simulation.expectation import BaseTables, Expectations
 from tests.simulation.forwarding import compare_forward, run_forward
 from tests.simulation.leaf_model import LeafModel
+from tests.simulation.loading import may_be_sliced, slices
 from tests.simulation.memory import any_touches, check_eviction, count_refill
 from tests.simulation.oracle_values import ERROR
 from tests.simulation.ordered import RowOrder, within
 from tests.simulation.ordered_views import ORDERED_VIEWS
-from tests.simulation.plans import FAILING, tables_of
+from tests.simulation.plans import tables_of
 from tests.simulation.questions import any_key, inner_keys
 from tests.simulation.refreshed_views import REFRESHED, expires, installation
 from tests.simulation.refreshing import Fetch, Refreshing
 from tests.simulation.report import DivergenceError, brief, brief_relation, describe, require
 from tests.simulation.schema import LATE_TABLE
 from tests.simulation.views import VIEWS
+from tests.simulation.waiting import is_covered, require_quiet, uncovered_pins, unready
 from tests.simulation.world import World
 
 VIEW_BY_NAME = {view.name: view for view in (*VIEWS, *ORDERED_VIEWS, *(r.view for r in REFRESHED.values()))}
-LEAF_EFFECTS = (LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafDrop)
+LEAF_EFFECTS = (LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafLoaded, LeafDrop)
 #: Rounds of delivering everything that is left, at the end of a run.
 DRAIN_ROUNDS = 300
 EMPTY: Counter[Any] = Counter()
@@ -105,6 +110,8 @@ class Simulation:
         self.views: dict[ViewId, View] = {}
         self.dropped: set[ViewId] = set()
         self.broken: set[ViewId] = set()
+        #: Views that are kept whole although there may be routes.
+        self.whole: set[ViewId] = set()
         self.last_id = 0
         self.join_snapshot: Snapshot | None = None
         self.joined = False
@@ -161,6 +168,7 @@ class Simulation:
         for view in self.broken & self.leaf.views.keys():
             leaf = self.leaf.views[view]
             require(not leaf.full and not leaf.rows, "view", view, "is broken, its leaf is not empty")
+        require(not self.leaf.loaded, "views", self.leaf.loaded, "have all their rows and are not ready")
         self.engine.check()
         self.compare(event, bool(effects))
 
@@ -184,6 +192,7 @@ class Simulation:
             self.forwards.append(ForwardedRead(effect.read))
             self.counters["forwarded"] += 1
         elif isinstance(effect, ViewStatus):
+            self.leaf.report(effect)
             require(effect.view not in self.dropped, effect, "of a dropped view")
             if effect.status == "broken":
                 self.broken.add(effect.view)
@@ -199,8 +208,8 @@ class Simulation:
         require(all(len(k) == len(lookup.columns) and None not in k for k in lookup.keys), lookup, "has odd keys")
         self.lookup_ids.add(lookup.id)
         self.flights.append(Flight(lookup))
-        limit = self.engine.limits.lookups_in_flight
-        require(sum(not f.cancelled for f in self.flights) <= limit, f"more than {limit} lookups in flight")
+        in_flight = sum(not f.cancelled and f.slices is None for f in self.flights)
+        require(in_flight <= self.engine.limits.lookups_in_flight, in_flight, "lookups are in flight")
 
     def finish_read(self, answer: Answer | AnswerForward | AnswerRefresh | FailRead, event: Event) -> None:
         """A read is over."""
@@ -211,7 +220,7 @@ class Simulation:
             self.counters["answered"] += 1
             self.counters["answered_mixed"] += len({self.refreshing.is_refreshed(asked.view) for asked in keys}) > 1
             for asked in keys:
-                require(self.is_covered(asked), answer, "with", asked, "not covered")
+                require(is_covered(self, asked), answer, "with", asked, "not covered")
         elif isinstance(answer, FailRead):
             self.excuse(answer, keys, event)
         else:
@@ -235,20 +244,6 @@ class Simulation:
         retry = answer.retryable and (crossed or isinstance(event, LookupFailed | RefreshFailed | StreamStarted))
         refused = answer.refused and isinstance(event, RefreshFailed)
         require(excused or retry or refused, answer, "without a reason to fail")
-
-    def is_covered(self, asked: Asked) -> bool:
-        """Whether the leaf has what a read asked for."""
-        leaf = self.leaf.views.get(asked.view)
-        if self.leaf.covers(asked.view, asked.key) or asked.extent is None:
-            return self.leaf.covers(asked.view, asked.key)
-        order = self.order_of(asked.view)
-        covered = () if leaf is None else leaf.covered(asked.key)
-        if isinstance(asked.extent, Interval):
-            rows = self.expectations.of(self.views[asked.view].relation, self.views[asked.view].key_columns)
-            wanted = [row for row in rows.expected(asked.key) if order.within(row, asked.extent)]
-            return all(any(order.within(row, interval) for interval in covered) for row in wanted)
-        reached = order.reaching(covered, asked.extent.start)
-        return reached is not None and (reached == END or asked.base is None or order.further(reached, asked.base))
 
     def order_of(self, view_id: ViewId) -> RowOrder:
         """The order of a view's rows."""
@@ -277,6 +272,8 @@ class Simulation:
             require(coverage.keys() == leaf.rows.keys(), "view", view_id, "covers", coverage, "not", leaf.rows)
         keys: Iterable[Key] = leaf.rows
         if leaf.full:
+            if not leaf.ready:
+                return
             keys = {k for k in keyed.by_key if None not in k} | leaf.rows.keys()
         for key in keys:
             bag = leaf.rows.get(key, Counter())
@@ -478,7 +475,12 @@ class Simulation:
             late = [view for view in candidates if LATE_TABLE in tables_of(view.relation)]
             view = rng.choice(late if late and rng.random() < 0.5 else candidates)
             self.views[view_id] = view
-            self.step(installation(view_id, view, self.configuration.limit_rows))
+            self.whole |= {view_id} if self.configuration.any_whole(rng) else set()
+            self.install(view_id)
+
+    def install(self, view_id: ViewId) -> None:
+        """The engine has a view from now on."""
+        self.step(installation(view_id, self.views[view_id], self.configuration.limit_rows, view_id in self.whole))
 
     def do_drop(self, rng: Random) -> None:
         """A view is dropped."""
@@ -548,8 +550,16 @@ class Simulation:
             if not forgotten:
                 self.step(event)
             return
-        self.flights.remove(flight)
+        if flight.slices is None and self.configuration.loads and may_be_sliced(flight) and rng.random() < 0.7:
+            assert flight.result is not None
+            flight.slices = slices(flight, self.world.arrived(flight.result, rng), self.rng)
+        event = None if flight.slices is None else next(flight.slices)
+        if event is None or isinstance(event, LoadDone | LookupFailed) or forgotten:
+            self.flights.remove(flight)
         if forgotten:
+            return
+        if event is not None:
+            self.step(event)
             return
         assert flight.result is not None
         result = self.world.arrived(flight.result, rng)
@@ -557,6 +567,11 @@ class Simulation:
             self.step(LookupFailed(flight.lookup.id, "integer out of range", False))
         else:
             self.step(LookupDone(flight.lookup.id, result.rows, result.snapshot, result.bound))
+
+    def do_work(self, rng: Random) -> None:
+        """The engine goes on with what is too much for one step, or there is nothing of that."""
+        if self.engine.working or rng.random() < 0.1:
+            self.step(Work(rng.choice((1, 1, 1, 2, 3, 100))))
 
     def do_fail(self, rng: Random) -> None:
         """A lookup fails; it may be tried again."""
@@ -642,12 +657,11 @@ class Simulation:
         """The engine's process dies; another starts, with the same views."""
         del rng
         self.joined = self.joined or LATE_TABLE in self.world.published
-        views = list(self.views.items())
         self.counters += self.engine.counters
         self.broken.clear()
         self.start_engine()
-        for view_id, view in views:
-            self.step(installation(view_id, view, self.configuration.limit_rows))
+        for view_id in list(self.views):
+            self.install(view_id)
 
     # --- the end of a run --------------------------------------------------------------------------------------------
 
@@ -661,7 +675,7 @@ class Simulation:
         for _ in range(DRAIN_ROUNDS):
             if not self.drain_once(rng):
                 break
-        self.require_quiet()
+        require_quiet(self)
         self.counters += self.engine.counters
 
     def drain_once(self, rng: Random) -> bool:
@@ -675,26 +689,12 @@ class Simulation:
         for flight in self.under_way():
             if flight.result is None:
                 self.execute(flight, rng)
-            if flight in self.under_way():
+            while flight in self.under_way():
                 self.deliver(flight, rng)
+        while self.engine.working:
+            self.step(Work(rng.choice((1, 100))))
         for _ in list(self.forwards):
             self.do_execute_forward(rng)
             self.do_forward_done(rng)
-        return bool(self.under_way() or self.forwards or self.reads or self.uncovered_pins())
-
-    def require_quiet(self) -> None:
-        """Liveness: all reads are answered, all pinned keys and full views are there."""
-        require(not self.under_way(), f"lookups without end: {self.under_way()}")
-        require(not self.reads, f"reads without an answer: {self.reads}")
-        require(not self.uncovered_pins(), f"pinned keys are not covered: {self.uncovered_pins()}")
-
-    def uncovered_pins(self) -> list[tuple[ViewId, Key]]:
-        """Pinned keys that are holes although they need not be."""
-        if not self.configuration.stores_all:
-            return []
-        needed = [
-            pin for pin in self.pins if pin[0] not in self.broken and not self.views[pin[0]].name.startswith(FAILING)
-        ]
-        leaves = self.engine.graph.leaves
-        in_part = {view_id for view_id, leaf in leaves.items() if leaf.ordered is not None}
-        return [pin for pin in needed if pin[0] not in in_part and not self.leaf.covers(*pin)]
+        waiting = self.under_way() or self.forwards or self.reads or uncovered_pins(self) or unready(self)
+        return bool(waiting or self.engine.loading())

@@ -22,6 +22,8 @@ from service.upstream.words import UpstreamError
 _SERVER = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_id', 'server_uuid')"
 #: How long it may take to tell the server that nobody waits for a statement any more.
 CANCEL_S = 2.0
+#: How long a connection may be left alone that is kept for long.
+_PATIENT_S = 86_400
 #: What changes how SQL is read, or what it computes, from what the dialect here takes it for; and names for sets of
 #: these, which bring them back.
 _UNWANTED_MODES = frozenset({
@@ -89,6 +91,26 @@ class UpstreamPool:
                 await self._give_back(wire)
         finally:
             self._free.release()
+
+    @asynccontextmanager
+    async def apart(self) -> AsyncIterator[Wire]:
+        """A connection beside the pool's, for what takes as long as it takes: its statements are not ended. The
+        server's errors become `UpstreamError`."""
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                wire = await self._open()
+        except (ServerError, ConnectionBroken, TimeoutError) as problem:
+            raise self.error(problem) from None
+        try:
+            assert self.flavour is not None, "known since the first connection"
+            unlimited = "max_statement_time" if self.flavour.dialect == "mariadb" else "max_execution_time"
+            # The server would take who does not read on for gone.
+            await wire.query(f"SET {unlimited} = 0, net_write_timeout = {_PATIENT_S}, wait_timeout = {_PATIENT_S}")
+            yield wire
+        except (ServerError, ConnectionBroken) as problem:
+            raise self.error(problem) from problem
+        finally:
+            await self._end(wire)
 
     def error(self, problem: BaseException) -> UpstreamError:
         """The server's error, or that of a connection, in our words."""
@@ -174,17 +196,22 @@ class UpstreamPool:
         self._outdated.discard(wire)
         if not outdated and not wire.broken and not wire.busy and not wire.in_transaction and not self._closed:
             self._idle.append(wire)
-            return
+        else:
+            await self._end(wire)
+
+    async def _end(self, wire: Wire) -> None:
         try:
             if wire.busy and not wire.broken:  # Whoever waited for it has gone; the server should stop, too.
                 async with asyncio.timeout(CANCEL_S):
-                    await self._kill(wire.thread_id)
+                    await self.kill(wire.thread_id)
         except (ServerError, ConnectionBroken, UpstreamError, TimeoutError):
             pass
         finally:
             wire.close()
 
-    async def _kill(self, thread_id: int) -> None:
+    async def kill(self, thread_id: int) -> None:
+        """End the statement of a connection, not its transaction. Raises ServerError, ConnectionBroken,
+        UpstreamError."""
         killer = await self._connected()
         try:
             await killer.query(f"KILL QUERY {thread_id}")

@@ -135,6 +135,17 @@ class Replies:
         """Whether all replies are there."""
         return len(self.replies) == self._expected
 
+    @property
+    def rows_read(self) -> int:
+        """Rows of the reply that is not complete yet."""
+        return len(self._reply.rows)
+
+    def take_rows(self) -> Reply:
+        """The rows that are there of the reply that is not complete yet; it goes on without them."""
+        taken = Reply(self._reply.rows, self._reply.columns)
+        self._reply.rows = []
+        return taken
+
     def feed(self, data: bytes) -> None:
         """Take in what the server sent. Raises ProtocolError."""
         self._pending.append(data)

@@ -85,7 +85,7 @@ class Question:
                 raise reply.error
         place = self.place
         if self.ask:
-            told = _visible_place(replies[0])
+            told = visible_place(replies[0])
             self.visible.told(told)
             place = max(place, told)
             replies = replies[1:]
@@ -99,7 +99,8 @@ class Question:
         return found, BinlogSnapshot(end, place) if known else None
 
 
-def _visible_place(reply: Reply) -> int:
+def visible_place(reply: Reply) -> int:
+    """The place that is visible, as the server says it. Raises UpstreamError."""
     values = {str(name).lower(): str(value) for name, value in reply.rows}
     file = values.get("binlog_snapshot_file", "")
     if not file:

@@ -1,12 +1,13 @@
 """MariaDB or MySQL as an upstream (`service.upstream.upstream`)."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 from cdc.change import SchemaNotice, TableLayout
 from cdc.mysql.source import MySqlSource
 from cdc.source import Source
+from dataflow.engine.effects import Lookup
 from dataflow.plan.estimate import Size
 from dataflow.plan.nodes import Aggregate, Chain, Relation
 from dataflow.schema import Catalog, Table
@@ -17,6 +18,7 @@ from service.upstream.mysql.catalog import load_catalog, load_layouts
 from service.upstream.mysql.connect import Flavour, UpstreamPool
 from service.upstream.mysql.describe import describe
 from service.upstream.mysql.lookups import Lookups
+from service.upstream.mysql.reading import MySqlReading, reading
 from service.upstream.mysql.wire import Wire
 from service.upstream.upstream import Capture, Layouts, UpstreamSession
 from service.upstream.words import Described, Finding
@@ -106,6 +108,10 @@ class MySqlUpstream:
         async with self.pool.connection() as wire:
             assert self.pool.flavour is not None, "known since the first connection"
             yield MySqlSession(wire, self.pool.flavour, self.capture, self.apart)
+
+    def reading(self, lookups: Sequence[Lookup], catalog: Catalog) -> AbstractAsyncContextManager[MySqlReading]:  # noqa: ARG002
+        """All rows of lookups."""
+        return reading(self.pool, catalog)
 
     def source(self, layouts: Layouts) -> Source:
         """A new change stream."""

@@ -14,7 +14,7 @@ Not here: what the packets say (`packets`), how many connections there are (`con
 
 import asyncio
 import ssl
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from socket import socket
 from typing import Any
 
@@ -41,7 +41,8 @@ class ConnectionBroken(Exception):
 class Wire:
     """A connection after its log in.
 
-    *State*: `_waiting` is set while replies are awaited; what arrives otherwise breaks the connection.
+    *State*: `_waiting` is set while replies are awaited; what arrives otherwise breaks the connection. `_most_rows`, of
+    a reply that is taken while it comes: from so many on nothing more is read, and `_is_held` until they are taken.
     """
 
     def __init__(self, connected: Any) -> None:
@@ -58,6 +59,9 @@ class Wire:
         self.version: str = connected.get_server_info()
         self.in_transaction = False
         self.broken = False
+        self._problem = ConnectionBroken("The connection is closed.")
+        self._most_rows: int | None = None
+        self._is_held = False
         self._loop.add_reader(self._socket, self._readable)
 
     @property
@@ -85,6 +89,42 @@ class Wire:
                 raise reply.error
         return replies
 
+    async def stream(self, statement: str, rows: int) -> AsyncIterator[Reply]:
+        """The rows of one statement as they come, `rows` or some more at a time; what is not taken stays with the
+        server. Raises ServerError, ConnectionBroken; left before its end, the connection is busy."""
+        replies = Replies(1)
+        self._most_rows = rows
+        try:
+            self._send(command(COMMAND_QUERY, statement.encode()), replies)
+            while not replies.done:
+                await self._until_told()
+                if not replies.done:
+                    yield replies.take_rows()
+                    self._go_on()
+        finally:
+            self._most_rows = None
+        (reply,) = replies.replies
+        if reply.error is not None:
+            raise reply.error
+        yield reply
+
+    async def drop(self) -> None:
+        """Reads what is left of a stream, and forgets it. Raises ConnectionBroken."""
+        while (replies := self._replies) is not None:
+            replies.take_rows()
+            if self._is_held:
+                self._go_on()
+            await self._until_told()
+
+    def _go_on(self) -> None:
+        """What was read has been taken."""
+        if self.broken:
+            raise self._problem
+        self._is_held = False
+        self._loop.add_reader(self._socket, self._readable)
+        # TLS may hold what the socket does not tell of.
+        self._readable()
+
     async def prepare(self, statement: str) -> Reply:
         """What the server says of a statement without running it: parameters and columns. Raises as `query`."""
         (reply,) = await self._exchange(command(COMMAND_PREPARE, statement.encode()), Replies(1, prepared=True))
@@ -100,22 +140,32 @@ class Wire:
             self._break(ConnectionBroken("The connection is closed."))
 
     async def _exchange(self, data: bytes, replies: Replies) -> list[Reply]:
+        self._send(data, replies)
+        await self._until_told()
+        return replies.replies
+
+    def _send(self, data: bytes, replies: Replies) -> None:
         if self.broken:
-            raise ConnectionBroken("The connection is closed.")
+            raise self._problem
         assert self._replies is None, "one caller at a time"
         self._unsent = memoryview(data)
         self._replies = replies
-        self._waiting = self._loop.create_future()
         self._writable()
         if replies.done and not self._unsent:
-            self._replies = self._waiting = None
-            return replies.replies
+            self._replies = None
+
+    async def _until_told(self) -> None:
+        """Until all is there, or as much as is to be taken at once."""
+        if self._replies is None or self._is_held:
+            return
+        if self.broken:
+            raise self._problem
+        self._waiting = self._loop.create_future()
         try:
             # Cancelled here, the replies go on to be awaited: `busy` stays.
             await self._waiting
         finally:
             self._waiting = None
-        return replies.replies
 
     def _writable(self) -> None:
         try:
@@ -132,7 +182,7 @@ class Wire:
 
     def _readable(self) -> None:
         try:
-            while not self.broken:
+            while not (self.broken or self._is_held):
                 data = self._socket.recv(_READ_BYTES)
                 if not data:
                     raise ConnectionBroken("The server closed the connection.")
@@ -150,21 +200,29 @@ class Wire:
         if replies is None:
             raise ConnectionBroken("The server ended the connection.")
         replies.feed(data)
+        if self._most_rows is not None and replies.rows_read >= self._most_rows:
+            self._is_held = True
+            self._loop.remove_reader(self._socket)
+            self._tell()
         if replies.done and not self._unsent:
             self.in_transaction = replies.in_transaction
             self._replies = None
-            if self._waiting is not None and not self._waiting.done():
-                self._waiting.set_result(None)
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
 
     def _break(self, problem: Exception) -> None:
         if self.broken:
             return
         self.broken = True
+        self._problem = _broken(problem)
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
         self._connected._force_close()
         if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_exception(_broken(problem))
+            self._waiting.set_exception(self._problem)
 
 
 def _broken(problem: Exception) -> ConnectionBroken:

@@ -34,6 +34,11 @@ _SERVER = (
     " left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8) END"
     " FROM pg_catalog.pg_control_system()"
 )
+#: `transaction_timeout` came with PostgreSQL 17; another name is no setting before.
+_PATIENT = (
+    "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0;"
+    " SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'"
+)
 #: How long it may take to tell the server that nobody waits for a statement any more.
 CANCEL_S = 2.0
 
@@ -81,6 +86,19 @@ class UpstreamPool:
                 await self._give_back(connection)
         finally:
             self._free.release()
+
+    @asynccontextmanager
+    async def apart(self) -> AsyncIterator[AsyncConnection]:
+        """A connection beside the pool's, for what takes as long as it takes: neither statements nor transactions that
+        wait are ended. psycopg's errors become `UpstreamError`."""
+        connection = await self._open()
+        try:
+            await connection.execute(_PATIENT)
+            yield connection
+        except psycopg.Error as problem:
+            raise self.error(problem) from problem
+        finally:
+            await _end(connection)
 
     def error(self, problem: BaseException) -> UpstreamError:
         """psycopg's error, or a timeout, in our words."""
@@ -149,13 +167,19 @@ class UpstreamPool:
         if status == TransactionStatus.IDLE and not self._closed and not outdated:
             self._idle.append(connection)
             return
-        try:
-            if status == TransactionStatus.ACTIVE:  # Whoever waited for it has gone; the server should stop, too.
-                await connection.cancel_safe(timeout=CANCEL_S)
-        except psycopg.Error:
-            pass
-        finally:
-            await connection.close()
+        await _end(connection)
+
+
+async def _end(connection: AsyncConnection) -> None:
+    try:
+        # Whoever waited for it has gone; the server should stop, too.
+        pgconn = connection.pgconn
+        if pgconn.status == ConnStatus.OK and pgconn.transaction_status == TransactionStatus.ACTIVE:
+            await connection.cancel_safe(timeout=CANCEL_S)
+    except psycopg.Error:
+        pass
+    finally:
+        await connection.close()
 
 
 async def _server_of(connection: AsyncConnection) -> str:

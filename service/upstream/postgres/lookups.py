@@ -30,7 +30,8 @@ from service.upstream.postgres.connect import CANCEL_S, UpstreamPool
 from service.upstream.postgres.statements import Statements, results
 from service.upstream.words import AnswerSize, ForwardRows, LookupRows, UpstreamError, text_bytes
 
-_VERSION = (
+#: What a snapshot is, and how far the log is with it.
+VERSION = (
     "pg_catalog.pg_current_snapshot()::text AS s, pg_catalog.pg_current_wal_insert_lsn()::text AS l, "
     "pg_catalog.pg_current_wal_flush_lsn()::text AS f"
 )
@@ -67,7 +68,6 @@ class Lookups:
 
     def __init__(self, pool: UpstreamPool) -> None:
         self._pool = pool
-        self._context = _TextContext()
         self._statements = Statements()
         #: Statements run upstream so far, heartbeats and pushes included.
         self.statements = 0
@@ -99,15 +99,15 @@ class Lookups:
         Raises UpstreamError.
         """
         parameters = [value if value is None or isinstance(value, str) else array_text(value) for value in arguments]
-        result = await self._run(_LOOKUP.format(version=_VERSION, sql=sql), parameters)
-        first = self._rows(result, 0, 1)[0]
+        result = await self._run(_LOOKUP.format(version=VERSION, sql=sql), parameters)
+        first = rows_of(result, 0, 1)[0]
         rows: list[Row] = []
         if first[_PRESENT] is not None:
             for start in range(0, result.ntuples, _SLICE_ROWS):
-                rows += [row[_FIRST:] for row in self._rows(result, start, start + _SLICE_ROWS)]
+                rows += [row[_FIRST:] for row in rows_of(result, start, start + _SLICE_ROWS)]
                 if start:
                     await asyncio.sleep(0)
-        snapshot, bound, flush = _version(first)
+        snapshot, bound, flush = version_of(first)
         return LookupRows(rows, snapshot, bound, flush)
 
     async def snapshot(self) -> LookupRows:
@@ -115,9 +115,9 @@ class Lookups:
 
         Raises UpstreamError.
         """
-        result = await self._run(f"SELECT {_VERSION}, {_NEXT_XID}")
-        row = self._rows(result, 0, 1)[0]
-        _, bound, flush = _version(row)
+        result = await self._run(f"SELECT {VERSION}, {_NEXT_XID}")
+        row = rows_of(result, 0, 1)[0]
+        _, bound, flush = version_of(row)
         snapshot = PostgresSnapshot.parse(str(row[0]), int(str(row[3])))
         return LookupRows([], snapshot, bound, flush)
 
@@ -147,17 +147,17 @@ class Lookups:
         async with self._pool.connection() as connection, connection.transaction(force_rollback=True):
             await connection.execute(_FORWARD_SETTINGS)
             # The transaction's first query takes its snapshot; the insert LSN is read after that.
-            version = await once(connection, f"SELECT {_VERSION}")
+            version = await once(connection, f"SELECT {VERSION}")
             results = [await once(connection, sql, parameters) for sql, parameters in queries]
             self.statements += 1 + len(results)
-        rows = [self._rows(result, 0, result.ntuples) for result in results]
-        return ForwardRows(rows, [columns_of(r) for r in results], *_version(self._rows(version, 0, 1)[0]))
+        rows = [rows_of(result, 0, result.ntuples) for result in results]
+        return ForwardRows(rows, [columns_of(r) for r in results], *version_of(rows_of(version, 0, 1)[0]))
 
     async def forward_some(self, sql: str, parameters: Sequence[str | None], most: AnswerSize) -> ForwardRows:
         """As `forward`, of one query: ``too_large`` as soon as its answer is more than that, which ends it upstream."""
         async with self._pool.connection() as connection, connection.transaction(force_rollback=True):
             await connection.execute(_FORWARD_SETTINGS)
-            version = await self._statements.run_once(connection, f"SELECT {_VERSION}")
+            version = await self._statements.run_once(connection, f"SELECT {VERSION}")
             self.statements += 2
             rows: list[Row] = []
             size, problem = 0, None
@@ -170,7 +170,7 @@ class Lookups:
                     # The rest is read, so that the connection can be used again.
                     continue
                 columns = columns_of(result)
-                new = self._rows(result, 0, result.ntuples)
+                new = rows_of(result, 0, result.ntuples)
                 rows += new
                 size += text_bytes(new)
                 problem = most.problem(len(rows), size)
@@ -178,18 +178,22 @@ class Lookups:
                     await connection.cancel_safe(timeout=CANCEL_S)
         if problem is not None:
             raise problem
-        return ForwardRows([rows], [columns], *_version(self._rows(version, 0, 1)[0]))
+        return ForwardRows([rows], [columns], *version_of(rows_of(version, 0, 1)[0]))
 
     async def _run(self, statement: str, parameters: Sequence[str | None] = ()) -> PGresult:
         self.statements += 1
         async with self._pool.connection() as connection:
             return await self._statements.run(connection, statement, parameters)
 
-    def _rows(self, result: PGresult, start: int, end: int) -> list[Row]:
-        """Rows of a result as texts."""
-        transformer = Transformer(self._context)
-        transformer.set_pgresult(result)
-        return transformer.load_rows(start, min(end, result.ntuples), tuple)
+
+_TEXTS = _TextContext()
+
+
+def rows_of(result: PGresult, start: int, end: int) -> list[Row]:
+    """Rows of a result as texts."""
+    transformer = Transformer(_TEXTS)
+    transformer.set_pgresult(result)
+    return transformer.load_rows(start, min(end, result.ntuples), tuple)
 
 
 def columns_of(result: PGresult) -> tuple[tuple[str, int], ...]:
@@ -197,7 +201,8 @@ def columns_of(result: PGresult) -> tuple[tuple[str, int], ...]:
     return tuple(((result.fname(i) or b"").decode(), result.ftype(i)) for i in range(result.nfields))
 
 
-def _version(row: Sequence[Any]) -> tuple[PostgresSnapshot, int, int]:
+def version_of(row: Sequence[Any]) -> tuple[PostgresSnapshot, int, int]:
+    """The snapshot, the insert LSN and the flush LSN of a row of `VERSION`."""
     return PostgresSnapshot.parse(row[0]), parse_lsn(row[1]), parse_lsn(row[2])
 
 

@@ -1,7 +1,7 @@
 """PostgreSQL as an upstream (`service.upstream.upstream`)."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 from psycopg import AsyncConnection
@@ -9,6 +9,7 @@ from psycopg import AsyncConnection
 from cdc.change import SchemaNotice, TableLayout
 from cdc.postgres.source import PostgresSource
 from cdc.source import Source
+from dataflow.engine.effects import Lookup
 from dataflow.plan.estimate import Size
 from dataflow.plan.nodes import Aggregate, Chain, Relation
 from dataflow.schema import Catalog, Table
@@ -19,6 +20,7 @@ from service.upstream.postgres.connect import UpstreamPool
 from service.upstream.postgres.describe import describe
 from service.upstream.postgres.lookups import Lookups
 from service.upstream.postgres.publication import ensure_published
+from service.upstream.postgres.reading import PostgresReading, reading
 from service.upstream.upstream import Capture, Layouts, UpstreamSession
 from service.upstream.words import Described, Finding
 
@@ -108,6 +110,10 @@ class PostgresUpstream:
         """A connection of the pool."""
         async with self.pool.connection() as connection:
             yield PostgresSession(connection, self.publication, self.capture, self.apart)
+
+    def reading(self, lookups: Sequence[Lookup], catalog: Catalog) -> AbstractAsyncContextManager[PostgresReading]:
+        """All rows of lookups."""
+        return reading(self.pool, lookups, catalog)
 
     def source(self, layouts: Layouts) -> Source:
         """A new change stream."""

@@ -131,6 +131,9 @@ def test_every_read_has_its_line(tmp_path: Path, form: str) -> None:
         assert (line["worker"], line["sample_rate"]) == (3, 1.0)
         assert 0 < line["duration_us"] < 60_000_000
         assert line["time_us"] > 1_700_000_000_000_000
+    # Which parameters make the key that is kept: a limit does not; of a list, each value is one.
+    kept = {line["view"]: (line["kept"], line["lists"]) for line in lines}
+    assert kept == {"story": ([0], []), "of_authors": ([0], [0]), "stories_of": ([0], []), "stale": ([0], [])}
 
 
 class Answering:

@@ -12,6 +12,7 @@ from pathlib import Path
 from dataflow.engine.effects import LeafFill
 from service.leaf_store.writer import LeafWriter
 from service.settings.sections import HttpSettings
+from service.settings.telemetry import AccessLogSettings
 from service.wire import WireServer
 from service.worker import WorkerConfig, run_worker
 from tests.service.http.conftest import ROWS, STORY_ID, Engine, register_all
@@ -20,7 +21,10 @@ from tests.service.http.conftest import ROWS, STORY_ID, Engine, register_all
 def test_worker_waits_for_the_store_serves_and_stops(tmp_path: Path) -> None:
     spawn = multiprocessing.get_context("spawn")
     listener = socket.create_server(("127.0.0.1", 0))
-    config = WorkerConfig(3, tmp_path / "leaf", tmp_path / "engine.sock", HttpSettings(read_timeout_s=10))
+    log = AccessLogSettings(path=tmp_path / "reads")
+    config = WorkerConfig(
+        3, tmp_path / "leaf", tmp_path / "engine.sock", HttpSettings(read_timeout_s=10), access_log=log
+    )
     worker = spawn.Process(target=run_worker, args=(config, listener))
     worker.start()
     try:
@@ -29,7 +33,11 @@ def test_worker_waits_for_the_store_serves_and_stops(tmp_path: Path) -> None:
         os.kill(worker.pid or 0, signal.SIGTERM)
         worker.join(20)
         listener.close()
-    assert worker.exitcode in (0, -signal.SIGTERM)
+    # It ended by itself, after it had written what it had: the log's file is finished.
+    assert worker.exitcode == 0
+    (file,) = log.path.iterdir()
+    assert file.name.startswith("access-3-")
+    assert len(file.read_text().splitlines()) == 2
 
 
 async def serve_and_read(config: WorkerConfig, port: int) -> None:

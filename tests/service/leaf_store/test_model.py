@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dataflow.engine.effects import LeafChange, LeafClear, LeafEffect, LeafEvict, LeafFill, LeafFillAll
+from dataflow.engine.effects import LeafChange, LeafClear, LeafEffect, LeafEvict, LeafFill, LeafFillAll, LeafLoaded
 from dataflow.plan.nodes import OrderTerm, View
 from dataflow.types import Delta, Key, Row, ViewId
 from service.leaf_store.answer import Answer, Window
@@ -153,7 +153,7 @@ def rows_of(draw: st.DrawFn, author: str) -> Row:
 def effects_on(draw: st.DrawFn, model: Model) -> LeafEffect:
     """An effect that an engine whose leaf is `model` may have."""
     view = draw(st.sampled_from(list(VIEWS)))
-    kinds = ["fill", "change", "change", "change", "fill_all", "clear", "evict", "evict_all"]
+    kinds = ["fill", "change", "change", "change", "fill_all", "clear", "evict", "evict_all", "loaded"]
     kind = draw(st.sampled_from(kinds))
     author = draw(st.sampled_from(AUTHORS))
     key: Key = (author,)
@@ -167,6 +167,8 @@ def effects_on(draw: st.DrawFn, model: Model) -> LeafEffect:
         return LeafFillAll(view, {(a,): draw(st.lists(rows_of(a), max_size=3)) for a in AUTHORS[:2]})
     if kind == "clear":
         return LeafClear(view)
+    if kind == "loaded" and view in model.full:
+        return LeafLoaded(view)
     if kind == "evict_all" and view in model.full:
         return LeafEvict(view, ())
     if kind == "evict" and view not in model.full and model.covered(view, key):

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dataflow.engine.effects import LeafChange, LeafDrop, LeafEvict, LeafFill, LeafFillAll
+from dataflow.engine.effects import LeafChange, LeafDrop, LeafEvict, LeafFill, LeafFillAll, LeafLoaded
 from dataflow.errors import InvariantViolation
 from dataflow.types import Delta, Key, Row, ViewId
 from service.leaf_store.answer import EMPTY
+from service.leaf_store.layout import MARK
 from service.leaf_store.reader import LeafReader
 from service.leaf_store.serving import Serving
 from service.leaf_store.writer import LeafWriter
@@ -29,7 +30,7 @@ def test_nothing_before_the_first_commit(writer: LeafWriter) -> None:
 
 def test_state_and_catalog_come_with_the_commit(writer: LeafWriter) -> None:
     writer.set_epoch("e1")
-    writer.register(ONE, BY_AUTHOR)
+    writer.register(ONE, BY_AUTHOR, status="building")
     writer.commit([], 17, 1234)
     state = writer.reader.state()
     assert state is not None
@@ -108,6 +109,28 @@ def test_replacement_takes_the_name_when_it_is_published(writer: LeafWriter) -> 
     catalog = writer.reader.catalog()
     assert catalog.by_name["story"].id == TWO
     assert list(catalog.by_id) == [TWO]
+
+
+def test_building_view_is_not_read_until_the_commit_that_loads_it(writer: LeafWriter) -> None:
+    writer.register(ONE, BY_AUTHOR, status="building")
+    writer.commit([LeafFillAll(ONE, {})], 1, 0)
+    writer.commit([LeafChange(ONE, {("ann",): ([], [ROW])})], 2, 0)
+    assert writer.reader.read([(ONE, ("ann",), None)])[0] == writer.reader.read([(ONE, ("bob",), None)])[0] == [None]
+    writer.set_status(ONE, "ready")
+    writer.commit([LeafLoaded(ONE)], 5, 0)
+    (ann, bob), state = writer.reader.read([(ONE, ("ann",), None), (ONE, ("bob",), None)])
+    assert ann is not None
+    assert bob == EMPTY
+    assert state is not None
+    with writer.reader.begin() as txn:
+        mark = txn.get(writer.info(ONE).head)
+    assert mark == MARK.pack(state.position)
+
+
+def test_what_is_not_covered_cannot_be_loaded(writer: LeafWriter) -> None:
+    writer.register(ONE, BY_AUTHOR, status="building")
+    with pytest.raises(InvariantViolation):
+        writer.commit([LeafLoaded(ONE)], 1, 0)
 
 
 def test_dropped_view_leaves_nothing(writer: LeafWriter) -> None:

@@ -95,6 +95,34 @@ def test_where_the_process_outgrows_the_budget_less_is_used(database: Database, 
     asyncio.run(scenario())
 
 
+def test_with_much_that_is_kept_whole_a_round_leaves_most_keys(database: Database, tmp_path: Path) -> None:
+    """Then a twentieth of the budget is more than all keys take."""
+    whole = "SELECT title, count(*) AS n FROM stories WHERE id <= 2200 GROUP BY title ORDER BY n DESC"
+
+    async def scenario() -> None:
+        async with short_of_memory(database, tmp_path, views={"whole": whole, "story": STORY}) as runtime:
+            await until(lambda: runtime.registry.views["whole"].status is Status.READY)
+            await runtime.read([ReadItem("whole", ())])
+            engine = runtime.dispatcher.engine
+            assert engine is not None
+            # What is kept whole takes nearly everything.
+            budget = runtime.budget
+            budget.budget_bytes = budget.limit_bytes = int(budget.used_bytes / 0.97)
+            fewest, filled = None, 0
+            for n in range(3001, 3801):
+                await runtime.read([ReadItem("story", (str(n),))])
+                if runtime.counters.leaf_evictions and fewest is None:
+                    filled = engine.evictable
+                    fewest = filled
+                if fewest is not None:
+                    fewest = min(fewest, engine.evictable)
+            assert fewest is not None
+            assert fewest > 0.6 * filled > 5
+            await until(lambda: budget.used_bytes <= budget.limit_bytes)
+
+    asyncio.run(scenario())
+
+
 def test_what_reads_fill_without_asking_the_database_is_kept_to_the_budget(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with short_of_memory(database, tmp_path, views={"pair": PAIR}) as runtime:

@@ -45,6 +45,9 @@ def test_everything_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatc
         ('[upstream]\nurl = "oracle://app@db/app"\n', "postgresql://"),
         (URL + '[[views]]\nname = "a"\nsql = "x"\n[[views]]\nname = "a"\nsql = "y"\n', "two views named 'a'"),
         (URL + '[[views]]\nname = "a b"\nsql = "x"\n', "views.0.name"),
+        (URL + '[spark]\nconf = {"spark.driver.memory" = "4g"}\n', "spark.driver.memory is set by driver_memory"),
+        (URL + '[spark]\nconf = {"driver" = "4g"}\n', "begin with 'spark.'"),
+        (URL + "[spark]\nmasters = 1\n", "Did you mean 'master'"),
         ("[upstream\n", "not valid TOML"),
     ],
 )

@@ -1,0 +1,57 @@
+"""What the stream does not bring: all before it began, and what transactions did to a table before that joined
+(architecture §5).
+
+*Maintains*: a table is *joining* until all that was open when it joined is known to be applied.
+
+Not here: what is done with rows that do not see enough (`engine`, `forward`, `refresh`).
+"""
+
+from dataflow.engine.ring import Ring
+from dataflow.types import Position, Snapshot
+
+
+class Joins:
+    """Where the stream began, and which tables joined it later."""
+
+    def __init__(self, ring: Ring) -> None:
+        self._ring = ring
+        self._start: Snapshot | None = None
+        #: Tables that joined the publication: lookups must see all that was open then.
+        self._barriers: dict[str, Snapshot] = {}
+        #: Those of them for which that may not have been applied yet, with the position where it will be, if it is
+        #: known: reads of them are forwarded, which waits for it.
+        self.joining: dict[str, Position | None] = {}
+
+    def restart(self, snapshot: Snapshot) -> None:
+        """The stream begins."""
+        self._barriers.clear()
+        self.joining.clear()
+        self._start = snapshot
+
+    def join(self, table: str, snapshot: Snapshot) -> None:
+        """A table joins, before `snapshot` was taken."""
+        self._barriers[table] = snapshot
+        self.joining[table] = None
+
+    def note(self, snapshot: Snapshot, bound: Position | None) -> None:
+        """A snapshot arrived; by `bound`, all that it sees is in the stream."""
+        for table, known in self.joining.items():
+            if bound is not None and (known is None or bound < known) and snapshot.finished(self._barriers[table]):
+                self.joining[table] = bound
+
+    def reach(self, applied: Position) -> None:
+        """Tables are like others once all that was open when they joined has been applied."""
+        for table, bound in list(self.joining.items()):
+            if bound is not None and bound <= applied:
+                del self.joining[table]
+                self._ring.join(table, bound)
+
+    def sees_enough(self, snapshot: Snapshot, tables: frozenset[str]) -> bool:
+        """Whether the snapshot sees all that the stream does not bring of `tables`. Of such a one the bound is noted:
+        when the stream has reached it, the tables have joined."""
+        joined = tables & self._barriers.keys()
+        return self.covers_start(snapshot) and all(snapshot.finished(self._barriers[t]) for t in joined)
+
+    def covers_start(self, snapshot: Snapshot) -> bool:
+        """Whether the snapshot sees all from before the stream."""
+        return self._start is not None and snapshot.covers(self._start)

@@ -1,0 +1,50 @@
+"""What a read asks for, by how its views are kept.
+
+Not here: demands (`upquery`), reads of refreshed views (`refresh`), which reads are answered upstream (`engine`).
+"""
+
+from dataclasses import dataclass, field
+
+from dataflow.engine.events import Read
+from dataflow.engine.extension import goal_of
+from dataflow.engine.graph import Graph
+from dataflow.engine.limits import Limits, key_bytes
+from dataflow.engine.refresh import Refreshes, RefreshLeaf
+from dataflow.engine.upquery import Want
+from dataflow.types import Key
+
+
+@dataclass(slots=True)
+class Question:
+    """A read, taken apart."""
+
+    wants: list[Want] = field(default_factory=list)
+    refreshed: list[tuple[RefreshLeaf, Key]] = field(default_factory=list)
+    #: Some key is not to be stored: only the upstream can answer.
+    forwards: bool = False
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """Those of the refreshed views."""
+        return frozenset[str]().union(*(leaf.tables for leaf, _ in self.refreshed))
+
+
+def question(event: Read, graph: Graph, refreshes: Refreshes, limits: Limits) -> Question | None:
+    """What a read asks for; None if one of its views was dropped."""
+    asked = Question()
+    for view_id, key, extent in event.keys:
+        leaf = graph.leaves.get(view_id)
+        if leaf is not None:
+            if key_bytes(key) > limits.key_bytes:
+                asked.wants.append(Want(leaf, key))
+                asked.forwards = True
+            elif None not in key:
+                asked.wants.append(Want(leaf, leaf.covering_key(key), goal_of(leaf, key, extent)))
+            elif leaf.view.rows_for_null is None:
+                asked.wants.append(Want(leaf, key))
+                asked.forwards = True
+        elif view_id in refreshes.leaves:
+            asked.refreshed.append((refreshes.leaves[view_id], key))
+        else:
+            return None
+    return asked

@@ -1,0 +1,138 @@
+"""What is kept whole gets in: loads and derivations, who of them goes on next, and how far they are.
+
+*Invariants*: a node has at most one of a load and a derivation under way; a load's lookup is among the flights that are
+loading.
+
+Not here: what they do (`loads`, `derive`), what comes of it for those who wait (`engine`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dataflow.engine.derive import Derivation, Derivations
+from dataflow.engine.flights import FlightKey, Flights
+from dataflow.engine.loads import Load, Loads
+from dataflow.engine.nodes import InnerNode, Stored
+from dataflow.engine.upquery import Upqueries
+from dataflow.errors import EvaluationError, InvariantViolation
+from dataflow.types import LookupId, NodeId, Position, ViewId
+
+READING, CATCHING_UP, DERIVING = "reading", "catching up", "deriving"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadState:
+    """How far something is that is loaded or derived."""
+
+    #: None if it is derived.
+    lookup: LookupId | None
+    node: NodeId
+    #: The base table that is read.
+    table: str | None
+    #: ``reading``, ``catching up`` or ``deriving``.
+    phase: str
+    #: That came, or were derived.
+    rows: int
+    #: That are to be replayed, or derived from; None while it is read.
+    rows_left: int | None
+    #: That wait for it.
+    views: tuple[ViewId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A load or a derivation is over: everything is covered, or (`error`) cannot be."""
+
+    flight: FlightKey
+    rows: int
+    error: EvaluationError | None = None
+
+
+class Whole:
+    """Goes round what is under way."""
+
+    def __init__(self, loads: Loads, derivations: Derivations, flights: Flights, upqueries: Upqueries) -> None:
+        self._loads = loads
+        self._derivations = derivations
+        self._flights = flights
+        self._upqueries = upqueries
+        self._turn = 0
+
+    def _ready(self, applied: Position) -> list[Load | Derivation]:
+        loads = [load for load in self._loads.under_way.values() if load.is_ready(applied)]
+        return [*loads, *self._derivations.under_way.values()]
+
+    def working(self, applied: Position) -> bool:
+        """Whether anything can go on."""
+        return bool(self._ready(applied))
+
+    def work(self, rows: int, applied: Position) -> Ended | None:
+        """Whoever is next goes on by about so many rows; what has ended by that."""
+        ready = self._ready(applied)
+        if not ready:
+            return None
+        self._turn += 1
+        task = ready[self._turn % len(ready)]
+        error: EvaluationError | None = None
+        try:
+            if not task.work(rows):
+                return None
+        except EvaluationError as failed:
+            error = failed
+        if isinstance(task, Load):
+            self._flights.take(task.sent.id)
+            self._flights.land(task.sent)
+            self._loads.end(task)
+        else:
+            self._derivations.forget(task.node)
+        if error is not None:
+            task.staged.abandon()
+        return Ended(task.flight, task.rows, error)
+
+    def forget(self, node: Stored) -> None:
+        """The node has gone."""
+        for load in [load for load in self._loads.under_way.values() if load.node is node]:
+            self._loads.end(load)
+        self._derivations.forget(node)
+
+    def states(self) -> list[LoadState]:
+        """How far all are."""
+        found = [
+            LoadState(
+                load.sent.id, load.node.id, load.chain.table, CATCHING_UP if load.complete else READING, load.rows,
+                load.log.rows + load.staged.unsettled if load.complete else None, self._views(load.flight),
+            )
+            for load in self._loads.under_way.values()
+        ]  # fmt: skip
+        found += [
+            LoadState(
+                None, derivation.node.id, None, DERIVING, derivation.rows,
+                derivation.supply.pending + derivation.staged.unsettled, self._views(derivation.flight),
+            )
+            for derivation in self._derivations.under_way.values()
+        ]  # fmt: skip
+        return found
+
+    def _views(self, flight: FlightKey) -> tuple[ViewId, ...]:
+        demands = self._upqueries.waiting_for(flight)
+        return tuple(dict.fromkeys(want.leaf.view_id for demand in demands for want in demand.wants))
+
+    def state_bytes(self) -> int:
+        """About what is staged and pending takes."""
+        loads = sum(load.staged.state_bytes() for load in self._loads.under_way.values())
+        return loads + sum(derivation.state_bytes() for derivation in self._derivations.under_way.values())
+
+    def check(self, has: Callable[[NodeId], bool]) -> None:
+        """Asserts the invariants; `has` says whether a node exists. For tests."""
+        if self._flights.loading.keys() != self._loads.under_way.keys():
+            raise InvariantViolation("lookups are loading that no load is for, or the other way round")
+        tasks: list[Load | Derivation] = [*self._loads.under_way.values(), *self._derivations.under_way.values()]
+        for task in tasks:
+            if not has(task.node.id):
+                raise InvariantViolation(f"node {task.node.id} has gone, it is still loaded")
+            if isinstance(task.node, InnerNode) and task.node.covered((), ()):
+                raise InvariantViolation(f"node {task.node.id} is loaded although it is covered whole")
+        for load in self._loads.under_way.values():
+            load.staged.check()
+        for derivation in self._derivations.under_way.values():
+            derivation.check()

@@ -1,0 +1,96 @@
+"""What a job is told: one JSON document on its standard input.
+
+*Invariants*: what cannot be carried out is refused before anything is started, in words without the document's secrets.
+
+Not here: carrying it out (`build`).
+"""
+
+import base64
+import json
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dataflow.plan.nodes import Aggregate, Chain
+from dataflow.schema import Table
+from dataflow.spark.problems import SparkProblem
+from dataflow.spark.read_postgres import Upstream
+from dataflow.spark.relations import can_build
+
+PART_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A relation of a job: its folder's name, what it is, the table that it reads."""
+
+    id: str
+    relation: Chain | Aggregate
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job. `version` and `bound` are the snapshot's; `finished` are parts that are there already, ``r0/part-…``."""
+
+    fingerprint: str
+    out: Path
+    upstream: Upstream
+    version: str
+    bound: int
+    relations: tuple[Wanted, ...]
+    part_bytes: int
+    parts: int | None
+    master: str
+    conf: Mapping[str, str]
+    finished: frozenset[str]
+
+
+def read_job(text: str) -> Job:
+    """The job that a document describes. Raises SparkProblem."""
+    try:
+        told = json.loads(text)
+        kind = told["upstream"]["kind"]
+        job = _job(told)
+    except SparkProblem:
+        raise
+    except Exception:
+        # Whatever unpickling may raise; what it says may quote the document.
+        raise SparkProblem("invalid_job", "The job's description is not one.", "See dataflow/spark/build.py.") from None
+    if kind != "postgresql":
+        raise SparkProblem("unsupported", "Spark reads PostgreSQL only.", "Load the view without Spark.")
+    for wanted in job.relations:
+        reason = can_build(wanted.relation)
+        if reason is not None:
+            raise SparkProblem("unsupported", f"{wanted.id}: {reason}", "Load the view without Spark.")
+    return job
+
+
+def _job(told: Mapping[str, Any]) -> Job:
+    upstream, snapshot, spark = told["upstream"], told["snapshot"], told.get("spark", {})
+    return Job(
+        fingerprint=str(told["fingerprint"]),
+        out=Path(told["out"]),
+        upstream=Upstream(str(upstream["url"]), upstream.get("password"), str(snapshot["name"])),
+        version=str(snapshot["version"]),
+        bound=int(snapshot["bound"]),
+        relations=tuple(_wanted(relation) for relation in told["relations"]),
+        part_bytes=int(told.get("partition_bytes") or PART_BYTES),
+        parts=None if told.get("partitions") is None else int(told["partitions"]),
+        master=str(spark.get("master", "local[*]")),
+        conf={str(name): str(value) for name, value in spark.get("conf", {}).items()},
+        finished=frozenset(map(str, told.get("finished", ()))),
+    )
+
+
+def _wanted(told: Mapping[str, Any]) -> Wanted:
+    # Whoever writes to this process's standard input is who started it.
+    relation, table = pickle.loads(base64.b64decode(told["pickle"]))
+    if not isinstance(relation, Chain | Aggregate) or not isinstance(table, Table):
+        raise TypeError("no relation")
+    return Wanted(str(told["id"]), relation, table)
+
+
+__all__ = ["PART_BYTES", "Job", "Wanted", "read_job"]

@@ -1,0 +1,101 @@
+"""What Spark computes, and how rows of several partitions become those of one lookup.
+
+A lookup of everything of a chain is its rows; those of partitions are simply together. Of an aggregate it is state
+rows (`ops.aggregate_state`), which the upstream makes for each partition: one for each distinct combination of texts of
+what it grouped by. So state rows of several partitions are those of the whole when rows of equal texts are made one:
+counts are added, and sums.
+
+*Invariants*: texts that the upstream printed are compared and passed on, never parsed and printed again, but for counts
+and sums, whose texts are those of exact numbers.
+
+Not here: the SQL (`plan.lookup`), Spark (`build_tasks`).
+"""
+
+from enum import StrEnum
+
+from dataflow.ops.aggregate_state import accumulator_factory
+from dataflow.plan.calls import LISTS, TRUTHS, list_columns, remembers_values
+from dataflow.plan.expressions import inline
+from dataflow.plan.lookup import chain_of
+from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Chain, Relation
+from dataflow.scalar import Call, Literal, Scalar
+from dataflow.values import INTEGERS
+
+
+class Merge(StrEnum):
+    """What becomes of a column of state rows when those of several partitions are made one."""
+
+    #: Its text is part of what is equal.
+    KEY = "key"
+    #: Counts are added.
+    COUNT = "count"
+    #: Whole numbers are added. NULL is nothing.
+    WHOLE = "whole"
+    #: Decimals of one scale (NaN and infinities: only those) are added. NULL is nothing.
+    DECIMAL = "decimal"
+
+
+def can_build(relation: Relation) -> str | None:
+    """None, or why Spark does not compute the rows of a lookup of everything."""
+    chain = relation.input if isinstance(relation, Aggregate) else relation
+    if not isinstance(chain, Chain) or not isinstance(relation, Chain | Aggregate):
+        return "it reads more than one table"
+    if isinstance(relation, Chain):
+        return None if relation.columns else "it has no columns"
+    for call in relation.calls:
+        try:
+            accumulator_factory(call)
+        except ValueError as problem:
+            return str(problem)
+    # Which text of equal ones stands for a group is by chance, so that partitions do not agree.
+    if any(_has_unsized_padding(value) for value in _grouped_values(relation)):
+        return "it groups by text of no fixed length whose trailing spaces do not count"
+    return None
+
+
+def width(relation: Chain | Aggregate) -> int:
+    """How many columns the rows of a lookup have."""
+    return len(relation.columns) if isinstance(relation, Chain) else len(merges(relation))
+
+
+def merges(aggregate: Aggregate) -> tuple[Merge, ...]:
+    """By column of the aggregate's state rows, in the order of `plan.lookup`."""
+    found = [Merge.KEY] * len(aggregate.group)
+    for call in aggregate.calls:
+        found += _of_call(call)
+    return (*found, Merge.COUNT)
+
+
+def _of_call(call: AggregateCall) -> list[Merge]:
+    if call.argument is None:
+        return [Merge.COUNT]
+    if call.function in LISTS:
+        return [Merge.KEY] * len(list_columns(call)) + [Merge.COUNT]
+    if call.function in TRUTHS:
+        return [Merge.COUNT, Merge.COUNT]
+    if remembers_values(call):
+        return [Merge.KEY, Merge.COUNT]
+    if call.function is AggregateFunction.COUNT:
+        return [Merge.COUNT]
+    whole = call.argument.type.name in INTEGERS
+    return [Merge.COUNT, Merge.WHOLE] if whole else [Merge.KEY, Merge.COUNT, Merge.DECIMAL]
+
+
+def _grouped_values(aggregate: Aggregate) -> list[Scalar]:
+    chain = chain_of(aggregate)
+    found = [chain.columns[c] for c in aggregate.group]
+    for call in aggregate.calls:
+        if call.argument is not None and call.function in LISTS:
+            found += [inline(column, chain.columns) for column in list_columns(call)]
+        elif call.argument is not None and remembers_values(call):
+            found.append(inline(call.argument, chain.columns))
+    return found
+
+
+def _has_unsized_padding(value: Scalar) -> bool:
+    if isinstance(value, Literal) or value.type.kind != "base" or value.type.name != "bpchar":
+        return False
+    return isinstance(value, Call) or not value.type.sql.endswith(")")
+
+
+__all__ = ["Merge", "can_build", "merges", "width"]

@@ -1,0 +1,341 @@
+"""From what a log and a service say to a model of the workload.
+
+*Theory*: the budget is one for all views, so what a budget is worth is found by sending the sample of all views through
+the service's policy (`replay`), at several sizes. A view's own curve, memory for it alone, is LRU's. What a key takes
+is measured where a service can be asked: its mean for the view, spread over keys by the bytes of their answers.
+
+*Invariants*: reads that the log says were computed although their key had been read before, in a service that had
+evicted nothing, stay misses in every memory: something else than memory took them.
+
+Not here: what to make of it (`advice`, `drift`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataflow.eviction.policies import DEFAULT
+from dataflow.spark.workload.advice import advice_of
+from dataflow.spark.workload.curves import Curve, curve_of, distances
+from dataflow.spark.workload.drift import drift_of
+from dataflow.spark.workload.hot_keys import pinned, prewarmed
+from dataflow.spark.workload.log import Log
+from dataflow.spark.workload.measured import (
+    UNKNOWN_KEY_BYTES,
+    UNKNOWN_ROWS_FACTOR,
+    Measured,
+    MeasuredView,
+)
+from dataflow.spark.workload.model import Check, Model, Point, Skew, ViewModel
+from dataflow.spark.workload.replay import replay
+from dataflow.spark.workload.sample import Floats, KeySizes, Sample
+from dataflow.spark.workload.zipf import fit
+
+#: Sizes of memory, as shares of what all keys take.
+SHARES = (0.01, 0.02, 0.04, 0.07, 0.10, 0.15, 0.25, 0.35, 0.50, 0.65, 0.80, 0.90, 1.0)
+#: More than everything: the budget is never reached.
+_AMPLE = 1.05
+PERCENTS = (90, 95, 99)
+#: A budget is enough that has this part of the hits that there can be.
+_ENOUGH = 0.99
+_KEY_BYTES = 600.0
+_POLICY_ROWS = 2.0
+#: Points of a view's curve, and of the check.
+_VIEW_POINTS = 40
+_CHECKED = (0.05, 0.2, 0.5, 0.8)
+_HOTTEST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the model is for. `shares` of memory to look at."""
+
+    measured: Measured | None = None
+    last: Model | None = None
+    policy: str = DEFAULT
+    budget_bytes: int | None = None
+    shares: Sequence[float] = SHARES
+
+
+def assemble(log: Log, asked: Asked) -> Model:
+    """The model."""
+    measured = asked.measured
+    found = _Found.of(log, measured)
+    fixed = 0.0 if measured is None else measured.fixed_bytes
+    points = [found.point(share, fixed, asked.policy) for share in (*asked.shares, _AMPLE)]
+    enough = _ENOUGH * points[-1].warm_hit_rate
+    advised = next(point for point in points if point.warm_hit_rate >= enough)
+    budget = asked.budget_bytes or (advised.budget_bytes if measured is None else measured.budget_bytes)
+    at = _at(points, budget)
+    keyed = {name: found.curve(number) for number, name in enumerate(found.sample.views)}
+    views = {name: _view(found, asked, name, keyed[name], at, budget) for name in log.views}
+    model = Model(
+        lines=log.lines,
+        unread_lines=log.unread,
+        from_us=log.from_us,
+        to_us=log.to_us,
+        sample_rate=log.sample_rate,
+        policy=asked.policy,
+        requests_per_s=sum(view.requests_per_s for view in views.values()),
+        fixed_bytes=int(fixed),
+        keys_bytes=int(found.keys_bytes),
+        budget_bytes=int(budget),
+        advised_bytes=advised.budget_bytes,
+        memory_for={str(percent): _memory_for(points, percent / 100) for percent in PERCENTS},
+        curve=points,
+        check=found.check(),
+        sampled={"keys": len(found.sample.keys), "reads": len(found.sample)},
+        views=views,
+        unread_views=[] if measured is None else sorted(measured.views.keys() - log.views.keys()),
+        drift=[],
+        notes=_notes(log, measured),
+    )
+    if asked.last is None:
+        return model
+    # What changed is part of it.
+    return Model(**{**{name: getattr(model, name) for name in model.__slots__}, "drift": drift_of(asked.last, model)})
+
+
+def _at(points: Sequence[Point], budget: float) -> Point:
+    """The largest point that the budget has room for."""
+    fitting = [point for point in points if point.budget_bytes <= budget]
+    return fitting[-1] if fitting else points[0]
+
+
+def _memory_for(points: Sequence[Point], share: float) -> int | None:
+    return next((point.budget_bytes for point in points if point.warm_hit_rate >= share), None)
+
+
+def _notes(log: Log, measured: Measured | None) -> list[str]:
+    notes = []
+    if measured is None:
+        notes.append("No service was asked: what keys take is a guess, and nothing is known of changes and lookups.")
+    elif measured.policy_evicted:
+        notes.append(
+            "The service had evicted keys for want of memory: reads that were computed for another reason (changes of"
+            " refreshed views, say) cannot be told from these, and are not in the model."
+        )
+    if log.sample_rate < 1:
+        notes.append(f"The log has {log.sample_rate:.2%} of keys; figures are scaled to all of them.")
+    if log.unread:
+        notes.append(f"{log.unread:,} lines could not be read, and are left out.")
+    return notes
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The sample with sizes, without views that are kept whole: their reads are so many, and so many hits (`whole`).
+    `warm`: reads of the second half; `needed`: LRU's distances among all keys."""
+
+    log: Log
+    measured: Measured | None
+    sample: Sample
+    sizes: KeySizes
+    lost: NDArray[np.bool_]
+    warm: NDArray[np.bool_]
+    needed: Floats
+    scale: float
+    whole: tuple[float, float]
+
+    @classmethod
+    def of(cls, log: Log, measured: Measured | None) -> "_Found":
+        sample, whole = _without_whole(log.sample, measured)
+        sizes = _sizes(sample, measured)
+        lost = _lost(sample, measured)
+        warm = np.arange(len(sample)) >= len(sample) // 2
+        needed = distances(sample, sizes.memory_bytes)
+        needed[lost] = np.inf
+        return cls(log, measured, sample, sizes, lost, warm, needed, 1 / log.sample_rate, whole)
+
+    @property
+    def keys_bytes(self) -> float:
+        """What all keys of the log take."""
+        return float(self.sizes.memory_bytes @ self.sample.keys.scale) * self.scale
+
+    def point(self, share: float, fixed: float, policy: str) -> Point:
+        """What a memory for that share of the keys' bytes is worth."""
+        of_sample = share * self.keys_bytes / self.scale
+        replayed = replay(self.sample, self.sizes, of_sample, policy, self.lost)
+        there, weight = replayed.line_hits(self.sample), self._line_weight()
+        lru = curve_of(self.sample, self.needed, np.ones(len(self.sample), dtype=bool)).hit_rate(of_sample)
+        held = np.bincount(
+            self.sample.keys.view,
+            weights=replayed.held * self.sizes.memory_bytes * self.sample.keys.scale,
+            minlength=len(self.sample.views),
+        )
+        return Point(
+            budget_bytes=int(fixed + share * self.keys_bytes),
+            share=share,
+            hit_rate=self._with_whole(there, weight, 1.0),
+            warm_hit_rate=self._with_whole(there, weight * self.warm, 0.5),
+            lru_hit_rate=lru,
+            views=self._by_view(there, weight * self.warm),
+            held_bytes={name: int(held[n] * self.scale) for n, name in enumerate(self.sample.views)},
+        )
+
+    def _with_whole(self, there: NDArray[np.bool_], weight: Floats, part: float) -> float:
+        """The hit rate of these reads and of that part of the reads of views that are kept whole."""
+        reads, hits = self.whole
+        total = float(weight.sum()) + part * reads
+        return (float(weight @ there) + part * hits) / total if total else 0.0
+
+    def _line_weight(self) -> Floats:
+        """Reads of several keys count once."""
+        of_line = np.bincount(self.sample.line)
+        weight: Floats = self.sample.weight / of_line[self.sample.line]
+        return weight
+
+    def _by_view(self, there: NDArray[np.bool_], weight: Floats) -> dict[str, float]:
+        view = self.sample.keys.view[self.sample.key]
+        names = self.sample.views
+        reads = np.bincount(view, weights=weight, minlength=len(names))
+        hits = np.bincount(view, weights=weight * there, minlength=len(names))
+        return {name: float(hits[n] / reads[n]) if reads[n] else 0.0 for n, name in enumerate(names)}
+
+    def curve(self, view: int) -> Curve:
+        """LRU's curve of one view, with memory for it alone."""
+        chosen = self.sample.keys.view == view
+        part = self.sample.of_keys(chosen, self.sample.keys.scale)
+        of_view = chosen[self.sample.key]
+        needed = distances(part, self.sizes.of_keys(chosen).memory_bytes)
+        needed[self.lost[of_view]] = np.inf
+        counted = self.warm[of_view]
+        return curve_of(part, needed, counted if counted.any() else np.ones(len(part), dtype=bool))
+
+    def check(self) -> list[Check]:
+        """The curve of a part of the sample's keys against LRU itself on all of them."""
+        random = np.random.default_rng(7)
+        chosen = random.random(len(self.sample.keys)) < np.where(
+            self.sample.keys.reads > np.median(self.sample.keys.reads), 1.0, 0.25
+        )
+        often = self.sample.keys.reads > np.median(self.sample.keys.reads)
+        rare_scale = (~often).sum() / max(1, (chosen & ~often).sum())
+        scale = self.sample.keys.scale * np.where(often, 1.0, rare_scale)
+        part, sizes = self.sample.of_keys(chosen, scale), self.sizes.of_keys(chosen)
+        needed = distances(part, sizes.memory_bytes)
+        sampled = curve_of(part, needed, np.ones(len(part), dtype=bool))
+        total = self.keys_bytes / self.scale
+        found = []
+        for share in _CHECKED:
+            exact = replay(self.sample, self.sizes, share * total, "lru", target=1.0, told_us=0).there
+            rate = _rate(exact, self.sample.weight)
+            found.append(Check(int(share * self.keys_bytes), rate, sampled.hit_rate(share * total)))
+        return found
+
+
+def _without_whole(sample: Sample, measured: Measured | None) -> tuple[Sample, tuple[float, float]]:
+    names = set() if measured is None else {name for name, view in measured.views.items() if view.whole}
+    if names.isdisjoint(sample.views):
+        return sample, (0.0, 0.0)
+    whole = np.array([name in names for name in sample.views])[sample.keys.view]
+    of_whole = whole[sample.key]
+    weight = sample.weight[of_whole]
+    hits = float(weight @ ~sample.computed[of_whole])
+    return sample.of_keys(~whole, sample.keys.scale), (float(weight.sum()), hits)
+
+
+def _rate(there: NDArray[np.bool_], weight: Floats) -> float:
+    total = float(weight.sum())
+    return float(weight @ there) / total if total else 0.0
+
+
+def _sizes(sample: Sample, measured: Measured | None) -> KeySizes:
+    keys = sample.keys
+    memory, cost = np.zeros(len(keys)), np.ones(len(keys))
+    rows = keys.rows_bytes.astype(np.float64)
+    for number, name in enumerate(sample.views):
+        of_view = keys.view == number
+        view = None if measured is None else measured.views.get(name)
+        memory[of_view] = _key_bytes(view, rows[of_view], keys.scale[of_view])
+        cost[of_view] = 1.0 if view is None else view.cost
+    return KeySizes(memory, _KEY_BYTES + _POLICY_ROWS * rows, cost)
+
+
+def _key_bytes(view: MeasuredView | None, rows: Floats, scale: Floats) -> Floats:
+    if view is not None and view.whole:
+        return np.zeros(len(rows))
+    if view is None or view.key_bytes is None:
+        return UNKNOWN_KEY_BYTES + UNKNOWN_ROWS_FACTOR * rows
+    mean = float(rows @ scale / scale.sum()) if len(rows) else 0.0
+    base = min(_KEY_BYTES, view.key_bytes / 2)
+    return np.full(len(rows), view.key_bytes) if not mean else base + (view.key_bytes - base) * rows / mean
+
+
+def _lost(sample: Sample, measured: Measured | None) -> NDArray[np.bool_]:
+    """Reads whose key had gone though there was room."""
+    lost = np.zeros(len(sample), dtype=bool)
+    if measured is None or measured.policy_evicted:
+        return lost
+    # Whether the key was read by an earlier request.
+    order = np.lexsort((np.arange(len(sample)), sample.key))
+    key, request = sample.key[order], sample.request[order]
+    same = np.concatenate([[False], (np.diff(key) == 0)])
+    first = np.maximum.accumulate(np.where(~same, np.arange(len(order)), 0))
+    before = np.empty(len(sample), dtype=bool)
+    before[order] = request > request[first] if len(order) else False
+    # Of a read of several keys a new one is why it was computed; if there is none, one of them had gone.
+    lines = int(sample.line.max(initial=-1)) + 1
+    has_new = np.zeros(lines, dtype=bool)
+    has_new[sample.line[~before]] = True
+    leads = np.concatenate([[True], np.diff(sample.line) != 0]) if len(sample) else lost
+    found: NDArray[np.bool_] = sample.computed & ~has_new[sample.line] & leads
+    return found
+
+
+def _view(found: _Found, asked: Asked, name: str, curve: Curve, at: Point, budget: float) -> ViewModel:
+    log, measured = found.log, asked.measured
+    of_log = log.views[name]
+    view = None if measured is None else measured.views.get(name)
+    zipf = fit(of_log.spectrum)
+    number = found.sample.views.index(name)
+    of_view = found.sample.keys.view == number
+    scale = found.sample.keys.scale[of_view]
+    key_bytes = float(found.sizes.memory_bytes[of_view] @ scale / scale.sum()) if of_view.any() else 0.0
+    hit_rate = at.views[name]
+    if view is not None and view.whole:
+        hit_rate = of_log.outcomes.get("hit", 0) / of_log.requests
+    per_s = of_log.requests * found.scale / log.seconds
+    upqueries = per_s * (1 - hit_rate)
+    applied = None if view is None else view.rows_applied
+    hits = 0 if view is None else view.hits
+    hot = [key for key in log.hot if key.view == name]
+    model = ViewModel(
+        requests=int(of_log.requests * found.scale),
+        requests_per_s=per_s,
+        keys=int(of_log.keys * found.scale),
+        one_hit_share=of_log.one_hit / of_log.keys,
+        outcomes=of_log.outcomes,
+        skew=None if zipf is None else Skew(zipf.alpha, zipf.low, zipf.high, zipf.keys, zipf.distance, zipf.p_value),
+        key_bytes=key_bytes,
+        tier=None if view is None else view.tier,
+        hit_rate=hit_rate,
+        curve=_thinned(curve, found.scale),
+        memory_for={str(p): _scaled(curve.memory_for(p / 100), found.scale) for p in PERCENTS},
+        upqueries_per_s=upqueries,
+        upstream_s_per_s=None if view is None or not view.lookups else upqueries * view.lookup_s_per_fill,
+        rows_applied=applied,
+        rows_dropped=None if view is None else view.rows_dropped,
+        deltas_per_read_saved=None if applied is None or not hits else applied / hits,
+        budget_bytes=at.held_bytes[name],
+        advice=[],
+        prewarm=prewarmed(hot, at.held_bytes[name], key_bytes),
+        pin=pinned(hot, of_log.requests, log.seconds, key_bytes, budget),
+        hottest=[key.texts for key in hot[:_HOTTEST]],
+    )
+    model.advice.extend(advice_of(model, view))
+    return model
+
+
+def _scaled(size: float | None, scale: float) -> int | None:
+    return None if size is None else int(size * scale)
+
+
+def _thinned(curve: Curve, scale: float) -> list[tuple[int, float]]:
+    """Points of it, evenly over hits."""
+    if not len(curve.hits) or not curve.all_reads:
+        return []
+    wanted = np.linspace(0, curve.hits[-1], _VIEW_POINTS + 1)[1:]
+    at = np.minimum(np.searchsorted(curve.hits, wanted), len(curve.hits) - 1)
+    return [(int(curve.needed_bytes[i] * scale), float(curve.hits[i]) / curve.all_reads) for i in np.unique(at)]

@@ -1,0 +1,35 @@
+"""Which keys to fill before they are read, and which never to forget.
+
+*Invariants*: neither takes more memory than it may; who is read most comes first.
+
+Not here: doing either (`service.workload`).
+"""
+
+from collections.abc import Sequence
+
+from dataflow.spark.workload.log import HotKey
+from dataflow.spark.workload.model import Texts
+
+#: What is read twice only is not worth filling early.
+_LEAST_READS = 3
+#: Pinned are keys that have this part of a view's reads, and come so often, if they take no more of the budget than
+#: that.
+_PIN_SHARE = 0.001
+_PIN_PER_S = 0.2
+_PIN_BUDGET = 0.02
+_MOST_PINS = 100
+
+
+def prewarmed(hot: Sequence[HotKey], held_bytes: float, key_bytes: float) -> list[Texts]:
+    """Of keys in the order of their reads, as many as stay in the memory that the view has."""
+    room = int(held_bytes / key_bytes) if key_bytes else 0
+    return [key.texts for key in hot[:room] if key.reads >= _LEAST_READS]
+
+
+def pinned(hot: Sequence[HotKey], requests: int, seconds: float, key_bytes: float, budget_bytes: float) -> list[Texts]:
+    """Keys that are read all the time: an eviction policy would keep them, too, but after a burst of others."""
+    if not key_bytes:
+        return []
+    least = max(_PIN_SHARE * requests, _PIN_PER_S * seconds)
+    room = min(_MOST_PINS, int(_PIN_BUDGET * budget_bytes / key_bytes))
+    return [key.texts for key in hot[:room] if key.reads >= least]

@@ -1,0 +1,206 @@
+"""A model for people: one page of HTML with plots, which needs nothing from anywhere.
+
+*Invariants*: whatever comes from logs (names of views, texts of keys) is escaped.
+
+Not here: figures (`assemble`), drawing (`svg`).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from html import escape
+
+from dataflow.spark.workload.model import Advice, Model, ViewModel
+from dataflow.spark.workload.svg import Line, Plot, svg
+
+_SHOWN_KEYS = 10
+_STYLE = """
+body{font:15px/1.5 system-ui,sans-serif;color:#222;max-width:900px;margin:2em auto;padding:0 1em}
+h1{font-size:1.6em}h2{font-size:1.25em;margin-top:2.2em;border-top:1px solid #ddd;padding-top:1em}h3{font-size:1em}
+table{border-collapse:collapse;margin:.8em 0;font-size:.92em}
+th,td{padding:.25em .7em;text-align:right;border-bottom:1px solid #e5e5e5}
+th:first-child,td:first-child{text-align:left}svg{width:100%;max-width:760px;height:auto;font-size:11px}
+.grid{stroke:#e0e0e0}.mark{stroke:#777;stroke-dasharray:4 3}
+.advice{background:#fff6e0;padding:.4em .8em;border-left:4px solid #e69f00;margin:.4em 0}
+.note{color:#555}code{background:#f3f3f3;padding:0 .25em}
+"""
+
+
+def page(model: Model) -> str:
+    """The page."""
+    body = "\n".join([*_summary(model), *_views_table(model), *_of_views(model), *_method(model)])
+    head = f'<meta charset="utf-8"><title>Workload</title><style>{_STYLE}</style>'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{body}</body></html>\n'
+
+
+def size_text(size: float) -> str:
+    """Bytes, for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" or abs(size) >= 100 else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def _size(size: float | None) -> str:
+    return "-" if size is None else size_text(size)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _advice(advice: Iterable[Advice]) -> str:
+    return "".join(f'<p class="advice">{escape(one.text)}</p>' for one in advice)
+
+
+def _when(time_us: int) -> str:
+    return datetime.fromtimestamp(time_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _summary(model: Model) -> Iterator[str]:
+    yield "<h1>What is read, and what memory is worth</h1>"
+    yield (
+        f"<p>{model.lines:,} reads of {len(model.views)} views, from {_when(model.from_us)} to"
+        f" {_when(model.to_us)} UTC:"
+        f" {_number(model.requests_per_s)} keys a second.</p>"
+    )
+    yield "".join(f'<p class="note">{escape(note)}</p>' for note in model.notes)
+    needs = ", ".join(
+        f"{percent} %: {size_text(size)}" if size is not None else f"{percent} %: in no memory"
+        for percent, size in model.memory_for.items()
+    )
+    yield (
+        f"<p><b>Memory.</b> All keys that were read take {size_text(model.keys_bytes)}, what is fixed"
+        f" {size_text(model.fixed_bytes)}. Figures below are for a budget of {size_text(model.budget_bytes)}, which is"
+        f" worth {_percent(model.hit_rate(model.budget_bytes))} hits on this log, beginning with nothing in memory."
+        f" <b>{size_text(model.advised_bytes)}</b> would do: more brings less than a hundredth of the hits. For"
+        f" shares of"
+        f" hits: {needs}.</p>"
+    )
+    if model.unread_views:
+        names = ", ".join(f"<code>{escape(name)}</code>" for name in model.unread_views)
+        yield f'<p class="advice">Nobody read {names}: dropping them saves their upkeep.</p>'
+    if model.drift:
+        yield "<h3>Since the last model</h3>" + _advice(model.drift)
+    yield _budget_plot(model)
+    yield (
+        '<p class="note">The higher, the better; where the line is flat, more memory brings nothing.'
+        " <i>Warm</i> counts the"
+        " second half of the log only, when what is read often has been filled. LRU is what the simplest policy would"
+        " reach.</p>"
+    )
+
+
+def _budget_plot(model: Model) -> str:
+    points = model.curve
+    lines = [
+        Line(f"{model.policy}, warm", [(p.budget_bytes, p.warm_hit_rate) for p in points]),
+        Line(f"{model.policy}, all of the log", [(p.budget_bytes, p.hit_rate) for p in points]),
+        Line("LRU, all of the log", [(p.budget_bytes, p.lru_hit_rate) for p in points], dashed=True),
+    ]
+    marks = [(model.budget_bytes, "budget")] if model.budget_bytes <= 1.2 * points[-1].budget_bytes else []
+    return svg(Plot("memory budget", "hits", lines, size_text, _percent, y_range=(0.0, 1.0), marks=marks))
+
+
+def _views_table(model: Model) -> Iterator[str]:
+    yield "<h2>Views</h2>"
+    columns = (
+        "view", "reads/s", "keys", "read once", "skew alpha", "hits", "upqueries/s", "upstream s/s",
+        "deltas/saved read", "bytes/key", "memory",
+    )  # fmt: skip
+    rows = []
+    for name, view in sorted(model.views.items(), key=lambda item: -item[1].requests):
+        rows.append((
+            f"<code>{escape(name)}</code>",
+            _number(view.requests_per_s),
+            _number(view.keys),
+            _percent(view.one_hit_share),
+            _skew(view),
+            _percent(view.hit_rate),
+            _number(view.upqueries_per_s),
+            "-" if view.upstream_s_per_s is None else f"{view.upstream_s_per_s:.3g}",
+            "-" if view.deltas_per_read_saved is None else f"{view.deltas_per_read_saved:.3g}",
+            _number(view.key_bytes),
+            _size(view.budget_bytes),
+        ))  # fmt: skip
+    yield _table(columns, rows)
+    yield (
+        '<p class="note">Hits, upqueries and memory are as expected with the budget, warm. Deltas are changed rows that'
+        " were applied for each read that was a hit: what upkeep costs for what it saves.</p>"
+    )
+
+
+def _skew(view: ViewModel) -> str:
+    if view.skew is None:
+        return "-"
+    return f"{view.skew.alpha:.3f} <small>({view.skew.low:.3f}…{view.skew.high:.3f})</small>"
+
+
+def _of_views(model: Model) -> Iterator[str]:
+    for name, view in sorted(model.views.items(), key=lambda item: -item[1].requests):
+        yield f"<h2><code>{escape(name)}</code></h2>" + _advice(view.advice)
+        yield f"<p>{_outcomes(view)} {_fitted(view)}</p>"
+        if len(view.curve) > 2:
+            yield svg(
+                Plot(
+                    "memory for this view alone", "hits (LRU, warm)", [Line("", view.curve)], size_text, _percent,
+                    y_range=(0.0, 1.0),
+                )
+            )  # fmt: skip
+        needs = " · ".join(f"{percent} %: {_size(size)}" for percent, size in view.memory_for.items())
+        yield f'<p class="note">Memory for shares of hits: {needs}</p>'
+        yield _hottest(view)
+
+
+def _outcomes(view: ViewModel) -> str:
+    total = sum(view.outcomes.values()) or 1
+    shares = ", ".join(f"{_percent(n / total)} {escape(name)}" for name, n in view.outcomes.items())
+    return f"{view.requests:,} reads of {view.keys:,} keys, which the service answered so: {shares}."
+
+
+def _fitted(view: ViewModel) -> str:
+    skew = view.skew
+    if skew is None:
+        return "There are too few keys or reads to say how skewed they are."
+    good = "follows" if skew.distance < 0.03 else "is near" if skew.distance < 0.1 else "is not much like"
+    return (
+        f"Which keys are read {good} Zipf's law with alpha = {skew.alpha:.3f} (95 %: {skew.low:.3f} to"
+        f" {skew.high:.3f}) over"
+        f" {_number(round(skew.keys))} keys: it is off by at most {_percent(skew.distance)} of keys (p ="
+        f" {skew.p_value:.2f})."
+    )
+
+
+def _hottest(view: ViewModel) -> str:
+    shown = [
+        f"<code>{escape(', '.join('NULL' if t is None else t for t in key))[:80]}</code>"
+        for key in view.hottest[:_SHOWN_KEYS]
+    ]
+    if not any(view.hottest[:1]):
+        return ""
+    return (
+        f"<p><b>Hottest keys</b>: {' '.join(shown)}. {len(view.prewarm):,} keys are worth filling before they are read,"
+        f" {len(view.pin):,} never forgetting.</p>"
+    )
+
+
+def _method(model: Model) -> Iterator[str]:
+    yield "<h2>How this was found</h2>"
+    yield (
+        f"<p>Counts are of the whole log. Hit rates come from sending {model.sampled['reads']:,} reads of"
+        f" {model.sampled['keys']:,} keys, which stand for all, through the eviction policy with memories of"
+        f" {len(model.curve)} sizes. The skew is the one that makes most likely how many keys were read how often; its"
+        " interval and p come from logs that were drawn with it.</p>"
+    )
+    rows = [(size_text(c.memory_bytes), _percent(c.exact), _percent(c.sampled)) for c in model.check]
+    yield _table(("memory for keys", "LRU, exact, on the sample", "the curve, from a part of it"), rows)

@@ -1,0 +1,56 @@
+"""A report: from a folder of an access log to a model and a page."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dataflow.spark.problems import SparkProblem
+from dataflow.spark.workload.assemble import SHARES, Asked, assemble
+from dataflow.spark.workload.log import Bounds, files_of, read_log
+from dataflow.spark.workload.measured import measured_of
+from dataflow.spark.workload.model import Model, read_model
+from dataflow.spark.workload.page import page
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MODEL, PAGE = "model.json", "report.html"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to report on. `documents`: what a service says of itself (`measured`)."""
+
+    log: Path
+    out: Path
+    documents: Mapping[str, Any] | None = None
+    last: Path | None = None
+    policy: str = "s3-fifo"
+    budget_bytes: int | None = None
+    bounds: Bounds = field(default_factory=Bounds)
+    shares: tuple[float, ...] = SHARES
+
+
+def check(wanted: Wanted) -> None:
+    """What can be said without Spark. Raises SparkProblem."""
+    if wanted.documents is not None:
+        measured_of(wanted.documents)
+    if wanted.last is not None:
+        read_model(wanted.last)
+    files_of(wanted.log)
+
+
+def report(spark: "SparkSession", wanted: Wanted) -> Model:
+    """Writes both files. Raises SparkProblem."""
+    measured = None if wanted.documents is None else measured_of(wanted.documents)
+    last = None if wanted.last is None else read_model(wanted.last)
+    log = read_log(spark, wanted.log, wanted.bounds)
+    model = assemble(log, Asked(measured, last, wanted.policy, wanted.budget_bytes, wanted.shares))
+    try:
+        wanted.out.mkdir(parents=True, exist_ok=True)
+        model.write(wanted.out / MODEL)
+        (wanted.out / PAGE).write_text(page(model), encoding="utf-8")
+    except OSError as error:
+        raise SparkProblem("out_unwritable", f"{wanted.out} cannot be written: {error.strerror}.") from error
+    return model

@@ -1,0 +1,17 @@
+#!/bin/sh
+# build.sh SOURCES PREFIX [EXTRAS]: what the image holds, a virtual environment with Upquery. The Dockerfile runs it, and so
+# does a test, in a folder of its own, with INSTALL_OPTIONS=--no-deps and so without what Upquery needs.
+set -eu
+sources=$1
+prefix=$2
+extras=${3:-}
+wheels=$(mktemp -d)
+trap 'rm -rf "$wheels"' EXIT
+
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_ROOT_USER_ACTION=ignore
+${PYTHON:-python3} -m venv "$prefix"
+"$prefix/bin/python" -m pip wheel --quiet --no-deps --wheel-dir "$wheels" "$sources"
+set -- "$wheels"/upquery-*.whl
+"$prefix/bin/python" -m pip install --quiet ${INSTALL_OPTIONS:-} "$1${extras:+[$extras]}"
+# Nothing is installed later: whoever gets in finds no installer.
+"$prefix/bin/python" -m pip uninstall --quiet --yes setuptools pip

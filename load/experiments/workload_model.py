@@ -1,0 +1,248 @@
+"""``upquery bench workload_model``: hit rates as a workload model predicts them, against measured ones.
+
+The reads of a workload go to a service that has memory for all of them and an access log; that log is modelled
+(``upquery workload report``). Then the very same requests go to services with smaller budgets, each beginning with
+nothing in memory, and what these count is compared with what the model says.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from time import monotonic, sleep
+from typing import Annotated, Any
+
+import httpx
+import typer
+
+from load.driver.connection import Broken, SingleConnection
+from load.driver.visit import READS, Call, Visit
+from load.experiments.experiment import Conditions, Report, Tell
+from load.report.figures import Figure, Spread, number
+from load.report.plots import Line, Plot, Table
+from load.report.write import JsonOption, OutputOption, perform
+from load.sides.direct import direct
+from load.sides.postgres import running_upstream
+from load.sides.side import Side, SideError, SiteDefinition, Upstream
+from load.sides.upquery import upquery
+from load.workloads import vote
+from load.workloads.lobsters.dataset import Size
+from load.workloads.lobsters.loading import load as load_lobsters
+from load.workloads.lobsters.site import lobsters
+from load.workloads.lobsters.workload import LobstersSpec
+
+BENCH = "workload_model"
+SHORT = ("--stories", "5000", "--reads", "20000", "--lobsters-visits", "150", "--scale", "0.01")
+#: Budgets, as shares of what all keys that are read take.
+SHARES = (0.10, 0.25, 0.50, 0.80)
+_GOAL = 2.0
+_AMPLE = "4GiB"
+_MIB = 1 << 20
+#: Until the workers have reported all reads, and how often it is looked.
+_COUNTED_S = 60.0
+_REPORT_S = 2.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Trace:
+    """Requests that only read, in order."""
+
+    name: str
+    about: str
+    site: SiteDefinition
+    calls: Sequence[Call]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """One budget."""
+
+    trace: str
+    share: float
+    budget_bytes: int
+    predicted: float
+    measured: float
+
+    @property
+    def off_points(self) -> float:
+        """By how much the prediction is off."""
+        return 100 * abs(self.predicted - self.measured)
+
+
+def command(
+    stories: Annotated[int, typer.Option(min=100, help="Stories of the vote workload.")] = 100_000,
+    reads: Annotated[int, typer.Option(min=1_000, help="Reads of the vote workload.")] = 150_000,
+    alpha: Annotated[float, typer.Option(help="Their skew.")] = 0.9,
+    lobsters_visits: Annotated[int, typer.Option(min=0, help="Page visits of Lobsters; 0: none.")] = 3_000,
+    scale: Annotated[float, typer.Option(min=0.001, max=1, help="How much of the Lobsters site.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="Of all that is random.")] = 1,
+    as_json: JsonOption = False,
+    output: OutputOption = None,
+) -> None:
+    """Predicted against measured hit rates at four budgets, for vote and Lobsters."""
+
+    def work(_: Conditions, tell: Tell) -> Report:
+        compared = [*_vote(stories, reads, alpha, seed, tell)]
+        if lobsters_visits:
+            compared += _lobsters(Size(scale), lobsters_visits, seed, tell)
+        return _report(compared)
+
+    perform(BENCH, work, as_json=as_json, output=output)
+
+
+def _vote(stories: int, reads: int, alpha: float, seed: int, tell: Tell) -> list[_Compared]:
+    workload, random = vote.VoteSpec(stories, alpha, read_share=1.0).start(0, 1), Random(seed)
+    calls = [call for _ in range(reads) for call in next(workload.visit(random)[1])]
+    trace = _Trace("vote", f"{reads:,} reads of {stories:,} stories, skew {alpha}", vote.SITE, calls)
+    tell(f"vote: loading {stories:,} stories")
+    with running_upstream(vote.SITE, vote.load_stories(stories, 5)) as upstream:
+        return _compare(trace, upstream, tell)
+
+
+def _lobsters(size: Size, visits: int, seed: int, tell: Tell) -> list[_Compared]:
+    site = lobsters()
+    tell("lobsters: writing the site")
+    with running_upstream(site, lambda url: load_lobsters(url, size, kept=True)) as upstream:
+        calls: list[Call] = []
+        workload, random = LobstersSpec(size).start(0, 1), Random(seed)
+        with direct(upstream, site) as side, SingleConnection(side.reads_url, side.writes_url) as connection:
+            for number_ in range(visits):
+                if number_ % 100 == 0:
+                    tell(f"lobsters: visit {number_:,} of {visits:,}")
+                _make(connection, _noted(workload.visit(random)[1], calls))
+        trace = _Trace("lobsters", f"{visits:,} visits at scale {size.scale:g}", site, calls)
+        return _compare(trace, upstream, tell)
+
+
+def _make(connection: SingleConnection, visit: Visit) -> None:
+    """A page may find what another one has taken away."""
+    try:
+        connection.make(visit)
+    except (Broken, LookupError, OSError, ValueError):
+        return
+
+
+def _noted(visit: Visit, calls: list[Call]) -> Visit:
+    """The visit; what it reads is noted, without the version that it wants."""
+    try:
+        asked = next(visit)
+        while True:
+            calls += [_plain(call) for call in asked if call.server == READS]
+            asked = visit.send((yield asked))
+    except StopIteration:
+        return
+
+
+def _plain(call: Call) -> Call:
+    head, separator, body = call.request.partition(b"\r\n\r\n")
+    dropped = (b"upquery-min-version:", b"prefer:")
+    lines = [line for line in head.split(b"\r\n") if not line.startswith(dropped)]
+    return Call(call.server, b"\r\n".join(lines) + separator + body)
+
+
+def _compare(trace: _Trace, upstream: Upstream, tell: Tell) -> list[_Compared]:
+    with tempfile.TemporaryDirectory(prefix="upquery-workload-") as directory:
+        model = _modelled(trace, upstream, Path(directory), tell)
+    points = {point["share"]: point for point in model["curve"]}
+    found = []
+    for share in SHARES:
+        point = points[share]
+        tell(f"{trace.name}: {share:.0%} of the memory")
+        with upquery(str(point["budget_bytes"]))(upstream, trace.site) as side:
+            _replay(side, trace.calls)
+            measured = _hit_rate(side)
+        found.append(_Compared(trace.name, share, point["budget_bytes"], point["hit_rate"], measured))
+    return found
+
+
+def _modelled(trace: _Trace, upstream: Upstream, directory: Path, tell: Tell) -> dict[str, Any]:
+    """The model of a service with ample memory."""
+    tell(f"{trace.name}: {len(trace.calls):,} requests with memory for all")
+    log = directory / "log"
+    sections = {"access_log": {"path": str(log), "buffer_reads": 1_000_000}}
+    with upquery(_AMPLE, sections=sections)(upstream, trace.site) as side:
+        _replay(side, trace.calls)
+        _hit_rate(side)
+        (directory / "measured.json").write_text(json.dumps(_documents(side)), encoding="utf-8")
+    tell(f"{trace.name}: modelling its log")
+    command_ = [
+        sys.executable, "-c", "from service.cli import app; app()", "workload", "report", "--log", str(log),
+        "--measured", str(directory / "measured.json"), "--out", str(directory), "--reads", "1000000",
+    ]  # fmt: skip
+    done = subprocess.run(command_, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SideError(f"the log cannot be modelled: {done.stderr[-2000:]}")
+    model: dict[str, Any] = json.loads((directory / "model.json").read_text(encoding="utf-8"))
+    return model
+
+
+def _replay(side: Side, calls: Sequence[Call]) -> None:
+    with SingleConnection(side.reads_url, side.writes_url) as connection:
+        for call in calls:
+            connection.ask(call)
+
+
+@contextmanager
+def _admin(side: Side) -> Iterator[httpx.Client]:
+    if side.admin_url is None:
+        raise SideError(f"{side.name} is no Upquery")
+    with httpx.Client(base_url=side.admin_url, timeout=120) as client:
+        yield client
+
+
+def _documents(side: Side) -> dict[str, Any]:
+    with _admin(side) as client:
+        return {
+            "stats": client.get("/v1/stats").json(),
+            "views": client.get("/v1/catalog/views").json()["views"],
+            "graph": client.get("/v1/graph").json(),
+        }
+
+
+def _hit_rate(side: Side) -> float:
+    """Of all reads, once the workers have reported them: when two looks, a report apart, find the same."""
+    before, deadline = (-1, -1), monotonic() + _COUNTED_S
+    with _admin(side) as client:
+        while monotonic() < deadline:
+            views = client.get("/v1/stats").json()["views"].values()
+            counted = (sum(view["hits"] for view in views), sum(view["misses"] for view in views))
+            if counted == before and counted != (0, 0):
+                return counted[0] / (counted[0] + counted[1])
+            before = counted
+            sleep(_REPORT_S)
+    raise SideError("the workers go on counting reads")
+
+
+def _report(compared: Sequence[_Compared]) -> Report:
+    columns = ("workload", "memory", "budget MiB", "predicted", "measured", "off by points")
+    rows = [
+        (c.trace, f"{c.share:.0%}", number(c.budget_bytes / _MIB), f"{c.predicted:.2%}", f"{c.measured:.2%}",
+         f"{c.off_points:.2f}")
+        for c in compared
+    ]  # fmt: skip
+    traces = list(dict.fromkeys(c.trace for c in compared))
+    figures = []
+    lines = []
+    for trace in traces:
+        of_trace = [c for c in compared if c.trace == trace]
+        off = [c.off_points for c in of_trace]
+        figures.append(
+            Figure(BENCH, f"{trace}: prediction off by at most", Spread(max(off), min(off), max(off)), "points", _GOAL,
+                   more_is_better=False)
+        )  # fmt: skip
+        shares = [100 * c.share for c in of_trace]
+        lines.append(Line(f"{trace}, predicted", shares, [100 * c.predicted for c in of_trace], trace, dashed=True))
+        lines.append(Line(f"{trace}, measured", shares, [100 * c.measured for c in of_trace], trace))
+    return Report(
+        "Workload models: predicted against measured hit rates",
+        "The reads of each workload went to a service with memory for all keys; its access log was modelled. Then the"
+        " same requests went to services with budgets of shares of what all keys take, beginning with nothing.",
+        figures,
+        [Table("Hit rates", columns, rows)],
+        [Plot("Hit rate over memory", "memory, % of all keys'", "hits, %", lines)],
+    )

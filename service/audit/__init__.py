@@ -1,0 +1,1 @@
+"""Compares what is cached with the upstream, at one snapshot."""

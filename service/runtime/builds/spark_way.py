@@ -1,0 +1,228 @@
+"""Large initial state, built by Spark: a way to read it (`runtime.loading.way`).
+
+*Invariants*: rows are given of verified files only; nothing of a build is left, neither processes nor files, when it
+is not wanted any more; what cannot be built is not tried again at once, so that it is read in another way.
+
+Not here: the build itself (`builds.build`).
+"""
+
+import asyncio
+import atexit
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from time import monotonic
+
+import structlog
+
+from dataflow.engine.effects import Lookup
+from dataflow.plan.nodes import Aggregate, Relation, table_of
+from dataflow.schema import Catalog
+from dataflow.spark.manifest import Manifest
+from dataflow.spark.relations import can_build
+from dataflow.types import Position, Row, Snapshot
+from service import bridge
+from service.run_directory import RunDirectory
+from service.runtime.builds.build import Build, BuildFailed, Order
+from service.runtime.builds.holder import Held, held_snapshot
+from service.runtime.builds.job import PROGRAM
+from service.runtime.builds.requirements import missing_requirement
+from service.runtime.loading.way import BATCH_ROWS, Opened, Told
+from service.settings.load import Settings
+from service.settings.secrets import upstream_password
+from service.settings.spark import SparkSettings
+from service.upstream.postgres.connect import UpstreamPool
+from service.upstream.words import UpstreamError
+
+log = structlog.get_logger()
+
+#: How long after a failure Spark is not asked: whoever is waiting is served in another way meanwhile.
+_ASIDE_S = 600.0
+#: Snapshots that expire one after the other, until that is taken for a failure.
+_EXPIRED_LIMIT = 3
+
+
+class SparkWay:
+    """Is a `Way`. Made once in a process: what a process before left is removed.
+
+    *State*: `_aside` is until when nothing is taken (None: for good), and why; `builds`, those that are being made.
+    """
+
+    def __init__(
+        self, settings: SparkSettings, url: str, password: str | None, pool: UpstreamPool, directory: Path,
+        program: Sequence[str] = PROGRAM,
+    ) -> None:  # fmt: skip
+        self._settings = settings
+        self._url = url
+        self._password = password
+        self._pool = pool
+        self._parent = settings.directory or directory / "builds"
+        self._program = program
+        self._run: RunDirectory | None = None
+        self._numbers = count(1)
+        self._aside: tuple[float | None, str] | None = None
+        self._expired = 0
+        #: Relations that a job could not build though it ran, and why.
+        self._refused: dict[Relation, str] = {}
+        #: Reasons that have been said.
+        self._said: set[str] = set()
+        self.builds: list[Build] = []
+        self._begin()
+
+    @property
+    def name(self) -> str:
+        """``spark``."""
+        return "spark"
+
+    def _begin(self) -> None:
+        try:
+            self._run = RunDirectory(self._parent)
+        except OSError as error:
+            self._stand_aside(f"[spark] directory {self._parent} cannot be used: {error.strerror or error}.", None)
+            return
+        # When the process ends, after builds that its loop ends.
+        atexit.register(self.close)
+        missing = missing_requirement() if tuple(self._program) == PROGRAM else None
+        if missing is not None:
+            self._stand_aside(str(missing), None)
+
+    def takes(self, lookups: Sequence[Lookup], catalog: Catalog, rows: float) -> bool:
+        """Whether there are enough rows (of tables, where they are only counted), and Spark computes them."""
+        read = sum(_rows_read(lookup, catalog) for lookup in lookups)
+        if max(rows, read) < self._settings.threshold_rows or self._is_aside():
+            return False
+        if catalog.dialect != "postgres":
+            self._say(f"Spark reads PostgreSQL only, this is {catalog.dialect}.")
+            return False
+        for lookup in lookups:
+            reason = self._refused.get(lookup.relation) or can_build(lookup.relation)
+            if reason is not None:
+                self._say(f"A load from {table_of(lookup.relation)} is not for Spark: {reason}.")
+                return False
+        return True
+
+    def _is_aside(self) -> bool:
+        if self._aside is None:
+            return False
+        until, _ = self._aside
+        return until is None or monotonic() < until
+
+    def _stand_aside(self, reason: str, seconds: float | None = _ASIDE_S) -> None:
+        self._aside = (None if seconds is None else monotonic() + seconds, reason)
+        log.warning("large initial state is read without Spark", reason=reason, for_s=seconds)
+
+    def _say(self, reason: str) -> None:
+        if reason not in self._said:
+            self._said.add(reason)
+            log.info("read without Spark", reason=reason)
+
+    @asynccontextmanager
+    async def open(self, lookups: Sequence[Lookup], catalog: Catalog, told: Told) -> AsyncIterator[Opened]:
+        """Hold a snapshot and begin to build; the rows come when the build is done. Raises `UpstreamError`."""
+        assert self._run is not None
+        folder = self._run.path / f"build-{next(self._numbers)}"
+        relations = [lookup.relation for lookup in lookups]
+        order = Order(relations, catalog.tables, self._settings, self._url, self._password, self._program)
+        try:
+            folder.mkdir(mode=0o700)
+            async with held_snapshot(self._pool, map(table_of, relations)) as held:
+                build = Build(order, held, folder, told)
+                self.builds.append(build)
+                making = asyncio.ensure_future(self._make(build, relations))
+                try:
+                    yield _Opened(held, lookups, build, making)
+                finally:
+                    self.builds.remove(build)
+                    making.cancel()
+                    await asyncio.gather(making, return_exceptions=True)
+        except OSError as error:
+            raise self._failed("disk", f"A build cannot be written: {error.strerror or error}.") from None
+        finally:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    async def _make(self, build: Build, relations: Sequence[Relation]) -> Manifest:
+        try:
+            manifest = await build.make()
+        except BuildFailed as failed:
+            if failed.code == "unsupported":
+                self._refused.update(dict.fromkeys(relations, failed.detail))
+                raise UpstreamError("failed", str(failed), retryable=True) from None
+            raise self._failed(failed.code, str(failed)) from None
+        except OSError as error:
+            raise self._failed("disk", f"A build cannot be written: {error.strerror or error}.") from None
+        self._expired = 0
+        log.info("built", tables=sorted(set(map(table_of, relations))), attempts=build.attempt)
+        return manifest
+
+    def _failed(self, code: str, detail: str) -> UpstreamError:
+        """What to say; and what is done about it from now on."""
+        if code == "expired":
+            self._expired += 1
+            if self._expired < _EXPIRED_LIMIT:
+                return UpstreamError("unavailable", detail, retryable=True)
+        self._expired = 0
+        self._stand_aside(detail)
+        return UpstreamError("failed", detail, retryable=True)
+
+    def close(self) -> None:
+        """Remove what there is on disk."""
+        run, self._run = self._run, None
+        atexit.unregister(self.close)
+        if run is not None:
+            run.close()
+        self._aside = (None, "The service is stopping.")
+
+
+def _rows_read(lookup: Lookup, catalog: Catalog) -> float:
+    """How many rows its groups are made of, by the database's estimate. (Of a chain, it has estimated the rows.)"""
+    table = catalog.tables.get(table_of(lookup.relation))
+    return table.estimated_rows if table is not None and isinstance(lookup.relation, Aggregate) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """Is an `Opened`."""
+
+    held: Held
+    lookups: Sequence[Lookup]
+    build: Build
+    making: "asyncio.Future[Manifest]"
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What the rows are as of."""
+        return bridge.snapshot(self.held.snapshot)
+
+    @property
+    def bound(self) -> Position:
+        """All that the snapshot sees is in the stream by it."""
+        return self.held.bound
+
+    async def batches(self, lookup: Lookup) -> AsyncIterator[list[Row]]:
+        """The rows of a lookup, once the build is done."""
+        from service.runtime.builds.rows import rows_of
+
+        manifest = await asyncio.shield(self.making)
+        (index,) = [n for n, other in enumerate(self.lookups) if other.id == lookup.id]
+        try:
+            async for rows in rows_of(self.build.files(index, manifest), BATCH_ROWS):
+                yield rows
+        except OSError as error:
+            raise UpstreamError("failed", f"A build cannot be read: {error}.", retryable=True) from None
+
+
+def spark_way(settings: Settings, pool: UpstreamPool | None) -> SparkWay | None:
+    """The way, if it is configured; `pool` is PostgreSQL's, None for other databases. Raises `SettingsError`."""
+    if settings.spark is None:
+        return None
+    if pool is None:
+        log.info("read without Spark", reason="[spark] is for PostgreSQL: other databases are read by one connection.")
+        return None
+    password = upstream_password(settings.upstream)
+    return SparkWay(settings.spark, settings.upstream.url, password, pool, settings.state.directory)
+
+
+__all__ = ["SparkWay", "spark_way"]

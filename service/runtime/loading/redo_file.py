@@ -1,0 +1,170 @@
+"""Redo logs on disk (`dataflow.engine.redo_log`): what transactions did to a table while it is loaded.
+
+A log is a file without a name, so that whatever happens to the process nothing is left of it. It is only made when
+there is more than fits into its buffer, and starts over when all of it was taken.
+
+*Invariants*: nothing here raises: the engine's step goes on. A log that could not be written or read says so to who
+fails its load, and is never empty afterwards, so that nobody takes it for finished.
+
+Not here: which changes (`dataflow.engine.loads`).
+"""
+
+import marshal
+import os
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from struct import Struct
+
+from dataflow.engine.events import TableDelta
+from dataflow.types import Row
+
+PREFIX = "upquery-redo-"
+#: What is kept in memory before it is written, and read at once, and rows of one frame: a transaction may have any
+#: number.
+BUFFER_BYTES = 256 << 10
+FRAME_ROWS = 1000
+#: Bytes and rows of the frame that follows.
+_HEADER = Struct("<II")
+
+#: Is told what went wrong with a log, in words.
+Failed = Callable[[str], None]
+
+
+class RedoFile:
+    """Is a `RedoLog`. *State*: `_old` are frames that were read, `_new` those that are not written yet; in between, the
+    file has those from `_read_at` to `_written`."""
+
+    def __init__(self, directory: Path, failed: Failed) -> None:
+        self._directory = directory
+        self._on_failure = failed
+        self._file: int | None = None
+        self._read_at = self._written = 0
+        self._old: deque[bytes] = deque()
+        self._new: deque[bytes] = deque()
+        self._new_bytes = 0
+        self._rows = 0
+        self._is_broken = False
+
+    @property
+    def rows(self) -> int:
+        """See `RedoLog`."""
+        return max(1, self._rows) if self._is_broken else self._rows
+
+    @property
+    def file_bytes(self) -> int:
+        """What it takes on disk."""
+        return self._written
+
+    def append(self, delta: TableDelta) -> None:
+        """See `RedoLog`."""
+        if self._is_broken:
+            return
+        for removed, added in _frames(delta):
+            frame = marshal.dumps((removed, added))
+            rows = len(removed) + len(added)
+            self._new.append(_HEADER.pack(len(frame), rows) + frame)
+            self._new_bytes += len(frame)
+            self._rows += rows
+        if self._new_bytes > BUFFER_BYTES:
+            self._attempt(self._write, "written")
+
+    def take(self, rows: int) -> list[TableDelta]:
+        """See `RedoLog`."""
+        taken: list[TableDelta] = []
+        while rows > 0 and not self._is_broken:
+            if not self._old:
+                self._attempt(self._read, "read")
+            if not self._old:
+                break
+            frame = self._old.popleft()
+            removed, added = marshal.loads(memoryview(frame)[_HEADER.size :])
+            taken.append(TableDelta(removed, added))
+            rows -= len(removed) + len(added)
+            self._rows -= len(removed) + len(added)
+        return taken or [TableDelta()]
+
+    def close(self) -> None:
+        """See `RedoLog`."""
+        self._old.clear()
+        self._new.clear()
+        self._rows = 0
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _attempt(self, work: Callable[[], None], what: str) -> None:
+        try:
+            work()
+        except (OSError, EOFError) as error:
+            self._is_broken = True
+            self._old.clear()
+            self._new.clear()
+            why = getattr(error, "strerror", None) or str(error)
+            self._on_failure(
+                f"The log of what changes meanwhile cannot be {what} below {self._directory}: {why}. Make room there, "
+                "or set [state] directory."
+            )
+
+    def _write(self) -> None:
+        if self._file is None:
+            self._file = _nameless(self._directory)
+        data = memoryview(b"".join(self._new))
+        while data:
+            n = os.pwrite(self._file, data, self._written)
+            self._written += n
+            data = data[n:]
+        self._new.clear()
+        self._new_bytes = 0
+
+    def _read(self) -> None:
+        """The next frames, of the file first."""
+        if self._read_at == self._written:
+            self._old, self._new, self._new_bytes = self._new, self._old, 0
+            if self._file is not None and self._written:
+                os.ftruncate(self._file, 0)
+                self._read_at = self._written = 0
+            return
+        assert self._file is not None
+        data = os.pread(self._file, BUFFER_BYTES, self._read_at)
+        wanted = _HEADER.size + _HEADER.unpack_from(data)[0] if len(data) >= _HEADER.size else _HEADER.size
+        if len(data) < wanted:
+            data = os.pread(self._file, wanted, self._read_at)
+        if len(data) < wanted:
+            raise EOFError("it ends too early")
+        self._read_at += self._split(data)
+
+    def _split(self, data: bytes) -> int:
+        """Keeps the whole frames of what was read; how many bytes that are."""
+        at = 0
+        while len(data) - at >= _HEADER.size:
+            end = at + _HEADER.size + _HEADER.unpack_from(data, at)[0]
+            if end > len(data):
+                break
+            self._old.append(data[at:end])
+            at = end
+        return at
+
+
+def _frames(delta: TableDelta) -> Iterator[tuple[list[Row], list[Row]]]:
+    """A change in pieces, what goes before what comes."""
+    if len(delta.removed) + len(delta.added) <= FRAME_ROWS:
+        yield delta.removed, delta.added
+        return
+    for start in range(0, len(delta.removed), FRAME_ROWS):
+        yield delta.removed[start : start + FRAME_ROWS], []
+    for start in range(0, len(delta.added), FRAME_ROWS):
+        yield [], delta.added[start : start + FRAME_ROWS]
+
+
+def _nameless(directory: Path) -> int:
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.TemporaryFile(prefix=PREFIX, dir=directory, buffering=0) as file:
+        return os.dup(file.fileno())
+
+
+def remove_left(directory: Path) -> None:
+    """Remove what was left by a process that ended right then, where files cannot be made without a name."""
+    for path in directory.glob(f"{PREFIX}*"):
+        path.unlink(missing_ok=True)

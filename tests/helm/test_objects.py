@@ -1,0 +1,255 @@
+"""Every object that the chart makes, for every entry of the matrix, is one that Kubernetes takes, and safe to run."""
+
+import hashlib
+import json
+import re
+import shutil
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import helm_python
+import jsonschema
+import pytest
+import yaml
+from kubernetes_validate.utils import schema_contents
+from referencing import Registry, Resource
+
+from tests.helm.charts import CHART, Object, Rendered, render, schema_of
+from tests.helm.matrix import EVERYTHING, MATRIX, SECRET
+
+#: The three newest minor versions that there are schemas of.
+VERSIONS = ("1.35.0", "1.36.0", "1.37.0")
+CUSTOM = re.compile(r"(kafka\.strimzi\.io|monitoring\.coreos\.com)/")
+#: https://kubernetes.io/docs/concepts/security/pod-security-standards/, "Restricted".
+VOLUMES = {
+    "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=MATRIX)
+def release(request: pytest.FixtureRequest) -> Rendered:
+    return render(MATRIX[request.param])
+
+
+@cache
+def definitions(version: str) -> Resource[Any]:
+    return Resource.from_contents(
+        schema_contents(f"kubernetes-json-schema/v{version}-local-strict/_definitions.json", version)
+    )
+
+
+@cache
+def validator(version: str, kind: str, api: str) -> jsonschema.Draft202012Validator:
+    """Of a kind of object, unknown fields refused."""
+    group = re.sub(r"^([^./]*)(?:\.[^/]*)?/", r"\1-", api)
+    name = f"kubernetes-json-schema/v{version}-local-strict/{kind.lower()}-{group}.json"
+    schema = schema_contents(name, version)
+    registry = definitions(version) @ (Resource.from_contents(schema) @ Registry())
+    return jsonschema.Draft202012Validator(schema, registry=registry)
+
+
+@cache
+def custom_validator(kind: str, api: str) -> jsonschema.Draft202012Validator:
+    path = schema_of(f"{kind.lower()}-{api.rpartition('/')[2]}")
+    return jsonschema.Draft202012Validator(json.loads(path.read_text()))
+
+
+@pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
+def test_lint_has_nothing_to_say(values: Object) -> None:
+    said = helm_python.lint(CHART, values, strict=True, kube_version=f"v{VERSIONS[-1]}")
+    assert said["errors"] == []
+    # An icon is recommended, which is for catalogs.
+    assert [message for message in said["messages"] if "icon is recommended" not in message["error"]] == []
+
+
+def test_objects_fit_kubernetes_schemas(release: Rendered) -> None:
+    for each in release.objects:
+        if CUSTOM.match(each["apiVersion"]):
+            custom_validator(each["kind"], each["apiVersion"]).validate(each)
+            continue
+        for version in VERSIONS:
+            validator(version, each["kind"], each["apiVersion"]).validate(each)
+
+
+def test_a_schema_refuses_what_is_wrong() -> None:
+    """Guards the test above against validators that take everything."""
+    service = render(SECRET).of_kind("Service")[0]
+    for broken in ({"ports": "80"}, {"prots": []}):
+        with pytest.raises(jsonschema.ValidationError):
+            validator(VERSIONS[-1], "Service", "v1").validate(service | {"spec": service["spec"] | broken})
+    monitor = render(EVERYTHING).only("ServiceMonitor")
+    with pytest.raises(jsonschema.ValidationError):
+        custom_validator("ServiceMonitor", "monitoring.coreos.com/v1").validate(monitor | {"spec": {"endpoints": []}})
+
+
+def test_the_pod_is_restricted(release: Rendered) -> None:
+    pod = release.pod
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["runAsUser"] > 0
+    for volume in pod["volumes"]:
+        assert volume.keys() - {"name"} <= VOLUMES, volume
+    for container in pod["containers"]:
+        context = container["securityContext"]
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["privileged"] is False
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not any("hostPort" in port for port in container["ports"])
+
+
+def test_nothing_is_written_but_volumes(release: Rendered) -> None:
+    container = release.container
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    mounted = {mount["mountPath"]: mount.get("readOnly", False) for mount in container["volumeMounts"]}
+    assert mounted.items() >= {"/tmp": False, "/run/upquery": False, "/var/lib/upquery": False}.items()
+    claims = {
+        claim["metadata"]["name"] for claim in release.only("StatefulSet")["spec"].get("volumeClaimTemplates", [])
+    }
+    volumes = {volume["name"] for volume in release.pod["volumes"]} | claims
+    assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+
+
+def test_the_account_can_do_nothing(release: Rendered) -> None:
+    assert release.pod["automountServiceAccountToken"] is False
+    assert all(account["automountServiceAccountToken"] is False for account in release.of_kind("ServiceAccount"))
+    assert {each["kind"] for each in release.objects}.isdisjoint(
+        {"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"}
+    )
+
+
+def test_services_are_not_in_the_environment(release: Rendered) -> None:
+    """A Service named upquery would make UPQUERY_PORT, which is no setting: the service would not start."""
+    assert release.pod["enableServiceLinks"] is False
+
+
+def test_selectors_find_the_pods(release: Rendered) -> None:
+    labels = release.only("StatefulSet")["spec"]["template"]["metadata"]["labels"].items()
+    selectors = [service["spec"]["selector"] for service in release.of_kind("Service")]
+    selectors += [budget["spec"]["selector"]["matchLabels"] for budget in release.of_kind("PodDisruptionBudget")]
+    selectors += [policy["spec"]["podSelector"]["matchLabels"] for policy in release.of_kind("NetworkPolicy")]
+    selectors += [spread["labelSelector"]["matchLabels"] for spread in release.pod["topologySpreadConstraints"]]
+    selectors.append(release.only("StatefulSet")["spec"]["selector"]["matchLabels"])
+    assert all(selector.items() <= labels for selector in selectors)
+
+
+def test_probes_ask_the_admin_port(release: Rendered) -> None:
+    container = release.container
+    asked = {name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")}
+    assert {name: get["path"] for name, get in asked.items()} == {
+        "startup": "/livez",
+        "liveness": "/livez",
+        "readiness": "/readyz",
+    }
+    assert {get["port"] for get in asked.values()} == {"admin"}
+    startup = container["startupProbe"]
+    assert startup["periodSeconds"] * startup["failureThreshold"] >= 120
+
+
+def test_a_pod_leaves_its_services_before_it_is_told_to_stop(release: Rendered) -> None:
+    sleep = release.container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+    assert release.pod["terminationGracePeriodSeconds"] >= sleep + 12
+
+
+def test_the_ingress_leads_to_the_data_plane_only() -> None:
+    release = render(EVERYTHING)
+    paths = [path for rule in release.only("Ingress")["spec"]["rules"] for path in rule["http"]["paths"]]
+    assert {(path["backend"]["service"]["name"], path["backend"]["service"]["port"]["name"]) for path in paths} == {
+        ("demo-upquery", "http")
+    }
+    (plain,) = (service for service in release.of_kind("Service") if service["metadata"]["name"] == "demo-upquery")
+    assert [port["name"] for port in plain["spec"]["ports"]] == ["http"]
+
+
+def test_memory_has_room_for_the_budget_and_the_processes() -> None:
+    release = render(SECRET | {"memory": "2Gi", "workers": 3, "subscriptionMemory": "100Mi"})
+    limit = 2048 * 5 // 4 + 256 + 3 * (160 + 100)
+    assert release.container["resources"]["limits"]["memory"] == f"{limit}Mi"
+    assert release.container["resources"]["requests"] == {"cpu": "500m", "memory": f"{limit}Mi"}
+    (run,) = (volume for volume in release.pod["volumes"] if volume["name"] == "run")
+    assert run["emptyDir"] == {"medium": "Memory", "sizeLimit": f"{2048 * 3 // 2 + 64}Mi"}
+
+
+def test_nobody_is_let_in_where_nobody_is_named() -> None:
+    assert render(MATRIX["closed"]).only("NetworkPolicy")["spec"]["ingress"] == []
+    (rule,) = render(SECRET).only("NetworkPolicy")["spec"]["ingress"]
+    assert rule == {"ports": [{"port": "http", "protocol": "TCP"}], "from": [{"podSelector": {}}]}
+
+
+def test_egress_knows_the_ports_of_the_databases() -> None:
+    def ports(values: Object) -> list[int]:
+        rules = render(values).only("NetworkPolicy")["spec"]["egress"]
+        return [port["port"] for rule in rules for port in rule["ports"]]
+
+    assert ports(MATRIX["mariadb"]) == [53, 53, 3306]
+    assert ports(MATRIX["closed"]) == [53, 53, 5432, 6432]
+    assert ports(EVERYTHING) == [53, 53, 6432, 9093, 443]
+
+
+def test_generated_tokens_are_those_of_the_file() -> None:
+    secret = render(SECRET).only("Secret")["stringData"]
+    known = {token["name"]: token for token in tomllib.loads(secret["tokens.toml"])["tokens"]}
+    for name, rights in (("read", ["read"]), ("admin", ["admin"])):
+        token = secret[f"{name}-token"]
+        assert re.fullmatch(r"upq_[A-Za-z0-9]{43}", token)
+        assert known[name]["sha256"] == hashlib.sha256(token.encode()).hexdigest()
+        assert known[name]["rights"] == rights
+
+
+def test_pods_get_the_hashes_of_generated_tokens_only() -> None:
+    (volume,) = (volume for volume in render(SECRET).pod["volumes"] if volume["name"] == "tokens")
+    assert volume["secret"]["items"] == [{"key": "tokens.toml", "path": "tokens.toml"}]
+
+
+def test_known_tokens_are_kept(tmp_path: Path) -> None:
+    """Rendering here cannot look into a cluster: what it would find there is put in its place."""
+    copied = tmp_path / "upquery"
+    shutil.copytree(CHART, copied)
+    template = copied / "templates" / "tokens.yaml"
+    found = '(dict "data" (dict "read-token" ("upq_known" | b64enc) "other" "eA=="))'
+    text = template.read_text().replace('(lookup "v1" "Secret" .Release.Namespace $name)', found)
+    assert found in text
+    template.write_text(text)
+    with helm_python.Chart.load(copied) as chart:
+        rendered = chart.render(SECRET, name="demo", namespace="shop", is_upgrade=True)
+    secret = yaml.safe_load(rendered["upquery/templates/tokens.yaml"])["stringData"]
+    assert secret["read-token"] == "upq_known"
+    assert re.fullmatch(r"upq_[A-Za-z0-9]{43}", secret["admin-token"])
+    assert hashlib.sha256(b"upq_known").hexdigest() in secret["tokens.toml"]
+
+
+def test_random_tokens_do_not_restart_pods() -> None:
+    first, second = render(SECRET), render(SECRET)
+    assert first.only("Secret") != second.only("Secret")
+    assert first.only("StatefulSet") == second.only("StatefulSet")
+
+
+def test_other_settings_restart_pods() -> None:
+    def template(values: Object) -> Object:
+        found: Object = render(values).only("StatefulSet")["spec"]["template"]
+        return found
+
+    assert template(SECRET) != template(SECRET | {"settings": {"log": {"level": "debug"}}})
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "expected"),
+    [
+        ("demo", {}, "demo-upquery"),
+        ("upquery", {}, "upquery"),
+        ("shop", {"fullnameOverride": "views"}, "views"),
+        ("a" * 53, {}, "a" * 40),
+    ],
+)
+def test_names_leave_room_for_what_is_behind_them(name: str, values: Object, expected: str) -> None:
+    release = render(SECRET | values, name=name)
+    assert release.only("StatefulSet")["metadata"]["name"] == expected
+    assert max(len(each["metadata"]["name"]) for each in release.objects) <= 52
+
+
+def test_notes_say_what_to_know() -> None:
+    assert "get secret demo-upquery-tokens" in render(SECRET).notes
+    assert "get secret" not in render(EVERYTHING).notes
+    assert "on that one pod" in render(MATRIX["several"]).notes

@@ -1,0 +1,76 @@
+"""Wrong values are refused before anything is changed, with words that say what is wrong."""
+
+import helm_python
+import pytest
+
+from tests.helm.charts import Object, render
+from tests.helm.matrix import CONNECTOR, KAFKA, SECRET
+
+URL = {"upstream": {"url": "postgresql://app@db/app"}}
+
+#: What the schema refuses: where, and why.
+BY_SCHEMA: list[tuple[Object, str, str]] = [
+    ({"replica": 2}, "at ''", "'replica' not allowed"),
+    ({"replicas": "two"}, "/replicas", "got string, want integer"),
+    ({"workers": 0}, "/workers", "minimum"),
+    ({"memory": "1GB"}, "/memory", "'1GB' does not match pattern"),
+    ({"memory": 1073741824}, "/memory", "got number, want string"),
+    ({"upstream": {"url": "oracle://db"}}, "/upstream/url", "does not match pattern"),
+    ({"upstream": {"password": "hunter2"}}, "/upstream", "'password' not allowed"),
+    ({"cdc": {"source": "debezium"}}, "/cdc/source", "must be one of 'direct', 'kafka'"),
+    ({"http": {"port": 80}}, "/http/port", "minimum: got 80, want 1,024"),
+    ({"http": {"host": "127.0.0.1"}}, "/http/host", "must be one of"),
+    ({"settings": {"http": {"port": 9000}}}, "/settings/http", "'port' not allowed"),
+    ({"settings": {"http": {"read_timeout": 5}}}, "/settings/http", "'read_timeout' not allowed"),
+    ({"settings": {"upstream": {"password": "x"}}}, "/settings/upstream", "'password' not allowed"),
+    ({"settings": {"engine": {"eviction": "fifo"}}}, "/settings/engine/eviction", "must be one of 's3-fifo'"),
+    ({"settings": {"log": {"slow_ms": -1}}}, "/settings/log/slow_ms", "minimum"),
+    ({"settings": {"auth": {}}}, "/settings", "'auth' not allowed"),
+    ({"views": {"two words": {"sql": "SELECT 1"}}}, "at ''", "'two words' does not match pattern"),
+    ({"views": {"v": {"tier": "ttl"}}}, "/views/v", "missing property 'sql'"),
+    ({"views": {"v": {"sql": "SELECT 1", "on_miss": "hope"}}}, "/views/v/on_miss", "must be one of 'wait', 'forward'"),
+    ({"auth": {"jwt": {"issuer": "i"}}}, "/auth/jwt", "missing property 'audience'"),
+    ({"auth": {"enabled": False}}, "/auth", "'enabled' not allowed"),
+    ({"image": {"digest": "sha256:12"}}, "/image/digest", "does not match pattern"),
+    ({"kafka": {"connector": {"password": "hunter2"}}}, "/kafka/connector/password", "does not match pattern"),
+    ({"podDisruptionBudget": {"maxUnavailable": "half"}}, "/podDisruptionBudget/maxUnavailable", "does not match"),
+]
+
+#: What does not fit together.
+TOGETHER: list[tuple[Object, str]] = [
+    ({}, "No upstream database. Set upstream.secret.name"),
+    ({"upstream": {"url": "postgresql://app:hunter2@db/app"}}, "would be readable in the ConfigMap"),
+    (SECRET | {"cdc": {"url": "postgresql://app:hunter2@db/app"}}, "would be readable in the ConfigMap"),
+    (SECRET | {"cdc": {"source": "kafka"}}, "set kafka.bootstrapServers"),
+    (SECRET | {"cdc": {"source": "kafka"}, "kafka": {"bootstrapServers": "k:9092"}}, "set kafka.topicPrefix"),
+    (KAFKA | {"kafka": {**KAFKA["kafka"], "connector": CONNECTOR | {"cluster": ""}}}, "set kafka.connector.cluster"),
+    (KAFKA | {"kafka": {**KAFKA["kafka"], "connector": CONNECTOR | {"tables": []}}}, "set kafka.connector.tables"),
+    (URL | {"kafka": {"topicPrefix": "p", "connector": CONNECTOR | {"databaseName": ""}}}, "connector.databaseName"),
+    (URL | {"kafka": {"topicPrefix": "p", "connector": CONNECTOR | {"database": "mysql"}}}, "kafka.bootstrapServers"),
+    (SECRET | {"settings": {"access_log": {"sample_rate": 0.5}}}, "accessLog.enabled is false"),
+    (SECRET | {"accessLog": {"enabled": True, "volume": {"hostPath": {"path": "/"}}}}, "restricted pods may not have"),
+    (SECRET | {"serviceMonitor": {"enabled": True}}, "Set auth.openMetrics, or serviceMonitor.tokenSecret.name"),
+    (SECRET | {"drain": {"sleepSeconds": 20, "gracePeriodSeconds": 30}}, "gracePeriodSeconds is too short"),
+    (SECRET | {"admin": {"port": 8080}}, "http.port and admin.port are the same"),
+    (SECRET | {"autoscaling": {"enabled": True, "minReplicas": 9}}, "is more than autoscaling.maxReplicas"),
+    (SECRET | {"ingress": {"enabled": True}}, "set ingress.hosts"),
+    (SECRET | {"networkPolicy": {"egress": {"enabled": True}}}, "set networkPolicy.egress.upstreamPorts"),
+    (SECRET | {"extraEnv": [{"name": "UPQUERY_HTTP__PORT", "value": "1"}]}, "belongs into settings"),
+    (SECRET | {"resources": {"limits": {"memory": "1Gi"}}}, "needs at least 1280Mi"),
+]
+
+
+@pytest.mark.parametrize(("values", "where", "why"), BY_SCHEMA, ids=[str(case[0]) for case in BY_SCHEMA])
+def test_the_schema_says_where_and_why(values: Object, where: str, why: str) -> None:
+    with pytest.raises(helm_python.HelmValuesError) as refused:
+        render(SECRET | values)
+    assert where in str(refused.value)
+    assert why in str(refused.value)
+
+
+@pytest.mark.parametrize(("values", "why"), TOGETHER, ids=[case[1] for case in TOGETHER])
+def test_values_must_fit_together(values: Object, why: str) -> None:
+    with pytest.raises(helm_python.HelmRenderError) as refused:
+        render(values)
+    assert why in str(refused.value)
+    assert "hunter2" not in str(refused.value)

@@ -1,0 +1,103 @@
+"""Builds for tests: jobs in this process, with the tests' session, and what the service's lookups say of the same."""
+
+import base64
+import json
+import pickle
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from dataflow.engine.effects import Lookup
+from dataflow.plan.lookup import chain_of
+from dataflow.plan.nodes import Aggregate, Chain
+from dataflow.schema import Catalog, Table
+from dataflow.spark.build_job import read_job
+from dataflow.spark.build_progress import ProgressLines
+from dataflow.spark.build_work import BuildWork
+from dataflow.spark.fingerprint import fingerprint
+from dataflow.spark.manifest import Manifest, read_manifest, verify
+from dataflow.spark.snapshot_holder import HeldSnapshot
+from dataflow.types import LookupId, NodeId, Row
+from service.upstream.postgres.connect import UpstreamPool
+from service.upstream.postgres.lookups import Lookups
+from tests.fixtures.postgres import Database
+from tests.fixtures.streams import run
+
+Relations = Sequence[Chain | Aggregate]
+MASTER = "local[2]"
+
+
+def document(
+    database: Database,
+    held: HeldSnapshot,
+    out: Path,
+    relations: Relations,
+    tables: Mapping[str, Table],
+    **more: Any,
+) -> dict[str, Any]:
+    """What a job is told."""
+    return {
+        "fingerprint": fingerprint(relations, tables),
+        "out": str(out),
+        "upstream": {"kind": "postgresql", "url": database.url, "password": None},
+        "snapshot": {"name": held.name, "version": held.version, "bound": held.bound},
+        "relations": [
+            {
+                "id": f"r{n}",
+                "pickle": base64.b64encode(pickle.dumps((relation, tables[chain_of(relation).table]))).decode(),
+            }
+            for n, relation in enumerate(relations)
+        ],
+        "spark": {"master": MASTER, "conf": {}},
+        **more,
+    }
+
+
+def build(told: Mapping[str, Any]) -> Manifest:
+    """Carry a job out here."""
+    job = read_job(json.dumps(told))
+    job.out.mkdir(exist_ok=True)
+    work = BuildWork(job)
+    with ProgressLines(work) as lines:
+        work.run(lines)
+    manifest = read_manifest(job.out, job.fingerprint, job.version)
+    verify(job.out, manifest)
+    return manifest
+
+
+def built(out: Path, manifest: Manifest, name: str) -> Counter[Row]:
+    """The rows of a relation."""
+    found: Counter[Row] = Counter()
+    for part in manifest.relations[name].files:
+        rows = rows_of(pq.read_table(out / name / part.name))
+        assert len(rows) == part.rows
+        found.update(rows)
+    assert found.total() == manifest.relations[name].rows
+    return found
+
+
+def rows_of(table: Any) -> list[Row]:
+    """Of an Arrow table or batch."""
+    columns = [column.to_pylist() for column in table.columns]
+    return list(zip(*columns, strict=True))
+
+
+def looked_up(database: Database, relations: Relations, tables: Mapping[str, Table]) -> list[Counter[Row]]:
+    """What the service's lookups of everything give."""
+
+    async def ask() -> list[Counter[Row]]:
+        pool = UpstreamPool(database.url)
+        lookups = Lookups(pool)
+        try:
+            catalog = Catalog(dict(tables))
+            return [
+                Counter((await lookups.run(Lookup(LookupId(1), NodeId(1), relation, (), ()), catalog)).rows)
+                for relation in relations
+            ]
+        finally:
+            await pool.close()
+
+    return run(ask())

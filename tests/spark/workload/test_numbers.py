@@ -1,0 +1,88 @@
+"""Skew, curves and replays against what they stand for."""
+
+import numpy as np
+import pytest
+
+from dataflow.spark.workload.curves import curve_of, distances
+from dataflow.spark.workload.replay import replay
+from dataflow.spark.workload.sample import KeySizes, Sample, classes_of, rates
+from dataflow.spark.workload.zipf import fit, spectrum_of
+from tests.spark.workload.logs import drawn, sample_of
+
+
+@pytest.mark.parametrize(
+    ("alpha", "keys", "reads"), [(0.6, 10_000, 100_000), (0.8, 100_000, 1_000_000), (1.1, 1_000_000, 100_000)]
+)
+def test_the_skew_is_within_its_interval(alpha: float, keys: int, reads: int) -> None:
+    """Of 95 % intervals. Seeds are fixed, so this does not happen to fail."""
+    means = np.arange(1, keys + 1, dtype=np.float64) ** -alpha
+    means *= reads / means.sum()
+    within = 0
+    for seed in (11, 12, 13):
+        found = fit(spectrum_of(np.random.default_rng(seed).poisson(means)), replicates=12)
+        assert found is not None
+        assert abs(found.alpha - alpha) < 0.02
+        assert found.high - found.low < 0.05
+        assert keys / 1.5 < found.keys < 1.5 * keys
+        within += found.low <= alpha <= found.high
+    assert within >= 2
+
+
+def test_what_does_not_follow_the_law_is_seen_not_to() -> None:
+    random = np.random.default_rng(3)
+    two_kinds = np.concatenate([random.poisson(3.0, 5000), random.poisson(400.0, 500)])
+    found = fit(spectrum_of(two_kinds), replicates=12)
+    assert found is not None
+    assert found.p_value < 0.1
+    assert found.distance > 0.05
+
+
+def test_too_little_says_nothing() -> None:
+    assert fit(spectrum_of(np.ones(10))) is None
+    assert fit(spectrum_of(np.ones(10_000))) is None
+    assert fit(spectrum_of(np.zeros(0))) is None
+
+
+def every(sample: Sample) -> "np.typing.NDArray[np.bool_]":
+    return np.ones(len(sample), dtype=bool)
+
+
+def part_of(sample: Sample, sizes: KeySizes, reads: int) -> tuple[Sample, KeySizes]:
+    """A sample of a sample, as `log` takes it."""
+    classes, place = np.unique(classes_of(sample.keys.view, sample.keys.reads), return_inverse=True)
+    number = np.bincount(place).astype(float)
+    share = rates(number, np.bincount(place, weights=sample.keys.reads), reads, reads)
+    chosen = np.random.default_rng(5).random(len(sample.keys)) < share[place]
+    taken = np.bincount(place[chosen], minlength=len(classes))
+    return sample.of_keys(chosen, (number / np.maximum(1, taken))[place]), sizes.of_keys(chosen)
+
+
+def test_curves_and_samples_against_exact_simulation() -> None:
+    sample, sizes = sample_of(drawn(8_000, 40_000, 0.9, seed=2))
+    total = float(sizes.memory_bytes.sum())
+    curve = curve_of(sample, distances(sample, sizes.memory_bytes), every(sample))
+    part, part_sizes = part_of(sample, sizes, 15_000)
+    assert len(part) < 0.5 * len(sample)
+    assert (part.weight.sum() / len(sample)) == pytest.approx(1, abs=0.02)
+    sampled = curve_of(part, distances(part, part_sizes.memory_bytes), every(part))
+    for share in (0.1, 0.25, 0.5, 0.8):
+        exact = replay(sample, sizes, share * total, "lru", target=1.0, told_us=0).there.mean()
+        assert curve.hit_rate(share * total) == pytest.approx(exact, abs=0.01)
+        assert sampled.hit_rate(share * total) == pytest.approx(exact, abs=0.02)
+        whole = replay(sample, sizes, share * total, "s3-fifo").there.mean()
+        there = replay(part, part_sizes, share * total, "s3-fifo").there
+        assert (there @ part.weight) / part.weight.sum() == pytest.approx(whole, abs=0.02)
+    most = curve.hit_rate(2 * total)
+    assert curve.memory_for(most) is not None
+    assert curve.memory_for(most + 0.01) is None
+
+
+def test_reads_of_one_request_do_not_find_what_the_others_fill() -> None:
+    sample, sizes = sample_of(np.array([7, 7, 7]))
+    together = Sample(
+        sample.views, sample.keys, sample.key, sample.time_us, np.array([0, 0, 1]), sample.line, sample.computed,
+        sample.times,
+    )  # fmt: skip
+    assert replay(together, sizes, 1e9, "s3-fifo").there.tolist() == [False, False, True]
+    lost = replay(together, sizes, 1e9, "s3-fifo", np.array([False, False, True]))
+    assert lost.there.tolist() == [False, False, False]
