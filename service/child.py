@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import orjson
 
+from service.shards.homes import ALONE, Shard
+
 if TYPE_CHECKING:
     from service.settings.load import Settings
     from service.settings.sections import LogSettings
@@ -112,6 +114,12 @@ class EngineChild:
 
     settings: "Settings"
     run_directory: Path
+    shard: Shard = ALONE
+
+    @property
+    def name(self) -> str:
+        """What the process is called, in logs and on the admin port."""
+        return "engine" if self.shard.of == 1 else f"engine-{self.shard.number}"
 
 
 def main() -> None:

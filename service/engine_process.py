@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 def run_engine(child: EngineChild) -> int:
     """The process's main, until SIGTERM. The exit code."""
-    configure_logging(child.settings.log, "engine")
+    configure_logging(child.settings.log, child.name)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         code = runner.run(_main(child))
     if parent_gone():
@@ -38,11 +38,12 @@ def run_engine(child: EngineChild) -> int:
 async def _main(child: EngineChild) -> int:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    paths = RunPaths(child.run_directory)
-    tracing = traces_of(child.settings.traces, "engine")
+    paths = RunPaths(child.run_directory).of_shard(child.shard)
+    paths.directory.mkdir(exist_ok=True)
+    tracing = traces_of(child.settings.traces, child.name)
     try:
         traced = None if tracing is None else tracing.lookups
-        runtime = Runtime(child.settings, paths.leaf, traced)
+        runtime = Runtime(child.settings, paths.leaf, traced, child.shard)
     except SettingsError as error:
         return _cannot_start(str(error))
     wire = WireServer(paths.engine_socket, runtime, None if tracing is None else tracing.within)

@@ -43,6 +43,8 @@ KINDS: dict[str, Kind] = {
     "rate_limited": Kind(429, "Too many requests", retryable=True, retry_after_s=1),
     "view_building": Kind(503, "The view is still being built", retryable=True, retry_after_s=1),
     "view_broken": Kind(503, "The view cannot be kept up to date"),
+    "versions_apart": Kind(503, "The shards have no version in common just now", retryable=True, retry_after_s=1),
+    "misdirected": Kind(421, "Another shard keeps this view", retryable=True, retry_after_s=1),
     "upstream_unavailable": Kind(503, "The database does not answer", retryable=True, retry_after_s=2),
     "upstream_refused": Kind(503, "The database refused the query"),
     "overloaded": Kind(503, "More requests wait than can be served", retryable=True, retry_after_s=1),

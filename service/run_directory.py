@@ -11,6 +11,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from service.shards.homes import Shard
+
 PREFIX = "upquery-run-"
 _MEMORY = Path("/dev/shm")
 
@@ -20,6 +22,10 @@ class RunPaths:
     """What is in a run directory."""
 
     directory: Path
+
+    def of_shard(self, shard: Shard) -> "RunPaths":
+        """Those of one of several shards; names are short, since a socket's path must be."""
+        return self if shard.of == 1 else RunPaths(self.directory / str(shard.number))
 
     @property
     def leaf(self) -> Path:

@@ -22,24 +22,18 @@ import uvicorn
 
 from service.access_log.keys import claims_key
 from service.admin.app import admin_app
-from service.admin.control import ControlClient
+from service.admin.control import Control, ControlClient
+from service.admin.engines import Engines
 from service.auth.admin_guard import AdminGuard
 from service.auth.authority import Authority, check_settings
-from service.child import (
-    STOP_S,
-    EngineChild,
-    StartReport,
-    WorkerChild,
-    child_environment,
-    read_report,
-    send_configuration,
-)
+from service.child import STOP_S, StartReport, WorkerChild, child_environment, read_report, send_configuration
 from service.http.body_limit import BodyLimit
 from service.http.direct_protocol import bounded
 from service.run_directory import RunDirectory
 from service.runtime.backoff import Backoff
 from service.settings.errors import SettingsError
 from service.settings.load import Settings
+from service.shards.shares import engine_children, shards_of
 from service.worker import WorkerConfig, connection_limits_of
 
 log = structlog.get_logger()
@@ -172,7 +166,7 @@ class Supervisor:
         self._admin: _AdminServer | None = None
         self._admin_task: asyncio.Task[None] | None = None
         self._stop_asked = asyncio.Event()
-        self.engine: Child | None = None
+        self.engines: list[Child] = []
         self.workers: list[Child] = []
 
     async def start(self) -> Endpoints:
@@ -189,11 +183,13 @@ class Supervisor:
         api = self._bind(http, "port")
         admin_socket = self._bind(admin, "admin_port")
         self._run = run = RunDirectory(self._settings.engine.directory)
-        self.engine = Child("engine", EngineChild(self._settings, run.path))
+        self.engines = [Child(child.name, child) for child in engine_children(self._settings, run.path)]
         self.workers = [self._worker(n, run, api) for n in range(self._settings.http.workers)]
         self._start_admin(run, admin_socket)
         # The workers wait for the leaf store themselves: starting both at once saves a second.
-        results = await asyncio.gather(self.engine.start(), *(w.start() for w in self.workers), return_exceptions=True)
+        results = await asyncio.gather(
+            *(child.start() for child in [*self.engines, *self.workers]), return_exceptions=True
+        )
         for failure in results:
             if isinstance(failure, BaseException):
                 raise failure
@@ -207,10 +203,12 @@ class Supervisor:
                 raise StartError(str(error), exit_code=2) from None
 
     def _worker(self, number: int, run: RunDirectory, listener: socket.socket) -> Child:
+        first, *others = [run.paths.of_shard(shard) for shard in shards_of(self._settings)]
         config = WorkerConfig(
             number,
-            run.paths.leaf,
-            run.paths.engine_socket,
+            first.leaf,
+            first.engine_socket,
+            others=tuple((paths.leaf, paths.engine_socket) for paths in others),
             http=self._settings.http,
             auth=self._settings.auth,
             subscriptions=self._settings.subscriptions,
@@ -229,7 +227,7 @@ class Supervisor:
 
     def _start_admin(self, run: RunDirectory, listener: socket.socket) -> None:
         http = self._settings.http
-        app = self._guarded(BodyLimit(admin_app(ControlClient(run.paths.control_socket), self), http.max_body_bytes))
+        app = self._guarded(BodyLimit(admin_app(self._control(run), self), http.max_body_bytes))
         config = uvicorn.Config(
             app,
             http=bounded(replace(connection_limits_of(http), max_connections=ADMIN_CONNECTIONS)),
@@ -244,13 +242,17 @@ class Supervisor:
         self._admin = _AdminServer(config)
         self._admin_task = asyncio.create_task(self._admin.serve(sockets=[listener]))
 
+    def _control(self, run: RunDirectory) -> Control:
+        clients = [ControlClient(run.paths.of_shard(shard).control_socket) for shard in shards_of(self._settings)]
+        return clients[0] if len(clients) == 1 else Engines(clients)
+
     def _guarded(self, app: Any) -> Any:
         auth = self._settings.auth
         return app if auth is None else AdminGuard(app, Authority.of(auth), open_metrics=auth.open_metrics)
 
     def children(self) -> list[Child]:
         """All children, whether they run or not."""
-        return [*([self.engine] if self.engine else []), *self.workers]
+        return [*self.engines, *self.workers]
 
     def ask_stop(self) -> None:
         """Makes `wait` return."""
@@ -266,8 +268,7 @@ class Supervisor:
     async def stop(self) -> None:
         """Stops all processes, readers first, and removes what the run left. May be called again."""
         await asyncio.gather(*(worker.stop() for worker in self.workers))
-        if self.engine is not None:
-            await self.engine.stop()
+        await asyncio.gather(*(engine.stop() for engine in self.engines))
         if self._admin is not None and self._admin_task is not None:
             self._admin.should_exit = True
             await asyncio.gather(self._admin_task, return_exceptions=True)

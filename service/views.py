@@ -41,6 +41,8 @@ class Status(StrEnum):
     BUILDING = "building"
     READY = "ready"
     BROKEN = "broken"
+    #: It is kept whole, by another shard.
+    ELSEWHERE = "elsewhere"
 
 
 class Tier(StrEnum):
@@ -213,6 +215,8 @@ class ViewRegistry:
     views: dict[str, RegisteredView] = field(default_factory=dict)
     #: What is in the engine, by id, replacements included.
     installations: dict[ViewId, Installation] = field(default_factory=dict)
+    #: Whether the file is written here; another process does otherwise.
+    keeps: bool = True
 
     @property
     def path(self) -> Path:
@@ -233,6 +237,8 @@ class ViewRegistry:
 
     def save(self) -> None:
         """Writes the HTTP views, so that a crash leaves the old file or the new one. Raises `StateError`."""
+        if not self.keeps:
+            return
         stored = [
             {"name": v.definition.name, "sql": v.definition.sql, **_stored_options(v.definition.options)}
             for v in self.views.values()

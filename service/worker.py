@@ -5,6 +5,7 @@ import gc
 import resource
 import socket
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from service.leaf_store.reader import LeafReader
 from service.settings.auth import AuthSettings
 from service.settings.sections import HttpSettings, SubscriptionSettings
 from service.settings.telemetry import AccessLogSettings, TraceSettings
+from service.shards.opening import sharded_app
+from service.shards.router import Router
 from service.subscriptions.socket_protocol import SocketProtocol
 from service.traces.opening import traces_of
 from service.wire import EngineClient
@@ -64,6 +67,8 @@ class WorkerConfig:
     traces: TraceSettings | None = None
     #: What takes longer is logged.
     slow_ms: float = 1000.0
+    #: Of further shards, the leaf store and the engine's socket.
+    others: tuple[tuple[Path, Path], ...] = ()
 
 
 def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
@@ -71,34 +76,38 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
 
     May be started before the engine process has created the leaf store: it then waits for it.
     """
-    reader = _reader(config.leaf_path)
+    paths = ((config.leaf_path, config.engine_socket), *config.others)
+    readers = [_reader(leaf) for leaf, _ in paths]
     tracing = traces_of(config.traces, f"worker-{config.number}")
-    engine = EngineClient(config.engine_socket) if tracing is None else tracing.engine_client(config.engine_socket)
-    app = build_app(
-        reader,
-        engine,
-        limits_of(config.http),
-        config.subscriptions,
-        guarded=config.auth is not None,
-        adhoc=config.adhoc,
-    )
+    engines = [EngineClient(path) if tracing is None else tracing.engine_client(path) for _, path in paths]
+    app = _app(config, readers, engines)
+    shards = [app] if isinstance(app, HotRoute) else app.shards
     log = None if config.access_log is None else access_log_of(config.access_log, app, config)
     outside = wrapped(app, config, log)
     if tracing is not None and config.traces is not None:
         outside = tracing.app(outside, config.traces)
     server = server_of(outside, config.graceful_shutdown_s, connection_limits_of(config.http))
     _allow_files(config.http.max_connections + _OTHER_FILES)
-    server.drain = app.subscribe.subscriptions.close
+    server.drain = app.drain
     # What is there now stays: a collection would only walk it again and again.
     gc.collect()
     gc.freeze()
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
-        runner.run(_serve(server, listener, engine, app, config.number, log))
+        outcomes = {} if isinstance(app, HotRoute) else app.reads.outcomes
+        telemetry = [WorkerTelemetry(server, engine, log, outcomes) for engine in engines]
+        runner.run(_serve(server, listener, list(zip(engines, shards, telemetry, strict=True)), config.number, log))
     if tracing is not None:
         tracing.close()
 
 
-def access_log_of(settings: AccessLogSettings, app: HotRoute, config: WorkerConfig) -> AccessLog:
+def _app(config: WorkerConfig, readers: Sequence[LeafReader], engines: Sequence[EngineClient]) -> HotRoute | Router:
+    limits, guarded = limits_of(config.http), config.auth is not None
+    if len(engines) == 1:
+        return build_app(readers[0], engines[0], limits, config.subscriptions, guarded=guarded, adhoc=config.adhoc)
+    return sharded_app(readers, engines, limits, config.subscriptions, guarded=guarded, adhoc=config.adhoc)
+
+
+def access_log_of(settings: AccessLogSettings, app: HotRoute | Router, config: WorkerConfig) -> AccessLog:
     """What writes down what `app` reads."""
     texts = KeyTexts(config.claims_key, settings.sample_rate if settings.sample == "keys" else 1.0)
     return AccessLog(settings, app.reads, texts, config.number)
@@ -184,21 +193,23 @@ def _reader(path: Path) -> LeafReader:
 async def _serve(
     server: uvicorn.Server,
     listener: socket.socket,
-    engine: EngineClient,
-    app: HotRoute,
+    shards: Sequence[tuple[EngineClient, HotRoute, WorkerTelemetry]],
     number: int,
     log: AccessLog | None,
 ) -> None:
-    reporter = asyncio.ensure_future(_report(engine, app, number, WorkerTelemetry(server, engine, log)))
+    reporters = [
+        asyncio.ensure_future(_report(engine, shard, number, telemetry)) for engine, shard, telemetry in shards
+    ]
     writing = None if log is None else asyncio.ensure_future(log.run())
     try:
         await server.serve(sockets=[listener])
     finally:
-        reporter.cancel()
+        for reporter in reporters:
+            reporter.cancel()
         if log is not None and writing is not None:
             log.stop()
             await writing
-        await engine.close()
+        await asyncio.gather(*(engine.close() for engine, _, _ in shards))
 
 
 async def _report(engine: EngineClient, app: HotRoute, number: int, telemetry: WorkerTelemetry) -> None:

@@ -3,6 +3,7 @@
 All of it is counted where it happens anyway; nothing here is on the way of a request.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +25,8 @@ class WorkerTelemetry:
     server: uvicorn.Server
     engine: EngineClient
     access_log: AccessLog | None = None
+    #: Of requests that several shards answered, how they came to one version.
+    outcomes: Mapping[str, int] = field(default_factory=dict)
     _told: int = field(default=0, init=False)
 
     def counted(self) -> dict[str, Any]:
@@ -36,6 +39,7 @@ class WorkerTelemetry:
             "connections": len(state.connections),
             "problems": dict(PROBLEMS),
             "wire": dict(self.engine.asked),
+            "outcomes": dict(self.outcomes),
             "access_log": {"lines": 0, "dropped": 0} if log is None else {"lines": log.lines, "dropped": log.dropped},
             "errors": errors,
         }

@@ -21,9 +21,10 @@ from service.access_log.files import Files, Line
 from service.access_log.keys import KeyTexts, Logged
 from service.access_log.noted import Noted, Outcome
 from service.errors import ApiError
-from service.http.reads import Reads, ViewRoute
+from service.http.known_views import KnownViews
+from service.http.reads import ViewRoute
 from service.http.view_reads import VIEWS_PATH
-from service.leaf_store.catalog import LeafCatalog, ViewInfo
+from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.layout import key_in
 from service.leaf_store.request import Values
 from service.settings.telemetry import AccessLogSettings
@@ -51,7 +52,7 @@ class AccessLog:
     query string, `_entries` those of the leaf store's entries, both of `_catalog`.
     """
 
-    def __init__(self, settings: AccessLogSettings, reads: Reads, texts: KeyTexts, worker: int) -> None:
+    def __init__(self, settings: AccessLogSettings, reads: KnownViews, texts: KeyTexts, worker: int) -> None:
         self._files = Files(settings, worker)
         self._reads = reads
         self._texts = texts
@@ -60,9 +61,9 @@ class AccessLog:
         self._random = Random().random
         self._waiting: deque[Hit | Request] = deque()
         self._waiting_reads = 0
-        self._catalog: LeafCatalog | None = None
+        self._catalog: object = None
         self._hits: dict[tuple[bytes, bytes], Logged | None] = {}
-        self._entries: dict[bytes, Logged | None] = {}
+        self._entries: dict[tuple[str, bytes], Logged | None] = {}
         #: Since the start: reads that were written, and that were not for want of room or a file.
         self.lines = 0
         self.dropped = 0
@@ -190,11 +191,11 @@ class AccessLog:
 
     def _of_entry(self, info: ViewInfo, name: bytes) -> Logged | None:
         try:
-            return self._entries[name]
+            return self._entries[info.name, name]
         except KeyError:
             if len(self._entries) >= _MAX_REMEMBERED:
                 self._entries.clear()
-            logged = self._entries[name] = self._texts.of(info, key_in(name) if info.parameters else ())
+            logged = self._entries[info.name, name] = self._texts.of(info, key_in(name) if info.parameters else ())
             return logged
 
 

@@ -7,12 +7,13 @@ Not here: what a query means (`matching`), running it (`running`).
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
+from dataflow.types import Position
 from service.adhoc.words import Match
 from service.auth.principal import Principal, Right
 from service.errors import ApiError
@@ -31,6 +32,18 @@ _NO_STORE = (b"cache-control", b"no-store")
 Params = dict[str, Any] | list[Any]
 
 
+class AnyQueries(Protocol):
+    """What answers them."""
+
+    async def answer(self, sql: str, params: Params, principal: Principal | None, headers: Headers) -> Reply:
+        """The response. ApiError."""
+        ...
+
+
+#: Answers a read of the view that a query means, waiting for so many seconds and for a minimum version.
+Serve = Callable[[Sequence[Wanted], float | None, Position | None], Awaitable[Answers]]
+
+
 @dataclass(slots=True)
 class Queries:
     """*State*: `_known`, the views that texts mean."""
@@ -39,6 +52,8 @@ class Queries:
     views: ViewReads
     engine: EngineClient
     enabled: bool
+    #: Instead of `reads`, where the view that a query means may be another shard's.
+    serve: Serve | None = None
     _known: dict[str, Match] = field(default_factory=dict)
 
     async def answer(self, sql: str, params: Params, principal: Principal | None, headers: Headers) -> Reply:
@@ -57,7 +72,7 @@ class Queries:
         wanted = self._wanted(match, given)
         if wanted is not None:
             try:
-                answers = await self.reads.serve([wanted], conditions.wait_s, conditions.minimum)
+                answers = await (self.serve or self.reads.serve)([wanted], conditions.wait_s, conditions.minimum)
                 return _reply(answers, match.view, started)
             except ApiError as error:
                 if error.code not in _RUN_INSTEAD:

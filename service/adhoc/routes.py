@@ -7,13 +7,13 @@ from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from api_schemas.query import Query, QueryRows
-from service.adhoc.queries import Queries
+from service.adhoc.queries import AnyQueries
 from service.auth.principal import principal_of
 from service.errors import ApiError
 from service.http.problem_responses import QUERY_CODES, problem_responses
 
 
-def add_query(app: FastAPI, queries: Queries | None) -> None:
+def add_query(app: FastAPI, queries: AnyQueries | None) -> None:
     """Adds the operation; without `queries` it refuses them."""
 
     @app.post(

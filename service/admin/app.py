@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from api_schemas.problem import Problem
-from service.admin.control import ControlClient
+from service.admin.control import Control
 from service.admin.explain import graphviz
 from service.admin.metrics import histograms_of, samples_of
 from service.admin.models import (
@@ -86,7 +86,7 @@ class Children(Protocol):
         ...
 
 
-def admin_app(engine: ControlClient, supervisor: Children) -> FastAPI:
+def admin_app(engine: Control, supervisor: Children) -> FastAPI:
     """The application of the admin port."""
     app = FastAPI(
         title="Upquery control plane",
@@ -156,7 +156,7 @@ def _first_mistake(error: RequestValidationError) -> str:
     return f"{where}: {first['msg']}."
 
 
-def _health(app: FastAPI, engine: ControlClient, supervisor: Children) -> None:
+def _health(app: FastAPI, engine: Control, supervisor: Children) -> None:
     @app.get("/livez", tags=["health"], operation_id="livez", responses=_PROBES)
     async def livez() -> dict[str, str]:
         """The supervisor runs."""
@@ -185,20 +185,20 @@ def _health(app: FastAPI, engine: ControlClient, supervisor: Children) -> None:
         return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-async def _readiness(engine: ControlClient, supervisor: Children) -> Readiness:
+async def _readiness(engine: Control, supervisor: Children) -> Readiness:
     children = supervisor.children()
     workers = sum(1 for c in children if c.alive and c.name.startswith("worker"))
     try:
         health = await engine.call("health")
     except ApiError:
         # Readers go on serving what is cached while the engine process is started again.
-        was_up = any(c.name == "engine" and c.restarts for c in children)
+        was_up = any(c.name.startswith("engine") and c.restarts for c in children)
         return Readiness(ready=was_up and workers > 0, engine=False, streaming=False, workers=workers)
     ready = bool(health.pop("ready")) and workers > 0
     return Readiness(ready=ready, engine=True, workers=workers, **health)
 
 
-def _catalog(app: FastAPI, engine: ControlClient) -> None:
+def _catalog(app: FastAPI, engine: Control) -> None:
     @app.get("/v1/catalog/views", tags=["catalog"], operation_id="list_views", responses=_ANY)
     async def list_views() -> ViewList:
         """All registered views."""
@@ -243,7 +243,7 @@ def _catalog(app: FastAPI, engine: ControlClient) -> None:
         return Response(status_code=204)
 
 
-def _plans(app: FastAPI, engine: ControlClient) -> None:
+def _plans(app: FastAPI, engine: Control) -> None:
     @app.get(
         "/v1/catalog/views/{name}/plan",
         tags=["plans"],
@@ -275,9 +275,12 @@ def _plans(app: FastAPI, engine: ControlClient) -> None:
         response_model=list[PlanNode],
         responses={200: _GRAPH, **_ANY},
     )
-    async def graph(request: Request) -> Response:
-        """All nodes of the engine; as Graphviz by Accept."""
-        nodes = [PlanNode(**node) for node in await engine.call("graph")]
+    async def graph(
+        request: Request,
+        shard: Annotated[int, Query(description="Whose, where there are several.", ge=0, le=63)] = 0,
+    ) -> Response:
+        """All nodes of an engine; as Graphviz by Accept."""
+        nodes = [PlanNode(**node) for node in await engine.call("graph", shard=shard)]
         if "graphviz" in request.headers.get("accept", ""):
             return Response(graphviz(nodes), media_type="text/vnd.graphviz")
         return JSONResponse([node.model_dump() for node in nodes])
@@ -292,7 +295,7 @@ def _plan_response(plan: Plan, request: Request) -> Response:
     return JSONResponse(plan.model_dump())
 
 
-def _engine(app: FastAPI, engine: ControlClient) -> None:
+def _engine(app: FastAPI, engine: Control) -> None:
     @app.get("/v1/stats", tags=["engine"], operation_id="stats", responses=_ANY)
     async def stats() -> dict[str, Any]:
         """Everything that is counted."""
@@ -308,7 +311,7 @@ def _engine(app: FastAPI, engine: ControlClient) -> None:
         return Evicted(**await engine.call("evict", **body.model_dump()))
 
 
-def _filled_and_right(app: FastAPI, engine: ControlClient) -> None:
+def _filled_and_right(app: FastAPI, engine: Control) -> None:
     @app.post(
         "/v1/audit", tags=["engine"], operation_id="audit", status_code=202, responses=problem_responses(AUDIT_CODES)
     )
@@ -338,7 +341,7 @@ def _filled_and_right(app: FastAPI, engine: ControlClient) -> None:
         return PrewarmList(prewarmed=await engine.call("prewarmed"))
 
 
-def _workload(app: FastAPI, engine: ControlClient) -> None:
+def _workload(app: FastAPI, engine: Control) -> None:
     @app.put("/v1/workload", tags=["engine"], operation_id="put_workload", responses=problem_responses(WORKLOAD_CODES))
     async def put_workload(body: WorkloadModel) -> Workload:
         """Applies a workload model: pins its keys and begins to fill others, now and after each restart."""

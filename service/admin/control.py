@@ -6,7 +6,7 @@ Not here: reads and their frames (`service.wire`), which are many and fast; thes
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 import structlog
@@ -18,6 +18,14 @@ log = structlog.get_logger()
 #: The largest request or reply.
 LIMIT_BYTES = 64 << 20
 Operation = Callable[..., Awaitable[Any]]
+
+
+class Control(Protocol):
+    """What performs the operations: one engine process, or several that act as one (`engines`)."""
+
+    async def call(self, operation: str, **arguments: Any) -> Any:
+        """The operation's result. Raises its `ApiError`, or ``engine_unavailable``."""
+        ...
 
 
 class ControlServer:

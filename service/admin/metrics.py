@@ -1,6 +1,7 @@
 """What is counted, as metrics. Names follow Prometheus' conventions: unit last, counters end in ``_total``."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from service.latency import BOUNDS_S
@@ -89,21 +90,40 @@ def samples_of(stats: dict[str, Any] | None, children: Iterable[Any]) -> Iterato
         yield Sample("upquery_process_up", float(child.alive), "Whether a process runs.", labels)
         yield Sample("upquery_process_restarts", float(child.restarts), "Restarts of a process.", labels, counter=True)
     if stats is not None:
-        yield from _engine_samples(stats)
-        yield from _view_samples(stats["views"])
-        yield from _subscription_samples(stats["subscriptions"])
+        for shard, said in _of_shards(stats):
+            for sample in _shard_samples(said):
+                yield replace(sample, labels=(*shard, *sample.labels))
         for number, counted in stats["worker_processes"].items():
             yield from _worker_samples((("worker", number),), counted)
-        for node in stats["nodes"]:
-            yield from _node_samples(node)
-        for load in stats["loads"]:
-            yield from _load_samples(load)
+
+
+def _of_shards(stats: dict[str, Any]) -> list[tuple[Labels, dict[str, Any]]]:
+    """What each shard said, with the label that tells it from others, if there are any."""
+    if "shards" not in stats:
+        return [((), stats)]
+    return [((("shard", str(said["shard"])),), said) for said in stats["shards"]]
+
+
+def _shard_samples(stats: dict[str, Any]) -> Iterator[Sample]:
+    yield from _engine_samples(stats)
+    yield from _view_samples(stats["views"])
+    yield from _subscription_samples(stats["subscriptions"])
+    for node in stats["nodes"]:
+        yield from _node_samples(node)
+    for load in stats["loads"]:
+        yield from _load_samples(load)
 
 
 def histograms_of(stats: dict[str, Any] | None) -> Iterator[Histogram]:
     """The histograms; without an engine none."""
     if stats is None:
         return
+    for shard, said in _of_shards(stats):
+        for histogram in _shard_histograms(said):
+            yield replace(histogram, labels=(*shard, *histogram.labels))
+
+
+def _shard_histograms(stats: dict[str, Any]) -> Iterator[Histogram]:
     for name, counts in stats["upqueries"].items():
         yield Histogram(
             "upquery_view_upquery_seconds",
@@ -144,6 +164,10 @@ def _worker_samples(worker: Labels, counted: dict[str, Any]) -> Iterator[Sample]
     for operation, asked in counted["wire"].items():
         labels = (*worker, ("operation", operation))
         yield Sample("upquery_wire_requests", asked, "What a worker asked of the engine.", labels, counter=True)
+    for outcome, answered in counted["outcomes"].items():
+        labels = (*worker, ("outcome", outcome))
+        help_ = "Requests that several shards answered, by how they came to one version."
+        yield Sample("upquery_sharded_requests", answered, help_, labels, counter=True)
     log = counted["access_log"]
     yield Sample("upquery_access_log_lines", log["lines"], "Reads in the access log.", worker, counter=True)
     yield Sample(

@@ -97,7 +97,8 @@ class ViewState(BaseModel):
     tier: TierName | None
     #: None of a view that is not kept incrementally.
     materialization: Literal["partial", "full"] | None
-    status: Literal["building", "ready", "broken"]
+    #: ``elsewhere``: of one shard, a view that another one keeps.
+    status: Literal["building", "ready", "broken", "elsewhere"]
     #: Why it is not ready; of one that is, why it is not kept incrementally.
     reason: str | None = None
     #: Seconds for which an answer is good, of a view that only expires.

@@ -96,8 +96,10 @@ class Operations:
         engine = self._runtime.dispatcher.engine
         return explain(plan, catalog, None if engine is None else engine.graph).model_dump()
 
-    async def graph(self) -> list[dict[str, Any]]:
-        """All nodes of the engine."""
+    async def graph(self, shard: int = 0) -> list[dict[str, Any]]:
+        """All nodes of the engine, which is that of `shard`."""
+        if shard != self._runtime.shard.number:
+            raise ApiError("bad_request", f"There is no shard {shard}.", "The first one is 0.")
         self._runtime.require_engine()
         assert self._runtime.dispatcher.engine is not None
         graph = self._runtime.dispatcher.engine.graph
@@ -130,6 +132,7 @@ class Operations:
             "loads": runtime.telling.stats(),
             "recent_errors": merged_errors(RECENT_ERRORS.newest_first(), runtime.workers.errors),
             "pid": os.getpid(),
+            "shard": runtime.shard.number,
             "workers": len(runtime.worker_counters),
             "worker_processes": runtime.workers.counters(),
             "subscriptions": subscription_counters(runtime),
@@ -184,7 +187,7 @@ class Operations:
         are used."""
         self._runtime.require_engine()
         evicted = 0
-        if view is not None:
+        if view is not None and self._registered(view).status is not Status.ELSEWHERE:
             installed = self._installed(view)
             for key in self._keys(installed, keys):
                 self._runtime.dispatcher.step(EvictKey(installed.id, key))

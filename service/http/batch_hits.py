@@ -15,7 +15,7 @@ import orjson
 
 from service.access_log.noted import NOTED
 from service.auth.principal import Principal, require_read
-from service.http.batches import Batches, Item, result_of, rows_bytes
+from service.http.batches import AnyBatches, Item, result_of, rows_bytes
 from service.http.reads import ViewRoute, Wanted
 from service.http.touches import Touches
 from service.http.view_reads import cache_control_of
@@ -37,14 +37,16 @@ _EXACT = frozenset({str, int, bool, type(None)})
 class AskedKeys:
     """The body of ``POST /v1/views/{view}/query``. `names` are its keys' entries, if they can be said fast."""
 
-    batches: Batches
+    batches: AnyBatches
     route: ViewRoute
     content: bytes
     names: Sequence[bytes] | None
     principal: Principal | None
 
     @classmethod
-    def of(cls, batches: Batches, route: ViewRoute, content: bytes, principal: Principal | None) -> "AskedKeys | None":
+    def of(
+        cls, batches: AnyBatches, route: ViewRoute, content: bytes, principal: Principal | None
+    ) -> "AskedKeys | None":
         """None if it does not have the documented form. ApiError ``forbidden``."""
         require_read(principal, route.info.name)
         entries = route.arguments.entries
@@ -112,7 +114,7 @@ class AskedItems:
     reads: list[Wanted]
 
     @classmethod
-    def of(cls, batches: Batches, content: bytes, principal: Principal | None) -> "AskedItems | None":
+    def of(cls, batches: AnyBatches, content: bytes, principal: Principal | None) -> "AskedItems | None":
         """None if it does not have the documented form, or what the documented application parses otherwise.
         ApiError."""
         reads = _field(content, "reads")
@@ -200,3 +202,13 @@ def _is_exact(params: Mapping[str, Any]) -> bool:
     return all(
         type(value) in _EXACT or (type(value) is list and set(map(type, value)) <= _EXACT) for value in params.values()
     )
+
+
+def rows_of(txn: Transaction, route: ViewRoute, names: Sequence[bytes]) -> list[bytes] | None:
+    """The rows of the entries of whole keys, without the brackets; None if one is not there. NotCoveredError."""
+    return _rows(txn, route, names)
+
+
+def results_of(rows: Sequence[bytes]) -> bytes:
+    """The results of several keys, of their rows without the brackets."""
+    return b"".join((_FIRST, _BETWEEN.join(rows), _LAST))

@@ -23,6 +23,7 @@ from service.http.reads import Answers, Reads, ViewRoute
 from service.http.request_body import RequestBody
 from service.http.view_reads import VIEWS_PATH, conditions_of
 from service.leaf_store.answer import LeafState
+from service.leaf_store.catalog import UNREADABLE
 from service.leaf_store.scan import NotCoveredError
 from service.leaf_store.serving import OnLag
 from service.leaf_store.transaction import Transaction
@@ -133,7 +134,7 @@ class BatchRoute:
         state = reads.follow(txn)
         if reads.catalog is not self._catalog:
             self._catalog = reads.catalog
-            ready = [(name, route) for name, route in reads.routes.items() if route.info.status != "broken"]
+            ready = [(name, route) for name, route in reads.routes.items() if route.info.status not in UNREADABLE]
             self._queries = {_VIEWS + quote(name, safe="").encode() + _QUERY: route for name, route in ready}
         return state
 

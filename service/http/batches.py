@@ -3,12 +3,14 @@
 Not here: the body's form (`batch_route`, `documented`); the plain case of hits (`batch_route`).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from service.auth.principal import Principal
 from service.errors import ApiError
 from service.http.arguments import keys_of
+from service.http.known_views import KnownViews
 from service.http.messages import CONTENT_JSON, Headers, Reply
 from service.http.reads import Answers, Reads, Wanted
 from service.http.view_reads import ViewReads, answer_headers, cache_control_of
@@ -24,18 +26,21 @@ class Item(NamedTuple):
     after: str | None = None
 
 
-class Batches:
-    """``POST /v1/views/{view}/query`` and ``POST /v1/read``, of the views that `Reads` saw last."""
+class AnyBatches(ABC):
+    """``POST /v1/views/{view}/query`` and ``POST /v1/read``: what they ask for, of the views that were seen last."""
 
-    def __init__(self, reads: Reads, views: ViewReads) -> None:
-        self._reads = reads
-        self._views = views
-        self.max_keys = reads.limits.max_keys
+    def __init__(self, views: KnownViews) -> None:
+        self._known = views
+        self.max_keys = views.limits.max_keys
+
+    @abstractmethod
+    async def answer(self, wanted: Sequence[Wanted], headers: Headers, started: int) -> Reply:
+        """The response, once the minimum version that the request's headers ask for is there. ApiError."""
 
     def keys(self, view: str, keys: Sequence[Mapping[str, Any]], principal: Principal | None) -> list[Wanted]:
         """What several keys of one view ask for. ApiError."""
         self._bound(len(keys))
-        route = self._reads.listed(view, principal)
+        route = self._known.listed(view, principal)
         return self._bounded([Wanted(route, route.arguments.values(key, principal)) for key in keys])
 
     def items(self, items: Sequence[Item], principal: Principal | None) -> list[Wanted]:
@@ -43,17 +48,10 @@ class Batches:
         self._bound(len(items))
         wanted = []
         for item in items:
-            route = self._reads.listed(item.view, principal)
+            route = self._known.listed(item.view, principal)
             values = route.arguments.values(item.params, principal)
             wanted.append(Wanted(route, values, route.arguments.window(values, item.limit, item.after)))
         return self._bounded(wanted)
-
-    async def answer(self, wanted: Sequence[Wanted], headers: Headers, started: int) -> Reply:
-        """The response, once the minimum version that the request's headers ask for is there. ApiError."""
-        conditions = await self._views.conditions(headers)
-        answers = await self._reads.serve(wanted, conditions.wait_s, conditions.minimum)
-        kept = cache_control_of(w.view for w in wanted)
-        return batch_reply(answers, b",".join(map(result_of, answers.answers)), kept, started)
 
     def _bound(self, keys: int) -> None:
         if keys > self.max_keys:
@@ -66,6 +64,22 @@ class Batches:
             detail = f"{n} keys in one request, counting those of lists."
             raise ApiError("too_large", detail, f"Send at most {self.max_keys}.")
         return wanted
+
+
+class Batches(AnyBatches):
+    """The same, answered by `Reads`."""
+
+    def __init__(self, reads: Reads, views: ViewReads) -> None:
+        super().__init__(reads)
+        self._reads = reads
+        self._views = views
+
+    async def answer(self, wanted: Sequence[Wanted], headers: Headers, started: int) -> Reply:
+        """The response, once the minimum version that the request's headers ask for is there. ApiError."""
+        conditions = await self._views.conditions(headers)
+        answers = await self._reads.serve(wanted, conditions.wait_s, conditions.minimum)
+        kept = cache_control_of(w.view for w in wanted)
+        return batch_reply(answers, b",".join(map(result_of, answers.answers)), kept, started)
 
 
 def result_of(answer: Answer) -> bytes:

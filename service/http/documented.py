@@ -10,21 +10,21 @@ from starlette.exceptions import HTTPException
 
 from api_schemas.reads import Checkpoint, ReadResults, ViewKeys
 from api_schemas.reads import Reads as ReadsRequest
-from service.adhoc.queries import Queries
+from service.adhoc.queries import AnyQueries
 from service.adhoc.routes import add_query
 from service.auth.principal import principal_of, readable
 from service.errors import ApiError
-from service.http.batches import Batches, Item
+from service.http.batches import AnyBatches, Item
+from service.http.known_views import KnownViews
 from service.http.messages import Reply
 from service.http.openapi import document
 from service.http.problem_responses import BODY_CODES, CHECKPOINT_CODES, problem_responses
-from service.http.reads import Reads
 from service.http.version import version_text
 
 _log = structlog.get_logger(__name__)
 
 
-def documented_app(reads: Reads, batches: Batches, queries: Queries | None = None) -> FastAPI:
+def documented_app(reads: KnownViews, batches: AnyBatches, queries: AnyQueries | None = None) -> FastAPI:
     """The application behind the fast routes."""
     app = FastAPI(title="Upquery", version="1", docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     _handle_problems(app)
@@ -43,7 +43,7 @@ def documented_app(reads: Reads, batches: Batches, queries: Queries | None = Non
     return app
 
 
-def _add_reads(app: FastAPI, reads: Reads, batches: Batches) -> None:
+def _add_reads(app: FastAPI, reads: KnownViews, batches: AnyBatches) -> None:
     @app.post(
         "/v1/views/{view}/query",
         operation_id="query_view",

@@ -171,6 +171,10 @@ class HotRoute:
             headers.append(VARY)
         return Reply(304, headers, b"")
 
+    async def drain(self) -> None:
+        """End all streams."""
+        await self.subscribe.subscriptions.close()
+
     def counters(self) -> dict[str, dict[str, int]]:
         """Reads of this worker since its start, by view."""
         return {name: {"hits": c.hits, "misses": c.misses} for name, c in self.reads.counters.items()}

@@ -23,7 +23,7 @@ from service.http.touches import Touches
 from service.http.version import Minimum, version_text
 from service.http.waiting import Waiting
 from service.leaf_store.answer import Answer, LeafState, Window
-from service.leaf_store.catalog import LeafCatalog
+from service.leaf_store.catalog import ELSEWHERE, LeafCatalog
 from service.leaf_store.layout import view_of
 from service.leaf_store.reader import LeafReader, null_answer, picked_in, rows_in
 from service.leaf_store.request import Values, request_of
@@ -143,6 +143,11 @@ class Reads:
         self.catalog: LeafCatalog | None = None
         self._started = False
 
+    @property
+    def started(self) -> bool:
+        """Whether the engine has ever committed anything."""
+        return self._started
+
     def refresh(self) -> None:
         """Follow the catalog."""
         with self.reader.begin() as txn:
@@ -179,6 +184,8 @@ class Reads:
                 f"View {name!r} cannot be kept up to date: {route.info.reason or 'its reason is not known'}.",
                 "Change the view, or what it reads, and put it again.",
             )
+        if route.info.status == ELSEWHERE:
+            raise ApiError("misdirected", f"View {name!r} is kept whole by another shard.", "Try again in a moment.")
         return route
 
     def _not_found(self, name: str, principal: Principal | None) -> ApiError:

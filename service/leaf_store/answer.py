@@ -44,6 +44,11 @@ class LeafState:
     epoch: str
     catalog_version: int
 
+    @property
+    def server(self) -> str:
+        """In whose log the position is, as far as the epoch says; positions of different servers are not comparable."""
+        return self.epoch.partition("@")[2]
+
 
 EMPTY_TAG = "0" * 32
 #: A covered key without rows.

@@ -18,6 +18,9 @@ from service.leaf_store.render import unique_names
 from service.leaf_store.serving import SERVING, Serving
 
 _INT8 = SqlType("int8", "bigint")
+#: Status of a view that another shard keeps; and those of views that cannot be read here.
+ELSEWHERE = "elsewhere"
+UNREADABLE = frozenset({"broken", ELSEWHERE})
 #: Parameters of this name are bound from the token of who asks: ``:claims.sub``.
 CLAIMS = "claims."
 
@@ -88,7 +91,7 @@ class ViewInfo:
     limit_rows: int | None
     offset_rows: int
     null_rows: str | None
-    #: ``building``, ``ready`` or ``broken``, and why.
+    #: ``building``, ``ready``, ``broken`` or ``elsewhere``, and why.
     status: str
     reason: str | None = None
     #: Whether the view's name means this view (False: a replacement that is not published yet).

@@ -10,6 +10,7 @@ Not here: the registry itself (`service.views`), following tables (`runtime.foll
 
 import asyncio
 import itertools
+import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ import structlog
 
 from dataflow.engine.effects import LeafDrop, ViewStatus
 from dataflow.engine.events import DropView, InstallRefresh, InstallView, TableJoined
+from dataflow.plan.explain import Explanation
 from dataflow.plan.nodes import Chain, View
 from dataflow.plan.nullability import never_null_output
 from dataflow.schema import Catalog
@@ -30,12 +32,15 @@ from service.runtime.dispatcher import Dispatcher
 from service.runtime.following import Following
 from service.runtime.planning import Planning
 from service.runtime.stand_in import stand_in
+from service.shards.homes import ALONE, Shard, homes_among
 from service.upstream.upstream import Lookups, UpstreamSession
 from service.views import Definition, Installation, Origin, Plan, RegisteredView, Status, ViewRegistry
 
 log = structlog.get_logger()
 
 _COLLECT_S = 0.2
+#: Names of views that are made of queries (`service.adhoc.installing`).
+_ADHOC = re.compile("adhoc_[0-9a-f]{16}")
 
 
 @dataclass(slots=True)
@@ -50,7 +55,11 @@ class Installer:
     admission: Admission
     #: Whether who asks has a token.
     guarded: bool = False
+    #: Which part of all keys is kept here.
+    shard: Shard = ALONE
     _ids: Iterator[int] = field(init=False)
+    #: What was admitted, and is kept by another shard: views, and whether they are to be kept whole.
+    _elsewhere: set[tuple[View, bool]] = field(default_factory=set)
     #: Frees the nodes of views that have gone, once for those that go together.
     _collecting: asyncio.TimerHandle | None = None
 
@@ -84,7 +93,31 @@ class Installer:
 
     async def admit(self, session: UpstreamSession, plans: Iterable[Plan], fresh: Catalog) -> None:
         """Makes sure that what these plans need whole fits into memory. Raises `ApiError` ``too_large``."""
-        await self.admission.admit(session, plans, self.following.planning_catalog(fresh))
+        catalog = self.following.planning_catalog(fresh)
+        here = []
+        for plan in plans:
+            if isinstance(plan.view, View) and self._is_anothers(plan, catalog):
+                self._elsewhere.add((plan.view, plan.whole))
+            else:
+                self._elsewhere.discard((plan.view, plan.whole))
+                here.append(plan)
+        await self.admission.admit(session, here, catalog)
+
+    def is_elsewhere(self, plan: Plan) -> bool:
+        """Whether another shard keeps what is planned here, as it was found when the plan was admitted."""
+        return isinstance(plan.view, View) and (plan.view, plan.whole) in self._elsewhere
+
+    def _is_anothers(self, plan: Plan, catalog: Catalog) -> bool:
+        """A view that is kept whole has one home; one of a query is only known to the shard that made it."""
+        assert isinstance(plan.view, View)
+        name = plan.view.name
+        if (
+            self.shard.of == 1
+            or _ADHOC.fullmatch(name)
+            or homes_among(self.shard.of).of_view(name) == self.shard.number
+        ):
+            return False
+        return Explanation(plan.view, catalog, whole=plan.whole).materialization == "full"
 
     def install(self, definition: Definition, plan: Plan) -> Installation:
         """Hands a plan to the engine, beside what the name means now, if that answers."""
@@ -92,6 +125,8 @@ class Installer:
         registered.definition = definition
         self.uninstall(registered.replacement)
         registered.replacement = None
+        if self.is_elsewhere(plan):
+            return self._leave_elsewhere(registered, plan)
         installation = Installation(self._new_id(), plan, definition)
         old = registered.installed
         beside = old is not None and not old.tombstone
@@ -112,6 +147,25 @@ class Installer:
         if not beside:
             self.uninstall(old)
         return installation
+
+    def _leave_elsewhere(self, registered: RegisteredView, plan: Plan) -> Installation:
+        """Its name exists here, and says that another shard answers."""
+        old, registered.reason = registered.installed, None
+        tombstone = Installation(self._new_id(), plan, registered.definition, Status.ELSEWHERE, tombstone=True)
+        registered.installed = tombstone
+        self._register(tombstone, listed=False)
+        self.leaf.set_status(tombstone.id, Status.ELSEWHERE)
+        self.leaf.publish(tombstone.id)
+        self._elsewhere.discard((plan.view, plan.whole))
+        if old is None:
+            self._commit_catalog()
+        self.uninstall(old)
+        return tombstone
+
+    def _commit_catalog(self) -> None:
+        state = self.leaf.reader.state()
+        if state is not None:
+            self.leaf.commit([], state.position, state.at_ms)
 
     def _register(self, new: Installation, *, listed: bool) -> None:
         view, refreshed = (new.view, False) if isinstance(new.view, View) else (stand_in(new.view), True)

@@ -50,6 +50,7 @@ from service.runtime.subscriptions import FollowedTopics, Subscribed, Tell
 from service.runtime.workers import WorkersTelemetry
 from service.settings.load import Settings
 from service.settings.sections import ViewSettings
+from service.shards.homes import ALONE, Shard
 from service.upstream.opening import open_upstream
 from service.upstream.upstream import Lookups
 from service.upstream.words import Finding, UpstreamError
@@ -67,10 +68,14 @@ class CannotStartError(Exception):
 class Runtime:
     """Is a `service.wire.EngineService`. ``await start()``, then ``await run()`` for ever, then ``await close()``."""
 
-    def __init__(self, settings: Settings, leaf_path: Path, traced: Callable[[Lookups], Lookups] | None = None) -> None:
+    def __init__(
+        self, settings: Settings, leaf_path: Path, traced: Callable[[Lookups], Lookups] | None = None,
+        shard: Shard = ALONE,
+    ) -> None:  # fmt: skip
         upstream = settings.upstream
+        self.shard = shard
         self.counters = Counters()
-        self.registry = ViewRegistry(settings.state.directory)
+        self.registry = ViewRegistry(settings.state.directory, keeps=shard.number == 0)
         self.leaf = LeafWriter(leaf_path)
         self.ages = Ages(wall_ms())
         self.positions = Positions()
@@ -94,13 +99,13 @@ class Runtime:
         self.refreshing = Refreshing(self.dispatcher, self.registry, self.lookups, slots, room, self.counters)
         self.loads = Loads(
             self.dispatcher, self.lookup_tasks, self.upstream, ways_of(settings, self.upstream), room, self.counters,
-            settings.engine.load_rows, settings.state.directory / "loads",
+            settings.engine.load_rows, _loads_below(settings.state.directory, shard),
         )  # fmt: skip
         admission = Admission(self.dispatcher, self.leaf, budget_bytes)
-        guarded = settings.auth is not None
         installer = Installer(
-            self.registry, self.dispatcher, self.leaf, self.following, self.lookups, admission, guarded
-        )
+            self.registry, self.dispatcher, self.leaf, self.following, self.lookups, admission,
+            settings.auth is not None, shard,
+        )  # fmt: skip
         self.telling = Telling(self.loads, self.registry, installer.say_progress)
         lock = asyncio.Lock()
         repair = Repair(installer, self.upstream, lock)
@@ -308,6 +313,11 @@ class Runtime:
         """Raises `ApiError` if there is no engine to ask."""
         if not self.dispatcher.running:
             raise ApiError("engine_unavailable", "The engine is waiting for the database's change stream.")
+
+
+def _loads_below(state_directory: Path, shard: Shard) -> Path:
+    """A shard removes what its last process left, and nothing of the others."""
+    return state_directory / ("loads" if shard.of == 1 else f"loads-{shard.number}")
 
 
 def _configured(view: ViewSettings) -> Definition:

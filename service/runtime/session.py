@@ -101,7 +101,8 @@ class Session:
             parts.installer.following.restart(fresh)
             parts.installer.admission.restart()
             plans = await self._plans(upstream, fresh)
-            tables = frozenset[str]().union(*(plan.tables for plan in plans.values()))
+            here = [plan for plan in plans.values() if not parts.installer.is_elsewhere(plan)]
+            tables = frozenset[str]().union(*(plan.tables for plan in here))
             await parts.installer.following.publish(upstream, tables)
             await parts.installer.following.follow(upstream, tables, fresh)
         self._source = source = parts.upstream.source(lambda: parts.installer.following.layouts)
@@ -146,7 +147,7 @@ class Session:
         parts.repair.restart()
         self._pushes = Pushes(self._request_position, parts.upstream.lookups.push)
         installer.dispatcher.start(self._engine())
-        installer.leaf.reset(uuid.uuid4().hex)
+        installer.leaf.reset(f"{uuid.uuid4().hex}@{parts.upstream.server}")
         # Workers are to see all views or none: one that is not there yet would be taken for one that is not there.
         with installer.leaf.catalog_held():
             installer.dispatcher.step(StreamStarted(started.position, bridge.snapshot(started.snapshot)))

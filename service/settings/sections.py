@@ -140,7 +140,8 @@ class HttpSettings(Section):
 class EngineSettings(Section):
     """The engine processes."""
 
-    shards: Literal[1] = 1
+    #: Engine processes, each with a part of the keys and of the memory (docs/shards.md).
+    shards: int = Field(default=1, ge=1, le=64)
     #: Budget for engine state and leaf store together; the processes themselves come on top of it.
     memory: ByteSize = ByteSize(1 << 30)
     #: Which keys are forgotten first when it is used up (`dataflow.eviction`).

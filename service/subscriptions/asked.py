@@ -10,8 +10,9 @@ from urllib.parse import unquote_plus
 
 from service.auth.principal import Principal
 from service.errors import ApiError
+from service.http.known_views import KnownViews
 from service.http.messages import Headers
-from service.http.reads import Reads, ViewRoute, Wanted
+from service.http.reads import ViewRoute, Wanted
 
 EVENT_STREAM = b"text/event-stream"
 _LIVE = "live"
@@ -67,7 +68,7 @@ def asked_of(route: ViewRoute, query: bytes, headers: Headers, principal: Princi
     return Asked(Wanted(route, values), after, live is not None)
 
 
-def asked_of_message(reads: Reads, message: dict[str, Any], principal: Principal | None) -> Asked:
+def asked_of_message(reads: KnownViews, message: dict[str, Any], principal: Principal | None) -> Asked:
     """What a message over a WebSocket follows. ApiError."""
     view, params, after = message.get("view"), message.get("params", {}), message.get("after")
     if not isinstance(view, str) or not isinstance(params, dict) or not isinstance(after, str | None):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dataflow.types import Position
 from service.http.reads import Reads, Wanted
 from service.leaf_store.answer import Answer, LeafState
-from service.leaf_store.catalog import ViewInfo
+from service.leaf_store.catalog import ELSEWHERE, ViewInfo
 from service.leaf_store.layout import MARK, entry_key
 from service.leaf_store.reader import answer_in
 from service.leaf_store.request import request_of
@@ -43,6 +43,8 @@ def _found(txn: Transaction, info: ViewInfo | None, wanted: Wanted, state: LeafS
         return Found(gone="The view was replaced or dropped.")
     if info.status == "broken":
         return Found(gone=f"The view cannot be kept up to date: {info.reason or 'its reason is not known'}.")
+    if info.status == ELSEWHERE:
+        return Found(gone="The view is kept by another shard now.")
     answer = answer_in(txn, info, wanted.values, wanted.window)
     if answer is None:
         return Found()

@@ -6,6 +6,7 @@ import structlog
 
 from service.auth.principal import principal_of
 from service.errors import ApiError
+from service.http.known_views import KnownViews
 from service.http.messages import Receive, Reply, Scope, Send, problem_reply, send_reply
 from service.http.reads import Reads
 from service.http.view_reads import VIEWS_PATH, conditions_of
@@ -13,7 +14,7 @@ from service.settings.sections import SubscriptionSettings
 from service.subscriptions.asked import Asked, asked_of, has_own_live, is_live, wants_events
 from service.subscriptions.long_poll import poll
 from service.subscriptions.sse import EventStream
-from service.subscriptions.topics import Subscriptions
+from service.subscriptions.topics import Subscribes, Subscriptions
 from service.subscriptions.websocket import PATH, SocketSession
 
 _SUBSCRIBE = "/subscribe"
@@ -47,7 +48,7 @@ class SubscribeRoute:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] == "websocket":
-            await self._serve_socket(scope, receive, send)
+            await serve_socket(scope, receive, send, self.subscriptions, self._reads, self._settings)
             return
         try:
             reply = await self._serve(scope, receive, send)
@@ -96,29 +97,38 @@ class SubscribeRoute:
         route = self._reads.routes.get(name)
         return route is not None and has_own_live(route)
 
-    async def _serve_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            self._check_socket(scope)
-        except ApiError as error:
-            reply = problem_reply(error, scope["path"])
-            await send({"type": "websocket.http.response.start", "status": reply.status, "headers": reply.headers})
-            await send({"type": "websocket.http.response.body", "body": reply.body})
-            return
-        most = self._settings.per_connection
-        await SocketSession(self.subscriptions, self._reads, send, most, principal_of(scope)).run(receive)
 
-    def _check_socket(self, scope: Scope) -> None:
-        """ApiError. Browsers let any page open a WebSocket to any server: what a page of another origin may do with
-        answers over HTTP, it may do here."""
-        if scope["path"] != PATH:
-            raise ApiError("not_found", f"No WebSocket is at {scope['path']}.", f"Subscribe at {PATH}.")
-        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        origin = headers.get(b"origin")
-        if origin is None or origin in self._settings.origins:
-            return
-        if urlsplit(origin).netloc != headers.get(b"host"):
-            raise ApiError(
-                "forbidden",
-                f"Pages of {origin[:80]!r} may not subscribe.",
-                "Name the origin in [subscriptions] origins, if they should.",
-            )
+async def serve_socket(
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    subscriptions: Subscribes,
+    views: KnownViews,
+    settings: SubscriptionSettings,
+) -> None:
+    """A WebSocket, from its opening to its end."""
+    try:
+        _check_socket(scope, settings)
+    except ApiError as error:
+        reply = problem_reply(error, scope["path"])
+        await send({"type": "websocket.http.response.start", "status": reply.status, "headers": reply.headers})
+        await send({"type": "websocket.http.response.body", "body": reply.body})
+        return
+    await SocketSession(subscriptions, views, send, settings.per_connection, principal_of(scope)).run(receive)
+
+
+def _check_socket(scope: Scope, settings: SubscriptionSettings) -> None:
+    """ApiError. Browsers let any page open a WebSocket to any server: what a page of another origin may do with answers
+    over HTTP, it may do here."""
+    if scope["path"] != PATH:
+        raise ApiError("not_found", f"No WebSocket is at {scope['path']}.", f"Subscribe at {PATH}.")
+    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    origin = headers.get(b"origin")
+    if origin is None or origin in settings.origins:
+        return
+    if urlsplit(origin).netloc != headers.get(b"host"):
+        raise ApiError(
+            "forbidden",
+            f"Pages of {origin[:80]!r} may not subscribe.",
+            "Name the origin in [subscriptions] origins, if they should.",
+        )

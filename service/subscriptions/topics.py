@@ -8,6 +8,7 @@ Not here: HTTP (`sse`, `long_poll`, `websocket`), keeping topics up to date (`fo
 
 import asyncio
 from collections.abc import Sequence
+from typing import Protocol
 
 from dataflow.engine.limits import Limits, key_bytes
 from service.errors import ApiError
@@ -19,7 +20,7 @@ from service.subscriptions.tokens import Resume, names, read_token
 from service.subscriptions.topic import Held, Topic, TopicKey, key_of
 from service.wire import EngineClient
 
-__all__ = ["Entry", "Kind", "Subscription", "Subscriptions"]
+__all__ = ["Entry", "Kind", "Subscribes", "Subscription", "Subscriptions"]
 
 #: How long those who wait for a topic to start have to come for it.
 _START_S = 1.0
@@ -76,6 +77,14 @@ class Subscription:
             self._closed = True
             self._over = True
             self._owner.left(self._topic)
+
+
+class Subscribes(Protocol):
+    """What follows answers."""
+
+    async def subscribe(self, wanted: Wanted, after: str | None = None) -> Subscription:
+        """Follows an answer: from now on, or from the version on behind which `after` is. ApiError."""
+        ...
 
 
 class Subscriptions:

@@ -19,10 +19,10 @@ import orjson
 
 from service.auth.principal import Principal
 from service.errors import ApiError
+from service.http.known_views import KnownViews
 from service.http.messages import Receive, Send
-from service.http.reads import Reads
 from service.subscriptions.asked import asked_of_message
-from service.subscriptions.topics import Entry, Kind, Subscriptions
+from service.subscriptions.topics import Entry, Kind, Subscribes
 
 PATH = "/v1/subscribe"
 _TYPES = {
@@ -39,7 +39,7 @@ class SocketSession:
     """One connection. *State*: `_following` has the tasks of its subscriptions, by the ids the client gave them."""
 
     def __init__(
-        self, subscriptions: Subscriptions, reads: Reads, send: Send, most: int, principal: Principal | None
+        self, subscriptions: Subscribes, reads: KnownViews, send: Send, most: int, principal: Principal | None
     ) -> None:
         self._subscriptions = subscriptions
         self._principal = principal

@@ -57,6 +57,10 @@ class UpstreamSession(Protocol):
         """Findings about the server, the database and the role."""
         ...
 
+    async def check_streams(self, streams: int) -> list[Finding]:
+        """Whether so many change streams can begin: one for each shard."""
+        ...
+
     async def check_tables(self, tables: Iterable[str]) -> list[Finding]:
         """Findings about these tables: whether they can be read and followed."""
         ...

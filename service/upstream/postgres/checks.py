@@ -34,6 +34,12 @@ SELECT current_setting('wal_level') AS wal_level, pg_is_in_recovery() AS standby
         WHERE proname = 'pg_logical_emit_message') AS pushes
 """
 
+_STREAMS = """
+SELECT current_setting('max_replication_slots')::int - (SELECT count(*) FROM pg_replication_slots)::int
+           AS max_replication_slots,
+       current_setting('max_wal_senders')::int - (SELECT count(*) FROM pg_stat_replication)::int AS max_wal_senders
+"""
+
 _PUBLICATION = """
 SELECT puballtables, pubinsert AND pubupdate AND pubdelete AND pubtruncate AS all_operations
 FROM pg_catalog.pg_publication WHERE pubname = %s
@@ -132,6 +138,20 @@ def _publication_findings(
             "publication", f"The publication {publication} leaves out some operations.",
             f"ALTER PUBLICATION {quote_identifier(publication)} SET (publish = 'insert, update, delete, truncate');",
         )  # fmt: skip
+
+
+async def check_streams(connection: AsyncConnection, streams: int) -> list[Finding]:
+    """Whether so many change streams can begin now: each has a slot and a sender of its own."""
+    free = (await _rows(connection, _STREAMS))[0]
+    return [
+        Finding(
+            "replication_slots", f"{streams} shards need a replication slot and a sender each; of {setting} "
+            f"{max(0, left)} are free now.", f"ALTER SYSTEM SET {setting} = {10 + streams}; -- and restart PostgreSQL",
+            fatal=False,
+        )
+        for setting, left in free.items()
+        if left < streams
+    ]  # fmt: skip
 
 
 async def check_tables(connection: AsyncConnection, publication: str, tables: Iterable[str]) -> list[Finding]:

@@ -14,6 +14,8 @@ from psycopg import AsyncConnection
 from cdc.postgres.names import quote_identifier
 from service.upstream.words import UpstreamError
 
+_ATTEMPTS = 5
+
 
 async def ensure_published(connection: AsyncConnection, publication: str, tables: Iterable[str]) -> list[str]:
     """Make sure that the publication exists and has these tables; returns those that were added now.
@@ -23,7 +25,8 @@ async def ensure_published(connection: AsyncConnection, publication: str, tables
     run.
     """
     wanted = sorted(set(tables))
-    for attempt in (1, 2):
+    # Several shards may do it at once.
+    for attempt in range(1, _ATTEMPTS + 1):
         statement, missing = await _needed(connection, publication, wanted)
         if statement is None:
             return []
@@ -33,7 +36,7 @@ async def ensure_published(connection: AsyncConnection, publication: str, tables
             detail = f"The role may not change the publication {publication}: {error.diag.message_primary}."
             raise UpstreamError("denied", detail, f"Its owner must run: {statement}") from None
         except (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):
-            if attempt == 2:
+            if attempt == _ATTEMPTS:
                 raise
             continue  # Somebody else did it meanwhile: look again.
         return missing

@@ -63,6 +63,10 @@ class PostgresSession:
         others = _OF_SLOTS if self.capture is not None else _OF_READERS if self.apart else frozenset[str]()
         return [finding for finding in found if finding.code not in others]
 
+    async def check_streams(self, streams: int) -> list[Finding]:
+        """Whether there are so many slots and senders."""
+        return [] if self.capture is not None else await checks.check_streams(self.connection, streams)
+
     async def check_tables(self, tables: Iterable[str]) -> list[Finding]:
         """Findings about tables. One that is only not published yet can be followed, so that is not among them."""
         tables = list(tables)

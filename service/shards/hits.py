@@ -1,0 +1,74 @@
+"""Many keys of one view that are in the leaf stores of several shards, in tight loops (as `service.http.batch_hits`, of
+one).
+
+*Invariants*: what is answered is what `ShardedReads.serve` would answer; None means that nothing was counted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from service.access_log.noted import NOTED
+from service.http.batch_hits import results_of, rows_of
+from service.http.batches import batch_reply
+from service.http.messages import Reply
+from service.http.reads import Answers, Reads, ViewRoute
+from service.leaf_store.scan import NotCoveredError
+from service.shards.meeting import Exact, meet
+from service.shards.placing import HEAD_BYTES, PlacedView
+from service.shards.reading import is_same
+from service.shards.splitting import joined, split
+
+#: Where an entry says since when it is unchanged.
+_SINCE = slice(1, 9)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hits:
+    """What one leaf store has of a request."""
+
+    reads: Reads
+    route: ViewRoute
+    names: list[bytes]
+    rows: list[bytes]
+    at_ms: int
+
+
+def reply_of(shards: Sequence[Reads], placed: PlacedView, names: Sequence[bytes], started: int) -> Reply | None:
+    """The response to a request for these entries, named as the leaf store names them that `placed.route` is of."""
+    parts = split(names, map(placed.of_entry, names))
+    timelines = []
+    for part in parts:
+        found = _look(shards[part.shard], placed.route, part.items)
+        if found is None:
+            return None
+        timelines.append([found])
+    met = meet(timelines)
+    if met is None:
+        return None
+    hits = [exact.answers for exact in met.parts]
+    for each in hits:
+        each.route.counters.hits += len(each.names)
+        each.reads.touches.note_all(each.names)
+    rows = joined(parts, [each.rows for each in hits])
+    if (noted := NOTED.get()) is not None:
+        noted.entries(placed.route.info, joined(parts, [each.names for each in hits]), rows)
+    answers = Answers([], met.position, min(each.at_ms for each in hits), hit=True)
+    return batch_reply(answers, results_of(rows), placed.route.cache_control, started)
+
+
+def _look(reads: Reads, known: ViewRoute, names: Sequence[bytes]) -> Exact[_Hits] | None:
+    with reads.reader.begin() as txn:
+        state = reads.follow(txn)
+        route = reads.routes.get(known.info.name)
+        if state is None or route is None or route.max_lag_ms is not None or not is_same(route.info, known.info):
+            return None
+        own = [route.info.head + name[HEAD_BYTES:] for name in names]
+        entries = [entry for name in own if (entry := txn.get(name)) is not None]
+        try:
+            rows = rows_of(txn, route, own) if len(entries) == len(own) else None
+        except NotCoveredError:
+            return None
+    if rows is None:
+        return None
+    since = int.from_bytes(max([entry[_SINCE] for entry in entries]), "big")
+    return Exact(_Hits(reads, route, own, rows, state.at_ms), since, state.position, state.server)

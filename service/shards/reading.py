@@ -1,0 +1,318 @@
+"""Reads over several shards: as `Reads` does them over one, with one version for all answers of a request.
+
+*Theory*: each shard answers its part, exact from one position to another (`meeting`). If these have none in common, the
+shards that are behind are waited for and everything is looked at again, a few times. Where what is read changes all the
+time that may never end well; then one shard answers all of it, since any can answer any key. Only of views that are
+kept whole by different shards there may be no answer; it is refused then, and may be asked again.
+
+*Invariants*: all answers of one call are exact at one version, or nothing is answered. No transaction of a leaf store
+is open while something is awaited.
+
+Not here: which shard is asked (`placing`); requests (`router`, `batch`).
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from dataflow.types import Position
+from service.access_log.noted import NOTED
+from service.auth.principal import Principal
+from service.errors import ApiError
+from service.http.reads import Answers, Limits, Reads, ViewRoute, Wanted
+from service.http.version import Minimum
+from service.http.waiting import Waiting
+from service.leaf_store.answer import Answer
+from service.leaf_store.catalog import ViewInfo
+from service.leaf_store.request import Values
+from service.shards.meeting import Exact, Met, awaited, late, meet
+from service.shards.placing import PlacedView, Placing
+from service.shards.splitting import Part, joined, split
+from service.subscriptions.leaf import look
+from service.wire import EngineClient, Source
+
+#: How often everything is looked at again before one shard has to answer.
+_ROUNDS = 3
+#: Answers of the upstream at no version that is known.
+_AT_NO_VERSION = frozenset({Source.CURRENT, Source.STALE})
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What one shard has answered."""
+
+    answers: list[Answer]
+    at_ms: int
+    hit: bool
+    source: Source = Source.STORED
+
+
+@dataclass(slots=True)
+class _Asking:
+    """One shard's part of a request. *State*: `timeline`, what it has answered so far."""
+
+    reads: Reads
+    engine: EngineClient
+    wanted: list[Wanted]
+    timeline: list[Exact[_Read]] = field(default_factory=list)
+    _was_hit: bool = True
+
+    def look(self) -> bool:
+        """Take what the leaf store has; whether that is all of it."""
+        state, found = look(self.reads, self.wanted)
+        answers = [each.answer for each in found if each.answer is not None]
+        if state is None or len(answers) < len(self.wanted):
+            return False
+        since = min(max((each.since for each in found), default=0), state.position)
+        self.timeline.append(Exact(_Read(answers, state.at_ms, self._was_hit), since, state.position, state.server))
+        return True
+
+    def count_hits(self) -> None:
+        """It was all there."""
+        for wanted in self.wanted:
+            wanted.view.counters.hits += 1
+            self.reads.touches.note_read(wanted.view.info, wanted.values)
+
+    async def first(self, wait_s: float | None, minimum: Minimum | None) -> None:
+        """The first answer, of the leaf store or the engine. ApiError."""
+        position = None if minimum is None else await self.reads.wait_for(minimum, wait_s)
+        bounded = any(wanted.view.max_lag_ms is not None for wanted in self.wanted)
+        if not bounded and self.look():
+            self.count_hits()
+        else:
+            await self.ask(wait_s, position, bounded=bounded)
+
+    async def ask(self, wait_s: float | None, minimum: Position | None = None, *, bounded: bool = False) -> None:
+        """Have the engine answer. ApiError."""
+        before = self.reads.reader.state()
+        if bounded:
+            answers = await self.reads.serve(self.wanted, wait_s, minimum)
+        else:
+            answers = await self.reads.read(self.wanted, wait_s)
+        self._was_hit = self._was_hit and answers.hit
+        if answers.source is Source.STORED and self.look():
+            return
+        after = self.reads.reader.state()
+        if after is None or before is None or before.epoch != after.epoch or answers.source in _AT_NO_VERSION:
+            # In the log of which server it is, or where, is not known.
+            return
+        read = _Read(answers.answers, answers.at_ms, answers.hit, answers.source)
+        self.timeline.append(Exact(read, answers.position, answers.position, after.server))
+
+
+class ShardedReads:
+    """The reads of one worker over all shards. *Maintains*: `routes` has the views of all catalogs, each as a shard
+    that keeps it has it."""
+
+    def __init__(self, shards: Sequence[Reads], engines: Sequence[EngineClient]) -> None:
+        self.shards = shards
+        self.placing = Placing.over(shards)
+        self.routes: dict[str, ViewRoute] = {}
+        #: Requests that several shards answered, by how they came to one version.
+        self.outcomes: Counter[str] = Counter()
+        self._engines = engines
+
+    @property
+    def limits(self) -> Limits:
+        """Bounds of requests."""
+        return self.shards[0].limits
+
+    @property
+    def waiting(self) -> Waiting:
+        """Requests that wait for the first shard."""
+        return self.shards[0].waiting
+
+    @property
+    def catalog(self) -> object:
+        """Another object whenever a catalog has changed."""
+        return self.placing.catalogs
+
+    def refresh(self) -> None:
+        """Follow the catalogs."""
+        if self.placing.follow():
+            self.routes = {name: placed.route for name, placed in self.placing.views.items()}
+
+    def route(self, name: str, principal: Principal | None) -> ViewRoute:
+        """A view that can be read. ApiError, as of `Reads.route`."""
+        self.refresh()
+        return self.listed(name, principal)
+
+    def listed(self, name: str, principal: Principal | None) -> ViewRoute:
+        """As `route`, in the catalogs that were seen last."""
+        placed = self.placing.views.get(name)
+        shard = self.placing.unknown() if placed is None else placed.shard
+        return self.shards[shard].listed(name, principal)
+
+    def shard_of(self, wanted: Wanted) -> int:
+        """Which shard answers a read."""
+        placed = self.placing.views.get(wanted.view.info.name)
+        return 0 if placed is None else placed.of_values(wanted.values)
+
+    def of_shard(self, shard: int, wanted: Sequence[Wanted]) -> list[Wanted]:
+        """The same reads, as a shard knows their views. ApiError if it knows others by these names."""
+        routes, same = self.shards[shard].routes, []
+        for each in wanted:
+            info = each.view.info
+            route = routes.get(info.name)
+            if route is None:
+                # It says whether it is starting, or what else is the matter.
+                route = self.shards[shard].listed(info.name, None)
+            if route is not each.view and not is_same(route.info, info):
+                raise ApiError("view_building", f"View {info.name!r} is being replaced.", "Try again in a moment.")
+            same.append(Wanted(route, each.values, each.window))
+        return same
+
+    def are_replaced(self, views: Sequence[ViewRoute]) -> bool:
+        """Whether a name means another view by now."""
+        self.refresh()
+        return any(
+            route is not None and not is_same(route.info, view.info)
+            for view in views
+            for route in [self.routes.get(view.info.name)]
+        )
+
+    async def checkpoint(self) -> Position:
+        """The upstream's position now: any shard that runs can say it. ApiError."""
+        failed: ApiError | None = None
+        for reads in self.shards:
+            try:
+                return await reads.checkpoint()
+            except ApiError as error:
+                failed = failed or error
+        assert failed is not None
+        raise failed
+
+    def parts(self, wanted: Sequence[Wanted]) -> list[Part[Wanted]]:
+        """A request's parts."""
+        return split(wanted, map(self.shard_of, wanted))
+
+    def at_once(self, parts: Sequence[Part[Wanted]]) -> Answers | None:
+        """The answers, if the leaf stores have all of them at one version. ApiError."""
+        asking = self._asking(parts)
+        if any(w.view.max_lag_ms is not None for part in asking for w in part.wanted):
+            return None
+        if not all(part.look() for part in asking):
+            return None
+        met = meet([part.timeline for part in asking])
+        if met is None:
+            return None
+        for part in asking:
+            part.count_hits()
+        self.outcomes["met"] += 1
+        answers = _answers(parts, met)
+        if (noted := NOTED.get()) is not None:
+            noted.answered(_noted(parts), answers.answers, None)
+        return answers
+
+    async def serve(
+        self, wanted: Sequence[Wanted], wait_s: float | None = None, minimum: Minimum | None = None
+    ) -> Answers:
+        """As `Reads.serve`, of whichever shards; the minimum version is waited for where it is read. ApiError."""
+        parts = self.parts(wanted)
+        if len(parts) <= 1:
+            return await self._by_one(parts[0].shard if parts else 0, wanted, wait_s, minimum)
+        noted, token = NOTED.get(), NOTED.set(None)
+        try:
+            answers = await self._serve(parts, wanted, wait_s, minimum)
+        except ApiError:
+            if noted is not None:
+                noted.failed(_noted(parts))
+            raise
+        finally:
+            NOTED.reset(token)
+        if noted is not None:
+            noted.answered(_noted(parts), answers.answers, None if answers.hit else answers.source)
+        return answers
+
+    async def _by_one(
+        self, shard: int, wanted: Sequence[Wanted], wait_s: float | None, minimum: Minimum | None
+    ) -> Answers:
+        reads = self.shards[shard]
+        mine = self.of_shard(shard, wanted)
+        position = None if minimum is None else await reads.wait_for(minimum, wait_s)
+        return await reads.serve(mine, wait_s, position)
+
+    async def _serve(
+        self, parts: Sequence[Part[Wanted]], wanted: Sequence[Wanted], wait_s: float | None, minimum: Minimum | None
+    ) -> Answers:
+        one = self._one_of(parts)
+        if one is not None and any(w.view.max_lag_ms is not None for w in wanted):
+            # The database may be asked instead, and would be by each of them at another version.
+            return await self._by_one(one, wanted, wait_s, minimum)
+        asking = self._asking(parts)
+        await asyncio.gather(*(part.first(wait_s, minimum) for part in asking))
+        met = await self._met(asking, wait_s)
+        if met is not None:
+            self.outcomes["met_again" if any(len(part.timeline) > 1 for part in asking) else "met"] += 1
+            return _answers(parts, met)
+        if one is not None:
+            self.outcomes["one_shard"] += 1
+            return await self._by_one(one, wanted, wait_s, minimum)
+        self.outcomes["apart"] += 1
+        raise ApiError(
+            "versions_apart",
+            "What is asked for is kept by several shards and changes too fast to be had at one version.",
+            "Try again, or ask for less at once.",
+        )
+
+    async def _met(self, asking: Sequence[_Asking], wait_s: float | None) -> Met[_Read] | None:
+        """One version, as soon as there is one; None if it was looked for in vain."""
+        until_s = time.monotonic() + self.limits.read_timeout_s
+        for _ in range(_ROUNDS):
+            timelines = [part.timeline for part in asking]
+            if not all(timelines) or len({timeline[-1].server for timeline in timelines}) > 1:
+                return None
+            if (met := meet(timelines)) is not None:
+                return met
+            target = awaited(timelines)
+            try:
+                await asyncio.gather(
+                    *(asking[n].engine.reach(target, max(0.0, until_s - time.monotonic())) for n in late(timelines))
+                )
+            except ApiError:
+                return None
+            # One right after the other: what is read in the same moment is likeliest to meet.
+            missing = [part for part in asking if not part.look()]
+            with suppress(ApiError):
+                await asyncio.gather(*(part.ask(wait_s) for part in missing))
+        return meet([part.timeline for part in asking])
+
+    def _asking(self, parts: Sequence[Part[Wanted]]) -> list[_Asking]:
+        return [
+            _Asking(self.shards[part.shard], self._engines[part.shard], self.of_shard(part.shard, part.items))
+            for part in parts
+        ]
+
+    def _one_of(self, parts: Sequence[Part[Wanted]]) -> int | None:
+        """The shard that could answer all of it; None if several views are kept whole by different ones."""
+        whole = {part.shard for part in parts if any(map(self._is_whole, part.items))}
+        if len(whole) > 1:
+            return None
+        return whole.pop() if whole else max(parts, key=lambda part: len(part.items)).shard
+
+    def _is_whole(self, wanted: Wanted) -> bool:
+        placed: PlacedView | None = self.placing.views.get(wanted.view.info.name)
+        return placed is not None and placed.whole
+
+
+def is_same(one: ViewInfo, other: ViewInfo) -> bool:
+    """Whether values of parameters mean the same to both."""
+    return (one.sql, one.parameters, one.serving) == (other.sql, other.parameters, other.serving)
+
+
+def _noted(parts: Sequence[Part[Wanted]]) -> list[tuple[ViewInfo, Values]]:
+    return joined(parts, [[(w.view.info, w.values) for w in part.items] for part in parts])
+
+
+def _answers(parts: Sequence[Part[Wanted]], met: Met[_Read]) -> Answers:
+    read = [exact.answers for exact in met.parts]
+    return Answers(
+        joined(parts, [each.answers for each in read]),
+        met.position,
+        min(each.at_ms for each in read),
+        all(each.hit for each in read),
+        next((each.source for each in read if each.source is not Source.STORED), Source.STORED),
+    )

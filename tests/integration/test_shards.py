@@ -1,0 +1,251 @@
+"""Two shards on one machine under writers: every answer is the database's, at one version, whoever is asked.
+
+See `consistency` for what is compared.
+"""
+
+import os
+import re
+import signal
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from service.demo.postgres_server import EmbeddedPostgres
+from service.shards.homes import Homes
+from service.shards.placing import key_part
+from tests.fixtures.postgres import Database, empty_database
+from tests.fixtures.service import HTTP, RunningService, alive, processes_of, running_service, until
+from tests.integration.consistency import Load
+from tests.integration.news_setups import Setup, postgres_direct, serving
+
+pytestmark = pytest.mark.postgres
+__all__ = ["postgres_direct"]
+
+SHARDS = {"engine": {"shards": 2}, "http": {"workers": 2}}
+STORY = "SELECT id, title FROM stories WHERE id = :id"
+#: As many as make it sure that each shard is the home of one of them.
+WHOLE = {f"whole_{n}": f"SELECT count(*) + {n} AS n FROM stories" for n in range(4)}
+
+
+def test_every_answer_is_the_databases(postgres_direct: Setup, tmp_path: Path) -> None:
+    postgres_direct.sections |= SHARDS
+    with serving(tmp_path / "service", postgres_direct) as service, Load(postgres_direct.news, service) as load:
+        for _ in range(4):
+            load.compare()
+            load.pause(1.0)
+        victim = shards_of(service)[1]["pid"]
+        load.disturb(lambda: os.kill(victim, signal.SIGKILL))
+        load.compare()
+        assert shards_of(service)[1]["pid"] != victim
+        sys.stdout.write(f"{load.summary()} {outcomes(service)}\n")
+        assert outcomes(service)["met"], "no answers of two shards were ever of one version"
+        for shard in shards_of(service):
+            assert shard["engine"].get("redo", 0) > 0, "lookups raced with no transaction: the test shows nothing"
+
+
+@pytest.fixture(scope="module")
+def shared_database(postgres_server: EmbeddedPostgres) -> Iterator[Database]:
+    with empty_database(postgres_server) as database:
+        database.execute(
+            "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL)",
+            "ALTER TABLE stories REPLICA IDENTITY FULL",
+        )
+        yield database
+
+
+@pytest.fixture(scope="module")
+def shared_service(shared_database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    directory = tmp_path_factory.mktemp("shards")
+    sections: dict[str, Any] = {**SHARDS, "adhoc": {"enabled": True}, "access_log": {"path": str(directory / "reads")}}
+    with running_service(directory / "service", shared_database.url, {"story": STORY} | WHOLE, **sections) as running:
+        until(lambda: all(view["status"] == "ready" for view in views_of(running)))
+        yield running
+
+
+@pytest.fixture
+def stories(shared_database: Database) -> Database:
+    """Forty stories."""
+    shared_database.execute(
+        "TRUNCATE stories", "INSERT INTO stories SELECT i, 'title ' || i FROM generate_series(1, 40) i"
+    )
+    return shared_database
+
+
+@pytest.fixture
+def service(shared_service: RunningService, stories: Database) -> RunningService:
+    """With those in it, and no key of a view in memory."""
+    ((version,),) = stories.query("SELECT pg_current_wal_insert_lsn()::text")
+    headers = {"Upquery-Min-Version": version, "Prefer": "wait=30"}
+    until(lambda: all(shared_service.read(name, headers=headers).status_code == 200 for name in WHOLE), 90)
+    shared_service.forget()
+    return shared_service
+
+
+def views_of(service: RunningService) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = service.call("GET", "/v1/catalog/views").json()["views"]
+    return found
+
+
+def shards_of(service: RunningService) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = service.stats()["shards"]
+    return found
+
+
+def outcomes(service: RunningService) -> Counter[str]:
+    """How requests came to one version, at all workers."""
+    workers = service.stats()["worker_processes"].values()
+    return sum((Counter(worker["outcomes"]) for worker in workers), Counter())
+
+
+def query(service: RunningService, keys: list[dict[str, Any]], **headers: str) -> httpx.Response:
+    return HTTP.post(f"{service.http}/v1/views/story/query", json={"keys": keys}, headers=headers)
+
+
+def test_keys_live_at_their_homes(service: RunningService) -> None:
+    homes = Homes(2)
+    ids = range(1, 41)
+    before = service.view("story")["counters"]
+    for _ in range(2):
+        for number in ids:
+            assert service.rows("story", id=number) == [{"id": number, "title": f"title {number}"}]
+    expected = [sum(homes.of_key("story", key_part((str(n),))) == shard for n in ids) for shard in (0, 1)]
+    assert all(expected)
+    assert [shard["views"]["story"]["covered_keys"] for shard in shards_of(service)] == expected
+    assert service.view("story")["counters"]["covered_keys"] == 40
+    until(lambda: service.view("story")["counters"]["hits"] - before["hits"] == 40)
+    assert service.view("story")["counters"]["misses"] - before["misses"] == 40
+    metrics = service.call("GET", "/metrics").text
+    for shard, keys in enumerate(expected):
+        assert f'upquery_view_covered_keys{{shard="{shard}",view="story"}} {keys}.0' in metrics
+
+
+def test_whole_views_are_kept_once(service: RunningService) -> None:
+    assert {Homes(2).of_view(name) for name in WHOLE} == {0, 1}
+    for name in WHOLE:
+        first = service.read(name)
+        assert first.json()["rows"] == [{"n": 40 + int(name[-1])}]
+        assert "hit" in service.read(name).headers["cache-status"]
+        kept = [shard["views"][name]["covered_keys"] for shard in shards_of(service)]
+        assert sorted(kept) == [0, 1]
+        assert kept[Homes(2).of_view(name)] == 1
+        plan = service.call("GET", f"/v1/catalog/views/{name}/plan").json()
+        assert plan["materialization"] == "full"
+    document = HTTP.get(f"{service.http}/openapi.json").json()
+    assert {f"/v1/views/{name}" for name in WHOLE} <= document["paths"].keys()
+
+
+def test_batches_of_all_shards(service: RunningService, stories: Database) -> None:
+    keys = [{"id": n} for n in (3, 1, 2, 99, 3, 7, 4)]
+    rows = [[] if k["id"] == 99 else [{"id": k["id"], "title": f"title {k['id']}"}] for k in keys]
+    cold, warm = query(service, keys), query(service, keys)
+    for answer in (cold, warm):
+        assert answer.status_code == 200, answer.text
+        assert [result["rows"] for result in answer.json()["results"]] == rows
+    assert "hit" in warm.headers["cache-status"]
+    stories.execute("UPDATE stories SET title = 'new' WHERE id IN (1, 2, 3, 4)")
+    ((version,),) = stories.query("SELECT pg_current_wal_insert_lsn()::text")
+    reads: list[dict[str, Any]] = [{"view": "story", "params": {"id": n}} for n in (1, 2, 3, 4)]
+    reads += [{"view": name} for name in WHOLE]
+    answer = HTTP.post(f"{service.http}/v1/read", json={"reads": reads}, headers={"Upquery-Min-Version": version})
+    assert answer.status_code == 200, answer.text
+    found = [result["rows"][0] for result in answer.json()["results"]]
+    assert found == [*({"id": n, "title": "new"} for n in (1, 2, 3, 4)), *({"n": 40 + n} for n in range(4))]
+    wrong = query(service, [{"id": 1}, {"id": "x"}])
+    assert (wrong.status_code, wrong.json()["code"]) == (422, "parameter_type")
+    assert query(service, [{"id": 1}, {"nr": 1}]).json()["code"] == "parameter_unknown"
+
+
+def test_views_are_put_at_all_shards_or_none(service: RunningService) -> None:
+    sql = "SELECT title FROM stories WHERE id = :id"
+    assert service.put("title", sql).status_code == 201
+    assert service.put("title", sql).status_code == 200
+    assert [service.rows("title", id=n) for n in range(1, 9)] == [[{"title": f"title {n}"}] for n in range(1, 9)]
+    assert service.put("title", f"{sql} AND title > ''").status_code == 200
+    assert service.rows("title", id=3) == [{"title": "title 3"}]
+    assert service.put("wrong", "SELECT nothing FROM stories").status_code == 422
+    assert service.put("everything", "SELECT count(*) AS n FROM stories WHERE id > 3").status_code in (201, 202)
+    until(lambda: service.view("everything")["status"] == "ready")
+    assert service.rows("everything") == [{"n": 37}]
+    assert service.call("DELETE", "/v1/catalog/views/title").status_code == 204
+    assert service.read("title", id=1).status_code == 404
+    names = {view["name"] for view in views_of(service)}
+    assert names == {"story", "everything", *WHOLE}
+    os.kill(shards_of(service)[1]["pid"], signal.SIGKILL)
+    refused = service.put("later", sql)
+    assert refused.status_code in (201, 503)
+    until(lambda: service.put("later", sql).status_code == 200, 60)
+    assert [service.rows("later", id=n) for n in range(1, 5)] == [[{"title": f"title {n}"}] for n in range(1, 5)]
+    assert all("later" in shard["views"] for shard in shards_of(service))
+
+
+def test_a_shard_that_dies_leaves_the_others_serving(service: RunningService, stories: Database) -> None:
+    homes = Homes(2)
+    at: dict[int, list[int]] = {0: [], 1: []}
+    for n in range(1, 41):
+        at[homes.of_key("story", key_part((str(n),)))].append(n)
+    warm, cold = at[1][0], at[1][1]
+    service.rows("story", id=warm)
+    victim = shards_of(service)[1]["pid"]
+    os.kill(victim, signal.SIGSTOP)
+    os.kill(victim, signal.SIGKILL)
+    assert "hit" in service.read("story", id=warm).headers["cache-status"]
+    for n in at[0]:
+        assert service.rows("story", id=n) == [{"id": n, "title": f"title {n}"}]
+    assert service.read("story", id=cold).status_code in (200, 503)
+    stories.execute(f"UPDATE stories SET title = 'new' WHERE id = {warm}")
+    ((version,),) = stories.query("SELECT pg_current_wal_insert_lsn()::text")
+    headers = {"Upquery-Min-Version": version}
+    until(lambda: service.read("story", id=warm, headers=headers).status_code == 200, 90)
+    assert service.read("story", id=warm, headers=headers).json()["rows"] == [{"id": warm, "title": "new"}]
+    assert service.rows("story", id=cold) == [{"id": cold, "title": f"title {cold}"}]
+    metrics = service.call("GET", "/metrics").text
+    assert re.search(r'upquery_process_restarts_total\{process="engine-1"\} [1-9]', metrics)
+    assert 'upquery_process_restarts_total{process="engine-0"} 0.0' in metrics
+
+
+def test_subscriptions_follow_the_home(service: RunningService, stories: Database) -> None:
+    for n in (1, 2, 3, 4):
+        path = f"{service.http}/v1/views/story/subscribe"
+        with HTTP.stream("GET", path, params={"id": n}) as stream:
+            lines = stream.iter_lines()
+            assert next(line for line in lines if line.startswith("data: ")).startswith('data: {"rows":[{"id":')
+            stories.execute(f"UPDATE stories SET title = 'followed' WHERE id = {n}")
+            changed = next(line for line in lines if line.startswith("data: ") and "added" in line)
+            assert '"title":"followed"' in changed
+
+
+def test_queries_that_name_no_view(service: RunningService) -> None:
+    for n in (1, 2, 3):
+        sql = f"SELECT id, title FROM stories WHERE id = {n}"
+        answer = HTTP.post(f"{service.http}/v1/query", json={"sql": sql})
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["upquery-view"] == "story"
+        assert answer.json()["rows"] == [{"id": n, "title": f"title {n}"}]
+    answer = HTTP.post(f"{service.http}/v1/query", json={"sql": "SELECT max(id) AS last FROM stories"})
+    assert answer.json()["rows"] == [{"last": 40}]
+
+
+def test_evicting_at_all_shards(service: RunningService) -> None:
+    before = service.view("story")["counters"]["covered_keys"]
+    for n in range(11, 21):
+        service.rows("story", id=n)
+    body = {"view": "story", "keys": [{"id": "11"}, {"id": "12"}]}
+    assert service.call("POST", "/v1/evict", json=body).json() == {"views": 1, "keys": 2}
+    assert service.view("story")["counters"]["covered_keys"] == before + 8
+    assert service.call("POST", "/v1/evict", json={"view": "story"}).json() == {"views": 1, "keys": before + 8}
+    assert service.call("POST", "/v1/evict", json={"view": "none"}).status_code == 404
+    assert service.call("GET", "/v1/graph", params={"shard": 1}).status_code == 200
+    assert service.call("GET", "/v1/graph", params={"shard": 2}).status_code == 400
+
+
+def test_nothing_is_left(service: RunningService) -> None:
+    children = processes_of(service.pid)
+    assert len(children) == 4
+    service.stop(signal.SIGKILL)
+    until(lambda: not any(map(alive, children)))
+    assert not any((path / "0").exists() for path in service.run.iterdir())

@@ -1,0 +1,52 @@
+"""Answers of several shards meet where all of them are exact, and nowhere else."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.shards.meeting import Exact, awaited, late, meet
+
+#: What a shard answers changes at some positions; it is read at some; the answer is the number of changes so far.
+histories = st.lists(st.integers(1, 30), max_size=6).map(lambda changes: sorted(set(changes)))
+
+
+def read_at(history: list[int], position: int, server: str = "") -> Exact[int]:
+    """What a leaf store at that position says."""
+    changes = [change for change in history if change <= position]
+    return Exact(len(changes), changes[-1] if changes else 0, position, server)
+
+
+@given(st.lists(st.tuples(histories, st.lists(st.integers(0, 40), min_size=1, max_size=4)), min_size=1, max_size=4))
+def test_what_meets_is_what_was_there_at_that_version(shards: list[tuple[list[int], list[int]]]) -> None:
+    timelines = [[read_at(history, at) for at in sorted(positions)] for history, positions in shards]
+    met = meet(timelines)
+    possible = [
+        position for position in range(41)
+        if all(any(exact.since <= position <= exact.until for exact in timeline) for timeline in timelines)
+    ]  # fmt: skip
+    if met is None:
+        assert not possible
+    else:
+        assert met.position == max(possible)
+        for (history, _), exact in zip(shards, met.parts, strict=True):
+            assert exact.answers == sum(change <= met.position for change in history)
+
+
+@given(st.lists(st.tuples(histories, st.integers(0, 40)), min_size=2, max_size=4))
+def test_who_is_late_has_to_get_to_the_newest_change(shards: list[tuple[list[int], int]]) -> None:
+    timelines = [[read_at(history, at)] for history, at in shards]
+    assert (meet(timelines) is None) == bool(late(timelines))
+    for shard in late(timelines):
+        assert timelines[shard][-1].until < awaited(timelines)
+
+
+def test_an_older_answer_meets_a_newer_one_of_another_shard() -> None:
+    one = [Exact("a", 1, 4), Exact("b", 8, 9)]
+    other = [Exact("x", 0, 2), Exact("y", 5, 7)]
+    found = meet([one, other])
+    assert found is not None
+    assert (found.position, [exact.answers for exact in found.parts]) == (2, ["a", "x"])
+
+
+def test_positions_of_different_servers_never_meet() -> None:
+    assert meet([[read_at([1], 5, "one")], [read_at([1], 5, "other")]]) is None
+    assert meet([[read_at([1], 5, "one"), read_at([], 3, "other")], [read_at([1], 5, "other")]]) is not None
