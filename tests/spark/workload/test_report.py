@@ -83,7 +83,9 @@ def test_a_log_becomes_a_model_and_a_page(spark: Any, tmp_path: Path) -> None:
     assert page(again) == text
     assert drift_of(again, model) == []
     skew = dataclasses.replace(story.skew, low=0.2, high=0.3)
-    was = dataclasses.replace(story, skew=skew, requests_per_s=7 * story.requests_per_s, hottest=[[f"x{n}"] for n in range(20)])
+    was = dataclasses.replace(
+        story, skew=skew, requests_per_s=7 * story.requests_per_s, hottest=[[f"x{n}"] for n in range(20)]
+    )
     last = dataclasses.replace(model, views={"story": was, "other": was}, curve=model.curve[:1])
     assert {"gone", "new", "rate", "skew", "keys", "hits"} == {advice.code for advice in drift_of(last, model)}
 
