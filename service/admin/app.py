@@ -41,6 +41,7 @@ from service.http.problem_responses import (
     AUDIT_CODES,
     DROP_CODES,
     EVICT_CODES,
+    GRAPH_CODES,
     ONE_VIEW_CODES,
     PLAN_CODES,
     PUT_CODES,
@@ -273,7 +274,7 @@ def _plans(app: FastAPI, engine: Control) -> None:
         tags=["plans"],
         operation_id="graph",
         response_model=list[PlanNode],
-        responses={200: _GRAPH, **_ANY},
+        responses={200: _GRAPH, **problem_responses(GRAPH_CODES)},
     )
     async def graph(
         request: Request,

@@ -30,6 +30,7 @@ PLAN_CODES = (
     "too_large",
 )  # fmt: skip
 PUT_CODES = (*PLAN_CODES, "view_exists", "view_in_use", "view_not_found", "view_broken")
+GRAPH_CODES = (*ADMIN_CODES, "bad_request", "invalid_request")
 AUDIT_CODES = (*ADMIN_CODES, "invalid_request", "view_not_found", "audit_running")
 EVICT_CODES = (*ONE_VIEW_CODES, "parameter_missing", "parameter_unknown", "parameter_type")
 WORKLOAD_CODES = (*ADMIN_CODES, "invalid_request", "view_not_found", "too_large")

@@ -13,6 +13,7 @@ from tests.fuzz_api.site import VALUES_VARIABLE, values_of
 
 #: What a schema can say of a request, it can also say of a response; what it cannot: see the README.
 _LEFT_OUT = "positive_data_acceptance"
+_CONFIGURATION = Path(__file__).with_name("schemathesis.toml")
 _GENERATED = re.compile(r"^\s*(\d+) generated", re.MULTILINE)
 
 
@@ -32,7 +33,7 @@ def fuzz(service: RunningService, url: str, examples: int, seed: int, directory:
     values.write_text(json.dumps(values_of(service)))
     done = subprocess.run(
         [
-            sys.executable, "-m", "schemathesis.cli", "run", f"{url}/openapi.json", "--max-examples", str(examples),
+            sys.executable, "-m", "schemathesis.cli", "--config-file", str(_CONFIGURATION), "run", f"{url}/openapi.json", "--max-examples", str(examples),
             "--seed", str(seed), "--exclude-checks", _LEFT_OUT, "--continue-on-failure", "--no-color",
             "--suppress-health-check", "all", "--request-timeout", "30", "--warnings", "off",
         ],

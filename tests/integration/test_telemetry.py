@@ -19,6 +19,8 @@ STORY = "SELECT id, title FROM stories WHERE id = :id"
 VOTES = "SELECT s.id, COUNT(v.id) FROM stories s LEFT JOIN votes v ON v.story = s.id WHERE s.id = :id GROUP BY s.id"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SECRET = "a-secret-that-nobody-may-see"
+#: Of loads that are under way: there are none here.
+WHILE_LOADING = {"upquery_load_progress_rows", "upquery_load_expected_rows", "upquery_load_left_rows"}
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +70,8 @@ def test_every_metric_is_documented_and_every_documented_one_is_there(service: R
     document = (ROOT / "docs" / "telemetry.md").read_text()
     table = document.partition("## Metrics")[2].partition("\n## ")[0]
     documented = set(re.findall(r"`(upquery_[a-z_]+)[`{]", table))
-    assert metric_names(service) == documented
+    assert metric_names(service) == documented - WHILE_LOADING
+    assert documented >= WHILE_LOADING
 
 
 def test_what_a_worker_counts(service: RunningService) -> None:
