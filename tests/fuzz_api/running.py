@@ -33,7 +33,8 @@ def fuzz(service: RunningService, url: str, examples: int, seed: int, directory:
     values.write_text(json.dumps(values_of(service)))
     done = subprocess.run(
         [
-            sys.executable, "-m", "schemathesis.cli", "--config-file", str(_CONFIGURATION), "run", f"{url}/openapi.json", "--max-examples", str(examples),
+            sys.executable, "-m", "schemathesis.cli", "--config-file", str(_CONFIGURATION), "run",
+            f"{url}/openapi.json", "--max-examples", str(examples),
             "--seed", str(seed), "--exclude-checks", _LEFT_OUT, "--continue-on-failure", "--no-color",
             "--suppress-health-check", "all", "--request-timeout", "30", "--warnings", "off",
         ],
