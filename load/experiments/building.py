@@ -8,11 +8,10 @@ Not here: which builds are compared (`initial_state`, `killed_builds`).
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
 from random import Random
 from threading import Event
@@ -31,6 +30,7 @@ from load.experiments.upquery_stats import Admin
 from load.experiments.warming import read_all
 from load.sides.side import Side, SideError, Upstream
 from load.sides.upquery import upquery
+from load.started_apart import START_S, started_apart
 from load.workloads.front_page import FRONT_PAGE, SITE, TICKS, Change, FrontPageWriter, Truth
 from load.workloads.vote import STORY_WITH_VOTES
 
@@ -38,7 +38,6 @@ WAYS = ("spark", "direct")
 _TICK_S = 0.005
 _READ_S = 0.1
 _SAMPLE_S = 0.5
-_START_S = 60.0
 #: Reads of another view, which hit, a second; and of how many keys.
 _HITS = 200.0
 _WARM_KEYS = 1000
@@ -129,8 +128,8 @@ def build(
         keys = min(_WARM_KEYS, conditions.stories)
         read_all(side, STORY_WITH_VOTES.name, ({"id": story} for story in range(1, keys + 1)), keys, tell)
         with (
-            _process(_write, upstream.url, conditions.stories, conditions.rate) as writer,
-            _process(_hit, side.reads_url, side.writes_url, keys) as hitter,
+            started_apart(_write, upstream.url, conditions.stories, conditions.rate) as writer,
+            started_apart(_hit, side.reads_url, side.writes_url, keys) as hitter,
             ThreadPoolExecutor(4) as threads,
         ):
             run = _Run(way, side, upstream, conditions, truth, tell, threads)
@@ -335,29 +334,9 @@ def _hit(pipe: Pipe, reads_url: str, writes_url: str, keys: int) -> None:
     pipe.send(told)
 
 
-@contextmanager
-def _process(work: Callable[..., None], *arguments: Any) -> Iterator[Pipe]:
-    """A process, ready to begin: send it anything; it ends when it is sent anything again."""
-    mine, theirs = get_context("spawn").Pipe()
-    process = get_context("spawn").Process(target=work, args=(theirs, *arguments), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        if not mine.poll(_START_S):
-            raise RuntimeError("a process of the harness was not ready in time")
-        mine.recv()
-        yield mine
-    finally:
-        mine.close()
-        process.join(2.0)
-        if process.is_alive():
-            process.kill()
-            process.join()
-
-
 def _told(pipe: Pipe) -> Any:
     """End a process, and what it has to tell."""
     pipe.send(None)
-    if not pipe.poll(_START_S):
+    if not pipe.poll(START_S):
         raise RuntimeError("a process of the harness did not end in time")
     return pipe.recv()

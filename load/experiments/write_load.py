@@ -7,10 +7,8 @@ database's log was where the service is now.
 import os
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
 from time import monotonic, sleep
 from types import TracebackType
@@ -19,6 +17,7 @@ from typing import Self
 import psycopg
 
 from load.experiments.upquery_stats import Admin
+from load.started_apart import started_apart
 from load.workloads.changes import Writer
 
 _TICK_S = 0.02
@@ -26,7 +25,6 @@ _TICK_S = 0.02
 _AT_ONCE = 5_000
 _SAMPLE_S = 0.2
 _LOG_SAMPLE_S = 0.05
-_START_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ class WriteJob:
     cores: tuple[int, ...] | None
 
 
-def write_on(job: WriteJob, pipe: Pipe) -> None:
+def write_on(pipe: Pipe, job: WriteJob) -> None:
     """The process: says that it is ready, is told to begin, says how many changes it has made."""
     if job.cores is not None:
         os.sched_setaffinity(0, set(job.cores))
@@ -65,24 +63,9 @@ def write_on(job: WriteJob, pipe: Pipe) -> None:
             pipe.recv()
 
 
-@contextmanager
-def ready_writer(job: WriteJob) -> Iterator[Pipe]:
+def ready_writer(job: WriteJob) -> AbstractContextManager[Pipe]:
     """The process, ready to begin: send it anything. Killed at the end if it has not ended."""
-    mine, theirs = get_context("spawn").Pipe()
-    process = get_context("spawn").Process(target=write_on, args=(job, theirs), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        if not mine.poll(_START_S):
-            raise RuntimeError("the writer was not ready in time")
-        mine.recv()
-        yield mine
-    finally:
-        mine.close()
-        process.join(2.0)
-        if process.is_alive():
-            process.kill()
-            process.join()
+    return started_apart(write_on, job)
 
 
 @dataclass(frozen=True, slots=True)

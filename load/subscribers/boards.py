@@ -5,10 +5,9 @@ move to another board, come and go. Each note carries the number of the change t
 which commit it shows.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
 from random import Random
 from time import monotonic, sleep
@@ -17,6 +16,7 @@ from typing import Any
 import psycopg
 
 from load.sides.side import SiteDefinition, SiteView
+from load.started_apart import started_apart
 
 VIEW = "board"
 #: Boards 1 … are the subscribers'; this one is changed a lot, for those who do not read.
@@ -33,7 +33,6 @@ NOTES_EACH = 20
 #: Of its text; an event has the old one and the new one.
 HEAVY_BYTES = 20_000
 _RANKS = 1000
-_START_S = 60.0
 
 
 def load(boards: int) -> Callable[[str], None]:
@@ -117,7 +116,7 @@ class ChangeJob:
     seconds: float
 
 
-def change_on(job: ChangeJob, pipe: Pipe) -> None:
+def change_on(pipe: Pipe, job: ChangeJob) -> None:
     """The process: says that it is ready, is told to begin, sends when each change was committed."""
     with psycopg.connect(job.url, autocommit=True) as connection:
         changer = Changer(connection, job.boards)
@@ -138,22 +137,6 @@ def change_on(job: ChangeJob, pipe: Pipe) -> None:
             pipe.recv()
 
 
-@contextmanager
-def changing(job: ChangeJob) -> Iterator[Pipe]:
+def changing(job: ChangeJob) -> AbstractContextManager[Pipe]:
     """The process, ready to begin: send it anything, and receive the times of all changes by their numbers."""
-    context = get_context("spawn")
-    mine, theirs = context.Pipe()
-    process = context.Process(target=change_on, args=(job, theirs), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        if not mine.poll(_START_S):
-            raise RuntimeError("the process that changes notes was not ready in time")
-        mine.recv()
-        yield mine
-    finally:
-        mine.close()
-        process.join(2.0)
-        if process.is_alive():
-            process.kill()
-            process.join()
+    return started_apart(change_on, job)

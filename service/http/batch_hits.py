@@ -63,14 +63,14 @@ class AskedKeys:
         names = self.names
         if names is None or len(names) > self.batches.max_keys:
             return None
-        rows = _rows(txn, self.route, names)
+        rows = rows_of(txn, self.route, names)
         if rows is None:
             return None
         self.route.counters.hits += len(names)
         touches.note_all(names)
         if (noted := NOTED.get()) is not None:
             noted.entries(self.route.info, names, rows)
-        return b"".join((_FIRST, _BETWEEN.join(rows), _LAST))
+        return results_of(rows)
 
     @property
     def views(self) -> list[ViewRoute]:
@@ -158,14 +158,14 @@ def _result(txn: Transaction, read: Wanted) -> bytes | None:
     info = read.view.info
     if read.window is None and info.whole:
         names = names_of(info, read.values)
-        rows = _rows(txn, read.view, names) if names else None
+        rows = rows_of(txn, read.view, names) if names else None
         if rows is not None:
             return b"".join((_FIRST, b",".join(filter(None, rows)), _LAST))
     answer = answer_in(txn, info, read.values, read.window)
     return None if answer is None else result_of(answer)
 
 
-def _rows(txn: Transaction, route: ViewRoute, names: Sequence[bytes]) -> list[bytes] | None:
+def rows_of(txn: Transaction, route: ViewRoute, names: Sequence[bytes]) -> list[bytes] | None:
     """The rows of whole keys, without the brackets; None if an entry is not there, or the view is building.
     NotCoveredError."""
     if route.info.building:
@@ -202,11 +202,6 @@ def _is_exact(params: Mapping[str, Any]) -> bool:
     return all(
         type(value) in _EXACT or (type(value) is list and set(map(type, value)) <= _EXACT) for value in params.values()
     )
-
-
-def rows_of(txn: Transaction, route: ViewRoute, names: Sequence[bytes]) -> list[bytes] | None:
-    """The rows of the entries of whole keys, without the brackets; None if one is not there. NotCoveredError."""
-    return _rows(txn, route, names)
 
 
 def results_of(rows: Sequence[bytes]) -> bytes:
