@@ -79,7 +79,6 @@ class MemoryBudget:
         self._over = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
-        self._evicting = asyncio.Lock()
         dispatcher.on_growth(self._look)
 
     @property
@@ -139,9 +138,8 @@ class MemoryBudget:
 
         Where reads bring in what goes, it ends when so many bytes went.
         """
-        before, used = self._counters.leaf_evictions, self.used_bytes
-        await self._evict_to(max(0, used - state_bytes), most_bytes=min(state_bytes, used))
-        return self._counters.leaf_evictions - before
+        used = self.used_bytes
+        return await self._evict_to(max(0, used - state_bytes), most_bytes=min(state_bytes, used))
 
     async def _until_over(self) -> None:
         if self.exhausted:
@@ -159,22 +157,28 @@ class MemoryBudget:
         engine = self._dispatcher.engine
         return 1 if engine is None else max(1, int(engine.evictable * ENOUGH_KEYS))
 
-    async def _evict_to(self, target_bytes: int, enough_keys: float = inf, most_bytes: float = inf) -> None:
-        """`most_bytes`: how much is to go, whatever comes meanwhile; `enough_keys` need not be followed by others where
-        the limit is kept to."""
-        async with self._evicting:
-            begun = self._counters.leaf_evictions
-            while (used := self.used_bytes) > target_bytes and most_bytes > 0:
-                if used <= self.limit_bytes and self._counters.leaf_evictions - begun >= enough_keys:
-                    return
-                urgent = used > self._ceiling_bytes
-                if not urgent:
-                    self._room.set()
-                left = max(1, enough_keys - (self._counters.leaf_evictions - begun))
-                if not self._slice(LONG_SLICE_S if urgent else SLICE_S, left):
-                    return
-                most_bytes -= used - self.used_bytes
-                await asyncio.sleep(0)
+    async def _evict_to(self, target_bytes: int, enough_keys: float = inf, most_bytes: float = inf) -> int:
+        """How many keys of views went. `most_bytes`: how much is to go, whatever comes meanwhile; `enough_keys` need
+        not be followed by others where the limit is kept to.
+
+        Slices of several callers alternate, and each counts its own: with reads that bring in what goes, one round
+        may have no end, and another one does not wait for it.
+        """
+        gone = 0
+        while (used := self.used_bytes) > target_bytes and most_bytes > 0:
+            if used <= self.limit_bytes and gone >= enough_keys:
+                break
+            urgent = used > self._ceiling_bytes
+            if not urgent:
+                self._room.set()
+            before = self._counters.leaf_evictions
+            more = self._slice(LONG_SLICE_S if urgent else SLICE_S, max(1, enough_keys - gone))
+            gone += self._counters.leaf_evictions - before
+            if not more:
+                break
+            most_bytes -= used - self.used_bytes
+            await asyncio.sleep(0)
+        return gone
 
     def _look(self) -> None:
         now = perf_counter()

@@ -52,6 +52,13 @@ def write(job: dict[str, Any], index: int) -> RelationFiles:
     return RelationFiles(len(rows), tuple(parts))
 
 
+def note(path: Path, text: str) -> None:
+    """The file is whole as soon as it is there: the test waits for it."""
+    unfinished = path.with_name(f".{path.name}")
+    unfinished.write_text(text)
+    unfinished.replace(path)
+
+
 def say(**said: object) -> None:
     sys.stdout.write(json.dumps(said) + "\n")
     sys.stdout.flush()
@@ -61,11 +68,11 @@ def main(folder: Path, acts: list[str]) -> None:
     job = json.loads(sys.stdin.readline())
     number = len(list(folder.glob("run-*")))
     act = acts[min(number, len(acts) - 1)]
-    (folder / f"run-{number}").write_text(json.dumps({"job": job, "pid": os.getpid(), "nice": os.nice(0)}))
+    note(folder / f"run-{number}", json.dumps({"job": job, "pid": os.getpid(), "nice": os.nice(0)}))
     say(phase="reading", rows=0, tasks_done=0, tasks=2, jvm_mib=None)
     if act == "wait":
         child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
-        (folder / "child").write_text(str(child.pid))
+        note(folder / "child", str(child.pid))
         signal.pause()
     if act not in ("rows", "die", "changed"):
         say(error=act, detail=f"It is about {act}.", hint="", retryable=act == "lost")
