@@ -45,6 +45,9 @@ class Clock(Generic[Item]):
     def state_bytes(self) -> int:
         return len(self._ring) * _ENTRY_BYTES
 
+    def ghost_weight(self) -> int:
+        return 0
+
     def __contains__(self, item: Item) -> bool:
         return item in self._ring
 

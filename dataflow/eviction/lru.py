@@ -42,6 +42,9 @@ class Lru(Generic[Item]):
     def state_bytes(self) -> int:
         return len(self._items) * _ENTRY_BYTES
 
+    def ghost_weight(self) -> int:
+        return 0
+
     def __contains__(self, item: Item) -> bool:
         return item in self._items
 

@@ -12,6 +12,9 @@ from typing import Protocol, TypeVar
 
 Item = TypeVar("Item", bound=Hashable)
 
+#: What remembering an item takes that has gone (`tests.dataflow.eviction.test_sizes` measures).
+GHOST_BYTES = 180
+
 
 class Policy(Protocol[Item]):
     """Ranks items. Each method is O(1), also at worst; memory besides the items is bounded by their number."""
@@ -40,6 +43,11 @@ class Policy(Protocol[Item]):
 
     def state_bytes(self) -> int:
         """About what the policy itself holds, the items not counted."""
+        ...
+
+    def ghost_weight(self) -> int:
+        """The bytes that items weighed which have gone and are remembered; 0 if the policy remembers none. Each takes
+        `GHOST_BYTES`."""
         ...
 
     def __contains__(self, item: Item) -> bool: ...

@@ -52,6 +52,9 @@ class RandomChoice(Generic[Item]):
     def state_bytes(self) -> int:
         return len(self._items) * _ENTRY_BYTES
 
+    def ghost_weight(self) -> int:
+        return 0
+
     def __contains__(self, item: Item) -> bool:
         return item in self._places
 

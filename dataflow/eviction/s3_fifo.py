@@ -23,7 +23,7 @@ over small; ghost weighs no more than what is in memory, and has no more entries
 from collections import OrderedDict
 from typing import Generic
 
-from dataflow.eviction.policy import Item
+from dataflow.eviction.policy import GHOST_BYTES, Item
 
 #: Small's part of all bytes. The paper has a tenth; but reads are told late, up to a second, and what is new has to be
 #: there still when they are: with a fifth, a shifting working set gains a point, and a steady one loses half of one.
@@ -39,9 +39,8 @@ _LOWEST_RENT = 1 / 8
 #: Items looked at for a victim; if all of them may stay, the one with the fewest rounds left goes.
 _LOOKS = 64
 
-#: An entry of a queue and its slot in the dictionary; of ghost (`tests.dataflow.eviction.test_sizes` measures).
+#: An entry of a queue and its slot in the dictionary (`tests.dataflow.eviction.test_sizes` measures).
 _ENTRY_BYTES = 250
-_GHOST_BYTES = 180
 
 
 class _Entry:
@@ -115,7 +114,10 @@ class S3Fifo(Generic[Item]):
         return entry.reads >= (rent if entry.in_main else 2 * _admission(rent))
 
     def state_bytes(self) -> int:
-        return len(self) * _ENTRY_BYTES + len(self._ghost) * _GHOST_BYTES
+        return len(self) * _ENTRY_BYTES + len(self._ghost) * GHOST_BYTES
+
+    def ghost_weight(self) -> int:
+        return self._ghost_weight
 
     def __contains__(self, item: Item) -> bool:
         return item in self._small or item in self._main

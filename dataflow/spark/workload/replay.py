@@ -5,7 +5,8 @@ size is as good (Waldspurger et al., *Cache modeling and optimization using mini
 Here a key of the sample counts as all keys that it stands for: its bytes and its cost that often, so that what the
 policy makes of both is what it would make of them all.
 
-As in the service: keys go until 95 % of the budget is used, once more than all of it is; all reads of a request are
+As in the service: keys go until 95 % of the budget is used, once more than all of it is, and what the policy remembers
+of them counts; all reads of a request are
 looked up before what is missing is filled; the policy hears of hits once a second; a read of several keys is a hit if
 all are there.
 
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dataflow.eviction.policies import by_name
-from dataflow.eviction.policy import Policy
+from dataflow.eviction.policy import GHOST_BYTES, Policy
 from dataflow.spark.workload.sample import KeySizes, Sample
 
 #: `service.runtime.budget.TARGET`.
@@ -84,6 +85,9 @@ class _Run:
         self.weights: list[float] = (sizes.memory_bytes * scale).tolist()
         self.policy_weights: list[int] = np.maximum(1, sizes.policy_bytes * scale).astype(np.int64).tolist()
         self.costs: list[float] = (sizes.cost * scale).tolist()
+        #: Bytes for each byte that those weighed which the policy remembers.
+        keys = float(scale.sum())
+        self.ghost_share = GHOST_BYTES / max(1.0, float(sizes.policy_bytes @ scale) / keys) if keys else 0.0
         self.held = bytearray(len(sample.keys))
         self.missing: list[int] = []
         self.untold: dict[int, int] = {}
@@ -112,7 +116,7 @@ class _Run:
                 self.policy.fill(key, self.policy_weights[key], self.costs[key])
                 self.held[key] = 1
                 self.used += self.weights[key]
-                if self.used > self.memory:
+                if self._in_use() > self.memory:
                     self._evict()
         self.missing.clear()
 
@@ -124,8 +128,11 @@ class _Run:
             self.untold.clear()
             self.told_us = time_us
 
+    def _in_use(self) -> float:
+        return self.used + self.ghost_share * self.policy.ghost_weight()
+
     def _evict(self) -> None:
-        while self.used > self.target:
+        while self._in_use() > self.target:
             victim = self.policy.victim()
             if victim is None:
                 return

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dataflow.eviction.policy import GHOST_BYTES
 from dataflow.spark.workload.curves import curve_of, distances
 from dataflow.spark.workload.replay import replay
 from dataflow.spark.workload.sample import KeySizes, Sample, classes_of, rates
@@ -86,3 +87,13 @@ def test_reads_of_one_request_do_not_find_what_the_others_fill() -> None:
     assert replay(together, sizes, 1e9, "s3-fifo").there.tolist() == [False, False, True]
     lost = replay(together, sizes, 1e9, "s3-fifo", np.array([False, False, True]))
     assert lost.there.tolist() == [False, False, False]
+
+
+def test_what_the_policy_remembers_takes_room() -> None:
+    """Of keys that are read once each, S3-FIFO remembers as many bytes as are there."""
+    sample, _ = sample_of(np.arange(4_000))
+    weight = np.full(4_000, 1_500.0)
+    sizes = KeySizes(weight, weight, np.ones(4_000))
+    lru, s3_fifo = (int(replay(sample, sizes, 750_000, policy, target=1.0).held.sum()) for policy in ("lru", "s3-fifo"))
+    assert lru == 500
+    assert s3_fifo == pytest.approx(750_000 / (1_500 + GHOST_BYTES), abs=2)
