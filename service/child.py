@@ -119,7 +119,7 @@ class EngineChild:
     @property
     def name(self) -> str:
         """What the process is called, in logs and on the admin port."""
-        return "engine" if self.shard.of == 1 else f"engine-{self.shard.number}"
+        return "engine" if self.settings.engine.shards == 1 else f"engine-{self.shard.number}"
 
 
 def main() -> None:

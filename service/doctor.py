@@ -47,8 +47,9 @@ async def examine(settings: Settings, *, fix: bool = False) -> Examination:
     try:
         async with upstream.session() as session:
             found.findings += await session.check_server()
-            if settings.engine.shards > 1:
-                found.findings += await session.check_streams(settings.engine.shards)
+            streams = max(settings.engine.shards, settings.shard.of)
+            if streams > 1:
+                found.findings += await session.check_streams(streams)
             catalog = await session.load_catalog()
             plans = await _plans(session, catalog, settings.views, found)
             tables = sorted(frozenset[str]().union(*(plan.tables for plan in plans)))

@@ -185,7 +185,8 @@ class Reads:
                 "Change the view, or what it reads, and put it again.",
             )
         if route.info.status == ELSEWHERE:
-            raise ApiError("misdirected", f"View {name!r} is kept whole by another shard.", "Try again in a moment.")
+            detail = f"View {name!r} is kept whole by another shard."
+            raise ApiError("misdirected", detail, "Try again in a moment.", members={"view": name})
         return route
 
     def _not_found(self, name: str, principal: Principal | None) -> ApiError:

@@ -205,7 +205,8 @@ class Reads:
         if installed is None or installed.status is Status.BROKEN:
             raise ApiError("view_broken", f"View {name!r} is broken: {registered.status_reason}")
         if installed.status is Status.ELSEWHERE:
-            raise ApiError("misdirected", f"View {name!r} is kept whole by another shard.", "Try again in a moment.")
+            detail = f"View {name!r} is kept whole by another shard."
+            raise ApiError("misdirected", detail, "Try again in a moment.", members={"view": name})
         building = building or installed.definition.options.serving.forwards
         if installed.status is Status.BUILDING and not building:
             progress = installed.reason

@@ -75,7 +75,9 @@ class Runtime:
         upstream = settings.upstream
         self.shard = shard
         self.counters = Counters()
-        self.registry = ViewRegistry(settings.state.directory, keeps=shard.number == 0)
+        # Of several engines of one service the first writes for all.
+        keeps = settings.engine.shards == 1 or shard.number == 0
+        self.registry = ViewRegistry(settings.state.directory, keeps=keeps)
         self.leaf = LeafWriter(leaf_path)
         self.ages = Ages(wall_ms())
         self.positions = Positions()
@@ -99,7 +101,7 @@ class Runtime:
         self.refreshing = Refreshing(self.dispatcher, self.registry, self.lookups, slots, room, self.counters)
         self.loads = Loads(
             self.dispatcher, self.lookup_tasks, self.upstream, ways_of(settings, self.upstream), room, self.counters,
-            settings.engine.load_rows, _loads_below(settings.state.directory, shard),
+            settings.engine.load_rows, _loads_below(settings, shard),
         )  # fmt: skip
         admission = Admission(self.dispatcher, self.leaf, budget_bytes)
         installer = Installer(
@@ -315,9 +317,9 @@ class Runtime:
             raise ApiError("engine_unavailable", "The engine is waiting for the database's change stream.")
 
 
-def _loads_below(state_directory: Path, shard: Shard) -> Path:
-    """A shard removes what its last process left, and nothing of the others."""
-    return state_directory / ("loads" if shard.of == 1 else f"loads-{shard.number}")
+def _loads_below(settings: Settings, shard: Shard) -> Path:
+    """An engine removes what its last process left, and nothing of the others'."""
+    return settings.state.directory / ("loads" if settings.engine.shards == 1 else f"loads-{shard.number}")
 
 
 def _configured(view: ViewSettings) -> Definition:

@@ -19,6 +19,7 @@ from service.settings.sections import (
     HttpSettings,
     LogSettings,
     ShardSettings,
+    ShardSettings,
     StateSettings,
     SubscriptionSettings,
     UpstreamSettings,
@@ -46,6 +47,7 @@ class Settings(Configuration):
     http: HttpSettings = HttpSettings()
     auth: AuthSettings | None = None
     engine: EngineSettings = EngineSettings()
+    shard: ShardSettings = ShardSettings()
     shard: ShardSettings = ShardSettings()
     adhoc: AdhocSettings = AdhocSettings()
     subscriptions: SubscriptionSettings = SubscriptionSettings()

@@ -5,9 +5,9 @@ Not here: reading the file and the environment (`service.settings.load`); what a
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ByteSize, ConfigDict, Field, SecretStr, field_validator
+from pydantic import BaseModel, ByteSize, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from service.settings.view_options import OptionFields
 
@@ -140,7 +140,7 @@ class HttpSettings(Section):
 class EngineSettings(Section):
     """The engine processes."""
 
-    #: Engine processes, each with a part of the keys and of the memory (docs/shards.md).
+    #: Engine processes of this service, each with a part of the keys and of the memory (docs/shards.md).
     shards: int = Field(default=1, ge=1, le=64)
     #: Budget for engine state and leaf store together; the processes themselves come on top of it.
     memory: ByteSize = ByteSize(1 << 30)
@@ -160,6 +160,21 @@ class EngineSettings(Section):
         if directory is not None and len(os.fsencode(directory.absolute())) > LONGEST_DIRECTORY:
             raise ValueError(f"the path is longer than {LONGEST_DIRECTORY} bytes, so sockets cannot be in it")
         return directory
+
+
+class ShardSettings(Section):
+    """Which shard this whole service is, where several services share the keys (docs/shards.md)."""
+
+    #: 0, 1, …, below `of`.
+    number: int = Field(default=0, ge=0)
+    #: How many there are.
+    of: int = Field(default=1, ge=1, le=64)
+
+    @model_validator(mode="after")
+    def _is_one_of_them(self) -> Self:
+        if self.number >= self.of:
+            raise ValueError(f"number is {self.number}; of {self.of} the last one is {self.of - 1}")
+        return self
 
 
 class SubscriptionSettings(Section):

@@ -16,7 +16,9 @@ _LEAST_CONNECTIONS = 3
 
 
 def shards_of(settings: Settings) -> list[Shard]:
-    """All shards."""
+    """The shards whose engines run here: all of them, or the one that this service is."""
+    if settings.shard.of > 1:
+        return [Shard(settings.shard.number, settings.shard.of)]
     of = settings.engine.shards
     return [Shard(number, of) for number in range(of)]
 

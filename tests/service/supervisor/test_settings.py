@@ -48,6 +48,9 @@ def test_everything_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatc
         (URL + '[spark]\nconf = {"spark.driver.memory" = "4g"}\n', "spark.driver.memory is set by driver_memory"),
         (URL + '[spark]\nconf = {"driver" = "4g"}\n', "begin with 'spark.'"),
         (URL + "[spark]\nmasters = 1\n", "Did you mean 'master'"),
+        (URL + "[shard]\nnumber = 2\nof = 2\n", "of 2 the last one is 1"),
+        (URL + "[shard]\nof = 65\n", "'shard.of'"),
+        (URL + "[shard]\nof = 2\n[engine]\nshards = 2\n", "leave [engine] shards at 1"),
         ("[upstream\n", "not valid TOML"),
     ],
 )
