@@ -19,7 +19,6 @@ from service.settings.sections import (
     HttpSettings,
     LogSettings,
     ShardSettings,
-    ShardSettings,
     StateSettings,
     SubscriptionSettings,
     UpstreamSettings,
@@ -47,7 +46,6 @@ class Settings(Configuration):
     http: HttpSettings = HttpSettings()
     auth: AuthSettings | None = None
     engine: EngineSettings = EngineSettings()
-    shard: ShardSettings = ShardSettings()
     shard: ShardSettings = ShardSettings()
     adhoc: AdhocSettings = AdhocSettings()
     subscriptions: SubscriptionSettings = SubscriptionSettings()
