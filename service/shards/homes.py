@@ -46,7 +46,7 @@ class Homes:
 
     def of_view(self, view: str) -> int:
         """The home of a view that is kept whole."""
-        return self._of_slot(_slot(_hasher(b"whole", view).digest()))
+        return self.of_slot(_slot(_hasher(b"whole", view).digest()))
 
     def of_key(self, view: str, key: bytes) -> int:
         """The home of a key; `key` is the part of its entry's name that is the same in every leaf store
@@ -55,7 +55,7 @@ class Homes:
 
     def keys_of(self, view: str) -> Callable[[bytes], int]:
         """`of_key` for the keys of one view."""
-        copy, homes, of_slot = _hasher(b"key", view).copy, self._homes, self._of_slot
+        copy, homes, of_slot = _hasher(b"key", view).copy, self._homes, self.of_slot
 
         def of_key(key: bytes) -> int:
             state = copy()
@@ -68,11 +68,10 @@ class Homes:
 
     def order(self, view: str, key: bytes) -> list[int]:
         """All shards, the key's home first, then where it would live if those before were not there."""
-        state = _hasher(b"key", view)
-        state.update(key)
-        return _order(_slot(state.digest()), self.shards)
+        return order_of(slot_of_key(view, key), self.shards)
 
-    def _of_slot(self, slot: int) -> int:
+    def of_slot(self, slot: int) -> int:
+        """The home of the keys that are hashed into a slot."""
         home = self._homes[slot]
         if home < 0:
             home = self._homes[slot] = max(range(self.shards), key=lambda shard: _drawn(slot, shard))
@@ -85,6 +84,18 @@ def homes_among(shards: int) -> Homes:
     return Homes(shards)
 
 
+def slot_of_key(view: str, key: bytes) -> int:
+    """What a key of a view is hashed into."""
+    state = _hasher(b"key", view)
+    state.update(key)
+    return _slot(state.digest())
+
+
+def order_of(slot: int, shards: int) -> list[int]:
+    """All shards, in the order in which they would be the home of a slot. A number beyond `SLOTS` draws anew."""
+    return sorted(range(shards), key=lambda shard: _drawn(slot, shard), reverse=True)
+
+
 def _hasher(kind: bytes, view: str) -> "blake2b":
     state = blake2b(digest_size=_HASH_BYTES, key=_FORMAT, person=kind)
     state.update(view.encode() + b"\0")
@@ -93,10 +104,6 @@ def _hasher(kind: bytes, view: str) -> "blake2b":
 
 def _slot(digest: bytes) -> int:
     return int.from_bytes(digest, "big") >> (8 * _HASH_BYTES - _SLOT_BITS)
-
-
-def _order(slot: int, shards: int) -> list[int]:
-    return sorted(range(shards), key=lambda shard: _drawn(slot, shard), reverse=True)
 
 
 def _drawn(slot: int, shard: int) -> int:
