@@ -52,10 +52,12 @@ def _default_config(path: Path | None) -> Path | None:
 @app.command()
 def serve(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Serve the configured views, and those put over HTTP, until Ctrl-C."""
+    from service.keeping import StartError
+    from service.ports import Endpoints
+    from service.serving import serve as run_service
     from service.settings.errors import SettingsError
     from service.settings.load import load_settings
-    from service.supervisor import Endpoints, StartError
-    from service.supervisor import serve as run_service
+    from service.supervisor import Supervisor
     from service.telemetry import configure_logging
 
     try:
@@ -74,7 +76,7 @@ def serve(config: ConfigOption = None, as_json: JsonOption = False) -> None:
             )
 
     try:
-        asyncio.run(run_service(settings, ready))
+        asyncio.run(run_service(Supervisor(settings), ready))
     except StartError as error:
         _fail(str(error), as_json=as_json, code=error.exit_code)
     except KeyboardInterrupt:

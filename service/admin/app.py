@@ -3,6 +3,7 @@
 Not here: what the operations do (`admin.operations`, in the engine's process).
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Protocol
 
 import structlog
@@ -86,9 +87,17 @@ class Children(Protocol):
         """All child processes."""
         ...
 
+    def served_before(self) -> bool:
+        """Whether reads were answered once: what is cached is served while the engine is away."""
+        ...
 
-def admin_app(engine: Control, supervisor: Children) -> FastAPI:
-    """The application of the admin port."""
+
+#: The body of ``/metrics``.
+Metrics = Callable[[], Awaitable[bytes]]
+
+
+def admin_app(engine: Control, supervisor: Children, metrics: Metrics | None = None) -> FastAPI:
+    """The application of the admin port; `metrics`: others than the engine's and its workers'."""
     app = FastAPI(
         title="Upquery control plane",
         version="1",
@@ -98,6 +107,7 @@ def admin_app(engine: Control, supervisor: Children) -> FastAPI:
     )
     _problems(app)
     _health(app, engine, supervisor)
+    _metrics(app, metrics or _metrics_of(engine, supervisor))
     _catalog(app, engine)
     _plans(app, engine)
     _engine(app, engine)
@@ -175,15 +185,23 @@ def _health(app: FastAPI, engine: Control, supervisor: Children) -> None:
         said = {"ready": ok} if request.scope.get(ANONYMOUS) else state.model_dump()
         return JSONResponse(said, 200 if ok else 503, headers={"cache-control": "no-store"})
 
+
+def _metrics(app: FastAPI, text: Metrics) -> None:
     @app.get("/metrics", tags=["health"], operation_id="metrics", response_class=PlainTextResponse, responses=_ANY)
     async def metrics() -> Response:
         """Prometheus' text format."""
+        return Response(await text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _metrics_of(engine: Control, supervisor: Children) -> Metrics:
+    async def text() -> bytes:
         try:
             stats = await engine.call("stats")
         except ApiError:
             stats = None
-        body = prometheus_text(samples_of(stats, supervisor.children()), histograms_of(stats))
-        return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
+        return prometheus_text(samples_of(stats, supervisor.children()), histograms_of(stats))
+
+    return text
 
 
 async def _readiness(engine: Control, supervisor: Children) -> Readiness:
@@ -193,8 +211,9 @@ async def _readiness(engine: Control, supervisor: Children) -> Readiness:
         health = await engine.call("health")
     except ApiError:
         # Readers go on serving what is cached while the engine process is started again.
-        was_up = any(c.name.startswith("engine") and c.restarts for c in children)
-        return Readiness(ready=was_up and workers > 0, engine=False, streaming=False, workers=workers)
+        return Readiness(
+            ready=supervisor.served_before() and workers > 0, engine=False, streaming=False, workers=workers
+        )
     ready = bool(health.pop("ready")) and workers > 0
     return Readiness(ready=ready, engine=True, workers=workers, **health)
 

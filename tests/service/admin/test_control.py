@@ -57,6 +57,9 @@ class NoChildren:
     def children(self) -> list[Any]:
         return []
 
+    def served_before(self) -> bool:
+        return False
+
 
 async def admin(tmp_path: Path, method: str, path: str, **options: Any) -> httpx.Response:
     app = admin_app(ControlClient(tmp_path / "nobody.sock"), NoChildren())

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from service.child import StartReport, read_report, receive_configuration, send_configuration
-from service.supervisor import Child, StartError
+from service.keeping import Child, StartError
 from tests.fixtures.service import alive, environment, until
 
 
