@@ -9,10 +9,11 @@ the general way, in the same transaction. What was parsed is what is asked for i
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard, cast
+from typing import Any, NamedTuple, TypeGuard, cast
 
 import orjson
 
+from dataflow.types import Position
 from service.access_log.noted import NOTED
 from service.auth.principal import Principal, require_read
 from service.http.batches import AnyBatches, Item, result_of, rows_bytes
@@ -23,14 +24,26 @@ from service.leaf_store.layout import COUNT_SLICE, ENTRY_BYTES, INLINE
 from service.leaf_store.reader import answer_in, rows_in
 from service.leaf_store.request import names_of
 from service.leaf_store.transaction import Transaction
+from service.leaf_store.unchanged import since_of, unchanged_since
 
 _FIRST, _BETWEEN, _LAST = b'{"rows":[', b'],"next":null},{"rows":[', b'],"next":null}'
+_BETWEEN_PARTS = _LAST + _FIRST
+_AROUND_BYTES = len(_BETWEEN_PARTS)
 _NO_ROWS = bytes(4)
 _OBJECTS = {dict}
 _FIELDS = frozenset(Item._fields)
 _LIMITS, _AFTERS = frozenset({int, type(None)}), frozenset({str, type(None)})
 #: What every parser of JSON reads alike; of other numbers this one's makes floats where they are large.
 _EXACT = frozenset({str, int, bool, type(None)})
+
+
+class PartHits(NamedTuple):
+    """Results one behind the other, the length of each, and since when all of them are unchanged (None: that is not
+    known)."""
+
+    results: bytes
+    lengths: list[int]
+    since: Position | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +73,31 @@ class AskedKeys:
 
     def hits(self, txn: Transaction, touches: Touches) -> bytes | None:
         """The results; None if they are not all there, or not plain. NotCoveredError."""
+        entries = self._entries(txn)
+        return None if entries is None else results_of(self._rows(txn, entries, touches))
+
+    def part(self, txn: Transaction, touches: Touches) -> "PartHits | None":
+        """As `hits`, for a part."""
+        entries = self._entries(txn)
+        if entries is None:
+            return None
+        since = since_of(txn, self.route.info, entries)
+        rows = self._rows(txn, entries, touches)
+        return PartHits(_FIRST + _BETWEEN_PARTS.join(rows) + _LAST, [len(row) + _AROUND_BYTES for row in rows], since)
+
+    def _entries(self, txn: Transaction) -> list[bytes] | None:
         names = self.names
-        if names is None or len(names) > self.batches.max_keys:
-            return None
-        rows = rows_of(txn, self.route, names)
-        if rows is None:
-            return None
-        self.route.counters.hits += len(names)
+        return None if names is None or len(names) > self.batches.max_keys else entries_of(txn, self.route, names)
+
+    def _rows(self, txn: Transaction, entries: Sequence[bytes], touches: Touches) -> list[bytes]:
+        """Counted as read. NotCoveredError."""
+        route, names = self.route, self.names or ()
+        rows = rows_of(txn, route, names, entries)
+        route.counters.hits += len(names)
         touches.note_all(names)
         if (noted := NOTED.get()) is not None:
-            noted.entries(self.route.info, names, rows)
-        return results_of(rows)
+            noted.entries(route.info, names, rows)
+        return rows
 
     @property
     def views(self) -> list[ViewRoute]:
@@ -125,6 +152,21 @@ class AskedItems:
 
     def hits(self, txn: Transaction, touches: Touches) -> bytes | None:
         """The results; None if they are not all there. ApiError, NotCoveredError."""
+        results = self._results(txn, touches)
+        return None if results is None else b",".join(results)
+
+    def part(self, txn: Transaction, touches: Touches) -> "PartHits | None":
+        """As `hits`, for a part."""
+        results = self._results(txn, touches)
+        if results is None:
+            return None
+        since = [unchanged_since(txn, read.view.info, read.values, read.window) for read in self.reads]
+        known = [position for position in since if position is not None]
+        oldest = max(known, default=0) if len(known) == len(since) else None
+        return PartHits(b"".join(results), list(map(len, results)), oldest)
+
+    def _results(self, txn: Transaction, touches: Touches) -> list[bytes] | None:
+        """Counted as read."""
         results = []
         for read in self.reads:
             result = _result(txn, read)
@@ -136,7 +178,7 @@ class AskedItems:
             touches.note_read(read.view.info, read.values)
         if (noted := NOTED.get()) is not None:
             noted.hits([(read.view.info, read.values) for read in self.reads], list(map(rows_bytes, results)))
-        return b",".join(results)
+        return results
 
     @property
     def views(self) -> list[ViewRoute]:
@@ -158,22 +200,24 @@ def _result(txn: Transaction, read: Wanted) -> bytes | None:
     info = read.view.info
     if read.window is None and info.whole:
         names = names_of(info, read.values)
-        rows = rows_of(txn, read.view, names) if names else None
-        if rows is not None:
+        entries = entries_of(txn, read.view, names) if names else None
+        if entries is not None:
+            rows = rows_of(txn, read.view, names, entries)
             return b"".join((_FIRST, b",".join(filter(None, rows)), _LAST))
     answer = answer_in(txn, info, read.values, read.window)
     return None if answer is None else result_of(answer)
 
 
-def rows_of(txn: Transaction, route: ViewRoute, names: Sequence[bytes]) -> list[bytes] | None:
-    """The rows of whole keys, without the brackets; None if an entry is not there, or the view is building.
-    NotCoveredError."""
+def entries_of(txn: Transaction, route: ViewRoute, names: Sequence[bytes]) -> list[bytes] | None:
+    """The entries of these names; None if one is not there, or the view is building."""
     if route.info.building:
         return None
     found = list(map(txn.get, names))
-    if not all(found):
-        return None
-    entries = cast(list[bytes], found)
+    return cast(list[bytes], found) if all(found) else None
+
+
+def rows_of(txn: Transaction, route: ViewRoute, names: Sequence[bytes], entries: Sequence[bytes]) -> list[bytes]:
+    """The rows of whole keys, without the brackets. NotCoveredError."""
     info, bare = route.info, route.bare
     return [
         # An entry of no rows ends where the row would be.

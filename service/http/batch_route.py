@@ -19,6 +19,7 @@ from service.http.batch_hits import AskedItems, AskedKeys
 from service.http.batches import Batches, batch_reply
 from service.http.lag import what_to_do
 from service.http.messages import App, Headers, Receive, Reply, Scope, Send, problem_reply, send_reply
+from service.http.part import is_part, part_reply
 from service.http.reads import Answers, Reads, ViewRoute
 from service.http.request_body import RequestBody
 from service.http.view_reads import VIEWS_PATH, conditions_of
@@ -27,6 +28,7 @@ from service.leaf_store.catalog import UNREADABLE
 from service.leaf_store.scan import NotCoveredError
 from service.leaf_store.serving import OnLag
 from service.leaf_store.transaction import Transaction
+from service.shards.meeting import Exact
 
 _READ = b"/v1/read"
 _VIEWS, _QUERY = VIEWS_PATH.encode(), b"/query"
@@ -94,6 +96,8 @@ class BatchRoute:
                     return asked, None
                 if what_to_do(asked.views, time.time_ns() // 1_000_000 - state.at_ms) is not OnLag.SERVE:
                     return asked, None
+                if is_part(scope["headers"]):
+                    return asked, self._part(txn, state, asked, started)
                 results = asked.hits(txn, self._reads.touches)
             except (ApiError, NotCoveredError):
                 return asked, None
@@ -101,6 +105,16 @@ class BatchRoute:
             return asked, None
         answers = Answers([], state.position, state.at_ms, hit=True)
         return asked, batch_reply(answers, results, asked.cache_control, started)
+
+    def _part(self, txn: Transaction, state: LeafState, asked: _Asked, started: int) -> Reply | None:
+        """ApiError, NotCoveredError."""
+        hits = asked.part(txn, self._reads.touches)
+        if hits is None:
+            return None
+        since = state.position if hits.since is None else min(hits.since, state.position)
+        answers = Answers([], state.position, state.at_ms, hit=True)
+        exact = Exact(answers, since, state.position, state.server)
+        return part_reply(exact, hits.results, hits.lengths, asked.cache_control, started)
 
     def _parse(self, path: bytes, content: bytes, principal: Principal | None) -> _Asked | None:
         """ApiError."""

@@ -7,14 +7,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from service.access_log.noted import NOTED
 from service.auth.principal import Principal
 from service.errors import ApiError
 from service.http.arguments import keys_of
 from service.http.known_views import KnownViews
 from service.http.messages import CONTENT_JSON, Headers, Reply
+from service.http.part import is_part, part_reply
 from service.http.reads import Answers, Reads, Wanted
-from service.http.view_reads import ViewReads, answer_headers, cache_control_of
+from service.http.view_reads import ViewReads, answer_headers, cache_control_of, conditions_of
 from service.leaf_store.answer import Answer
+from service.shards.asking import Asking
 
 
 class Item(NamedTuple):
@@ -76,10 +79,30 @@ class Batches(AnyBatches):
 
     async def answer(self, wanted: Sequence[Wanted], headers: Headers, started: int) -> Reply:
         """The response, once the minimum version that the request's headers ask for is there. ApiError."""
+        if is_part(headers):
+            return await self._part(wanted, headers, started)
         conditions = await self._views.conditions(headers)
         answers = await self._reads.serve(wanted, conditions.wait_s, conditions.minimum)
         kept = cache_control_of(w.view for w in wanted)
         return batch_reply(answers, b",".join(map(result_of, answers.answers)), kept, started)
+
+    async def _part(self, wanted: Sequence[Wanted], headers: Headers, started: int) -> Reply:
+        """ApiError."""
+        _, minimum, wait_s = conditions_of(headers)
+        asking, noted = Asking(self._reads, list(wanted)), NOTED.get()
+        asked = [(w.view.info, w.values) for w in wanted]
+        try:
+            found = await asking.once(wait_s, minimum)
+        except ApiError:
+            if noted is not None:
+                noted.failed(asked)
+            raise
+        answers = found.answers
+        if noted is not None:
+            noted.answered(asked, answers.answers, None if answers.hit else answers.source)
+        results = list(map(result_of, answers.answers))
+        kept = cache_control_of(w.view for w in wanted)
+        return part_reply(found, b"".join(results), list(map(len, results)), kept, started)
 
 
 def result_of(answer: Answer) -> bytes:

@@ -70,7 +70,7 @@ class Compression:
     def answer(self, scope: Scope, body: bytes | None) -> Reply | None:
         """The response, if it can be given at once."""
         reply = self._answer(scope, body)
-        if reply is None or len(reply.body) < self._least_bytes:
+        if reply is None or len(reply.body) < self._least_bytes or not _is_plain(reply.headers):
             return reply
         coding = coding_of(scope["headers"])
         if coding is None or len(reply.body) <= _AT_ONCE_BYTES:

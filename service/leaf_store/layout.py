@@ -49,6 +49,8 @@ INLINE, PLAIN, SPECIAL, PART = 1, 2, 3, 5
 #: n: of an INLINE entry the bytes of the row's JSON, which its order bytes follow; else the records that follow.
 ENTRY = Struct(">BQ16sIII")
 ENTRY_BYTES = ENTRY.size
+#: Where an entry says since when it is unchanged.
+SINCE_SLICE = slice(1, 9)
 #: Where the content hash is in an entry, and n.
 HASH_SLICE = slice(9, 25)
 COUNT_SLICE = slice(25, 29)

@@ -8,18 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from service.access_log.noted import NOTED
-from service.http.batch_hits import results_of, rows_of
+from service.http.batch_hits import entries_of, results_of, rows_of
 from service.http.batches import batch_reply
 from service.http.messages import Reply
 from service.http.reads import Answers, Reads, ViewRoute
 from service.leaf_store.scan import NotCoveredError
+from service.leaf_store.unchanged import since_of
 from service.shards.meeting import Exact, meet
 from service.shards.placing import HEAD_BYTES, PlacedView
 from service.shards.reading import is_same
 from service.shards.splitting import joined, split
-
-#: Where an entry says since when it is unchanged.
-_SINCE = slice(1, 9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +61,12 @@ def _look(reads: Reads, known: ViewRoute, names: Sequence[bytes]) -> Exact[_Hits
         if state is None or route is None or route.max_lag_ms is not None or not is_same(route.info, known.info):
             return None
         own = [route.info.head + name[HEAD_BYTES:] for name in names]
-        entries = [entry for name in own if (entry := txn.get(name)) is not None]
+        entries = entries_of(txn, route, own)
+        if entries is None:
+            return None
         try:
-            rows = rows_of(txn, route, own) if len(entries) == len(own) else None
+            rows = rows_of(txn, route, own, entries)
         except NotCoveredError:
             return None
-    if rows is None:
-        return None
-    since = int.from_bytes(max([entry[_SINCE] for entry in entries]), "big")
+        since = min(since_of(txn, route.info, entries), state.position)
     return Exact(_Hits(reads, route, own, rows, state.at_ms), since, state.position, state.server)

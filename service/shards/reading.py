@@ -8,7 +8,7 @@ kept whole by different shards there may be no answer; it is refused then, and m
 *Invariants*: all answers of one call are exact at one version, or nothing is answered. No transaction of a leaf store
 is open while something is awaited.
 
-Not here: which shard is asked (`placing`); requests (`router`, `batch`).
+Not here: which shard is asked (`placing`), asking it (`asking`); requests (`router`, `batch`).
 """
 
 import asyncio
@@ -16,7 +16,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from dataflow.types import Position
 from service.access_log.noted import NOTED
@@ -25,82 +24,16 @@ from service.errors import ApiError
 from service.http.reads import Answers, Limits, Reads, ViewRoute, Wanted
 from service.http.version import Minimum
 from service.http.waiting import Waiting
-from service.leaf_store.answer import Answer
 from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.request import Values
-from service.shards.meeting import Exact, Met, awaited, late, meet
+from service.shards.asking import Asking
+from service.shards.meeting import Met, awaited, late, meet
 from service.shards.placing import PlacedView, Placing
 from service.shards.splitting import Part, joined, split
-from service.subscriptions.leaf import look
 from service.wire import EngineClient, Source
 
 #: How often everything is looked at again before one shard has to answer.
 _ROUNDS = 3
-#: Answers of the upstream at no version that is known.
-_AT_NO_VERSION = frozenset({Source.CURRENT, Source.STALE})
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What one shard has answered."""
-
-    answers: list[Answer]
-    at_ms: int
-    hit: bool
-    source: Source = Source.STORED
-
-
-@dataclass(slots=True)
-class _Asking:
-    """One shard's part of a request. *State*: `timeline`, what it has answered so far."""
-
-    reads: Reads
-    engine: EngineClient
-    wanted: list[Wanted]
-    timeline: list[Exact[_Read]] = field(default_factory=list)
-    _was_hit: bool = True
-
-    def look(self) -> bool:
-        """Take what the leaf store has; whether that is all of it."""
-        state, found = look(self.reads, self.wanted)
-        answers = [each.answer for each in found if each.answer is not None]
-        if state is None or len(answers) < len(self.wanted):
-            return False
-        since = min(max((each.since for each in found), default=0), state.position)
-        self.timeline.append(Exact(_Read(answers, state.at_ms, self._was_hit), since, state.position, state.server))
-        return True
-
-    def count_hits(self) -> None:
-        """It was all there."""
-        for wanted in self.wanted:
-            wanted.view.counters.hits += 1
-            self.reads.touches.note_read(wanted.view.info, wanted.values)
-
-    async def first(self, wait_s: float | None, minimum: Minimum | None) -> None:
-        """The first answer, of the leaf store or the engine. ApiError."""
-        position = None if minimum is None else await self.reads.wait_for(minimum, wait_s)
-        bounded = any(wanted.view.max_lag_ms is not None for wanted in self.wanted)
-        if not bounded and self.look():
-            self.count_hits()
-        else:
-            await self.ask(wait_s, position, bounded=bounded)
-
-    async def ask(self, wait_s: float | None, minimum: Position | None = None, *, bounded: bool = False) -> None:
-        """Have the engine answer. ApiError."""
-        before = self.reads.reader.state()
-        if bounded:
-            answers = await self.reads.serve(self.wanted, wait_s, minimum)
-        else:
-            answers = await self.reads.read(self.wanted, wait_s)
-        self._was_hit = self._was_hit and answers.hit
-        if answers.source is Source.STORED and self.look():
-            return
-        after = self.reads.reader.state()
-        if after is None or before is None or before.epoch != after.epoch or answers.source in _AT_NO_VERSION:
-            # In the log of which server it is, or where, is not known.
-            return
-        read = _Read(answers.answers, answers.at_ms, answers.hit, answers.source)
-        self.timeline.append(Exact(read, answers.position, answers.position, after.server))
 
 
 class ShardedReads:
@@ -192,7 +125,7 @@ class ShardedReads:
     def at_once(self, parts: Sequence[Part[Wanted]]) -> Answers | None:
         """The answers, if the leaf stores have all of them at one version. ApiError."""
         asking = self._asking(parts)
-        if any(w.view.max_lag_ms is not None for part in asking for w in part.wanted):
+        if any(part.bounded for part in asking):
             return None
         if not all(part.look() for part in asking):
             return None
@@ -244,7 +177,7 @@ class ShardedReads:
             return await self._by_one(one, wanted, wait_s, minimum)
         asking = self._asking(parts)
         await asyncio.gather(*(part.first(wait_s, minimum) for part in asking))
-        met = await self._met(asking, wait_s)
+        met = await self._met(asking, [self._engines[part.shard] for part in parts], wait_s)
         if met is not None:
             self.outcomes["met_again" if any(len(part.timeline) > 1 for part in asking) else "met"] += 1
             return _answers(parts, met)
@@ -258,7 +191,9 @@ class ShardedReads:
             "Try again, or ask for less at once.",
         )
 
-    async def _met(self, asking: Sequence[_Asking], wait_s: float | None) -> Met[_Read] | None:
+    async def _met(
+        self, asking: Sequence[Asking], engines: Sequence[EngineClient], wait_s: float | None
+    ) -> Met[Answers] | None:
         """One version, as soon as there is one; None if it was looked for in vain."""
         until_s = time.monotonic() + self.limits.read_timeout_s
         for _ in range(_ROUNDS):
@@ -270,7 +205,7 @@ class ShardedReads:
             target = awaited(timelines)
             try:
                 await asyncio.gather(
-                    *(asking[n].engine.reach(target, max(0.0, until_s - time.monotonic())) for n in late(timelines))
+                    *(engines[n].reach(target, max(0.0, until_s - time.monotonic())) for n in late(timelines))
                 )
             except ApiError:
                 return None
@@ -280,11 +215,8 @@ class ShardedReads:
                 await asyncio.gather(*(part.ask(wait_s) for part in missing))
         return meet([part.timeline for part in asking])
 
-    def _asking(self, parts: Sequence[Part[Wanted]]) -> list[_Asking]:
-        return [
-            _Asking(self.shards[part.shard], self._engines[part.shard], self.of_shard(part.shard, part.items))
-            for part in parts
-        ]
+    def _asking(self, parts: Sequence[Part[Wanted]]) -> list[Asking]:
+        return [Asking(self.shards[part.shard], self.of_shard(part.shard, part.items)) for part in parts]
 
     def _one_of(self, parts: Sequence[Part[Wanted]]) -> int | None:
         """The shard that could answer all of it; None if several views are kept whole by different ones."""
@@ -307,7 +239,7 @@ def _noted(parts: Sequence[Part[Wanted]]) -> list[tuple[ViewInfo, Values]]:
     return joined(parts, [[(w.view.info, w.values) for w in part.items] for part in parts])
 
 
-def _answers(parts: Sequence[Part[Wanted]], met: Met[_Read]) -> Answers:
+def _answers(parts: Sequence[Part[Wanted]], met: Met[Answers]) -> Answers:
     read = [exact.answers for exact in met.parts]
     return Answers(
         joined(parts, [each.answers for each in read]),

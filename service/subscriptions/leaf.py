@@ -10,13 +10,9 @@ from dataflow.types import Position
 from service.http.reads import Reads, Wanted
 from service.leaf_store.answer import Answer, LeafState
 from service.leaf_store.catalog import ELSEWHERE, ViewInfo
-from service.leaf_store.layout import MARK, entry_key
 from service.leaf_store.reader import answer_in
-from service.leaf_store.request import request_of
 from service.leaf_store.transaction import Transaction
-
-#: Where an entry says since when it is unchanged.
-_SINCE = slice(1, 9)
+from service.leaf_store.unchanged import unchanged_since
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +44,5 @@ def _found(txn: Transaction, info: ViewInfo | None, wanted: Wanted, state: LeafS
     answer = answer_in(txn, info, wanted.values, wanted.window)
     if answer is None:
         return Found()
-    since = _unchanged_since(txn, info, wanted)
+    since = unchanged_since(txn, info, wanted.values, wanted.window)
     return Found(answer, state.position if since is None else since)
-
-
-def _unchanged_since(txn: Transaction, info: ViewInfo, wanted: Wanted) -> Position | None:
-    """Since when a covered answer has not changed; None: that is not known."""
-    mark = txn.get(info.head)
-    since = 0 if mark is None else MARK.unpack(mark)[0]
-    for key in request_of(info, wanted.values, wanted.window).keys:
-        entry = txn.get(entry_key(info.head, key))
-        if entry is None:
-            # A key of a full view that has no rows: whether it ever had is not known.
-            return None
-        since = max(since, int.from_bytes(entry[_SINCE], "big"))
-    # An answer that expired may have been another one at that very version.
-    return since + info.refreshed

@@ -1,0 +1,93 @@
+"""Parts of batches: what a gateway in front of several shards asks each of them for, and how they answer.
+
+A gateway splits a batch by the keys' homes. Each shard is sent its part as a batch of its own, ``POST /v1/read`` or
+``POST /v1/views/{view}/query`` with the header ``Upquery-Part: 1``, and says with the answers not only at which version
+they are exact but from which to which, so that the gateway can find one that all parts have in common
+(`service.shards.meeting`). The response has the content type ``application/vnd.upquery.part``: one line of JSON, whose
+members are those of `PartHead` (a reader leaves others alone), then the results' bytes, each as a batch's response has
+it, with nothing in between; `lengths` says where each ends. Everything else is as of any batch: headers, minimum
+versions, rights, problems.
+
+*Invariants*: if `exact`, all results are the answers at every position from `since` to `position` in the log of
+`server`. If not, they were exact at no version that is known, and go with no others.
+
+This is between processes of one version and the next: it is not in the OpenAPI document. Not here: reading
+(`batches`, `batch_hits`).
+"""
+
+from dataclasses import dataclass, fields
+
+import orjson
+
+from dataflow.types import Position
+from service.http.messages import Headers, Reply
+from service.http.reads import Answers
+from service.http.view_reads import answer_headers
+from service.shards.meeting import Exact
+
+#: The header of a request for a part.
+PART = (b"upquery-part", b"1")
+MEDIA_TYPE = b"application/vnd.upquery.part"
+_CONTENT_PART = (b"content-type", MEDIA_TYPE)
+
+
+@dataclass(frozen=True, slots=True)
+class PartHead:
+    """What a part says of its results. `at_ms`, `hit`, `source`: as of `Answers` (`service.wire.Source`)."""
+
+    since: Position
+    position: Position
+    server: str
+    at_ms: int
+    hit: bool
+    source: str
+    lengths: list[int]
+    cache_control: str
+    exact: bool
+
+
+_MEMBERS = tuple(field.name for field in fields(PartHead))
+
+
+def is_part(headers: Headers) -> bool:
+    """Whether a request is for a part."""
+    return PART in headers
+
+
+def part_reply(
+    found: Exact[Answers], results: bytes, lengths: list[int], cache_control: tuple[bytes, bytes], started: int
+) -> Reply:
+    """The response with these results, one behind the other; of what was found comes only what is said of them. In the
+    log of a server that is not known no position means anything."""
+    answers = found.answers
+    head = {
+        "since": found.since,
+        "position": found.until,
+        "server": found.server,
+        "at_ms": answers.at_ms,
+        "hit": answers.hit,
+        "source": answers.source,
+        "lengths": lengths,
+        "cache_control": cache_control[1].decode(),
+        "exact": bool(found.server),
+    }
+    body = b"".join((orjson.dumps(head), b"\n", results))
+    length = (b"content-length", b"%d" % len(body))
+    return Reply(200, [*answer_headers(answers, started), cache_control, _CONTENT_PART, length], body)
+
+
+def read_part(body: bytes) -> tuple[PartHead, list[bytes]]:
+    """What a part says, and its results. ValueError if it is none."""
+    line, _, results = body.partition(b"\n")
+    said = orjson.loads(line)
+    try:
+        head = PartHead(*[said[name] for name in _MEMBERS])
+    except (KeyError, TypeError) as error:
+        raise ValueError("not a part") from error
+    if sum(head.lengths) != len(results):
+        raise ValueError("a part that was cut off")
+    each, at = [], 0
+    for length in head.lengths:
+        each.append(results[at : at + length])
+        at += length
+    return head, each
