@@ -7,7 +7,7 @@ Not here: planning and installing (`runtime.installer`); what readers see of a v
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +24,8 @@ from service.leaf_store.serving import OnLag, Serving
 
 #: Of the file in the state directory. A later layout is another number, never a guess.
 FORMAT = 1
+#: Names of views that are not there any more, of which it is remembered when they were dropped.
+_MOST_DROPPED = 1000
 
 
 class Origin(StrEnum):
@@ -215,6 +217,9 @@ class ViewRegistry:
     views: dict[str, RegisteredView] = field(default_factory=dict)
     #: What is in the engine, by id, replacements included.
     installations: dict[ViewId, Installation] = field(default_factory=dict)
+    #: When each view was last put over HTTP, or dropped: Unix time in milliseconds, by whoever changed it, the oldest
+    #: change first. Where several services have the same views, the latest change is the one that counts.
+    changed_ms: dict[str, int] = field(default_factory=dict)
     #: Whether the file is written here; another process does otherwise.
     keeps: bool = True
 
@@ -227,13 +232,22 @@ class ViewRegistry:
         """The configuration's views and the stored ones. Raises `StateError`."""
         for definition in configured:
             self.views[definition.name] = RegisteredView(definition)
-        for definition in self._stored():
+        stored, self.changed_ms = self._stored()
+        for definition in stored:
             if definition.name in self.views:
                 raise StateError(
                     f"View {definition.name!r} is in the configuration file and was also put over HTTP "
                     f"(it is in {self.path}). Rename or remove one of the two."
                 )
             self.views[definition.name] = RegisteredView(definition)
+
+    def note_change(self, name: str, at_ms: int) -> None:
+        """A view was put or dropped, then: later than before, whatever clocks say."""
+        at_ms = max(at_ms, self.changed_ms.pop(name, 0) + 1)
+        self.changed_ms[name] = at_ms
+        dropped = [each for each in self.changed_ms if each not in self.views]
+        for each in dropped[:-_MOST_DROPPED]:
+            del self.changed_ms[each]
 
     def save(self) -> None:
         """Writes the HTTP views, so that a crash leaves the old file or the new one. Raises `StateError`."""
@@ -244,7 +258,9 @@ class ViewRegistry:
             for v in self.views.values()
             if v.definition.origin is Origin.HTTP
         ]
-        body = orjson.dumps({"format": FORMAT, "views": stored}, option=orjson.OPT_INDENT_2)
+        # Beside the views, so that a service of an earlier version can read them.
+        kept = {"format": FORMAT, "views": stored, "changed_ms": self.changed_ms}
+        body = orjson.dumps(kept, option=orjson.OPT_INDENT_2)
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             beside = self.path.with_suffix(".tmp")
@@ -256,19 +272,19 @@ class ViewRegistry:
         except OSError as error:
             raise StateError(f"The views cannot be kept in {self.path}: {error}.") from None
 
-    def _stored(self) -> Iterator[Definition]:
+    def _stored(self) -> tuple[list[Definition], dict[str, int]]:
         try:
             body = orjson.loads(self.path.read_bytes())
             if body["format"] != FORMAT:
                 raise StateError(f"{self.path} was written by another version of upquery (format {body['format']}).")
             stored = [Definition(v.pop("name"), v.pop("sql"), Origin.HTTP, ViewOptions(**v)) for v in body["views"]]
+            return stored, {name: int(at_ms) for name, at_ms in body.get("changed_ms", {}).items()}
         except FileNotFoundError:
-            return
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            return [], {}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise StateError(
                 f"{self.path} cannot be read: {error}. Repair it, or remove it to start without its views."
             ) from None
-        yield from stored
 
     def forget_installations(self) -> None:
         """A new engine has none of them."""

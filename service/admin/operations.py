@@ -30,7 +30,7 @@ from service.runtime.heartbeat import wall_ms
 from service.runtime.runtime import Runtime
 from service.settings.view_options import OptionFields
 from service.telemetry import RECENT_ERRORS, merged_errors
-from service.views import Installation, RegisteredView, Status, ViewOptions
+from service.views import Installation, Origin, RegisteredView, Status, ViewOptions
 from service.workload.document import WorkloadModel
 
 
@@ -47,6 +47,8 @@ class Operations:
             "view": self.view,
             "put": self.put,
             "drop": self.drop,
+            "kept": self.kept,
+            "settle": self.settle,
             "plan": self.plan,
             "plan_sql": self.plan_sql,
             "graph": self.graph,
@@ -70,14 +72,31 @@ class Operations:
         """One view."""
         return self._state(self._registered(name))
 
-    async def put(self, name: str, sql: str, options: dict[str, Any], create_only: bool) -> dict[str, Any]:
+    async def put(
+        self, name: str, sql: str, options: dict[str, Any], create_only: bool, at_ms: int | None = None
+    ) -> dict[str, Any]:
         """Registers a view; whether it was new, and whether it is still being built."""
-        put = self._runtime.changes.put(name, sql, ViewOptions(**options), create_only=create_only)
+        put = self._runtime.changes.put(name, sql, ViewOptions(**options), create_only=create_only, at_ms=at_ms)
         return asdict(await put)
 
-    async def drop(self, name: str) -> None:
+    async def drop(self, name: str, at_ms: int | None = None) -> None:
         """Forgets a view."""
-        await self._runtime.changes.drop(name)
+        await self._runtime.changes.drop(name, at_ms)
+
+    async def kept(self) -> dict[str, dict[str, Any]]:
+        """When which views were put over HTTP, with what they are now, or dropped."""
+        registry = self._runtime.registry
+        kept: dict[str, dict[str, Any]] = {name: {"at_ms": at} for name, at in registry.changed_ms.items()}
+        for name, registered in registry.views.items():
+            definition = registered.definition
+            if definition.origin is Origin.HTTP:
+                options = {name: value for name, value in asdict(definition.options).items() if value is not None}
+                kept[name] = {"at_ms": registry.changed_ms.get(name, 0), "sql": definition.sql, "options": options}
+        return kept
+
+    async def settle(self, name: str, sql: str | None, options: dict[str, Any], at_ms: int) -> bool:
+        """Does what another service has done to a view, if that was later."""
+        return await self._runtime.changes.settle(name, sql, ViewOptions(**options), at_ms)
 
     async def plan(self, name: str) -> dict[str, Any]:
         """How an installed view is kept."""

@@ -11,6 +11,7 @@ import structlog
 from dataflow.schema import Catalog
 from service.errors import ApiError
 from service.runtime.following import TableRefusedError
+from service.runtime.heartbeat import wall_ms
 from service.runtime.installer import Installer
 from service.runtime.reads import no_stream, upstream_problem
 from service.runtime.repair import Repair
@@ -39,21 +40,14 @@ class Changes:
     upstream: Upstream
     lock: asyncio.Lock
 
-    async def put(self, name: str, sql: str, options: ViewOptions, *, create_only: bool) -> PutResult:
-        """Registers a view, or replaces it. Raises `ApiError`."""
-        definition = Definition(name, sql, Origin.HTTP, options)
+    async def put(
+        self, name: str, sql: str, options: ViewOptions, *, create_only: bool, at_ms: int | None = None
+    ) -> PutResult:
+        """Registers a view, or replaces it; `at_ms`: when several services are told the same. Raises `ApiError`."""
         async with self.lock:
-            registered = self.installer.registry.views.get(name)
-            if registered is not None:
-                if create_only:
-                    raise ApiError("view_exists", f"There is a view {name!r} already.")
-                _refuse_configured(registered)
-                if registered.definition == definition and registered.status is not Status.BROKEN:
-                    return PutResult(name, created=False, building=_building(registered))
-            self._require_stream()
-            await self._install(definition)
-            self._save()
-            return PutResult(name, created=registered is None, building=_building(self.installer.registry.views[name]))
+            if create_only and name in self.installer.registry.views:
+                raise ApiError("view_exists", f"There is a view {name!r} already.")
+            return await self._put(Definition(name, sql, Origin.HTTP, options), at_ms)
 
     async def install(self, definition: Definition) -> None:
         """Registers a view that nobody put. Raises `ApiError`."""
@@ -63,19 +57,54 @@ class Changes:
             self._require_stream()
             await self._install(definition)
 
-    async def drop(self, name: str) -> None:
+    async def drop(self, name: str, at_ms: int | None = None) -> None:
         """Forgets a view. Raises `ApiError`."""
         async with self.lock:
             registered = self.installer.registry.views.get(name)
             if registered is None:
                 raise ApiError("view_not_found", f"There is no view {name!r}.")
+            self._drop(registered)
+            # Others were not put by anybody, so nobody else has to be told.
+            if registered.definition.origin is Origin.HTTP:
+                self._save(name, at_ms)
+
+    async def settle(self, name: str, sql: str | None, options: ViewOptions, at_ms: int) -> bool:
+        """What another service was told of a view (`sql` None: to drop it), unless this one was told something later;
+        whether it was not. Raises `ApiError`."""
+        async with self.lock:
+            registry = self.installer.registry
+            if registry.changed_ms.get(name, 0) >= at_ms:
+                return False
+            if sql is not None:
+                await self._put(Definition(name, sql, Origin.HTTP, options), at_ms)
+                return True
+            registered = registry.views.get(name)
+            if registered is not None and registered.definition.origin is Origin.HTTP:
+                self._drop(registered)
+            self._save(name, at_ms)
+            return True
+
+    async def _put(self, definition: Definition, at_ms: int | None) -> PutResult:
+        name = definition.name
+        registered = self.installer.registry.views.get(name)
+        if registered is not None:
             _refuse_configured(registered)
-            self._refuse_read(name)
-            del self.installer.registry.views[name]
-            self.installer.uninstall(registered.replacement)
-            self.installer.uninstall(registered.installed)
-            self.installer.unfollow_unread()
-            self._save()
+            if registered.definition == definition and registered.status is not Status.BROKEN:
+                if at_ms is not None:
+                    self._save(name, at_ms)
+                return PutResult(name, created=False, building=_building(registered))
+        self._require_stream()
+        await self._install(definition)
+        self._save(name, at_ms)
+        return PutResult(name, created=registered is None, building=_building(self.installer.registry.views[name]))
+
+    def _drop(self, registered: RegisteredView) -> None:
+        _refuse_configured(registered)
+        self._refuse_read(registered.definition.name)
+        del self.installer.registry.views[registered.definition.name]
+        self.installer.uninstall(registered.replacement)
+        self.installer.uninstall(registered.installed)
+        self.installer.unfollow_unread()
 
     async def plan(self, name: str, sql: str, options: ViewOptions) -> tuple[Plan, Catalog]:
         """The plan that a PUT would install, and the catalog it was made with. Raises `ApiError`."""
@@ -154,7 +183,9 @@ class Changes:
         await self.installer.join(session, plan.tables, fresh)
         return plan
 
-    def _save(self) -> None:
+    def _save(self, name: str, at_ms: int | None) -> None:
+        """A change of this view is in effect."""
+        self.installer.registry.note_change(name, wall_ms() if at_ms is None else at_ms)
         try:
             self.installer.registry.save()
         except StateError as error:

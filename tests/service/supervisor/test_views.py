@@ -47,3 +47,36 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StateError, match="cannot be kept"):
         registry(tmp_path / "file" / "state", PUT).save()
+
+
+def test_it_is_kept_when_views_were_changed(tmp_path: Path) -> None:
+    views = registry(tmp_path, PUT)
+    views.note_change("b", 5)
+    views.note_change("gone", 7)
+    views.save()
+    loaded = ViewRegistry(tmp_path)
+    loaded.load([])
+    assert loaded.changed_ms == {"b": 5, "gone": 7}
+
+
+def test_a_change_is_later_than_the_one_before_whatever_clocks_say() -> None:
+    views = registry(Path("nowhere"), PUT)
+    for at_ms, noted in ((50, 50), (20, 51), (51, 52), (60, 60)):
+        views.note_change("b", at_ms)
+        assert views.changed_ms["b"] == noted
+
+
+def test_of_dropped_views_the_last_ones_are_remembered() -> None:
+    views = registry(Path("nowhere"), PUT)
+    views.note_change("b", 1)
+    for number in range(1200):
+        views.note_change(f"gone_{number}", 10 + number)
+    assert len(views.changed_ms) == 1001
+    assert {"b", "gone_200", "gone_1199"} <= views.changed_ms.keys()
+
+
+def test_a_file_of_before_is_read(tmp_path: Path) -> None:
+    (tmp_path / "views.json").write_text('{"format": 1, "views": [{"name": "b", "sql": "SELECT 2"}]}')
+    loaded = ViewRegistry(tmp_path)
+    loaded.load([])
+    assert (loaded.views["b"].definition, loaded.changed_ms) == (PUT, {})
