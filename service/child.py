@@ -23,6 +23,7 @@ import orjson
 from service.shards.homes import ALONE, Shard
 
 if TYPE_CHECKING:
+    from service.gateway.worker import GatewayWorkerConfig
     from service.settings.load import Settings
     from service.settings.sections import LogSettings
     from service.worker import WorkerConfig
@@ -109,6 +110,14 @@ class WorkerChild:
 
 
 @dataclass(frozen=True, slots=True)
+class GatewayWorkerChild:
+    """Configuration of a gateway's worker process; `listener` is an inherited file descriptor."""
+
+    config: "GatewayWorkerConfig"
+    listener: int
+
+
+@dataclass(frozen=True, slots=True)
 class EngineChild:
     """Configuration of the engine's process."""
 
@@ -133,6 +142,8 @@ def main() -> None:
         sys.exit(run_engine(configuration))
     if isinstance(configuration, WorkerChild):
         _run_worker(configuration)
+    if isinstance(configuration, GatewayWorkerChild):
+        _run_gateway_worker(configuration)
 
 
 def _run_worker(child: WorkerChild) -> None:
@@ -143,6 +154,16 @@ def _run_worker(child: WorkerChild) -> None:
     listener = socket.socket(fileno=child.listener)
     report(StartReport(ready=True))
     run_worker(child.config, listener)
+
+
+def _run_gateway_worker(child: GatewayWorkerChild) -> None:
+    from service.gateway.worker import run_gateway_worker
+    from service.telemetry import configure_logging
+
+    configure_logging(child.config.settings.log, f"worker-{child.config.number}")
+    listener = socket.socket(fileno=child.listener)
+    report(StartReport(ready=True))
+    run_gateway_worker(child.config, listener)
 
 
 if __name__ == "__main__":
