@@ -1,0 +1,232 @@
+"""What the sides of `shard_scale` say: ratios between them, CPU time for a thing done, and what the model makes of it.
+
+Not here: the model (`shard_scale_model`), measuring (`shard_scale_turns`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from load.experiments.shard_scale_model import (
+    BatchCost,
+    BatchRun,
+    Costs,
+    GatewayCost,
+    Machines,
+    Point,
+    Traffic,
+    parts_of,
+    points,
+    stops_at,
+)
+from load.experiments.shard_scale_turns import BATCHES, DATABASE, ENGINE, GATEWAY, SENDER, WORKER, Rate, Turn
+from load.report.figures import Figure, Result, Skipped, Spread, number
+from load.report.plots import Line, Plot, Table
+
+BENCH = "shard_scale"
+SHARDS = (1, 2, 4, 8, 16, 32, 64)
+_KINDS = (ENGINE, WORKER, GATEWAY, SENDER, DATABASE)
+_FEW, _MANY = BATCHES
+
+Pick = Callable[[Turn], Rate]
+#: What is measured of each side.
+THINGS: Mapping[str, Pick] = {
+    "hits": lambda turn: turn.hits,
+    **{f"batches of {keys}": lambda turn, keys=keys: turn.batches[keys] for keys in BATCHES},  # type: ignore[misc]
+    "misses": lambda turn: turn.misses,
+    "visible changes, held": lambda turn: turn.held,
+    "visible changes, of keys nobody holds": lambda turn: turn.passed,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A side: so many shards, and API workers of all of them together."""
+
+    shards: int
+    workers: int
+    gateway: bool = False
+
+    @property
+    def name(self) -> str:
+        """For reports."""
+        if self.gateway:
+            return f"{self.shards} pods, {self.workers} workers, gateway"
+        return f"{self.shards} shard{'s' * (self.shards > 1)}, {self.workers} worker{'s' * (self.workers > 1)}"
+
+
+#: What the others are compared with, and what costs are taken from; what a gateway is compared with; and the gateway.
+ALONE, ON_ONE_MACHINE, APART = Way(1, 1), Way(2, 2), Way(2, 2, gateway=True)
+
+Turns = Mapping[Way, Sequence[Turn]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Traffic that the model is asked about."""
+
+    name: str
+    traffic: Traffic
+
+
+def mixes(changes_per_s: float, miss_share: float, keys: int, whole_share: float) -> list[Mix]:
+    """One thing that limits in each."""
+    return [
+        Mix("single keys, all there", Traffic(changes_per_s)),
+        Mix(f"single keys, {miss_share:.1%} misses", Traffic(changes_per_s, miss_share)),
+        Mix(f"batches of {keys}", Traffic(changes_per_s, keys=keys)),
+        Mix(f"{whole_share:.1%} of one view that is kept whole", Traffic(changes_per_s, whole_share=whole_share)),
+    ]
+
+
+def costs_of(turns: Turns) -> Costs:
+    """What the sides spent; medians over the rounds. What is not of a gateway is of one shard alone."""
+
+    def us(way: Way, pick: Pick, kind: str) -> float:
+        return median(pick(turn).cpu_us.get(kind, 0.0) for turn in turns[way])
+
+    def batch(way: Way, kind: str) -> BatchCost:
+        # Of a stack the worker reads all shards' stores itself.
+        shards = way.shards if way.gateway else 1
+        few, many = (
+            BatchRun(parts_of(shards, keys), keys, us(way, lambda turn, keys=keys: turn.batches[keys], kind))  # type: ignore[misc]
+            for keys in BATCHES
+        )
+        return BatchCost.through(few, many)
+
+    apart = APART in turns
+    hit_us = us(ALONE, lambda turn: turn.hits, WORKER)
+    return Costs(
+        hit_us=hit_us,
+        batch=batch(APART if apart else ALONE, WORKER),
+        miss_worker_us=max(0.0, us(ALONE, lambda turn: turn.misses, WORKER) - hit_us),
+        miss_engine_us=us(ALONE, lambda turn: turn.misses, ENGINE),
+        miss_database_us=us(ALONE, lambda turn: turn.misses, DATABASE),
+        passed_us=us(ALONE, lambda turn: turn.passed, ENGINE),
+        held_us=us(ALONE, lambda turn: turn.held, ENGINE),
+        send_us=us(ALONE, lambda turn: turn.held, SENDER),
+        gateway=GatewayCost(us(APART, lambda turn: turn.hits, GATEWAY), batch(APART, GATEWAY)) if apart else None,
+    )
+
+
+def figures(turns: Turns) -> list[Result]:
+    """Ratios of sides of the same round."""
+    results: list[Result] = []
+    for way in turns:
+        if way != ALONE:
+            peer = ON_ONE_MACHINE if way.gateway else ALONE
+            results += [_ratio(turns, way, peer, thing, pick) for thing, pick in THINGS.items()]
+    if APART not in turns:
+        results.append(Skipped(BENCH, "pods behind a gateway: not asked for (--gateway)"))
+    return results
+
+
+def _ratio(turns: Turns, way: Way, peer: Way, thing: str, pick: Pick) -> Figure:
+    mine, theirs = ([pick(turn).per_second for turn in turns[side]] for side in (way, peer))
+    ratios = [one / other for one, other in zip(mine, theirs, strict=True)]
+    detail = f"{number(median(mine))}/s against {number(median(theirs))}/s"
+    return Figure(BENCH, f"{thing}: {way.name} / {peer.name}", Spread.of(ratios), "x", detail=detail)
+
+
+def tables_of_turns(turns: Turns) -> list[Table]:
+    """Rates and CPU time, medians over the rounds."""
+    rows = [
+        (thing, way.name, number(median(pick(turn).per_second for turn in its)), *_cpu(pick, its))
+        for thing, pick in THINGS.items()
+        for way, its in turns.items()
+    ]
+    columns = ("what", "side", "/s", *(f"{kind}, µs" for kind in _KINDS))
+    return [Table("Rates, and CPU time of each kind of process for one", columns, rows)]
+
+
+def _cpu(pick: Pick, turns: Sequence[Turn]) -> list[str]:
+    return [
+        number(median(pick(turn).cpu_us[kind] for turn in turns)) if kind in pick(turns[0]).cpu_us else ""
+        for kind in _KINDS
+    ]
+
+
+def table_of_costs(costs: Costs, turns: Turns) -> Table:
+    """What the model was given, and what it says of two shards that were measured."""
+    both = turns[Way(2, 1)]
+    engines = median(turn.held.cpu_us[ENGINE] for turn in both) / 2
+    rows = [
+        ("a hit: API worker", number(costs.hit_us)),
+        ("a part of a batch, and each key in it: API worker", _batch(costs.batch)),
+        ("a miss, beyond a hit: API worker", number(costs.miss_worker_us)),
+        ("a miss: engine", number(costs.miss_engine_us)),
+        ("a miss: database", number(costs.miss_database_us)),
+        ("a change that nothing is held of: engine", number(costs.passed_us)),
+        ("a change that is held: engine", number(costs.held_us)),
+        ("a change: the database, sending it to one engine", number(costs.send_us)),
+        ("a read: gateway", "not measured" if costs.gateway is None else number(costs.gateway.read_us)),
+        ("a part of a batch, and each key in it: gateway",
+         "not measured" if costs.gateway is None else _batch(costs.gateway.batch)),
+        ("two shards, a change: each engine, as the model has it", number((costs.passed_us + costs.held_us) / 2)),
+        ("two shards, a change: each engine, as measured", number(engines)),
+    ]  # fmt: skip
+    return Table("What the model is given: CPU µs", ("what", "µs"), rows)
+
+
+def _batch(cost: BatchCost) -> str:
+    return f"{number(cost.part_us)} + {number(cost.key_us)} a key"
+
+
+def model(costs: Costs, mixed: Sequence[Mix], machines: Machines) -> tuple[list[Table], list[Plot]]:
+    """What so many pods would do."""
+    found = {mix.name: points(SHARDS, costs, mix.traffic, machines) for mix in mixed}
+    each = next(iter(found.values()))
+    return [_reads_table(found), _changes_table(each)], [_reads_plot(found), _changes_plot(each)]
+
+
+def _reads_table(found: Mapping[str, Sequence[Point]]) -> Table:
+    columns = ("traffic", "shards", "keys/s", "times one", "parts a request", "gateway cores", "binds first")
+    rows = [
+        (name, str(point.shards), number(point.reads_per_s), f"{_times(point, each[0]):.2g}", number(point.parts),
+         "not measured" if point.gateway_cores is None else f"{point.gateway_cores:.1f}", _binds(point, each))
+        for name, each in found.items()
+        for point in each
+    ]  # fmt: skip
+    return Table("Computed: keys read a second", columns, rows)
+
+
+def _times(point: Point, one: Point) -> float:
+    return point.reads_per_s / one.reads_per_s if one.reads_per_s else 0.0
+
+
+def _binds(point: Point, each: Sequence[Point]) -> str:
+    return point.binds + ("; twice as many give less than 1.5 times" if point == stops_at(each) else "")
+
+
+def _changes_table(each: Sequence[Point]) -> Table:
+    columns = ("shards", "changes/s at most", "binds first", "replication slots", "connections", "cores that send")
+    rows = [
+        (str(point.shards), number(point.changes_per_s), point.changes_bind, str(point.slots),
+         str(point.connections), f"{point.sending_cores:.2g}")
+        for point in each
+    ]  # fmt: skip
+    return Table("Computed: changes a second, and what the database must have", columns, rows)
+
+
+def _reads_plot(found: Mapping[str, Sequence[Point]]) -> Plot:
+    lines = [
+        Line(name, [point.shards for point in each], [max(1.0, point.reads_per_s) for point in each])
+        for name, each in found.items()
+    ]
+    first = next(iter(found.values()))
+    ideal = [first[0].reads_per_s * point.shards for point in first]
+    lines.append(Line("single keys, if pods were all", [point.shards for point in first], ideal, dashed=True))
+    return Plot(
+        "Computed: reads over shards", "shards, a pod each", "keys/s", lines,
+        "From measured costs. Where a line bends, something is busy that pods do not add to.",
+        x_scale="log", y_scale="log",
+    )  # fmt: skip
+
+
+def _changes_plot(each: Sequence[Point]) -> Plot:
+    line = Line("changes, at most", [point.shards for point in each], [point.changes_per_s for point in each])
+    return Plot(
+        "Computed: changes over shards", "shards, a pod each", "changes/s", [line],
+        "Each engine decodes the whole stream: with more shards changes come near what passing over them costs, and no"
+        " further; and the database sends the stream to each.", x_scale="log", y_range=(0, None),
+    )  # fmt: skip

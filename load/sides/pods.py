@@ -1,0 +1,133 @@
+"""Upquery on several machines, all of which are this one: pods that are one shard each, and a gateway in front of them.
+
+Not here: a stack (`upquery`), which has all of that in one place.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from load import processes
+from load.peers.configuration import PeerConfiguration
+from load.sides.application import running_application
+from load.sides.serving import Sections, Served, memory_directory, serving, stack_sections, write_config
+from load.sides.side import Side, SiteDefinition, Upstream
+from load.sides.upquery import AdminPort
+
+
+@dataclass(frozen=True, slots=True)
+class PodSettings:
+    """How they are run."""
+
+    #: API workers of each pod, and of the gateway.
+    workers: int = 1
+    gateway_workers: int = 1
+    #: Of each pod.
+    memory: str = "1GiB"
+    #: Within which keys move to pods that are added.
+    move_s: float = 10.0
+
+
+@dataclass(slots=True)
+class Pods:
+    """Those that run; they end with `stack`."""
+
+    settings: PodSettings
+    upstream: Upstream
+    stack: ExitStack
+    directory: Path
+    #: By shard.
+    pods: list[Side] = field(default_factory=list)
+
+    def add(self, of: int) -> Side:
+        """One more pod, the next shard `of` so many. No gateway knows it yet."""
+        number = len(self.pods)
+        directory = self.directory / f"pod-{number}"
+        directory.mkdir()
+        run = self.stack.enter_context(tempfile.TemporaryDirectory(prefix="upquery-load-", dir=memory_directory()))
+        engine = {"memory": self.settings.memory}
+        usual = stack_sections(self.upstream.url, directory, run, engine, self.settings.workers)
+        sections = {**usual, "shard": {"number": number, "of": of}}
+        served = self.stack.enter_context(serving(directory / "upquery.toml", sections))
+        pod = _pod(f"pod {number}", served, Path(run))
+        self.pods.append(pod)
+        return pod
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A gateway and what is behind it."""
+
+    behind: Pods
+    served: Served
+    #: Reads of it are the gateway's.
+    side: Side
+    config: Path
+
+    def use_all(self) -> None:
+        """Tell it of all the pods that there are; it sees by itself that its file is another one."""
+        write_config(self.config, _gateway_sections(self.behind))
+
+
+@contextmanager
+def running_pods(upstream: Upstream, site: SiteDefinition, shards: int, settings: PodSettings) -> Iterator[Gateway]:
+    """So many pods with the site's views, and a gateway. Raises `SideError`."""
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="upquery-load-")))
+        behind = Pods(settings, upstream, stack, directory)
+        for _ in range(shards):
+            behind.add(shards)
+        writes = stack.enter_context(running_application(PeerConfiguration("direct", site, upstream.url)))
+        config = directory / "gateway.toml"
+        served = stack.enter_context(serving(config, _gateway_sections(behind), "--role", "gateway"))
+        admin = AdminPort(served.admin)
+        admin.install(site, full=False)
+
+        def pids() -> list[int]:
+            return [
+                *processes.family(served.pid), *(pid for pod in behind.pods for pid in pod.pids()), writes.pid,
+                *upstream.pids(),
+            ]  # fmt: skip
+
+        side = Side(
+            name=f"{shards} pods behind a gateway",
+            reads_url=served.http,
+            writes_url=writes.url,
+            pids=pids,
+            resident_bytes=lambda: sum(pod.resident_bytes() for pod in behind.pods),
+            state_bytes=lambda: sum(pod.state_bytes() for pod in behind.pods),
+            flush=admin.evict_all,
+            admin_url=served.admin,
+        )
+        yield Gateway(behind, served, side, config)
+
+
+def _pod(name: str, served: Served, run: Path) -> Side:
+    """A pod by itself: it answers any key, and of whole views its own."""
+    admin = AdminPort(served.admin)
+    return Side(
+        name=name,
+        reads_url=served.http,
+        # Nobody writes through it.
+        writes_url=served.http,
+        pids=lambda: processes.family(served.pid),
+        resident_bytes=lambda: processes.resident_bytes(processes.family(served.pid)) + processes.stored_bytes(run),
+        state_bytes=admin.state_bytes,
+        flush=admin.evict_all,
+        admin_url=served.admin,
+    )
+
+
+def _gateway_sections(behind: Pods) -> Sections:
+    return {
+        "gateway": {
+            "shards": len(behind.pods),
+            "addresses": [[pod.reads_url] for pod in behind.pods],
+            "admin_addresses": [[pod.admin_url] for pod in behind.pods],
+            "move_s": behind.settings.move_s,
+        },
+        "http": {"port": 0, "admin_port": 0, "workers": behind.settings.gateway_workers},
+        "log": {"level": "warning"},
+    }
