@@ -13,12 +13,13 @@ from typing import Any, get_args
 from pydantic import BaseModel, ByteSize
 
 from service.settings.auth import JwtSettings
+from service.settings.gateway import GatewaySettings
 from service.settings.load import Settings
 from service.settings.sections import KafkaSettings, ViewSettings
 
 SCHEMA = Path(__file__).parent / "upquery" / "values.schema.json"
 #: Tables, and keys of tables, that come from other values. `spark` needs more than the image has.
-OWNED_TABLES = frozenset({"auth", "spark", "state", "views"})
+OWNED_TABLES = frozenset({"auth", "shard", "spark", "state", "views"})
 OWNED: dict[str, frozenset[str]] = {
     "upstream": frozenset({"url", "password", "password_file"}),
     "cdc": frozenset({"source", "kafka", "url", "password", "password_file"}),
@@ -26,7 +27,11 @@ OWNED: dict[str, frozenset[str]] = {
     "engine": frozenset({"shards", "memory", "directory"}),
     "subscriptions": frozenset({"memory"}),
     "access_log": frozenset({"path"}),
-}
+    "gateway": frozenset({
+        "shards", "replicas", "address", "admin_address", "addresses", "admin_addresses", "admin_token",
+        "admin_token_file",
+    }),
+}  # fmt: skip
 _OWNED_KAFKA = frozenset({
     "bootstrap_servers", "topic_prefix", "sasl_password", "sasl_password_file", "ssl_cafile", "ssl_certfile",
     "ssl_keyfile",
@@ -38,16 +43,21 @@ _LEFT_OUT = ("title", "default", "description", "examples", "format", "writeOnly
 
 def definitions() -> dict[str, Any]:
     """The parts of the schema's ``$defs`` that are the service's."""
-    tables = {name: kind for name, kind in _tables(Settings).items() if name not in OWNED_TABLES}
     return {
-        "settings": {
-            "type": "object",
-            "additionalProperties": False,
-            "properties": {name: _table(kind, OWNED.get(name, frozenset())) for name, kind in sorted(tables.items())},
-        },
+        "settings": _file(Settings),
+        "gatewaySettings": _file(GatewaySettings),
         "kafka": _table(KafkaSettings, _OWNED_KAFKA),
         "jwt": _table(JwtSettings),
         "view": _table(ViewSettings, frozenset({"name"})),
+    }
+
+
+def _file(settings: type[BaseModel]) -> dict[str, Any]:
+    tables = {name: kind for name, kind in _tables(settings).items() if name not in OWNED_TABLES}
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {name: _table(kind, OWNED.get(name, frozenset())) for name, kind in sorted(tables.items())},
     }
 
 

@@ -17,6 +17,8 @@ CHART = ROOT / "helm" / "upquery"
 #: The one in C is ten times as fast, and not everywhere.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 Object = dict[str, Any]
+#: Kinds of objects whose pods answer requests.
+SERVING = ("StatefulSet", "Deployment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +37,46 @@ class Rendered:
         (found,) = self.of_kind(kind)
         return found
 
+    def named(self, kind: str, name: str) -> Object:
+        """An object by its name behind the release's, as `-gateway`."""
+        (found,) = (each for each in self.of_kind(kind) if each["metadata"]["name"] == f"demo-upquery{name}")
+        return found
+
+    @property
+    def engines(self) -> Object:
+        """The StatefulSet, with several shards that of the first."""
+        return self.of_kind("StatefulSet")[0]
+
     @property
     def pod(self) -> Object:
-        """The pods' specification."""
-        pod: Object = self.only("StatefulSet")["spec"]["template"]["spec"]
+        """The specification of its pods."""
+        pod: Object = self.engines["spec"]["template"]["spec"]
         return pod
 
     @property
     def container(self) -> Object:
-        """The pods' container."""
+        """Their container."""
         (container,) = self.pod["containers"]
         return dict(container)
 
     @property
+    def templates(self) -> list[Object]:
+        """What all kinds of pods are made of."""
+        found = [each["spec"]["template"] for kind in SERVING for each in self.of_kind(kind)]
+        return found + self.job_templates
+
+    @property
+    def job_templates(self) -> list[Object]:
+        """Those of pods that run now and then."""
+        jobs = [each["spec"] for each in self.of_kind("Job")]
+        jobs += [each["spec"]["jobTemplate"]["spec"] for each in self.of_kind("CronJob")]
+        return [job["template"] for job in jobs]
+
+    @property
     def toml(self) -> str:
         """The configuration file."""
-        text: str = self.only("ConfigMap")["data"]["upquery.toml"]
-        return text
+        (text,) = (each["data"]["upquery.toml"] for each in self.of_kind("ConfigMap") if "upquery.toml" in each["data"])
+        return str(text)
 
 
 @cache

@@ -81,6 +81,30 @@ EVERYTHING: Values = {
     "extraVolumeMounts": [{"name": "keys", "mountPath": "/etc/keys"}],
 }
 EVERYTHING["auth"]["jwt"]["jwks_file"] = "/etc/keys/jwks.json"
+READS: Values = {"enabled": True, "volume": {"persistentVolumeClaim": {"claimName": "reads"}}}
+MODELS: Values = {"persistentVolumeClaim": {"claimName": "models"}}
+#: With several shards the pods are not scaled by themselves.
+SHARDED: Values = EVERYTHING | {
+    "shards": 4,
+    "replicas": 2,
+    "autoscaling": {"enabled": False},
+    "affinity": {},
+    "auth": EVERYTHING["auth"] | {"adminToken": {"secret": "shop-admin", "key": "token"}},
+    "gateway": {
+        "workers": 2,
+        "shards": 3,
+        "settings": {"gateway": {"move_s": 300}, "http": {"max_connections": 500}},
+        "autoscaling": {"enabled": True, "minReplicas": 3},
+        "maxUnavailable": "50%",
+        "resources": {"requests": {"cpu": 1}, "limits": {"memory": "1Gi"}},
+        "nodeSelector": {"disk": "none"},
+        "tolerations": [{"key": "edge", "operator": "Exists", "effect": "NoSchedule"}],
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}],
+    },
+    "audit": {"enabled": True, "schedule": "@daily", "timeZone": "Europe/Berlin", "limitSeconds": 60},
+    "workload": {"enabled": True, "volume": MODELS, "arguments": ["--reads", "50000"]}
+    | {"image": {"repository": "registry.example/upquery-spark", "tag": "1"}},
+}
 
 MATRIX: dict[str, Values] = {
     "secret": SECRET,
@@ -101,5 +125,13 @@ MATRIX: dict[str, Values] = {
         "kafka": {"bootstrapServers": "kafka:9092", "topicPrefix": "shop.eu"}
         | {"connector": CONNECTOR | {"database": "mysql", "apiVersion": "kafka.strimzi.io/v1beta2", "port": 3307}},
     },
+    "sharded": SECRET | {"shards": 2, "views": {"story": STORY}},
+    "gateway": SECRET | {"gateway": {"enabled": True}, "replicas": 2},
+    "sharded-everything": SHARDED,
+    "job": SECRET | {"accessLog": READS, "workload": {"enabled": True, "kind": "Job", "volume": MODELS}},
+    "spark-application": SECRET
+    | {"accessLog": READS, "networkPolicy": {"egress": {"enabled": True, "upstreamPorts": [5432]}}}
+    | {"workload": {"enabled": True, "kind": "SparkApplication", "volume": MODELS, "image": {"repository": "spark"}}},
+    "audited": SECRET | {"replicas": 2, "audit": {"enabled": True, "views": ["story"], "sample": 100}},
     "autoscaled": SECRET | {"autoscaling": {"enabled": True, "minReplicas": 1}},
 }

@@ -16,12 +16,13 @@ import yaml
 from kubernetes_validate.utils import schema_contents
 from referencing import Registry, Resource
 
-from tests.helm.charts import CHART, Object, Rendered, render, schema_of
+from tests.helm.charts import CHART, SERVING, Object, Rendered, render, schema_of
 from tests.helm.matrix import EVERYTHING, MATRIX, SECRET
 
 #: The three newest minor versions that there are schemas of.
 VERSIONS = ("1.35.0", "1.36.0", "1.37.0")
-CUSTOM = re.compile(r"(kafka\.strimzi\.io|monitoring\.coreos\.com)/")
+CUSTOM = re.compile(r"(kafka\.strimzi\.io|monitoring\.coreos\.com|sparkoperator\.k8s\.io)/")
+COMPONENT = "app.kubernetes.io/component"
 #: https://kubernetes.io/docs/concepts/security/pod-security-standards/, "Restricted".
 VOLUMES = {
     "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret",
@@ -84,36 +85,48 @@ def test_a_schema_refuses_what_is_wrong() -> None:
         custom_validator("ServiceMonitor", "monitoring.coreos.com/v1").validate(monitor | {"spec": {"endpoints": []}})
 
 
-def test_the_pod_is_restricted(release: Rendered) -> None:
-    pod = release.pod
-    assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
-    assert pod["securityContext"]["runAsNonRoot"]
-    assert pod["securityContext"]["runAsUser"] > 0
-    for volume in pod["volumes"]:
-        assert volume.keys() - {"name"} <= VOLUMES, volume
-    for container in pod["containers"]:
-        context = container["securityContext"]
-        assert context["allowPrivilegeEscalation"] is False
-        assert context["privileged"] is False
-        assert context["capabilities"] == {"drop": ["ALL"]}
-        assert context["seccompProfile"] == {"type": "RuntimeDefault"}
-        assert not any("hostPort" in port for port in container["ports"])
+def test_pods_are_restricted(release: Rendered) -> None:
+    for template in release.templates:
+        pod = template["spec"]
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert pod["securityContext"]["runAsUser"] > 0
+        for volume in pod["volumes"]:
+            assert volume.keys() - {"name"} <= VOLUMES, volume
+        for container in pod["containers"]:
+            _is_restricted(container["securityContext"])
+            assert not any("hostPort" in port for port in container.get("ports", []))
+
+
+def _is_restricted(context: Object) -> None:
+    assert context["allowPrivilegeEscalation"] is False
+    assert context["privileged"] is False
+    assert context["capabilities"] == {"drop": ["ALL"]}
+    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+def test_pods_of_spark_are_restricted() -> None:
+    spec = render(MATRIX["spark-application"]).only("SparkApplication")["spec"]
+    for pod in (spec["driver"], spec["executor"]):
+        assert pod["podSecurityContext"]["runAsNonRoot"]
+        _is_restricted(pod["securityContext"])
+        assert {mount["name"] for mount in pod["volumeMounts"]} <= {volume["name"] for volume in spec["volumes"]}
 
 
 def test_nothing_is_written_but_volumes(release: Rendered) -> None:
-    container = release.container
-    assert container["securityContext"]["readOnlyRootFilesystem"]
-    mounted = {mount["mountPath"]: mount.get("readOnly", False) for mount in container["volumeMounts"]}
+    mounted = {mount["mountPath"]: mount.get("readOnly", False) for mount in release.container["volumeMounts"]}
     assert mounted.items() >= {"/tmp": False, "/run/upquery": False, "/var/lib/upquery": False}.items()
-    claims = {
-        claim["metadata"]["name"] for claim in release.only("StatefulSet")["spec"].get("volumeClaimTemplates", [])
-    }
-    volumes = {volume["name"] for volume in release.pod["volumes"]} | claims
-    assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+    claims = {claim["metadata"]["name"] for claim in release.engines["spec"].get("volumeClaimTemplates", [])}
+    for template in release.templates:
+        (container,) = template["spec"]["containers"]
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        used = {mount["name"] for mount in container["volumeMounts"]}
+        assert used - claims == {volume["name"] for volume in template["spec"]["volumes"]}
+        assert {"mountPath": "/tmp", "name": "tmp"} in container["volumeMounts"]
 
 
 def test_the_account_can_do_nothing(release: Rendered) -> None:
-    assert release.pod["automountServiceAccountToken"] is False
+    assert all(template["spec"]["automountServiceAccountToken"] is False for template in release.templates)
     assert all(account["automountServiceAccountToken"] is False for account in release.of_kind("ServiceAccount"))
     assert {each["kind"] for each in release.objects}.isdisjoint(
         {"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"}
@@ -122,21 +135,43 @@ def test_the_account_can_do_nothing(release: Rendered) -> None:
 
 def test_services_are_not_in_the_environment(release: Rendered) -> None:
     """A Service named upquery would make UPQUERY_PORT, which is no setting: the service would not start."""
-    assert release.pod["enableServiceLinks"] is False
+    assert all(template["spec"]["enableServiceLinks"] is False for template in release.templates)
 
 
-def test_selectors_find_the_pods(release: Rendered) -> None:
-    labels = release.only("StatefulSet")["spec"]["template"]["metadata"]["labels"].items()
+def test_selectors_find_pods(release: Rendered) -> None:
+    labels = [template["metadata"]["labels"].items() for template in release.templates]
+    labels += [
+        spark["spec"][role]["labels"].items()
+        for spark in release.of_kind("SparkApplication")
+        for role in ("driver", "executor")
+    ]
     selectors = [service["spec"]["selector"] for service in release.of_kind("Service")]
     selectors += [budget["spec"]["selector"]["matchLabels"] for budget in release.of_kind("PodDisruptionBudget")]
-    selectors += [policy["spec"]["podSelector"]["matchLabels"] for policy in release.of_kind("NetworkPolicy")]
-    selectors += [spread["labelSelector"]["matchLabels"] for spread in release.pod["topologySpreadConstraints"]]
-    selectors.append(release.only("StatefulSet")["spec"]["selector"]["matchLabels"])
-    assert all(selector.items() <= labels for selector in selectors)
+    policies = [policy["spec"] for policy in release.of_kind("NetworkPolicy")]
+    selectors += [policy["podSelector"]["matchLabels"] for policy in policies]
+    assert all(any(selector.items() <= found for found in labels) for selector in selectors)
 
 
-def test_probes_ask_the_admin_port(release: Rendered) -> None:
-    container = release.container
+def test_objects_with_pods_find_their_own_only(release: Rendered) -> None:
+    owners = [each["spec"] for kind in ("StatefulSet", "Deployment") for each in release.of_kind(kind)]
+    found = [template["metadata"]["labels"].items() for template in release.templates]
+    for owner in owners:
+        selector = owner["selector"]["matchLabels"].items()
+        assert [labels for labels in found if selector <= labels] == [owner["template"]["metadata"]["labels"].items()]
+        for spread in owner["template"]["spec"]["topologySpreadConstraints"]:
+            own = owner["template"]["metadata"]["labels"].items()
+            assert spread["labelSelector"]["matchLabels"].items() <= own
+
+
+@pytest.mark.parametrize("kind", SERVING)
+def test_probes_ask_the_admin_port(release: Rendered, kind: str) -> None:
+    for owner in release.of_kind(kind):
+        (container,) = owner["spec"]["template"]["spec"]["containers"]
+        _probes_ask_the_admin_port(container)
+        assert {"name": "admin", "containerPort": 8081} in container["ports"]
+
+
+def _probes_ask_the_admin_port(container: Object) -> None:
     asked = {name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")}
     assert {name: get["path"] for name, get in asked.items()} == {
         "startup": "/livez",
@@ -149,8 +184,11 @@ def test_probes_ask_the_admin_port(release: Rendered) -> None:
 
 
 def test_a_pod_leaves_its_services_before_it_is_told_to_stop(release: Rendered) -> None:
-    sleep = release.container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
-    assert release.pod["terminationGracePeriodSeconds"] >= sleep + 12
+    for owner in (each for kind in SERVING for each in release.of_kind(kind)):
+        pod = owner["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        sleep = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+        assert pod["terminationGracePeriodSeconds"] >= sleep + 12
 
 
 def test_the_ingress_leads_to_the_data_plane_only() -> None:
@@ -253,3 +291,107 @@ def test_notes_say_what_to_know() -> None:
     assert "get secret demo-upquery-tokens" in render(SECRET).notes
     assert "get secret" not in render(EVERYTHING).notes
     assert "on that one pod" in render(MATRIX["several"]).notes
+
+
+def test_more_shards_or_replicas_restart_no_pod() -> None:
+    def templates(values: Object) -> list[Object]:
+        return [each["spec"]["template"] for each in render(SECRET | values).of_kind("StatefulSet")]
+
+    before = templates({"shards": 2})
+    assert templates({"shards": 4})[:2] == before
+    assert templates({"shards": 2, "replicas": 3}) == before
+    assert templates({"shards": 2, "gateway": {"shards": 1}}) == before
+
+
+def test_a_gateway_follows_the_number_of_shards_and_restarts_for_other_settings() -> None:
+    def template(values: Object) -> Object:
+        found: Object = render(SECRET | values).only("Deployment")["spec"]["template"]
+        return found
+
+    before = template({"shards": 2})
+    assert template({"shards": 4}) == before
+    assert template({"shards": 4, "gateway": {"shards": 3}}) == before
+    assert template({"shards": 2, "replicas": 2}) != before
+    assert template({"shards": 2, "gateway": {"settings": {"gateway": {"move_s": 1}}}}) != before
+
+
+def test_a_gateways_configuration_is_mounted_as_a_folder() -> None:
+    """A file that is mounted by `subPath` never changes."""
+    (container,) = render(MATRIX["sharded"]).only("Deployment")["spec"]["template"]["spec"]["containers"]
+    assert not any("subPath" in mount for mount in container["volumeMounts"])
+
+
+def test_services_lead_to_the_gateway_where_there_is_one() -> None:
+    def components(entry: str) -> dict[str, str]:
+        services = render(MATRIX[entry]).of_kind("Service")
+        return {
+            each["metadata"]["name"].removeprefix("demo-upquery"): each["spec"]["selector"][COMPONENT]
+            for each in services
+        }
+
+    assert components("secret") == {"": "engine", "-admin": "engine", "-headless": "engine"}
+    assert components("sharded") == {"": "gateway", "-admin": "gateway", "-headless": "engine"}
+
+
+def test_prometheus_finds_engines_behind_a_gateway() -> None:
+    release = render(MATRIX["sharded-everything"])
+    wanted = release.only("ServiceMonitor")["spec"]["selector"]["matchLabels"].items()
+    found = [each["spec"]["selector"][COMPONENT] for each in release.of_kind("Service")
+             if wanted <= each["metadata"]["labels"].items()]  # fmt: skip
+    assert sorted(found) == ["engine", "gateway"]
+
+
+def test_engines_behind_a_gateway_are_nobody_elses() -> None:
+    release = render(MATRIX["sharded"])
+    allowed = release.named("NetworkPolicy", "")["spec"]["ingress"]
+    for rule in allowed:
+        (peer,) = rule["from"]
+        assert peer["podSelector"]["matchLabels"][COMPONENT] == "gateway"
+    assert [rule["ports"][0]["port"] for rule in allowed] == ["admin", "http"]
+    (open_to,) = release.named("NetworkPolicy", "-gateway")["spec"]["ingress"]
+    assert open_to == {"ports": [{"port": "http", "protocol": "TCP"}], "from": [{"podSelector": {}}]}
+
+
+def test_a_gateway_reaches_engines_only() -> None:
+    egress = render(MATRIX["sharded-everything"]).named("NetworkPolicy", "-gateway")["spec"]["egress"]
+    assert [port["port"] for rule in egress for port in rule["ports"]] == [53, 53, 8080, 8081, 443]
+    assert egress[1]["to"][0]["podSelector"]["matchLabels"][COMPONENT] == "engine"
+
+
+def test_replicas_of_a_shard_keep_apart() -> None:
+    for owner in render(MATRIX["sharded"]).of_kind("StatefulSet"):
+        template = owner["spec"]["template"]
+        rules = template["spec"]["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+        selector = rules[0]["podAffinityTerm"]["labelSelector"]["matchLabels"]
+        assert selector == template["metadata"]["labels"]
+    assert "affinity" not in render(SECRET).pod
+
+
+def test_the_gateway_gets_the_token_that_the_chart_has_made() -> None:
+    def token(entry: str) -> Object:
+        volumes = render(MATRIX[entry]).only("Deployment")["spec"]["template"]["spec"]["volumes"]
+        (secret,) = (volume["secret"] for volume in volumes if volume["name"] == "admin-token")
+        return dict(secret)
+
+    assert token("sharded")["secretName"] == "demo-upquery-tokens"
+    assert token("sharded")["items"] == [{"key": "admin-token", "path": "token"}]
+    assert token("sharded-everything")["secretName"] == "shop-admin"
+    assert token("sharded-everything")["items"] == [{"key": "token", "path": "token"}]
+
+
+def test_memory_of_a_gateway_is_its_workers() -> None:
+    release = render(SECRET | {"shards": 2, "gateway": {"workers": 3}})
+    (container,) = release.only("Deployment")["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["limits"]["memory"] == f"{128 + 3 * 192}Mi"
+
+
+def test_without_a_gateway_there_is_nothing_of_it() -> None:
+    release = render(SECRET)
+    assert not release.of_kind("Deployment")
+    assert not any("upquery/shard" in json.dumps(each) or "SHARD" in json.dumps(each) for each in release.objects)
+
+
+def test_names_of_many_shards_fit() -> None:
+    release = render(MATRIX["sharded-everything"] | {"shards": 64, "replicas": 16}, name="a" * 53)
+    assert len(release.of_kind("StatefulSet")) == 64
+    assert max(len(each["metadata"]["name"]) for each in release.objects) <= 52

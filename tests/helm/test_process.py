@@ -1,18 +1,7 @@
-"""What the chart tells Kubernetes to run, run here: the rendered pod as a local process, over a real PostgreSQL.
+"""What the chart tells Kubernetes to run, run here: the rendered pod as a local process, over a real PostgreSQL."""
 
-Files, environment, arguments, ports and probes are those of the rendered objects. What a node would do is done by
-`Pod`: volumes are folders below one root, and the address to bind to is loopback.
-"""
-
-import os
-import re
-import shutil
-import signal
-import subprocess
-import tempfile
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -20,98 +9,11 @@ import pytest
 
 from service.demo.command import free_port
 from tests.fixtures.postgres import Database
-from tests.fixtures.service import command, until
-from tests.helm.charts import Object, Rendered, render
-from tests.tidy.sources import ROOT
+from tests.fixtures.service import until
+from tests.helm.charts import render
+from tests.helm.pods import LIMIT_S, Cluster, Pod
 
 pytestmark = pytest.mark.postgres
-
-NAME = "demo-upquery-0"
-LIMIT_S = 120.0
-
-
-class Pod:
-    """A rendered pod as a process. `secrets` are those of the namespace that the chart does not make."""
-
-    def __init__(self, release: Rendered, secrets: dict[str, dict[str, str]]) -> None:
-        self.release = release
-        self.container = release.container
-        # Short: sockets are below it.
-        self.root = Path(tempfile.mkdtemp(prefix="pod-"))
-        self._secrets = secrets | {s["metadata"]["name"]: s["stringData"] for s in release.of_kind("Secret")}
-        self._volumes = {volume["name"]: volume for volume in release.pod["volumes"]}
-        self.process: subprocess.Popen[bytes] | None = None
-        self.log = self.root / "log"
-
-    def start(self) -> None:
-        """Mounts what is mounted, and starts the container's process as the image's entry point does."""
-        for mount in self.container["volumeMounts"]:
-            self._fill(self.root / mount["mountPath"][1:], self._volumes[mount["name"]])
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                command(*(self._here(word) for word in self.container["args"])),
-                env=self._environment(),
-                cwd=self.root / "var/lib/upquery",
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-
-    def _fill(self, folder: Path, volume: Object) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        files: dict[str, str] = {}
-        if "configMap" in volume:
-            files = self.release.only("ConfigMap")["data"]
-        elif "secret" in volume:
-            known = self._secrets[volume["secret"]["secretName"]]
-            files = {item["path"]: known[item["key"]] for item in volume["secret"]["items"]}
-        else:
-            assert "emptyDir" in volume
-        for name, text in files.items():
-            (folder / name).write_text(self._here(text))
-
-    def _here(self, text: str) -> str:
-        """With the paths that are mounted as they are here."""
-        mounted = "|".join(re.escape(mount["mountPath"]) for mount in self.container["volumeMounts"])
-        return re.sub(rf"(?<![\w/])({mounted})\b", rf"{self.root}\1", text)
-
-    def _environment(self) -> dict[str, str]:
-        """The container's, and what makes it run here: nothing else of this process's environment."""
-        here = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "UPQUERY_HTTP__HOST": "127.0.0.1"}
-        return here | {each["name"]: self._value(each) for each in self.container["env"]}
-
-    def _value(self, variable: Object) -> str:
-        if "value" in variable:
-            return self._here(variable["value"])
-        match variable["valueFrom"]:
-            case {"fieldRef": {"fieldPath": "metadata.name"}}:
-                return NAME
-            case {"secretKeyRef": {"name": name, "key": key}}:
-                return self._secrets[name][key]
-        raise AssertionError(variable)
-
-    def url(self, port: str) -> str:
-        """Of a port by its name."""
-        (number,) = (each["containerPort"] for each in self.container["ports"] if each["name"] == port)
-        return f"http://127.0.0.1:{number}"
-
-    def probe(self, name: str) -> bool:
-        """What the kubelet finds."""
-        asked = self.container[f"{name}Probe"]["httpGet"]
-        assert self.process is not None
-        assert self.process.poll() is None, self.log.read_text()
-        try:
-            return httpx.get(self.url(asked["port"]) + asked["path"], timeout=10).is_success
-        except httpx.TransportError:
-            return False
-
-    def discard(self) -> None:
-        """Ends it, and removes what it left."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait(LIMIT_S)
-        shutil.rmtree(self.root, ignore_errors=True)
 
 
 class Reader(threading.Thread):
@@ -149,7 +51,8 @@ def pod(database: Database) -> Iterator[Pod]:
         "settings": {"cdc": {"set_replica_identity": True}},
         "accessLog": {"enabled": True},
     }
-    made = Pod(render(values), {"shop-db": {"url": database.url}})
+    release = render(values)
+    made = Pod(Cluster(release, {"shop-db": {"url": database.url}}), release.engines, "demo-upquery-0")
     yield made
     made.discard()
 
@@ -160,7 +63,7 @@ def test_the_rendered_pod_runs_and_goes_as_it_should(pod: Pod, database: Databas
     until(lambda: pod.probe("readiness"), LIMIT_S)
     assert pod.probe("liveness")
 
-    tokens = pod.release.only("Secret")["stringData"]
+    tokens = pod.cluster.secrets["demo-upquery-tokens"]
     reading = {"Authorization": f"Bearer {tokens['read-token']}"}
     managing = {"Authorization": f"Bearer {tokens['admin-token']}"}
     story = pod.url("http") + "/v1/views/story?id=7"
@@ -185,11 +88,7 @@ def _goes_while_it_is_read(pod: Pod, token: str) -> None:
     reader = Reader(pod.url("http"), token)
     reader.start()
     until(lambda: len(reader.answers) > 20, LIMIT_S)
-    assert pod.process is not None
-    pod.process.send_signal(signal.SIGTERM)
-    drain = pod.release.container["lifecycle"]["preStop"]["sleep"]["seconds"]
-    grace = pod.release.pod["terminationGracePeriodSeconds"] - drain
-    assert pod.process.wait(grace) == 0, pod.log.read_text()
+    assert pod.stop() == 0, pod.log.read_text()
     reader.join(LIMIT_S)
     # Every answer that was begun is whole and right; the end is a connection that was closed, or not made.
     assert set(map(str, reader.answers)) == {str((200, [{"id": 7, "title": "SEVEN"}]))}

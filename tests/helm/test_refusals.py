@@ -4,8 +4,9 @@ import helm_python
 import pytest
 
 from tests.helm.charts import Object, render
-from tests.helm.matrix import CONNECTOR, KAFKA, SECRET
+from tests.helm.matrix import CONNECTOR, KAFKA, MODELS, READS, SECRET
 
+JWT = {"issuer": "i", "audience": "a", "jwks_url": "https://id.example/keys"}
 URL = {"upstream": {"url": "postgresql://app@db/app"}}
 
 #: What the schema refuses: where, and why.
@@ -33,6 +34,13 @@ BY_SCHEMA: list[tuple[Object, str, str]] = [
     ({"auth": {"enabled": False}}, "/auth", "'enabled' not allowed"),
     ({"image": {"digest": "sha256:12"}}, "/image/digest", "does not match pattern"),
     ({"kafka": {"connector": {"password": "hunter2"}}}, "/kafka/connector/password", "does not match pattern"),
+    ({"shards": 65}, "/shards", "maximum"),
+    ({"settings": {"shard": {"of": 2}}}, "/settings", "'shard' not allowed"),
+    ({"gateway": {"settings": {"gateway": {"replicas": 2}}}}, "/gateway/settings/gateway", "'replicas' not allowed"),
+    ({"gateway": {"settings": {"gateway": {"move": 2}}}}, "/gateway/settings/gateway", "'move' not allowed"),
+    ({"gateway": {"settings": {"auth": {}}}}, "/gateway/settings", "'auth' not allowed"),
+    ({"audit": {"schedule": "at night"}}, "/audit/schedule", "does not match pattern"),
+    ({"workload": {"kind": "Pod"}}, "/workload/kind", "must be one of 'CronJob', 'Job', 'SparkApplication'"),
     ({"podDisruptionBudget": {"maxUnavailable": "half"}}, "/podDisruptionBudget/maxUnavailable", "does not match"),
 ]
 
@@ -54,6 +62,25 @@ TOGETHER: list[tuple[Object, str]] = [
     (SECRET | {"admin": {"port": 8080}}, "http.port and admin.port are the same"),
     (SECRET | {"autoscaling": {"enabled": True, "minReplicas": 9}}, "is more than autoscaling.maxReplicas"),
     (SECRET | {"ingress": {"enabled": True}}, "set ingress.hosts"),
+    (SECRET | {"shards": 2, "autoscaling": {"enabled": True}}, "told how many replicas each shard has: set replicas"),
+    (SECRET | {"shards": 2, "replicas": 0}, "each shard has from 1 to 16"),
+    (SECRET | {"gateway": {"enabled": True}, "replicas": 17}, "replicas is 17"),
+    (SECRET | {"shards": 2, "gateway": {"shards": 3}}, "gateway.shards is 3: there are only 2 shards"),
+    (SECRET | {"shards": 2, "auth": {"existingSecret": "mine"}}, "Set auth.adminToken.secret"),
+    (SECRET | {"shards": 2, "auth": {"jwt": JWT}}, "Set auth.adminToken.secret"),
+    (SECRET | {"gateway": {"autoscaling": {"enabled": True}}}, "there is no gateway: set shards"),
+    (SECRET | {"shards": 2, "gateway": {"autoscaling": {"enabled": True, "minReplicas": 9}}}, "is more than gateway."),
+    (SECRET | {"shards": 2, "gateway": {"resources": {"limits": {"memory": "64Mi"}}}}, "the gateway needs 320Mi"),
+    (SECRET | {"audit": {"enabled": True}, "auth": {"existingSecret": "mine"}}, "audit and workload ask the admin"),
+    (SECRET | {"audit": {"enabled": True}, "replicas": 0}, "there is nothing to look at"),
+    (SECRET | {"workload": {"enabled": True}}, "set accessLog.enabled, and accessLog.volume"),
+    (SECRET | {"workload": {"enabled": True}, "accessLog": {"enabled": True}}, "and accessLog.volume"),
+    (SECRET | {"workload": {"enabled": True}, "accessLog": READS}, "set workload.volume"),
+    (SECRET | {"workload": {"enabled": True, "volume": {"hostPath": {"path": "/"}}}, "accessLog": READS}, "hostPath"),
+    (
+        SECRET | {"accessLog": READS, "workload": {"enabled": True, "kind": "SparkApplication", "volume": MODELS}},
+        "Spark's entry point and Upquery",
+    ),
     (SECRET | {"networkPolicy": {"egress": {"enabled": True}}}, "set networkPolicy.egress.upstreamPorts"),
     (SECRET | {"extraEnv": [{"name": "UPQUERY_HTTP__PORT", "value": "1"}]}, "belongs into settings"),
     (SECRET | {"resources": {"limits": {"memory": "1Gi"}}}, "needs at least 1280Mi"),

@@ -1,15 +1,21 @@
 """The rendered upquery.toml, read by the service's own loader, means what the values say."""
 
+import os
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from service.settings.gateway import GatewaySettings, load_gateway_settings
 from service.settings.load import Settings, load_settings
 from tests.helm.charts import Object, Rendered, render
-from tests.helm.matrix import EVERYTHING, MATRIX, SECRET
+from tests.helm.matrix import EVERYTHING, MATRIX, SECRET, SHARDED
+from tests.helm.pods import Cluster
 
 FROM_SECRET = "postgresql://app:hushhush@db.shop/app"
+#: Whichever is asked for, and whichever key of it.
+ANY_SECRET: defaultdict[str, dict[str, str]] = defaultdict(lambda: defaultdict(lambda: FROM_SECRET))
 
 
 @pytest.fixture
@@ -18,8 +24,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def loaded(values: Object) -> Settings:
         release = render(values)
-        for name in _from_secrets(release):
-            monkeypatch.setenv(name, FROM_SECRET)
+        _mount_environment(monkeypatch, release, release.engines)
         file = tmp_path / "upquery.toml"
         file.write_text(release.toml, encoding="utf-8")
         return load_settings(file)
@@ -27,9 +32,27 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return loaded
 
 
-def _from_secrets(release: Rendered) -> list[str]:
-    env = release.container["env"]
-    return [each["name"] for each in env if each["name"].startswith("UPQUERY_") and "valueFrom" in each]
+@pytest.fixture
+def load_gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What a gateway's service would read."""
+
+    def loaded(values: Object) -> GatewaySettings:
+        release = render(values)
+        _mount_environment(monkeypatch, release, release.only("Deployment"))
+        file = tmp_path / "gateway.toml"
+        file.write_text(release.named("ConfigMap", "-gateway")["data"]["gateway.toml"], encoding="utf-8")
+        return load_gateway_settings(file)
+
+    return loaded
+
+
+def _mount_environment(monkeypatch: pytest.MonkeyPatch, release: Rendered, owner: Object) -> None:
+    given = Cluster(release, ANY_SECRET).environment(owner["spec"]["template"], "demo-upquery-0")
+    for name in [name for name in os.environ if name.startswith("UPQUERY_")]:
+        monkeypatch.delenv(name)
+    for name, value in given.items():
+        if name.startswith("UPQUERY_"):
+            monkeypatch.setenv(name, value)
 
 
 @pytest.mark.parametrize("values", MATRIX.values(), ids=MATRIX)
@@ -135,3 +158,63 @@ def test_no_secret_is_in_what_can_be_read() -> None:
     release = render(EVERYTHING)
     assert not any("password" in each.get("value", "").lower() for each in release.container["env"])
     assert release.of_kind("Secret") == []
+
+
+@pytest.mark.parametrize("entry", [name for name, values in MATRIX.items() if values.get("shards", 1) > 1])
+def test_each_shard_knows_which_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
+    release = render(MATRIX[entry])
+    file = tmp_path / "upquery.toml"
+    file.write_text(release.toml, encoding="utf-8")
+    found = []
+    for owner in release.of_kind("StatefulSet"):
+        _mount_environment(monkeypatch, release, owner)
+        found.append(load_settings(file).shard.number)
+    assert found == list(range(MATRIX[entry]["shards"]))
+
+
+def test_shards_that_stay_do_not_count_those_that_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four, three are read from: these take up the views of the fourth, which still is one of four."""
+    release = render(SHARDED)
+    known = []
+    for owner in release.of_kind("StatefulSet"):
+        _mount_environment(monkeypatch, release, owner)
+        known.append(os.environ["UPQUERY_SHARD__OF"])
+    assert known == ["3", "3", "3", "4"]
+
+
+@pytest.mark.parametrize("entry", [name for name in MATRIX if name.startswith(("sharded", "gateway"))])
+def test_every_gateways_file_is_one_it_takes(load_gateway: Any, entry: str) -> None:
+    settings = load_gateway(MATRIX[entry])
+    assert settings.auth is not None, "a gateway is reachable: nobody may get in without a token"
+    assert settings.http.port == load_gateway(SECRET | {"shards": 2}).http.port
+    release = render(MATRIX[entry])
+    (container,) = release.only("Deployment")["spec"]["template"]["spec"]["containers"]
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+    files = [
+        settings.auth.tokens_file,
+        settings.gateway.admin_token_file,
+        settings.auth.jwt and settings.auth.jwt.jwks_file,
+    ]
+    assert {str(file.parent) for file in files if file is not None} <= mounts
+
+
+@pytest.mark.parametrize("entry", [name for name in MATRIX if name.startswith(("sharded", "gateway"))])
+def test_a_gateway_asks_the_pods_that_there_are(load_gateway: Any, entry: str) -> None:
+    gateway = load_gateway(MATRIX[entry]).gateway
+    release = render(MATRIX[entry])
+    ports = {port["name"]: port["containerPort"] for port in release.container["ports"]}
+    hosts = []
+    for owner in release.of_kind("StatefulSet")[: gateway.shards]:
+        name, spec = owner["metadata"]["name"], owner["spec"]
+        hosts.append([f"http://{name}-{replica}.{spec['serviceName']}" for replica in range(spec["replicas"])])
+    assert gateway.pods == tuple(tuple(f"{host}:{ports['http']}" for host in replicas) for replicas in hosts)
+    assert gateway.admin_pods == tuple(tuple(f"{host}:{ports['admin']}" for host in replicas) for replicas in hosts)
+
+
+def test_a_gateway_is_what_the_values_say(load_gateway: Any) -> None:
+    settings = load_gateway(SHARDED)
+    assert (settings.gateway.shards, settings.gateway.replicas, settings.gateway.move_s) == (3, 2, 300)
+    assert (settings.http.workers, settings.http.max_connections) == (2, 500)
+    # What pods take, it takes.
+    assert (settings.log.level, settings.log.format) == ("warning", "json")
+    assert load_gateway(SECRET | {"shards": 2, "settings": {"http": {"max_keys": 7}}}).http.max_keys == 7

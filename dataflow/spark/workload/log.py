@@ -109,11 +109,12 @@ def read_log(spark: "SparkSession", directory: Path, bounds: Bounds = Bounds()) 
 
 
 def files_of(directory: Path) -> dict[str, list[str]]:
-    """Finished files of a log, by their form. Raises SparkProblem: there is none."""
+    """Finished files of a log, by their form, also below the folder: several services may have folders of their own there.
+    Raises SparkProblem: there is none."""
     if not directory.is_dir():
         raise SparkProblem("log_missing", f"{directory} is no folder.", "Give the folder that [access_log] path names.")
     found = {
-        form: sorted(str(path) for path in directory.glob(f"*.{form}") if not path.name.startswith(("_", ".")))
+        form: sorted(str(path) for path in directory.rglob(f"*.{form}") if not path.name.startswith(("_", ".")))
         for form in ("parquet", "jsonl")
     }
     if not any(found.values()):

@@ -55,11 +55,67 @@
 {{- if and .autoscaling.enabled (gt (int .autoscaling.minReplicas) (int .autoscaling.maxReplicas)) -}}
 {{- fail "\n\nautoscaling.minReplicas is more than autoscaling.maxReplicas." -}}
 {{- end -}}
+{{- include "upquery.checks.gateway" $ -}}
+{{- include "upquery.checks.jobs" $ -}}
 {{- if and .ingress.enabled (not .ingress.hosts) -}}
 {{- fail "\n\nThe Ingress has no hosts: set ingress.hosts." -}}
 {{- end -}}
 {{- if and .networkPolicy.enabled .networkPolicy.egress.enabled (not .networkPolicy.egress.upstreamPorts) (not .upstream.url) -}}
 {{- fail "\n\nnetworkPolicy.egress is enabled, and the database's URL is in a Secret: set networkPolicy.egress.upstreamPorts." -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "upquery.checks.gateway" -}}
+{{- with .Values -}}
+{{- if gt (int .gateway.shards) (int .shards) -}}
+{{- fail (printf "\n\ngateway.shards is %d: there are only %d shards." (int .gateway.shards) (int .shards)) -}}
+{{- end -}}
+{{- if include "upquery.gateway" $ -}}
+{{- if .autoscaling.enabled -}}
+{{- fail "\n\nautoscaling is enabled, and there is a gateway, which is told how many replicas each shard has: set replicas.\nThe gateway's own pods are scaled by gateway.autoscaling." -}}
+{{- end -}}
+{{- if or (lt (int .replicas) 1) (gt (int .replicas) 16) -}}
+{{- fail (printf "\n\nreplicas is %d: behind a gateway each shard has from 1 to 16." (int .replicas)) -}}
+{{- end -}}
+{{- if not (include "upquery.adminToken" $) -}}
+{{- fail "\n\nThe gateway has no token for the pods' admin ports. Set auth.adminToken.secret to a Secret with a token that may administer,\nwhose hash is in the file of auth.existingSecret." -}}
+{{- end -}}
+{{- if and .gateway.autoscaling.enabled (gt (int .gateway.autoscaling.minReplicas) (int .gateway.autoscaling.maxReplicas)) -}}
+{{- fail "\n\ngateway.autoscaling.minReplicas is more than gateway.autoscaling.maxReplicas." -}}
+{{- end -}}
+{{- with .gateway.resources.limits.memory -}}
+{{- if lt (include "upquery.mebibytes" . | int) (include "upquery.memory.gateway" $ | int) -}}
+{{- fail (printf "\n\ngateway.resources.limits.memory is %s: with %d workers the gateway needs %sMi." . (int $.Values.gateway.workers) (include "upquery.memory.gateway" $)) -}}
+{{- end -}}
+{{- end -}}
+{{- else if .gateway.autoscaling.enabled -}}
+{{- fail "\n\ngateway.autoscaling is enabled, but there is no gateway: set shards, or gateway.enabled." -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "upquery.checks.jobs" -}}
+{{- with .Values -}}
+{{- if and (or .audit.enabled .workload.enabled) (not (include "upquery.adminToken" $)) -}}
+{{- fail "\n\naudit and workload ask the admin port, and there is no token for it. Set auth.adminToken.secret to a Secret with one that may administer." -}}
+{{- end -}}
+{{- if and .audit.enabled (lt (int .replicas) 1) (not .autoscaling.enabled) -}}
+{{- fail "\n\naudit is enabled, and replicas is 0: there is nothing to look at." -}}
+{{- end -}}
+{{- if .workload.enabled -}}
+{{- if not (and .accessLog.enabled .accessLog.volume) -}}
+{{- fail "\n\nworkload is enabled, which reads the access log: set accessLog.enabled, and accessLog.volume to one that several pods can mount." -}}
+{{- end -}}
+{{- if not .workload.volume -}}
+{{- fail "\n\nworkload is enabled, and what it writes would be lost with its pod: set workload.volume." -}}
+{{- end -}}
+{{- if hasKey .workload.volume "hostPath" -}}
+{{- fail "\n\nworkload.volume is a hostPath, which restricted pods may not have." -}}
+{{- end -}}
+{{- if and (eq .workload.kind "SparkApplication") (not .workload.image.repository) -}}
+{{- fail "\n\nworkload.kind is SparkApplication: set workload.image to one with Spark's entry point and Upquery, which the service's is not." -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -22,10 +22,23 @@
 {{- add (div (mul $budget 5) 4) 256 (mul (int .Values.workers) $worker) -}}
 {{- end -}}
 
-{{/* Memory is requested as it is limited: what a pod holds cannot be taken back. */}}
+{{/* A gateway keeps nothing: the supervisor, and for each worker its process and what it has in hand. */}}
+{{- define "upquery.memory.gateway" -}}
+{{- add 128 (mul (int .Values.gateway.workers) 192) -}}
+{{- end -}}
+
+{{/* Java's heap, Java itself, and what the report's own process has of the log. */}}
+{{- define "upquery.memory.workload" -}}
+{{- add (div (mul (include "upquery.mebibytes" .Values.workload.heap | int) 5) 4) 1024 -}}
+{{- end -}}
+
 {{- define "upquery.resources" -}}
-{{- $memory := printf "%sMi" (include "upquery.memory.limit" .) -}}
-{{- $limits := merge (deepCopy .Values.resources.limits) (dict "memory" $memory) -}}
-{{- $requests := merge (deepCopy .Values.resources.requests) (dict "memory" $limits.memory) -}}
+{{- include "upquery.resources.of" (dict "given" .Values.resources "mebibytes" (include "upquery.memory.limit" .)) -}}
+{{- end -}}
+
+{{/* Memory is requested as it is limited: what a pod holds cannot be taken back. */}}
+{{- define "upquery.resources.of" -}}
+{{- $limits := merge (deepCopy .given.limits) (dict "memory" (printf "%sMi" .mebibytes)) -}}
+{{- $requests := merge (deepCopy .given.requests) (dict "memory" $limits.memory) -}}
 {{- toYaml (dict "limits" $limits "requests" $requests) -}}
 {{- end -}}

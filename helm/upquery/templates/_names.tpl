@@ -16,11 +16,11 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What never changes: selectors are made of it. The component leaves room for other kinds of pods. */}}
+{{/* What never changes: selectors are made of it. `Component` is the kind of pods: engine (if it is not set), gateway, job. */}}
 {{- define "upquery.selector" -}}
 app.kubernetes.io/name: {{ include "upquery.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
-app.kubernetes.io/component: engine
+app.kubernetes.io/component: {{ default "engine" .Component }}
 {{- end -}}
 
 {{- define "upquery.labels" -}}
@@ -28,6 +28,31 @@ app.kubernetes.io/component: engine
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{/* Whether there is a gateway; nothing if not. */}}
+{{- define "upquery.gateway" -}}
+{{- if or .Values.gateway.enabled (gt (int .Values.shards) 1) }}yes{{ end -}}
+{{- end -}}
+
+{{/* How many shards are read from: all, unless some are about to be taken away. */}}
+{{- define "upquery.shards.read" -}}
+{{- default .Values.shards .Values.gateway.shards | int -}}
+{{- end -}}
+
+{{/* The StatefulSet: with a gateway there is one for each shard, `Shard` is its number as a text. */}}
+{{- define "upquery.statefulset.name" -}}
+{{- include "upquery.fullname" . }}{{ with .Shard }}-{{ . }}{{ end -}}
+{{- end -}}
+
+{{/* Who answers requests: the gateway's pods, or the engines'. */}}
+{{- define "upquery.front" -}}
+{{- if include "upquery.gateway" . }}gateway{{ else }}engine{{ end -}}
+{{- end -}}
+
+{{/* The admin API of it all. */}}
+{{- define "upquery.adminUrl" -}}
+{{- printf "http://%s-admin:%d" (include "upquery.fullname" .) (int .Values.admin.servicePort) -}}
 {{- end -}}
 
 {{- define "upquery.serviceAccount" -}}
@@ -43,6 +68,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
 {{- else -}}
 {{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret with a token that may administer; nothing if there is none. */}}
+{{- define "upquery.adminToken" -}}
+{{- if .Values.auth.adminToken.secret -}}
+{{- toJson .Values.auth.adminToken -}}
+{{- else if and (not .Values.auth.existingSecret) (include "upquery.tokensSecret" .) -}}
+{{- dict "secret" (include "upquery.tokensSecret" .) "key" "admin-token" | toJson -}}
 {{- end -}}
 {{- end -}}
 

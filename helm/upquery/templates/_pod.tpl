@@ -1,4 +1,86 @@
-{{/* Parts of the pod: environment, mounts, volumes. */}}
+{{/* Parts of pods: how they run, environment, mounts, volumes. */}}
+
+{{/* What all pods have in common. */}}
+{{- define "upquery.pod" -}}
+serviceAccountName: {{ include "upquery.serviceAccount" . }}
+automountServiceAccountToken: false
+# A Service named upquery would put UPQUERY_PORT and the like into the environment, which are no settings.
+enableServiceLinks: false
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+securityContext:
+  {{- include "upquery.pod.security" . | nindent 2 }}
+{{- end -}}
+
+{{- define "upquery.pod.security" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{- define "upquery.container.security" -}}
+securityContext:
+  allowPrivilegeEscalation: false
+  privileged: false
+  readOnlyRootFilesystem: true
+  runAsNonRoot: true
+  capabilities:
+    drop: [ALL]
+  seccompProfile:
+    type: RuntimeDefault
+{{- end -}}
+
+{{/* Ports and probes of what serves, and how it goes. */}}
+{{- define "upquery.serving" -}}
+ports:
+  - name: http
+    containerPort: {{ .Values.http.port }}
+  - name: admin
+    containerPort: {{ .Values.admin.port }}
+{{- range $name, $path := dict "startup" "/livez" "liveness" "/livez" "readiness" "/readyz" }}
+{{ $name }}Probe:
+  httpGet:
+    path: {{ $path }}
+    port: admin
+  {{- toYaml (index $.Values.probes $name) | nindent 2 }}
+{{- end }}
+{{- if .Values.drain.sleepSeconds }}
+lifecycle:
+  preStop:
+    # The order to stop closes the listener at once: by then nobody may send anything new here.
+    sleep:
+      seconds: {{ .Values.drain.sleepSeconds }}
+{{- end }}
+{{- end -}}
+
+{{/* Of a pod that is one shard. */}}
+{{- define "upquery.shard.label" -}}
+{{- with .Shard }}upquery/shard: {{ . | quote }}{{ end -}}
+{{- end -}}
+
+{{/* Replicas of a shard keep away from each other, as far as that is possible. */}}
+{{- define "upquery.affinity" -}}
+{{- $default := dict -}}
+{{- if .Shard -}}
+{{- $selector := printf "%s\n%s" (include "upquery.selector" .) (include "upquery.shard.label" .) | fromYaml -}}
+{{- $apart := list -}}
+{{- range $key, $weight := dict "kubernetes.io/hostname" 100 "topology.kubernetes.io/zone" 50 -}}
+{{- $term := dict "topologyKey" $key "labelSelector" (dict "matchLabels" $selector) -}}
+{{- $apart = append $apart (dict "weight" $weight "podAffinityTerm" $term) -}}
+{{- end -}}
+{{- $default = dict "podAntiAffinity" (dict "preferredDuringSchedulingIgnoredDuringExecution" $apart) -}}
+{{- end -}}
+{{- toYaml (merge (deepCopy .Values.affinity) $default) -}}
+{{- end -}}
 
 {{- define "upquery.env" -}}
 - name: HOME
@@ -15,6 +97,16 @@
       name: {{ $given.secret.name }}
       key: {{ $given.secret.urlKey }}
 {{- end }}
+{{- end }}
+{{- with .Shard }}
+- name: UPQUERY_SHARD__NUMBER
+  value: {{ . | quote }}
+- name: UPQUERY_SHARD__OF
+  valueFrom:
+    configMapKeyRef:
+      # Another number there does not restart this pod: it goes on with the keys that it has.
+      name: {{ include "upquery.fullname" $ }}-shards
+      key: {{ . | quote }}
 {{- end }}
 {{- with .Values.extraEnv }}
 {{ toYaml . }}
@@ -38,6 +130,26 @@
 {{- toJson $found -}}
 {{- end -}}
 
+{{- define "upquery.tokens.mount" -}}
+{{- if include "upquery.tokensSecret" . -}}
+- name: tokens
+  mountPath: /etc/upquery/tokens
+  readOnly: true
+{{- end }}
+{{- end -}}
+
+{{- define "upquery.tokens.volume" -}}
+{{- with include "upquery.tokensSecret" . -}}
+- name: tokens
+  secret:
+    secretName: {{ . }}
+    defaultMode: 0440
+    items:
+      - key: {{ $.Values.auth.tokensKey }}
+        path: tokens.toml
+{{- end }}
+{{- end -}}
+
 {{- define "upquery.mounts" -}}
 - name: config
   mountPath: /etc/upquery/config
@@ -48,10 +160,8 @@
   mountPath: /var/lib/upquery
 - name: tmp
   mountPath: /tmp
-{{- if include "upquery.tokensSecret" . }}
-- name: tokens
-  mountPath: /etc/upquery/tokens
-  readOnly: true
+{{- with include "upquery.tokens.mount" . }}
+{{ . }}
 {{- end }}
 {{- range $folder, $_ := include "upquery.passwords" . | fromJson }}
 - name: password-{{ $folder }}
@@ -89,14 +199,8 @@
   emptyDir:
     sizeLimit: 256Mi
 {{- end }}
-{{- with include "upquery.tokensSecret" . }}
-- name: tokens
-  secret:
-    secretName: {{ . }}
-    defaultMode: 0440
-    items:
-      - key: {{ $.Values.auth.tokensKey }}
-        path: tokens.toml
+{{- with include "upquery.tokens.volume" . }}
+{{ . }}
 {{- end }}
 {{- range $folder, $secret := include "upquery.passwords" . | fromJson }}
 - name: password-{{ $folder }}
@@ -127,14 +231,15 @@
 {{- end }}
 {{- end -}}
 
+{{/* Over nodes and zones, or as `given`. */}}
 {{- define "upquery.spread" -}}
-{{- $selector := include "upquery.selector" . | fromYaml -}}
+{{- $selector := include "upquery.selector" .root | fromYaml -}}
 {{- $default := list -}}
 {{- range $key := list "kubernetes.io/hostname" "topology.kubernetes.io/zone" -}}
 {{- $default = append $default (dict "maxSkew" 1 "topologyKey" $key "whenUnsatisfiable" "ScheduleAnyway") -}}
 {{- end -}}
 {{- $constraints := list -}}
-{{- range default $default .Values.topologySpreadConstraints -}}
+{{- range default $default .given -}}
 {{- $constraints = append $constraints (merge (deepCopy .) (dict "labelSelector" (dict "matchLabels" $selector))) -}}
 {{- end -}}
 {{- toYaml $constraints -}}

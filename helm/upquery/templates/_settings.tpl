@@ -16,10 +16,7 @@
 {{- $_ := set $own "engine" (dict "directory" "/run/upquery" "memory" (printf "%sMiB" (include "upquery.mebibytes" $values.memory))) -}}
 {{- $_ := set $own "subscriptions" (dict "memory" (printf "%sMiB" (include "upquery.mebibytes" $values.subscriptionMemory))) -}}
 {{- $_ := set $own "state" (dict "directory" "/var/lib/upquery") -}}
-{{- $auth := dict "open_metrics" $values.auth.openMetrics -}}
-{{- if include "upquery.tokensSecret" . }}{{- $_ := set $auth "tokens_file" "/etc/upquery/tokens/tokens.toml" }}{{- end -}}
-{{- if $values.auth.jwt }}{{- $_ := set $auth "jwt" $values.auth.jwt }}{{- end -}}
-{{- $_ := set $own "auth" $auth -}}
+{{- $_ := set $own "auth" (include "upquery.auth" . | fromJson) -}}
 {{- if $values.accessLog.enabled }}{{- $_ := set $own "access_log" (dict "path" "/var/log/upquery") }}{{- end -}}
 {{- range $name, $keys := mergeOverwrite $tables $own -}}
 [{{ $name }}]
@@ -32,6 +29,33 @@ name = {{ toRawJson $name }}
 {{- include "upquery.toml.table" (dict "name" "views" "keys" $view) }}
 
 {{ end -}}
+{{- end -}}
+
+{{- define "upquery.auth" -}}
+{{- $auth := dict "open_metrics" .Values.auth.openMetrics -}}
+{{- if include "upquery.tokensSecret" . }}{{- $_ := set $auth "tokens_file" "/etc/upquery/tokens/tokens.toml" }}{{- end -}}
+{{- if .Values.auth.jwt }}{{- $_ := set $auth "jwt" .Values.auth.jwt }}{{- end -}}
+{{- toJson $auth -}}
+{{- end -}}
+
+{{/* gateway.toml. `Shards`, which is followed at run time, is left out if it is not set: the rest is read at the start only. */}}
+{{- define "upquery.gateway.toml" -}}
+{{- $values := .Values -}}
+{{- $pod := printf "http://%s-{shard}-{replica}.%s-headless" (include "upquery.fullname" .) (include "upquery.fullname" .) -}}
+{{- $gateway := dict "replicas" $values.replicas
+    "address" (printf "%s:%d" $pod (int $values.http.port))
+    "admin_address" (printf "%s:%d" $pod (int $values.admin.port))
+    "admin_token_file" "/etc/upquery/secrets/admin/token" -}}
+{{- with .Shards }}{{- $_ := set $gateway "shards" (int .) }}{{- end -}}
+{{- $own := dict "gateway" $gateway "auth" (include "upquery.auth" . | fromJson) -}}
+{{- $_ := set $own "http" (dict "host" $values.http.host "port" $values.http.port "admin_port" $values.admin.port "workers" $values.gateway.workers) -}}
+{{- /* Bounds of requests and the log are those of the pods, unless the gateway has others. */ -}}
+{{- $tables := merge (deepCopy $values.gateway.settings) (pick $values.settings "http" "log" | deepCopy) -}}
+{{- range $name, $keys := mergeOverwrite $tables $own -}}
+[{{ $name }}]
+{{- include "upquery.toml.table" (dict "name" $name "keys" $keys) }}
+
+{{ end }}
 {{- end -}}
 
 {{/* URL and password file of `upstream` or `cdc`; the URL of a Secret comes in the environment. */}}

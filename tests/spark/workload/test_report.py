@@ -10,6 +10,7 @@ import pytest
 
 from dataflow.spark.problems import SparkProblem
 from dataflow.spark.workload.drift import drift_of
+from dataflow.spark.workload.log import files_of
 from dataflow.spark.workload.measured import measured_of
 from dataflow.spark.workload.model import FORMAT, read_model
 from dataflow.spark.workload.page import page
@@ -92,6 +93,16 @@ def test_a_log_becomes_a_model_and_a_page(spark: Any, tmp_path: Path) -> None:
 
 class _Page(HTMLParser):
     """Parses a page."""
+
+
+def test_services_may_have_folders_of_their_own(tmp_path: Path) -> None:
+    """As pods that write to one volume do."""
+    for name in ("pod-0/access-0.jsonl", "pod-1/access-0.jsonl", "pod-1/_access-1.jsonl", "access-0.parquet"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = files_of(tmp_path)
+    assert found["jsonl"] == [str(tmp_path / f"pod-{number}" / "access-0.jsonl") for number in (0, 1)]
+    assert found["parquet"] == [str(tmp_path / "access-0.parquet")]
 
 
 def test_what_is_no_log_is_said_to_be_none(tmp_path: Path, spark: Any) -> None:
