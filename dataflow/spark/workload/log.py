@@ -109,8 +109,10 @@ def read_log(spark: "SparkSession", directory: Path, bounds: Bounds = Bounds()) 
 
 
 def files_of(directory: Path) -> dict[str, list[str]]:
-    """Finished files of a log, by their form, also below the folder: several services may have folders of their own there.
-    Raises SparkProblem: there is none."""
+    """Finished files of a log, by their form, also below the folder: several services may have folders of their own.
+
+    Raises SparkProblem: there is none.
+    """
     if not directory.is_dir():
         raise SparkProblem("log_missing", f"{directory} is no folder.", "Give the folder that [access_log] path names.")
     found = {
