@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import uvicorn
 
@@ -87,7 +87,7 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
     if tracing is not None and config.traces is not None:
         outside = tracing.app(outside, config.traces)
     server = server_of(outside, config.graceful_shutdown_s, connection_limits_of(config.http))
-    _allow_files(config.http.max_connections + _OTHER_FILES)
+    allow_files(config.http.max_connections + _OTHER_FILES)
     server.drain = app.drain
     # What is there now stays: a collection would only walk it again and again.
     gc.collect()
@@ -113,7 +113,26 @@ def access_log_of(settings: AccessLogSettings, app: HotRoute | Router, config: W
     return AccessLog(settings, app.reads, texts, config.number)
 
 
-def wrapped(app: DirectApp, config: WorkerConfig, log: AccessLog | None = None) -> DirectApp:
+class Outside(Protocol):
+    """The part of a worker's configuration that is about what a request passes first."""
+
+    @property
+    def http(self) -> HttpSettings:
+        """Bounds of requests."""
+        ...
+
+    @property
+    def auth(self) -> AuthSettings | None:
+        """Who is let in; None: everybody."""
+        ...
+
+    @property
+    def slow_ms(self) -> float:
+        """What takes longer is logged."""
+        ...
+
+
+def wrapped(app: DirectApp, config: Outside, log: AccessLog | None = None) -> DirectApp:
     """The application within what a request passes first: only what is configured, so that the rest costs nothing."""
     if log is not None:
         app = Logged(app, log)
@@ -150,7 +169,7 @@ def connection_limits_of(http: HttpSettings) -> ConnectionLimits:
     )
 
 
-def _allow_files(files: int) -> None:
+def allow_files(files: int) -> None:
     """As many open files as that, if the system lets us: a process may open fewer than it has connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = files if hard == resource.RLIM_INFINITY else min(files, hard)

@@ -1,12 +1,24 @@
 """A gateway's worker process: uvicorn in front of the pods of all shards."""
 
+import asyncio
+import gc
 import socket
 from dataclasses import dataclass
 from pathlib import Path
 
+from service.gateway.counting import report
+from service.gateway.opening import Counted, Gateway
+from service.http.server import DrainingServer
 from service.settings.auth import AuthSettings
+from service.settings.following import Following
 from service.settings.gateway import GatewaySettings
 from service.settings.sections import HttpSettings
+from service.worker import allow_files, connection_limits_of, server_of, wrapped
+
+#: Shards, for which there may be connections.
+_MOST_PODS = 64
+#: Files that a worker has open beside its connections.
+_OTHER_FILES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,4 +53,27 @@ class GatewayWorkerConfig:
 
 def run_gateway_worker(config: GatewayWorkerConfig, listener: socket.socket) -> None:
     """The process's main: serves on `listener` (bound by the supervisor, shared by all workers) until SIGTERM."""
-    raise NotImplementedError
+    gateway = Gateway.of(config.settings)
+    server = server_of(wrapped(gateway.app, config), config.graceful_shutdown_s, connection_limits_of(config.http))
+    server.drain = gateway.app.drain
+    allow_files(config.http.max_connections + config.settings.gateway.connections * _MOST_PODS + _OTHER_FILES)
+    gc.collect()
+    gc.freeze()
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+        runner.run(_serve(server, gateway, config, listener))
+
+
+async def _serve(
+    server: DrainingServer, gateway: Gateway, config: GatewayWorkerConfig, listener: socket.socket
+) -> None:
+    following = Following(config.path, config.settings)
+    tasks = [asyncio.ensure_future(following.run(lambda settings: gateway.topology.change(settings.gateway)))]
+    if config.report_path is not None:
+        counted = Counted(config.number, server, gateway)
+        tasks.append(asyncio.ensure_future(report(config.report_path, counted.as_dict)))
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        for task in tasks:
+            task.cancel()
+        await gateway.topology.close()

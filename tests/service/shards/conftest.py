@@ -54,7 +54,7 @@ class Two:
     servers: list[WireServer]
 
 
-async def _shard(number: int, directory: Path, closing: AsyncExitStack) -> tuple[Engine, WireServer, EngineClient]:
+async def shard(number: int, directory: Path, closing: AsyncExitStack) -> tuple[Engine, WireServer, EngineClient]:
     writer = LeafWriter(directory / str(number) / "leaf", map_bytes=1 << 22)
     closing.callback(writer.close)
     rows = dict(ROWS) | {("story", (str(n),)): [(str(n), f"Title {n}", "ann", "3")] for n in range(1, 1000)}
@@ -73,7 +73,7 @@ async def _shard(number: int, directory: Path, closing: AsyncExitStack) -> tuple
 
 async def _run(directory: Path, test: Callable[[Two], Awaitable[None]]) -> None:
     async with AsyncExitStack() as closing:
-        shards = [await _shard(number, directory, closing) for number in (0, 1)]
+        shards = [await shard(number, directory, closing) for number in (0, 1)]
         app = sharded_app([e.writer.reader for e, _, _ in shards], [c for _, _, c in shards], LIMITS)
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:

@@ -1,0 +1,112 @@
+"""A gateway's application: which way a request goes.
+
+*Invariants*: a request is passed on as it is, or refused in the words in which pods refuse it. Whose token may read
+only some views may read no others here, whatever pods check themselves.
+
+Not here: who is let in at all (`service.auth.guard`).
+"""
+
+import structlog
+
+from service.auth.principal import principal_of, require_read
+from service.errors import ApiError
+from service.gateway.asked import is_batch
+from service.gateway.batches import Batches
+from service.gateway.reading import Reads
+from service.gateway.sockets import Sockets
+from service.gateway.streams import Streams
+from service.http.body_limit import too_large
+from service.http.messages import Receive, Reply, Scope, Send, problem_reply, send_reply
+from service.http.request_body import RequestBody
+from service.http.view_reads import VIEWS_PATH
+from service.subscriptions.asked import is_live, wants_events
+
+_READS = frozenset({"GET", "HEAD"})
+_SUBSCRIBE = "/subscribe"
+_log = structlog.get_logger(__name__)
+
+
+class GatewayApp:
+    """ASGI. Also `Direct`, of which it makes no use: nothing is answered here without asking a pod."""
+
+    def __init__(
+        self, reads: Reads, batches: Batches, streams: Streams, sockets: Sockets, *, max_body_bytes: int
+    ) -> None:
+        self._reads = reads
+        self._batches = batches
+        self._streams = streams
+        self._sockets = sockets
+        self._max_bytes = max_body_bytes
+
+    def reads_body(self, scope: Scope) -> bool:  # noqa: ARG002
+        """No."""
+        return False
+
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | None:  # noqa: ARG002
+        """None."""
+        return None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] == "websocket":
+            await self._sockets.serve(scope, receive, send)
+            return
+        try:
+            await self._serve(scope, receive, send)
+        except ApiError as error:
+            await send_reply(send, problem_reply(error, scope["path"]))
+        except Exception:
+            _log.exception("request_failed", path=scope["path"])
+            failed = ApiError("internal_error", "The request failed; the log has the reason.")
+            await send_reply(send, problem_reply(failed, scope["path"]))
+
+    async def drain(self) -> None:
+        """End all streams."""
+        await self._streams.end()
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ApiError."""
+        is_read = scope["method"] in _READS
+        view = _view_of(scope["path"]) if is_read else None
+        if view is not None:
+            require_read(principal_of(scope), view)
+            if not self._is_stream(scope):
+                await self._reads.serve_view(scope, receive, send, view)
+                return
+            await self._streams.serve(
+                lambda sending: self._reads.serve_view(scope, receive, sending, view, streams=True), send
+            )
+            return
+        body = b"" if is_read else await self._body(scope, receive)
+        if body is None:
+            # Its client has gone.
+            return
+        if is_batch(scope):
+            await self._batches.serve(scope, receive, send, body)
+        else:
+            await self._reads.serve_first(scope, receive, send, None if is_read else body)
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
+        """None if not all of it comes. ApiError ``too_large``."""
+        announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        if not announced.isdigit() or int(announced) > self._max_bytes:
+            raise too_large(self._max_bytes)
+        body = await RequestBody.read(receive, self._max_bytes)
+        if body.content is None and body.messages[-1]["type"] == "http.request":
+            raise too_large(self._max_bytes)
+        return body.content
+
+    def _is_stream(self, scope: Scope) -> bool:
+        """Whether the answer may take as long as the client likes."""
+        if scope["method"] != "GET":
+            return False
+        is_followed = scope["path"].endswith(_SUBSCRIBE) or is_live(scope["query_string"])
+        return is_followed or wants_events(scope["headers"])
+
+
+def _view_of(path: str) -> str | None:
+    """The view that a path reads or follows; None: it is about none, or several keys."""
+    if not path.startswith(VIEWS_PATH):
+        return None
+    name = path.removeprefix(VIEWS_PATH).removesuffix(_SUBSCRIBE)
+    return name if name and "/" not in name else None

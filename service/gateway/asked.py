@@ -1,0 +1,101 @@
+"""The body of a batch read, as far as a gateway has to understand it: which keys of which views, each by itself.
+
+*Invariants*: what is not of the documented form is not understood here; a pod says what is wrong with it. An item that
+is sent on means what it meant: numbers too large or too fine for the fast parser are parsed, and written, exactly.
+
+Not here: what parameters mean (a pod's `service.http.batches`).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from service.gateway.homes import slot_of
+from service.gateway.known import KnownViews
+from service.http.messages import Headers, Scope
+from service.http.view_reads import VIEWS_PATH
+
+READ_PATH, QUERY = "/v1/read", "/query"
+_KEYS, _READS = "keys", "reads"
+_FIELDS = frozenset({"view", "params", "limit", "after"})
+_EXACT = frozenset({str, int, bool, type(None)})
+_JSON = b"application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class AskedBatch:
+    """What a batch asks for. `items` are the members of the body's one list, `views` and `slots` those of each."""
+
+    member: str
+    items: Sequence[Mapping[str, Any]]
+    views: Sequence[str]
+    slots: Sequence[int]
+    is_exact: bool
+
+    @classmethod
+    def of(cls, scope: Scope, content: bytes, known: KnownViews) -> "AskedBatch | None":
+        """None if it is not understood, or asks for nothing."""
+        path, headers = scope["path"], scope["headers"]
+        if not any(name == b"content-type" and value.startswith(_JSON) for name, value in headers):
+            return None
+        if path == READ_PATH:
+            return _of_reads(content, headers, known)
+        view = path.removeprefix(VIEWS_PATH).removesuffix(QUERY)
+        return None if "/" in view or not view else _of_keys(view, content, headers, known)
+
+    def body_of(self, places: Sequence[int]) -> bytes:
+        """The body that asks for some of the items."""
+        body = {self.member: [self.items[place] for place in places]}
+        return orjson.dumps(body) if self.is_exact else json.dumps(body).encode()
+
+
+def is_batch(scope: Scope) -> bool:
+    """Whether a request is one, by its path."""
+    path: str = scope["path"]
+    return scope["method"] == "POST" and (path == READ_PATH or (path.startswith(VIEWS_PATH) and path.endswith(QUERY)))
+
+
+def _of_keys(view: str, content: bytes, headers: Headers, known: KnownViews) -> AskedBatch | None:
+    keys, is_exact = _listed(content, _KEYS)
+    if not keys or not all(type(key) is dict for key in keys):
+        return None
+    who = known.asker(view, headers)
+    return AskedBatch(_KEYS, keys, [view] * len(keys), [slot_of(view, key, who) for key in keys], is_exact)
+
+
+def _of_reads(content: bytes, headers: Headers, known: KnownViews) -> AskedBatch | None:
+    reads, is_exact = _listed(content, _READS)
+    if not reads or not all(map(_is_read, reads)):
+        return None
+    views = [read["view"] for read in reads]
+    askers = {view: known.asker(view, headers) for view in views}
+    slots = [slot_of(view, read.get("params", {}), askers[view]) for view, read in zip(views, reads, strict=True)]
+    return AskedBatch(_READS, reads, views, slots, is_exact)
+
+
+def _is_read(read: Any) -> bool:
+    if type(read) is not dict or not read.keys() <= _FIELDS:
+        return False
+    return type(read.get("view")) is str and type(read.get("params", {})) is dict
+
+
+def _listed(content: bytes, member: str) -> tuple[list[Any], bool]:
+    """The one member of a JSON object, a list; and whether nothing was lost in parsing. Empty if it is none."""
+    try:
+        body = orjson.loads(content)
+        is_exact = _is_exact(body)
+        if not is_exact:
+            body = json.loads(content)
+    except ValueError:
+        return [], True
+    listed = body.get(member) if type(body) is dict and len(body) == 1 else None
+    return (listed if type(listed) is list else []), is_exact
+
+
+def _is_exact(value: Any) -> bool:
+    if type(value) is dict:
+        return all(map(_is_exact, value.values()))
+    return all(map(_is_exact, value)) if type(value) is list else type(value) in _EXACT

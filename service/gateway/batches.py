@@ -1,0 +1,271 @@
+"""Batches over the pods of several shards, all answers at one version (as `service.shards.reading`, in one process).
+
+*Theory*: each shard is sent its part, and says from where to where its answers are exact (`service.http.part`). If
+these have no position in common, the shards that are behind are asked again for answers that are new enough, a few
+times; then one shard answers all of it, since any can answer any key. Only of views that are kept whole by different
+shards there may be no answer.
+
+*Invariants*: all answers of a request are exact at one version, or it is refused. What one shard keeps is passed on to
+it as it is, and so is what is not understood here: a pod says what is wrong with it, in one place.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import orjson
+
+from dataflow.types import Position
+from service.auth.principal import principal_of, require_read
+from service.errors import ApiError
+from service.gateway.asked import AskedBatch
+from service.gateway.counting import GatewayCounters
+from service.gateway.finding import MISDIRECTED, Finding
+from service.gateway.forwarding import pass_on, request_bytes
+from service.gateway.incoming import Incoming, PodGone
+from service.gateway.known import KnownViews
+from service.gateway.pods import Request
+from service.gateway.reading import REFUSALS, Reads, refusal_of
+from service.gateway.topology import Topology
+from service.http.batches import batch_reply
+from service.http.messages import CACHE_CONTROL, Receive, Reply, Scope, Send, send_reply
+from service.http.part import MEDIA_TYPE, PART, PartHead, read_part
+from service.http.reads import Answers
+from service.http.version import version_text
+from service.settings.sections import HttpSettings
+from service.shards.meeting import Exact, Met, awaited, late, meet
+from service.shards.splitting import Part, joined, split
+from service.subscriptions.leaving import until_left
+from service.wire import Source
+
+#: How often the shards that are behind are asked again before one shard has to answer.
+_ROUNDS = 3
+#: How often a request is split anew, as pods say that views are elsewhere.
+_SPLITS = 8
+_WATCH_AFTER_S = 0.1
+#: Headers of the request that are not a part's: parts are not compressed, and have no tags.
+_NOT_OF_PART = frozenset({b"accept-encoding", b"if-none-match"})
+_CONDITIONS = frozenset({b"upquery-min-version", b"prefer"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What a shard has answered."""
+
+    head: PartHead
+    results: list[bytes]
+    source: Source
+
+
+class _Refused(Exception):
+    """A shard's refusal of its part."""
+
+    def __init__(self, part: Part[int], incoming: Incoming) -> None:
+        super().__init__(incoming.status)
+        self.part = part
+        self.incoming = incoming
+
+
+@dataclass(slots=True)
+class _Request:
+    """One request, and what pods have said of its views. *State*: `findings`, of those that are not simply at the homes
+    of their keys."""
+
+    scope: Scope
+    content: bytes
+    asked: AskedBatch
+    started: int
+    findings: dict[str, Finding] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Asking:
+    """A shard's part. *State*: `timeline`, what it has answered so far, as far as it is known where that is exact."""
+
+    part: Part[int]
+    timeline: list[Exact[_Read]] = field(default_factory=list)
+
+
+class Batches:
+    """``POST /v1/read`` and ``POST /v1/views/{view}/query``."""
+
+    def __init__(
+        self, topology: Topology, known: KnownViews, reads: Reads, http: HttpSettings, counters: GatewayCounters
+    ) -> None:
+        self._topology = topology
+        self._known = known
+        self._reads = reads
+        self._max_keys = http.max_keys
+        self._timeout_s = http.read_timeout_s
+        self._counters = counters
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send, content: bytes) -> None:
+        """Serve one request. ApiError."""
+        started = time.perf_counter_ns()
+        asked = AskedBatch.of(scope, content, self._known)
+        if asked is None or len(asked.items) > self._max_keys:
+            await self._reads.serve_first(scope, receive, send, content)
+            return
+        for view in dict.fromkeys(asked.views):
+            require_read(principal_of(scope), view)
+        with until_left(receive, _WATCH_AFTER_S):
+            answer = await self._answer(_Request(scope, content, asked, started))
+            if isinstance(answer, Incoming):
+                await pass_on(answer, send, scope["path"])
+            else:
+                await send_reply(send, answer)
+
+    async def _answer(self, request: _Request) -> Reply | Incoming:
+        """The response, or the refusal of a pod. ApiError."""
+        for view in dict.fromkeys(request.asked.views):
+            if self._known.whole_home(view) is not None:
+                request.findings[view] = Finding(self._topology, self._known, view)
+        for _ in range(_SPLITS):
+            try:
+                answer = await self._once(request)
+            except _Refused as refused:
+                if not await self._find(request, refused):
+                    return refused.incoming
+            else:
+                for finding in request.findings.values():
+                    finding.answered()
+                return answer
+        raise ApiError(
+            MISDIRECTED, "What is asked for is kept by shards that were not found.", "Try again in a moment."
+        )
+
+    async def _once(self, request: _Request) -> Reply | Incoming:
+        """As views are taken to be now. _Refused, ApiError."""
+        parts = self._parts(request)
+        if len(parts) == 1:
+            self._counters.outcomes["one_part"] += 1
+            return await self._by_one(request, parts[0])
+        asking = [_Asking(part) for part in parts]
+        await self._ask_all(request, asking)
+        met = await self._met(request, asking)
+        if met is not None:
+            self._counters.outcomes["met_again" if any(len(each.timeline) > 1 for each in asking) else "met"] += 1
+            return _reply(parts, met, request.started)
+        one = self._one_of(request, parts)
+        if one is not None:
+            self._counters.outcomes["one_shard"] += 1
+            return await self._by_one(request, one)
+        self._counters.outcomes["apart"] += 1
+        raise ApiError(
+            "versions_apart",
+            "What is asked for is kept by several shards and changes too fast to be had at one version.",
+            "Try again, or ask for less at once.",
+        )
+
+    def _parts(self, request: _Request) -> list[Part[int]]:
+        asked, findings = request.asked, request.findings
+        homes = [
+            findings[view].shard if view in findings else self._topology.home(slot)
+            for view, slot in zip(asked.views, asked.slots, strict=True)
+        ]
+        return split(range(len(homes)), homes)
+
+    async def _by_one(self, request: _Request, part: Part[int]) -> Incoming:
+        """All of it, of the shard of a part. _Refused, ApiError."""
+        content = request_bytes(request.scope, request.content)
+        return await self._ask(request, part, content)
+
+    async def _ask(self, request: _Request, part: Part[int], content: bytes) -> Incoming:
+        slot = request.asked.slots[part.items[0]]
+        incoming = await self._topology.shards[part.shard].ask(slot, Request(content))
+        if incoming.status in REFUSALS:
+            raise _Refused(part, incoming)
+        return incoming
+
+    async def _ask_all(
+        self, request: _Request, asking: Sequence[_Asking], target: Position | None = None, wait_s: float = 0.0
+    ) -> None:
+        """Have all of them answer; `target`: at that position or later. _Refused, ApiError."""
+        asked = (self._ask_part(request, each, target, wait_s) for each in asking)
+        for failed in await asyncio.gather(*asked, return_exceptions=True):
+            if failed is not None:
+                raise failed
+
+    async def _ask_part(self, request: _Request, each: _Asking, target: Position | None, wait_s: float) -> None:
+        without, more = _NOT_OF_PART, [PART]
+        if target is not None:
+            without |= _CONDITIONS
+            more = [PART, (b"upquery-min-version", version_text(target).encode()), (b"prefer", b"wait=%.3f" % wait_s)]
+        body = request.asked.body_of(each.part.items)
+        incoming = await self._ask(request, each.part, request_bytes(request.scope, body, without, more))
+        try:
+            content = await incoming.whole()
+        except PodGone:
+            raise ApiError("engine_unavailable", "A pod did not finish its answer.", "Try again.") from None
+        if incoming.status != 200:
+            raise _Refused(each.part, incoming)
+        if (b"content-type", MEDIA_TYPE) not in incoming.headers:
+            return
+        try:
+            head, results = read_part(content)
+            read = _Read(head, results, Source(head.source))
+        except ValueError:
+            # A pod of another version of this.
+            return
+        if head.exact and len(results) == len(each.part.items):
+            each.timeline.append(Exact(read, head.since, head.position, head.server))
+
+    async def _met(self, request: _Request, asking: Sequence[_Asking]) -> Met[_Read] | None:
+        """One version, as soon as there is one; None if it was looked for in vain."""
+        until_s = time.monotonic() + self._timeout_s
+        for _ in range(_ROUNDS):
+            timelines = [each.timeline for each in asking]
+            if not all(timelines) or len({timeline[-1].server for timeline in timelines}) > 1:
+                return None
+            if (met := meet(timelines)) is not None:
+                return met
+            behind = [asking[n] for n in late(timelines)]
+            try:
+                await self._ask_all(request, behind, awaited(timelines), max(0.0, until_s - time.monotonic()))
+            except (_Refused, ApiError):
+                return None
+        return meet([each.timeline for each in asking])
+
+    def _one_of(self, request: _Request, parts: Sequence[Part[int]]) -> Part[int] | None:
+        """The part whose shard could answer all of it; None if several views are kept whole by different ones."""
+        whole = [part for part in parts if any(self._is_whole(request, place) for place in part.items)]
+        if len(whole) > 1:
+            return None
+        return whole[0] if whole else max(parts, key=lambda part: len(part.items))
+
+    def _is_whole(self, request: _Request, place: int) -> bool:
+        finding = request.findings.get(request.asked.views[place])
+        return finding is not None and finding.is_whole
+
+    async def _find(self, request: _Request, refused: _Refused) -> bool:
+        """Where else the views are that a shard does not have; whether there is anywhere else. ApiError."""
+        try:
+            code = await refusal_of(refused.incoming)
+            named = orjson.loads(await refused.incoming.whole()).get("view")
+        except (PodGone, orjson.JSONDecodeError):
+            return False
+        views = dict.fromkeys(request.asked.views[place] for place in refused.part.items)
+        if code == MISDIRECTED and len(views) > 1:
+            views = {view: None for view in views if view == named}
+        found = False
+        for view in views:
+            finding = request.findings.get(view) or Finding(self._topology, self._known, view)
+            if finding.refused(code, refused.part.shard):
+                request.findings[view], found = finding, True
+        return found
+
+
+def _reply(parts: Sequence[Part[int]], met: Met[_Read], started: int) -> Reply:
+    read = [exact.answers for exact in met.parts]
+    heads = [each.head for each in read]
+    answers = Answers(
+        [],
+        met.position,
+        min(head.at_ms for head in heads),
+        all(head.hit for head in heads),
+        next((each.source for each in read if each.source is not Source.STORED), Source.STORED),
+    )
+    kept = {head.cache_control for head in heads}
+    cache_control = (CACHE_CONTROL[0], kept.pop().encode()) if len(kept) == 1 else CACHE_CONTROL
+    return batch_reply(answers, b",".join(joined(parts, [each.results for each in read])), cache_control, started)

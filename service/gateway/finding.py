@@ -1,0 +1,54 @@
+"""Where a view is looked for, for one request, as shards say that they do not have it.
+
+*Theory*: a key's home answers it. There are exceptions, which pods say themselves: a view that is kept whole is with
+one shard only (``misdirected``): mostly the one that the rule of homes says, and while their number changes, or pods
+have not been told of it, another. And one that is new may not be known everywhere yet (``view_not_found``); shard 0 is
+believed.
+
+*Invariants*: no shard is named twice.
+"""
+
+from service.gateway.known import KnownViews
+from service.gateway.topology import Topology
+
+MISDIRECTED, NOT_FOUND = "misdirected", "view_not_found"
+#: Of a view that is kept whole, what another shard may not say: it had it before, or will have it.
+_PERHAPS_ELSEWHERE = frozenset({"view_building", "engine_unavailable"})
+_FIRST = 0
+
+
+class Finding:
+    """*State*: `shard` is who is asked now; `is_whole`, whether the view is kept whole, as far as is known."""
+
+    def __init__(self, topology: Topology, known: KnownViews, view: str, home: int = _FIRST) -> None:
+        """`home`: where the key lives that is asked for, if the view is not kept whole."""
+        self._topology = topology
+        self._known = known
+        self._view = view
+        self._asked: list[int] = []
+        whole = known.whole_home(view)
+        self.is_whole = whole is not None
+        self.shard = home if whole is None or whole >= len(topology.shards) else whole
+
+    def refused(self, code: str, by: int | None = None) -> bool:
+        """`shard` has refused, or whoever was asked; whether there is another one to ask, which `shard` is from now
+        on."""
+        self._asked.append(self.shard if by is None else by)
+        found = next((shard for shard in self._others(code) if shard not in self._asked), None)
+        if found is None:
+            return False
+        self.shard = found
+        return True
+
+    def answered(self) -> None:
+        """`shard` has answered."""
+        if self.is_whole:
+            self._known.is_whole(self._view, self.shard)
+
+    def _others(self, code: str) -> list[int]:
+        if code == MISDIRECTED:
+            self.is_whole = True
+            return [*self._topology.homes_of_view(self._view), *range(len(self._topology.shards))]
+        if code == NOT_FOUND:
+            return [_FIRST]
+        return self._topology.homes_of_view(self._view) if self.is_whole and code in _PERHAPS_ELSEWHERE else []

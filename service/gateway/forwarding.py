@@ -1,0 +1,85 @@
+"""A client's request as a pod is sent it, and a pod's response as the client gets it.
+
+*Invariants*: what is about a connection ends here (RFC 9110, 7.6.1). What clients may not ask pods for (parts of
+batches) is not passed on. A response goes on as it comes, and no faster than the client reads it; one that a pod does
+not finish is not finished here either, so that nobody takes it for whole.
+"""
+
+from collections.abc import Iterable
+
+import structlog
+
+from service.gateway.incoming import Incoming, PodGone
+from service.http.messages import Headers, Scope, Send
+from service.http.part import PART
+
+#: Headers about a connection, and those of which a request gets its own.
+_OF_CONNECTION = frozenset(
+    {
+        b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade",
+        b"expect", b"content-length", b"x-forwarded-for", PART[0],
+    }
+)  # fmt: skip
+#: Of a response; this server says what time it is.
+_OF_RESPONSE = frozenset({b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade", b"date"})
+_NONE: Headers = []
+_WITHOUT_BODY = frozenset({204, 304})
+_log = structlog.get_logger(__name__)
+
+
+def request_bytes(
+    scope: Scope, body: bytes | None, without: frozenset[bytes] = frozenset(), more: Headers = _NONE
+) -> bytes:
+    """The request with this body; None: without one. It has `more` headers, and not those of the names `without`."""
+    query = scope["query_string"]
+    target = scope["raw_path"] + b"?" + query if query else scope["raw_path"]
+    content = [scope["method"].encode(), b" ", target, b" HTTP/1.1\r\n"]
+    for name, value in _passed_on(scope, without):
+        content += (name, b": ", value, b"\r\n")
+    for name, value in more:
+        content += (name, b": ", value, b"\r\n")
+    if body is None:
+        content.append(b"\r\n")
+    else:
+        content += (b"content-length: %d\r\n\r\n" % len(body), body)
+    return b"".join(content)
+
+
+def _passed_on(scope: Scope, without: frozenset[bytes]) -> Iterable[tuple[bytes, bytes]]:
+    headers: Headers = scope["headers"]
+    dropped = _OF_CONNECTION | without if without else _OF_CONNECTION
+    forwarded = []
+    for name, value in headers:
+        if name == b"connection":
+            dropped = dropped | {each.strip().lower() for each in value.split(b",")}
+        elif name == b"x-forwarded-for":
+            forwarded.append(value)
+    for header in headers:
+        if header[0] not in dropped:
+            yield header
+    client = scope.get("client")
+    if client is not None:
+        forwarded.append(str(client[0]).encode())
+        yield b"x-forwarded-for", b", ".join(forwarded)
+
+
+async def pass_on(incoming: Incoming, send: Send, path: str) -> None:
+    """The response, to its end."""
+    bare = incoming.status in _WITHOUT_BODY
+    headers = [
+        header
+        for header in incoming.headers
+        if header[0] not in _OF_RESPONSE and not (bare and header[0] == b"content-length")
+    ]
+    await send({"type": "http.response.start", "status": incoming.status, "headers": headers})
+    try:
+        more = True
+        while more:
+            piece = await incoming.read()
+            more = bool(piece) and not incoming.is_read
+            await send({"type": "http.response.body", "body": piece, "more_body": more})
+    except PodGone as gone:
+        # The server closes the connection to the client.
+        _log.warning("a pod did not finish a response", path=path, reason=str(gone))
+    finally:
+        incoming.leave()

@@ -1,0 +1,82 @@
+"""Puts a gateway's application together, and says what it counts."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+
+from service.errors import PROBLEMS
+from service.gateway.app import GatewayApp
+from service.gateway.batches import Batches
+from service.gateway.counting import GatewayCounters
+from service.gateway.known import KnownViews
+from service.gateway.reading import Reads
+from service.gateway.replica import Reach
+from service.gateway.sockets import Sockets
+from service.gateway.streams import Streams
+from service.gateway.topology import Topology
+from service.settings.gateway import GatewaySettings
+from service.telemetry import RECENT_ERRORS
+
+#: Of the errors since the last report, those that are sent.
+_MOST_ERRORS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """The application, and what it asks."""
+
+    app: GatewayApp
+    topology: Topology
+    counters: GatewayCounters
+
+    @classmethod
+    def of(cls, settings: GatewaySettings) -> "Gateway":
+        """Nothing is connected yet."""
+        section, http = settings.gateway, settings.http
+        reach = Reach(
+            section.connections,
+            section.connect_timeout_s,
+            section.probe_s,
+            silent_s=http.read_timeout_s + http.max_wait_s,
+            waiting_s=http.read_timeout_s,
+        )
+        counters, known = GatewayCounters(), KnownViews()
+        topology = Topology(section, reach, counters)
+        reads = Reads(topology, known)
+        app = GatewayApp(
+            reads,
+            Batches(topology, known, reads, http, counters),
+            Streams(counters),
+            Sockets(topology, known, counters, section.connect_timeout_s),
+            max_body_bytes=http.max_body_bytes,
+        )
+        return cls(app, topology, counters)
+
+
+@dataclass(slots=True)
+class Counted:
+    """What a worker reports. *State*: `_told` errors were reported."""
+
+    number: int
+    server: uvicorn.Server
+    gateway: Gateway
+    _told: int = field(default=0, init=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The counters, and what is so now; the errors are those since the last report."""
+        state, homes = self.server.server_state, self.gateway.topology.homes
+        errors = RECENT_ERRORS.newest_first()[: min(RECENT_ERRORS.seen - self._told, _MOST_ERRORS)]
+        self._told = RECENT_ERRORS.seen
+        return {
+            "number": self.number,
+            **self.gateway.counters.as_dict(),
+            "served": state.total_requests,
+            "connections": len(state.connections),
+            "problems": dict(PROBLEMS),
+            "away": self.gateway.topology.away,
+            "shards": homes.shards,
+            "moving": homes.is_moving,
+            "moved_slots": homes.moved,
+            "errors": errors,
+        }

@@ -1,0 +1,104 @@
+"""The replicas of one shard: who of them is asked for a key, and asking them.
+
+*Theory*: each replica answers every key of its shard. One of them is a key's own as long as it can be reached: it has
+the key in memory, and what a client is told of a key does not go back in time.
+
+*Invariants*: reads are harmless, so what got no byte of an answer is asked of the next replica; of each once. Nothing
+is asked twice at the same time.
+
+Not here: which shard (`topology`).
+"""
+
+from dataclasses import dataclass
+
+import orjson
+
+from service.errors import ApiError
+from service.gateway.counting import GatewayCounters
+from service.gateway.homes import replicas_of
+from service.gateway.incoming import Incoming, PodGone
+from service.gateway.replica import Replica
+
+#: How long a stream may be silent: pods send comments far more often.
+_STREAM_SILENT_S = 120.0
+#: What another replica may be able to answer.
+_NOT_READY = "engine_unavailable"
+_ELSEWHERE_PERHAPS = frozenset({_NOT_READY, "view_building"})
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request as it is sent. `streams`: its answer may take as long as the client likes."""
+
+    content: bytes
+    is_head: bool = False
+    streams: bool = False
+
+
+class ShardPods:
+    """The replicas of the shard `number`."""
+
+    def __init__(self, number: int, replicas: tuple[Replica, ...], counters: GatewayCounters) -> None:
+        self.number = number
+        self.replicas = replicas
+        self._counters = counters
+
+    @property
+    def is_there(self) -> bool:
+        """Whether one of them can be asked."""
+        return not all(replica.is_away for replica in self.replicas)
+
+    async def ask(self, slot: int, request: Request) -> Incoming:
+        """The response of the first that has one; of status 503, all of it is there. ApiError ``engine_unavailable`` if
+        none can be reached, ``overloaded``."""
+        self._counters.requests[self.number] += 1
+        silent_s = _STREAM_SILENT_S if request.streams else None
+        refused: Incoming | None = None
+        for n, replica in enumerate(self.order(slot)):
+            self._counters.retries += n > 0
+            try:
+                incoming = await replica.ask(
+                    request.content, is_head=request.is_head, counted=not request.streams, silent_s=silent_s
+                )
+                if incoming.status != 503:
+                    return incoming
+                code = await code_of(incoming)
+            except PodGone as gone:
+                if gone.began:
+                    raise _unavailable(self.number) from None
+                continue
+            if code not in _ELSEWHERE_PERHAPS:
+                return incoming
+            if code == _NOT_READY:
+                replica.weaken()
+            refused = incoming
+        if refused is not None:
+            return refused
+        self._counters.failed += 1
+        raise _unavailable(self.number)
+
+    def order(self, slot: int) -> list[Replica]:
+        """Who is asked, one after the other, for the keys of a slot."""
+        replicas = [self.replicas[n] for n in replicas_of(slot, len(self.replicas))]
+        if len(replicas) > 1:
+            replicas.sort(key=_is_weak)
+        return [replica for replica in replicas if not replica.is_away]
+
+
+async def code_of(incoming: Incoming) -> str:
+    """The code of a problem, empty if it says none. PodGone."""
+    try:
+        problem = orjson.loads(await incoming.whole())
+    except orjson.JSONDecodeError:
+        # Of the response to a HEAD there is no more than the status.
+        return _NOT_READY if incoming.status == 503 else ""
+    code = problem.get("code") if isinstance(problem, dict) else None
+    return code if isinstance(code, str) else ""
+
+
+def _is_weak(replica: Replica) -> bool:
+    return replica.is_weak
+
+
+def _unavailable(shard: int) -> ApiError:
+    return ApiError("engine_unavailable", f"No pod of shard {shard} can be reached.", "Try again in a moment.")

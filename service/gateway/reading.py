@@ -1,0 +1,89 @@
+"""Requests that one shard answers: reads of a key, streams, and whatever is about no key; passed on as they are.
+
+*Invariants*: each shard is asked at most once for a request. A client that goes away is nobody's work any more: the
+connection to the pod that still answers it is closed.
+
+Not here: who is asked (`finding`, `topology`); what several shards answer together (`batches`).
+"""
+
+from service.errors import ApiError
+from service.gateway.finding import MISDIRECTED, NOT_FOUND, Finding
+from service.gateway.forwarding import pass_on, request_bytes
+from service.gateway.homes import slot_of_query
+from service.gateway.incoming import Incoming, PodGone
+from service.gateway.known import KnownViews
+from service.gateway.pods import Request, code_of
+from service.gateway.topology import Topology
+from service.http.messages import Receive, Scope, Send
+from service.subscriptions.leaving import until_left
+
+#: Clients are looked after only if an answer takes longer.
+_WATCH_AFTER_S = 0.1
+#: Statuses of refusals that another shard may not share; of several, the last one here says most.
+REFUSALS = (404, 421, 503)
+_FIRST = 0
+
+
+class Reads:
+    """Asks shards for what one of them can answer."""
+
+    def __init__(self, topology: Topology, known: KnownViews) -> None:
+        self._topology = topology
+        self._known = known
+
+    async def serve_view(self, scope: Scope, receive: Receive, send: Send, view: str, *, streams: bool = False) -> None:
+        """A read of a view's key, or a stream of it. ApiError."""
+        slot = slot_of_query(view, scope["query_string"], self._known.asker(view, scope["headers"]))
+        request = Request(request_bytes(scope, None), is_head=scope["method"] == "HEAD", streams=streams)
+        with until_left(receive, 0.0 if streams else _WATCH_AFTER_S):
+            await pass_on(await self._ask_view(view, slot, request), send, scope["path"])
+
+    async def serve_first(self, scope: Scope, receive: Receive, send: Send, body: bytes | None) -> None:
+        """What is about no view: the first shard's. ApiError."""
+        await self.serve_at(scope, receive, send, body, _FIRST, self._topology.any_slot())
+
+    async def serve_at(
+        self, scope: Scope, receive: Receive, send: Send, body: bytes | None, shard: int, slot: int
+    ) -> None:
+        """What one shard has to answer. ApiError."""
+        request = Request(request_bytes(scope, body), is_head=scope["method"] == "HEAD")
+        with until_left(receive, _WATCH_AFTER_S):
+            await pass_on(await self._topology.shards[shard].ask(slot, request), send, scope["path"])
+
+    async def _ask_view(self, view: str, slot: int, request: Request) -> Incoming:
+        """The response about a view: of the shard that has it, or the refusal that says most. ApiError."""
+        finding = Finding(self._topology, self._known, view, self._topology.home(slot))
+        refusals: list[Incoming] = []
+        while True:
+            try:
+                incoming = await self._topology.shards[finding.shard].ask(slot, request)
+                if incoming.status not in REFUSALS:
+                    self._learn(view, incoming, finding)
+                    return incoming
+                code = await refusal_of(incoming, is_head=request.is_head)
+            except ApiError as error:
+                if not finding.refused(error.code):
+                    raise
+                continue
+            except PodGone:
+                raise ApiError("engine_unavailable", "A pod did not finish its answer.", "Try again.") from None
+            refusals.append(incoming)
+            if not finding.refused(code):
+                return max(refusals, key=_says)
+
+    def _learn(self, view: str, incoming: Incoming, finding: Finding) -> None:
+        finding.answered()
+        for name, value in incoming.headers:
+            if name == b"vary" and b"authorization" in value.lower():
+                self._known.is_private(view)
+
+
+async def refusal_of(incoming: Incoming, *, is_head: bool = False) -> str:
+    """What a refusal says, as a code. PodGone."""
+    if incoming.status == 421:
+        return MISDIRECTED
+    return NOT_FOUND if is_head and incoming.status == 404 else await code_of(incoming)
+
+
+def _says(refusal: Incoming) -> int:
+    return REFUSALS.index(refusal.status)

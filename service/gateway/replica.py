@@ -1,0 +1,216 @@
+"""One pod: its connections, and whether it can be reached.
+
+*Theory*: requests are told of a pod that is away by those before them. The first one that cannot connect says so; from
+then on none tries, but a probe does, from time to time, until the pod answers. What a pod says itself of its state
+(its engine is starting) makes it the last choice, not none: what it has in its leaf store it can answer.
+
+*Invariants*: at most so many requests are asked of a pod at a time by this process; the others wait, for a bounded
+time. Streams are not counted among them: of these there are as many as clients have. A request is sent again on another
+connection only if the first one had been idle, and was closed without a byte of an answer.
+
+Not here: which replica is asked (`pods`).
+"""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import structlog
+
+from service.errors import ApiError
+from service.gateway.connection import Connection
+from service.gateway.incoming import Incoming, PodGone
+
+#: No view has this name. Who does not know the views yet says so; any other answer is one of a pod that can answer.
+_PROBE = b"GET /v1/views/- HTTP/1.1\r\nhost: %b\r\n\r\n"
+_STARTING = 503
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How pods are reached. `silent_s`: how long one may say nothing while a request waits for it; `waiting_s`: how
+    long a request waits for a connection."""
+
+    connections: int = 64
+    connect_timeout_s: float = 1.0
+    probe_s: float = 1.0
+    silent_s: float = 35.0
+    waiting_s: float = 5.0
+
+
+class Replica:
+    """*State*: `_idle` connections, the last used last; `_in_use` requests are bounded, `_waiting` are those that wait
+    for one of them to end. `is_away`: it could not be reached; `is_weak`: it said that it is not ready."""
+
+    def __init__(self, address: str, reach: Reach) -> None:
+        self.address = address
+        self.is_away = self.is_weak = False
+        parts = urlsplit(address)
+        self.netloc = parts.netloc
+        #: Host and port.
+        self.place = parts.hostname or "", parts.port or 80
+        self._probe = _PROBE % self.netloc.encode()
+        self._reach = reach
+        self._idle: list[Connection] = []
+        self._all: set[Connection] = set()
+        self._in_use = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._probing: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def ask(
+        self, request: bytes, *, is_head: bool = False, counted: bool = True, silent_s: float | None = None
+    ) -> Incoming:
+        """The response to a request, once its head is there. `counted`: among those that are bounded. PodGone if there
+        is none; ApiError ``overloaded``."""
+        while True:
+            connection = await self._connection(counted=counted)
+            incoming = connection.ask(request, is_head=is_head, silent_s=silent_s)
+            try:
+                await incoming.head()
+            except PodGone as gone:
+                if not gone.stale or gone.began:
+                    raise
+                # Those that were idle for longer are closed, too.
+                self._drop_idle()
+            except asyncio.CancelledError:
+                incoming.leave()
+                raise
+            else:
+                return incoming
+
+    def weaken(self) -> None:
+        """It said that it is not ready."""
+        if not self.is_weak:
+            self.is_weak = True
+            self._begin_probing()
+
+    def lose(self, reason: object) -> None:
+        """It cannot be reached."""
+        if not self.is_away and not self._closed:
+            self.is_away = True
+            _log.warning("pod is away", address=self.address, reason=str(reason))
+            self._drop_idle()
+            self._begin_probing()
+
+    async def is_ready(self) -> bool:
+        """Whether it answers, and knows the views."""
+        await self._probe_once()
+        return not (self.is_away or self.is_weak)
+
+    def close(self, *, now: bool = False) -> None:
+        """It is not asked any more. What is being answered goes on, unless it ends `now`."""
+        self._closed = True
+        self._drop_idle()
+        if self._probing is not None:
+            self._probing.cancel()
+        for connection in list(self._all) if now else ():
+            connection.close()
+
+    # As the owner of connections.
+
+    def free(self, connection: Connection) -> None:
+        """It can be used again."""
+        self._uncount(connection)
+        if self._closed or len(self._idle) >= self._reach.connections:
+            connection.close()
+        else:
+            self._idle.append(connection)
+
+    def lost(self, connection: Connection) -> None:
+        """It is gone."""
+        self._uncount(connection)
+        self._all.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    async def _connection(self, *, counted: bool) -> Connection:
+        if counted:
+            await self._wait_for_turn()
+        try:
+            connection = self._take_idle() or await self._connect()
+        except BaseException:
+            if counted:
+                self._end_turn()
+            raise
+        connection.counted = counted
+        return connection
+
+    def _take_idle(self) -> Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_open:
+                return connection
+        return None
+
+    async def _connect(self) -> Connection:
+        loop, reach = asyncio.get_running_loop(), self._reach
+        try:
+            async with asyncio.timeout(reach.connect_timeout_s):
+                _, connection = await loop.create_connection(lambda: Connection(self, reach.silent_s), *self.place)
+        except OSError as error:
+            # Which a timeout is, too.
+            self.lose(str(error) or "it did not answer in time")
+            raise PodGone("it cannot be reached") from None
+        self._all.add(connection)
+        return connection
+
+    async def _wait_for_turn(self) -> None:
+        if self._in_use < self._reach.connections:
+            self._in_use += 1
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            async with asyncio.timeout(self._reach.waiting_s):
+                await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():
+                self._end_turn()
+            elif turn in self._waiting:
+                self._waiting.remove(turn)
+            if isinstance(error, TimeoutError):
+                detail = "All connections to the pod that keeps this are in use."
+                raise ApiError("overloaded", detail, "Try again in a moment.") from None
+            raise
+
+    def _end_turn(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                # It is that one's turn now.
+                turn.set_result(None)
+                return
+        self._in_use -= 1
+
+    def _uncount(self, connection: Connection) -> None:
+        if connection.counted:
+            connection.counted = False
+            self._end_turn()
+
+    def _drop_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _begin_probing(self) -> None:
+        if (self._probing is None or self._probing.done()) and not self._closed:
+            self._probing = asyncio.ensure_future(self._until_well())
+
+    async def _until_well(self) -> None:
+        while self.is_away or self.is_weak:
+            await asyncio.sleep(self._reach.probe_s)
+            await self._probe_once()
+
+    async def _probe_once(self) -> None:
+        try:
+            incoming = await self.ask(self._probe, counted=False, silent_s=self._reach.connect_timeout_s)
+            await incoming.whole()
+        except PodGone as gone:
+            self.lose(gone)
+            return
+        if self.is_away:
+            _log.warning("pod is back", address=self.address)
+        self.is_away, self.is_weak = False, incoming.status == _STARTING

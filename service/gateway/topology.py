@@ -1,0 +1,123 @@
+"""The pods of all shards, as the settings say, and who is asked for what.
+
+*Theory*: with another number of shards nothing moves before the new ones can answer; then slots do, one by one
+(`moving`). Shards that are to go are asked until nothing is left with them.
+
+*Invariants*: a pod that is in the settings before and after keeps its connections. While slots move, one whose home
+cannot be reached is asked for at its new home.
+
+Not here: following the file (`service.settings.following`).
+"""
+
+import asyncio
+from collections.abc import Iterator
+from itertools import count
+
+import structlog
+
+from service.gateway.counting import GatewayCounters
+from service.gateway.moving import SlotHomes
+from service.gateway.pods import ShardPods
+from service.gateway.replica import Reach, Replica
+from service.settings.gateway import Addresses, GatewaySection
+from service.shards.homes import SLOTS, homes_among
+
+#: How often slots move, while they do, and new shards are tried, until they answer.
+_MOVE_EACH_S, _TRY_EACH_S = 0.1, 0.5
+_log = structlog.get_logger(__name__)
+
+
+class Topology:
+    """*State*: `shards` are those that may be asked; `settled` is how many there were before the change that is going
+    on, if there is one."""
+
+    def __init__(self, settings: GatewaySection, reach: Reach, counters: GatewayCounters) -> None:
+        self._reach = reach
+        self._counters = counters
+        self._move_s = settings.move_s
+        self._replicas: dict[str, Replica] = {}
+        self._slots = count()
+        self._changing: asyncio.Task[None] | None = None
+        self.settled = settings.shards
+        self.homes = SlotHomes(settings.shards)
+        self.shards = self._pods(settings.pods)
+
+    def home(self, slot: int) -> int:
+        """The shard of a slot."""
+        shard = self.homes.home(slot)
+        if self._changing is not None and not self.shards[shard].is_there:
+            return self.homes.new_home(slot)
+        return shard
+
+    def homes_of_view(self, view: str) -> list[int]:
+        """The shards that may keep a view whole, the likeliest first."""
+        return list(dict.fromkeys(homes_among(shards).of_view(view) for shards in (self.homes.shards, self.settled)))
+
+    def any_slot(self) -> int:
+        """One after the other: for what belongs to no key, so that all replicas are asked alike."""
+        return next(self._slots) % SLOTS
+
+    def change(self, settings: GatewaySection) -> None:
+        """The pods are others."""
+        before, shards = self.shards, self._pods(settings.pods)
+        # Those that are to go are asked as long as slots are there.
+        self.shards = [*shards, *before[len(shards) :]]
+        if self._changing is not None:
+            self._changing.cancel()
+            self._changing = None
+        if settings.shards != self.homes.shards or self.homes.is_moving or len(before) > len(shards):
+            self._changing = asyncio.ensure_future(self._change(settings.shards))
+        else:
+            self._settle(settings.shards)
+
+    async def close(self) -> None:
+        """Nothing is asked any more."""
+        if self._changing is not None:
+            self._changing.cancel()
+        for replica in self._replicas.values():
+            replica.close(now=True)
+
+    @property
+    def away(self) -> list[str]:
+        """The addresses of pods that cannot be reached."""
+        return [replica.address for replica in self._all() if replica.is_away]
+
+    async def _change(self, shards: int) -> None:
+        _log.info("the number of shards changes", before=self.settled, after=shards)
+        for pods in self.shards[self.settled : shards]:
+            await self._until_ready(pods)
+        loop = asyncio.get_running_loop()
+        self.homes.change(shards, loop.time(), self._move_s)
+        while self.homes.is_moving:
+            self.homes.move(loop.time())
+            await asyncio.sleep(_MOVE_EACH_S)
+        self._changing = None
+        self._settle(shards)
+        _log.info("all keys have their homes", shards=shards)
+
+    async def _until_ready(self, pods: ShardPods) -> None:
+        while not any([await replica.is_ready() for replica in pods.replicas]):
+            await asyncio.sleep(_TRY_EACH_S)
+
+    def _settle(self, shards: int) -> None:
+        """What is not asked any more goes."""
+        self.settled = shards
+        self.shards = self.shards[:shards]
+        there = {replica.address for replica in self._all()}
+        for address in self._replicas.keys() - there:
+            self._replicas.pop(address).close()
+
+    def _pods(self, addresses: Addresses) -> list[ShardPods]:
+        return [
+            ShardPods(number, tuple(map(self._replica, replicas)), self._counters)
+            for number, replicas in enumerate(addresses)
+        ]
+
+    def _replica(self, address: str) -> Replica:
+        replica = self._replicas.get(address)
+        if replica is None:
+            replica = self._replicas[address] = Replica(address, self._reach)
+        return replica
+
+    def _all(self) -> Iterator[Replica]:
+        return (replica for pods in self.shards for replica in pods.replicas)

@@ -1,0 +1,218 @@
+"""Batches through a gateway: parts of several shards, one version, or a refusal."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from dataflow.engine.effects import LeafFill, LeafFillAll
+from service.http.version import version_text
+from tests.service.gateway.conftest import Run, Site
+from tests.service.gateway.test_reads import id_at
+from tests.service.http.conftest import STORY_ID
+from tests.service.shards.conftest import WHOLE, WHOLE_IDS
+
+AT = [id_at(0), id_at(1)]
+
+
+async def batch(site: Site, *ids: Any, **headers: str) -> httpx.Response:
+    return await site.http.post("/v1/views/story/query", json={"keys": [{"id": n} for n in ids]}, headers=headers)
+
+
+def titles(response: httpx.Response) -> list[str]:
+    assert response.status_code == 200, response.text
+    return [row["title"] for result in response.json()["results"] for row in result["rows"]]
+
+
+def story(site: Site, shard: int, number: int, title: str) -> None:
+    """A change of a story, at one shard."""
+    row = (str(number), title, "ann", "3")
+    site.engines[shard].rows["story", (str(number),)] = [row]
+    site.engines[shard].commit(LeafFill(STORY_ID, (str(number),), [row]))
+
+
+def outcomes(site: Site) -> dict[str, int]:
+    return dict(site.gateway.counters.outcomes)
+
+
+def test_parts_are_put_together_at_one_version(run: Run) -> None:
+    async def test(site: Site) -> None:
+        cold = await batch(site, AT[1], AT[0], AT[1])
+        assert titles(cold) == [f"Title {n}" for n in (AT[1], AT[0], AT[1])]
+        assert "miss" in cold.headers["cache-status"]
+        older = site.engines[0].position = max(engine.position for engine in site.engines) + 800
+        site.engines[1].position = older
+        story(site, 0, AT[0], "new")
+        story(site, 1, AT[1], "newer")
+        for _ in range(5):
+            site.engines[1].commit()
+        warm = await batch(site, AT[0], AT[1])
+        assert titles(warm) == ["new", "newer"]
+        assert warm.json()["version"] == warm.headers["upquery-version"] == version_text(older + 8)
+        assert "hit" in warm.headers["cache-status"]
+        assert warm.headers["cache-control"] == "no-cache"
+        assert outcomes(site).keys() <= {"met", "met_again"}
+
+    run(test)
+
+
+def test_reads_of_several_views_are_put_together(run: Run) -> None:
+    async def test(site: Site) -> None:
+        reads = [{"view": "story", "params": {"id": n}} for n in AT] + [{"view": name} for name in WHOLE]
+        for _ in range(2):
+            answer = await site.http.post("/v1/read", json={"reads": reads})
+            assert titles(answer) == [f"Title {n}" for n in AT] + ["of 0", "of 1"]
+
+    run(test)
+
+
+def test_what_one_shard_keeps_is_passed_on(run: Run) -> None:
+    async def test(site: Site) -> None:
+        assert titles(await batch(site, AT[1], AT[1])) == [f"Title {AT[1]}"] * 2
+        assert outcomes(site) == {"one_part": 1}
+        assert site.gateway.counters.requests == {1: 1}
+
+    run(test)
+
+
+def test_who_is_behind_is_asked_again(run: Run) -> None:
+    async def test(site: Site) -> None:
+        await batch(site, *AT)
+        site.engines[1].position += 800
+        story(site, 1, AT[1], "ahead")
+        answer = await batch(site, *AT)
+        assert titles(answer) == [f"Title {AT[0]}", "ahead"]
+        assert answer.json()["version"] == version_text(site.engines[1].position)
+        assert site.engines[0].reaching == 1
+        assert outcomes(site)["met_again"] >= 1
+
+    run(test)
+
+
+def test_one_shard_answers_all_if_another_stays_behind(run: Run) -> None:
+    async def test(site: Site) -> None:
+        await batch(site, *AT)
+        more = id_at(1, after=AT[1])
+        site.engines[1].rows["story", (str(AT[0]),)] = [(str(AT[0]), "filled there", "ann", "3")]
+        site.engines[1].position += 8000
+        story(site, 1, AT[1], "ahead")
+        await site.pods[0][0].server.close()
+        assert titles(await batch(site, AT[0], AT[1], more)) == ["filled there", "ahead", f"Title {more}"]
+        assert outcomes(site)["one_shard"] == 1
+
+    run(test)
+
+
+def test_views_that_different_shards_keep_whole_may_be_refused(run: Run) -> None:
+    async def test(site: Site) -> None:
+        body = {"reads": [{"view": name} for name in WHOLE]}
+        assert titles(await site.http.post("/v1/read", json=body)) == ["of 0", "of 1"]
+        site.engines[1].position += 800
+        site.engines[1].commit(LeafFillAll(WHOLE_IDS[1], {(): [("1", "ahead", "ann", "3")]}))
+        await site.pods[0][0].server.close()
+        refused = await site.http.post("/v1/read", json=body)
+        assert (refused.status_code, refused.json()["code"]) == (503, "versions_apart")
+        assert outcomes(site)["apart"] == 1
+
+    run(test)
+
+
+def test_positions_of_different_servers_do_not_meet(run: Run) -> None:
+    async def test(site: Site) -> None:
+        await batch(site, *AT)
+        site.engines[1].writer.set_epoch("continuity@another server")
+        site.engines[1].commit()
+        assert titles(await batch(site, *AT)) == [f"Title {n}" for n in AT]
+        assert outcomes(site)["one_shard"] == 1
+
+    run(test)
+
+
+def test_a_minimum_version_holds_for_all_parts(run: Run) -> None:
+    async def test(site: Site) -> None:
+        await batch(site, *AT)
+        wanted = max(engine.position for engine in site.engines) + 80
+        answer = await batch(site, *AT, **{"upquery-min-version": version_text(wanted)})
+        assert titles(answer) == [f"Title {n}" for n in AT]
+        assert [engine.position >= wanted for engine in site.engines] == [True, True]
+        refused = await batch(site, *AT, **{"upquery-min-version": "yesterday"})
+        assert (refused.status_code, refused.json()["code"]) == (400, "bad_request")
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "code"),
+    [
+        (b"", 422, "invalid_request"),
+        (b"[1]", 422, "invalid_request"),
+        (b'{"keys":7}', 422, "invalid_request"),
+        (b'{"keys":[7]}', 422, "invalid_request"),
+        (json.dumps({"keys": [{"id": n} for n in range(60)]}).encode(), 413, "too_large"),
+        (json.dumps({"keys": [{"id": AT[0]}, {"id": "x", "more": AT[1]}]}).encode(), 422, "parameter_unknown"),
+    ],
+    ids=["nothing", "a list", "no keys", "a number", "too many", "an unknown parameter"],
+)
+def test_a_refusal_is_the_pod_s(run: Run, content: bytes, status: int, code: str) -> None:
+    async def test(site: Site) -> None:
+        headers = {"content-type": "application/json"}
+        answer = await site.http.post("/v1/views/story/query", content=content, headers=headers)
+        assert (answer.status_code, answer.json()["code"]) == (status, code)
+
+    run(test)
+
+
+def test_a_view_that_is_not_there_is_said_to_be_so(run: Run) -> None:
+    async def test(site: Site) -> None:
+        reads = [{"view": "stori", "params": {"id": n}} for n in range(8)]
+        answer = await site.http.post("/v1/read", json={"reads": reads})
+        assert (answer.status_code, answer.json()["code"]) == (404, "view_not_found")
+
+    run(test)
+
+
+def test_numbers_arrive_as_they_are(run: Run) -> None:
+    async def test(site: Site) -> None:
+        for value in (12345678901234567890123, 7.25):
+            keys = [{"id": AT[0]}, {"id": value}, {"id": AT[1]}]
+            answer = await site.http.post("/v1/views/story/query", json={"keys": keys})
+            async with httpx.AsyncClient() as direct:
+                url = site.pods[0][0].address + "/v1/views/story/query"
+                own = await direct.post(url, json={"keys": keys})
+            assert (answer.status_code, answer.json()["detail"]) == (own.status_code, own.json()["detail"])
+            assert str(value) in answer.json()["detail"]
+
+    run(test)
+
+
+def test_a_pod_that_goes_is_replaced_by_its_replica(run: Run) -> None:
+    async def test(site: Site) -> None:
+        assert titles(await batch(site, *AT)) == [f"Title {n}" for n in AT]
+        await site.pods[1][0].served.stop()
+        assert titles(await batch(site, *AT)) == [f"Title {n}" for n in AT]
+        await site.pods[1][1].served.stop()
+        refused = await batch(site, *AT)
+        assert (refused.status_code, refused.json()["code"]) == (503, "engine_unavailable")
+
+    run(test, 2, 2)
+
+
+def test_fast_changes_of_all_shards_never_mix(run: Run) -> None:
+    """Each shard has all of a row's history at positions that the others know; whatever comes is of one version."""
+
+    async def test(site: Site) -> None:
+        base = max(engine.position for engine in site.engines) + 800
+        for n in range(60):
+            for shard in (0, 1) if n % 3 else (1,):
+                engine = site.engines[shard]
+                engine.position = base + 16 * n - 8 * 1
+                story(site, shard, AT[shard], f"at {n}")
+            answer = await batch(site, *AT)
+            one, other = titles(answer)
+            position = int(answer.json()["version"].rpartition("/")[2], 16)
+            expected = (position - base) // 16
+            assert other == f"at {expected}"
+            assert one == f"at {expected if expected % 3 else expected - 1}" or expected == 0
+
+    run(test)

@@ -1,0 +1,274 @@
+"""The connections to a pod: responses of all shapes, connections that are kept, and those that are closed meanwhile."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from service.errors import ApiError
+from service.gateway.incoming import Incoming, PodGone
+from service.gateway.replica import Reach, Replica
+from tests.service.gateway.scripted import Client, Script, Scripted, answering, response, scripted, until
+
+REQUEST = b"GET /v1/views/story?id=7 HTTP/1.1\r\nhost: pod\r\n\r\n"
+HEAD = b"HEAD /v1/views/story?id=7 HTTP/1.1\r\nhost: pod\r\n\r\n"
+SOON = Reach(connections=2, connect_timeout_s=2.0, probe_s=0.01, silent_s=5.0, waiting_s=5.0)
+
+
+def run(script: Script, test: Callable[[Replica, Scripted], Awaitable[None]], reach: Reach = SOON) -> None:
+    async def all_of_it() -> None:
+        async with scripted(script) as pod:
+            replica = Replica(pod.address, reach)
+            try:
+                async with asyncio.timeout(30):
+                    await test(replica, pod)
+            finally:
+                replica.close(now=True)
+
+    asyncio.run(all_of_it())
+
+
+async def asked(replica: Replica, request: bytes = REQUEST) -> tuple[int, bytes]:
+    incoming = await replica.ask(request, is_head=request.startswith(b"HEAD"))
+    return incoming.status, await incoming.whole()
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\nx-trailer: 1\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "request_bytes", "expected"),
+    [
+        (response(b"abc"), REQUEST, (200, b"abc")),
+        (response(b""), REQUEST, (200, b"")),
+        (CHUNKED, REQUEST, (200, b"abcde")),
+        (b'HTTP/1.1 304 Not Modified\r\netag: W/"1"\r\n\r\n', REQUEST, (304, b"")),
+        (b"HTTP/1.1 304 Not Modified\r\ncontent-length: 3\r\n\r\n", REQUEST, (304, b"")),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", REQUEST, (204, b"")),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 300\r\n\r\n", HEAD, (200, b"")),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", HEAD, (200, b"")),
+        (b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n" + response(b"abc"), REQUEST, (200, b"abc")),
+    ],
+    ids=["length", "empty", "chunked", "304", "304-length", "204", "head", "head-chunked", "hints"],
+)
+def test_a_connection_is_used_again_after(said: bytes, request_bytes: bytes, expected: tuple[int, bytes]) -> None:
+    async def test(replica: Replica, pod: Scripted) -> None:
+        assert await asked(replica, request_bytes) == expected
+        assert await asked(replica) == (200, b"next")
+        assert len(pod.clients) == 1
+
+    run(answering(said, response(b"next")), test)
+
+
+@pytest.mark.parametrize("size", [1, 7])
+def test_a_response_may_come_in_small_pieces(size: int) -> None:
+    async def script(client: Client) -> None:
+        await client.request()
+        for start in range(0, len(CHUNKED), size):
+            await client.say(CHUNKED[start : start + size])
+            await asyncio.sleep(0)
+        await client.request()
+
+    async def test(replica: Replica, _: Scripted) -> None:
+        assert await asked(replica) == (200, b"abcde")
+
+    run(script, test)
+
+
+def test_without_a_length_the_end_is_the_end() -> None:
+    async def test(replica: Replica, pod: Scripted) -> None:
+        assert await asked(replica) == (200, b"all of it")
+        assert await asked(replica) == (200, b"all of it")
+        assert len(pod.clients) == 2
+
+    run(answering(b"HTTP/1.1 200 OK\r\n\r\nall of it"), test)
+
+
+def test_a_connection_that_the_pod_will_close_is_not_used_again() -> None:
+    async def test(replica: Replica, pod: Scripted) -> None:
+        for _ in range(2):
+            assert await asked(replica) == (200, b"abc")
+        assert [len(client.requests) for client in pod.clients] == [1, 1]
+
+    run(answering(response(b"abc", b"200 OK", b"connection: close"), response(b"never")), test)
+
+
+@pytest.mark.parametrize(
+    ("said", "began"),
+    [
+        (b"", False),
+        (b"HTTP/1.1 200 OK\r\ncontent-le", True),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc", True),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n", True),
+        (b"SSH-2.0-OpenSSH\r\n", True),
+    ],
+    ids=["nothing", "head", "length", "chunked", "other"],
+)
+def test_a_response_that_is_not_all_there_is_none(said: bytes, began: bool) -> None:
+    async def test(replica: Replica, pod: Scripted) -> None:
+        with pytest.raises(PodGone) as gone:
+            await asked(replica)
+        assert gone.value.began is began
+        assert len(pod.clients) == 1
+
+    run(answering(said), test)
+
+
+def test_a_connection_that_was_closed_while_idle_is_replaced() -> None:
+    async def script(client: Client) -> None:
+        await client.request()
+        await client.say(response(b"abc"))
+        # The next request is read, and not answered: as if it crossed the end of the connection.
+        await client.request()
+
+    async def test(replica: Replica, pod: Scripted) -> None:
+        assert await asked(replica) == (200, b"abc")
+        assert await asked(replica) == (200, b"abc")
+        assert [len(client.requests) for client in pod.clients] == [2, 1]
+
+    run(script, test)
+
+
+def test_a_pod_that_says_nothing_is_given_up() -> None:
+    async def script(client: Client) -> None:
+        await client.request()
+        assert await client.ended()
+
+    async def test(replica: Replica, _: Scripted) -> None:
+        with pytest.raises(PodGone, match="said nothing"):
+            await asked(replica)
+
+    run(script, test, Reach(silent_s=0.05))
+
+
+def test_nobody_reads_faster_than_whoever_wants_it() -> None:
+    size = 64 << 20
+    sent = 0
+
+    async def script(client: Client) -> None:
+        nonlocal sent
+        await client.request()
+        await client.say(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size)
+        while sent < size:
+            await client.say(bytes(1 << 16))
+            sent += 1 << 16
+
+    async def test(replica: Replica, _: Scripted) -> None:
+        incoming = await replica.ask(REQUEST)
+        await settled(lambda: sent)
+        assert sent < size // 2
+        assert len(await incoming.whole()) == size
+
+    run(script, test)
+
+
+async def settled(value: Callable[[], int]) -> None:
+    """Wait until it does not change any more."""
+    loop, seen, since = asyncio.get_running_loop(), -1, 0.0
+    while loop.time() - since < 0.2:
+        if value() != seen:
+            seen, since = value(), loop.time()
+        await asyncio.sleep(0)
+
+
+def test_who_leaves_closes_the_connection() -> None:
+    ended: list[bool] = []
+
+    async def script(client: Client) -> None:
+        await client.request()
+        await client.say(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc")
+        ended.append(await client.ended())
+
+    async def test(replica: Replica, _: Scripted) -> None:
+        incoming = await replica.ask(REQUEST)
+        assert await incoming.read() == b"abc"
+        incoming.leave()
+        await until(lambda: ended)
+        with pytest.raises(PodGone):
+            await incoming.read()
+
+    run(script, test)
+
+
+def test_who_is_cancelled_closes_the_connection() -> None:
+    ended: list[bool] = []
+
+    async def script(client: Client) -> None:
+        await client.request()
+        ended.append(await client.ended())
+
+    async def test(replica: Replica, pod: Scripted) -> None:
+        asking = asyncio.ensure_future(replica.ask(REQUEST))
+        await until(lambda: pod.requests)
+        asking.cancel()
+        await until(lambda: ended)
+
+    run(script, test)
+
+
+def test_requests_wait_for_their_turn() -> None:
+    async def test(replica: Replica, pod: Scripted) -> None:
+        answers = await asyncio.gather(*(asked(replica) for _ in range(20)))
+        assert answers == [(200, b"abc")] * 20
+        assert len(pod.clients) == 2
+
+    run(answering(*[response(b"abc")] * 20), test)
+
+
+def test_nobody_waits_for_ever_for_a_turn() -> None:
+    async def script(client: Client) -> None:
+        await client.request()
+        await client.ended()
+
+    async def test(replica: Replica, pod: Scripted) -> None:
+        held = asyncio.ensure_future(replica.ask(REQUEST))
+        await until(lambda: pod.requests)
+        with pytest.raises(ApiError, match="overloaded"):
+            await replica.ask(REQUEST)
+        stream = asyncio.ensure_future(replica.ask(REQUEST, counted=False))
+        await until(lambda: len(pod.requests) == 2)
+        for task in (held, stream):
+            task.cancel()
+        await asyncio.gather(held, stream, return_exceptions=True)
+        again = asyncio.ensure_future(replica.ask(REQUEST))
+        await until(lambda: len(pod.requests) == 3)
+        again.cancel()
+
+    run(script, test, Reach(connections=1, waiting_s=0.05))
+
+
+def test_a_pod_that_is_away_is_found_when_it_is_back() -> None:
+    async def test(replica: Replica, pod: Scripted) -> None:
+        assert await asked(replica) == (200, b"abc")
+        await pod.stop()
+        with pytest.raises(PodGone):
+            await asked(replica)
+        assert replica.is_away
+        port = int(pod.address.rpartition(":")[2])
+        async with scripted(answering(response(b"{}", b"404 Not Found"), response(b"abc")), port):
+            await until(lambda: not replica.is_away)
+            assert await asked(replica) == (200, b"abc")
+
+    run(answering(response(b"abc")), test)
+
+
+def test_a_pod_that_is_not_ready_is_weak_until_it_is() -> None:
+    problem = response(b'{"code":"engine_unavailable"}', b"503 Service Unavailable")
+
+    async def test(replica: Replica, pod: Scripted) -> None:
+        replica.weaken()
+        await until(lambda: not replica.is_weak)
+        assert len(pod.requests) == 3
+
+    run(answering(problem, problem, response(b"{}", b"404 Not Found")), test)
+
+
+def test_what_is_read_can_be_read_again() -> None:
+    async def test(replica: Replica, _: Scripted) -> None:
+        incoming: Incoming = await replica.ask(REQUEST)
+        assert await incoming.whole() == b"abc"
+        assert not incoming.is_read
+        assert await incoming.read() == b"abc"
+        assert incoming.is_read
+
+    run(answering(response(b"abc")), test)
