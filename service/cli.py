@@ -6,8 +6,9 @@ Not here: what the commands do (`supervisor`, `demo`, `cli_views`).
 """
 
 import asyncio
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -20,6 +21,9 @@ from service.cli_views import URL, Remote, TokenOption, print_json, views_app
 from service.cli_watch import watch_view
 from service.cli_workload import workload_app
 from service.demo.command import demo
+
+if TYPE_CHECKING:
+    from service.serving import Service
 
 app = typer.Typer(
     name="upquery",
@@ -49,22 +53,30 @@ def _default_config(path: Path | None) -> Path | None:
     return path if path is not None or not here.exists() else here
 
 
+class Role(StrEnum):
+    """What kind of service runs."""
+
+    STACK = "stack"
+    GATEWAY = "gateway"
+
+
+RoleOption = Annotated[
+    Role, typer.Option("--role", help="stack: engine and API workers. gateway: in front of several stacks.")
+]
+
+
 @app.command()
-def serve(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+def serve(config: ConfigOption = None, role: RoleOption = Role.STACK, as_json: JsonOption = False) -> None:
     """Serve the configured views, and those put over HTTP, until Ctrl-C."""
     from service.keeping import StartError
     from service.ports import Endpoints
     from service.serving import serve as run_service
     from service.settings.errors import SettingsError
-    from service.settings.load import load_settings
-    from service.supervisor import Supervisor
-    from service.telemetry import configure_logging
 
     try:
-        settings = load_settings(_default_config(config))
+        service = _service(role, _default_config(config))
     except SettingsError as error:
         _fail(str(error), as_json=as_json, code=USAGE)
-    configure_logging(settings.log, "supervisor")
 
     def ready(endpoints: Endpoints) -> None:
         if as_json:
@@ -76,12 +88,31 @@ def serve(config: ConfigOption = None, as_json: JsonOption = False) -> None:
             )
 
     try:
-        asyncio.run(run_service(Supervisor(settings), ready))
+        asyncio.run(run_service(service, ready))
     except StartError as error:
         _fail(str(error), as_json=as_json, code=error.exit_code)
     except KeyboardInterrupt:
         # Before the signal handlers were there.
         raise typer.Exit(1) from None
+
+
+def _service(role: Role, config: Path | None) -> "Service":
+    """What is to be served. Raises `SettingsError`."""
+    from service.telemetry import configure_logging
+
+    if role is Role.GATEWAY:
+        from service.gateway_supervisor import GatewaySupervisor
+        from service.settings.gateway import load_gateway_settings
+
+        gateway = load_gateway_settings(config)
+        configure_logging(gateway.log, "supervisor")
+        return GatewaySupervisor(gateway, config)
+    from service.settings.load import load_settings
+    from service.supervisor import Supervisor
+
+    settings = load_settings(config)
+    configure_logging(settings.log, "supervisor")
+    return Supervisor(settings)
 
 
 @app.command()

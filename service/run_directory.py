@@ -42,6 +42,11 @@ class RunPaths:
         """Where the supervisor reaches the engine."""
         return self.directory / "control.sock"
 
+    @property
+    def report_socket(self) -> Path:
+        """Where a gateway's workers say what they have counted."""
+        return self.directory / "reports.sock"
+
 
 class RunDirectory:
     """A fresh directory that only this user can enter, gone with `close`."""

@@ -241,9 +241,14 @@ class ViewRegistry:
                 )
             self.views[definition.name] = RegisteredView(definition)
 
+    def known_ms(self, name: str) -> int:
+        """When the view was changed last; 0 of one that was put before that was noted, -1 of one never heard of."""
+        return self.changed_ms.get(name, 0 if name in self.views else -1)
+
     def note_change(self, name: str, at_ms: int) -> None:
         """A view was put or dropped, then: later than before, whatever clocks say."""
-        at_ms = max(at_ms, self.changed_ms.pop(name, 0) + 1)
+        at_ms = max(at_ms, self.known_ms(name) + 1)
+        self.changed_ms.pop(name, None)
         self.changed_ms[name] = at_ms
         dropped = [each for each in self.changed_ms if each not in self.views]
         for each in dropped[:-_MOST_DROPPED]:

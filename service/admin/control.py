@@ -79,6 +79,16 @@ def _packed(error: ApiError) -> dict[str, Any]:
     }
 
 
+def result_of(reply: dict[str, Any]) -> Any:
+    """What a reply says. Raises the `ApiError` that it says."""
+    if "error" in reply:
+        error = reply["error"]
+        raise ApiError(
+            error["code"], error["detail"], error["hint"], retryable=error["retryable"], members=error["members"]
+        )
+    return reply["result"]
+
+
 class ControlClient:
     """The supervisor's side."""
 
@@ -96,12 +106,7 @@ class ControlClient:
             raise ApiError("read_timeout", f"The engine did not answer within {self._timeout_s:g} s.") from None
         except (OSError, ValueError):
             raise ApiError("engine_unavailable", "The engine process is starting or restarting.") from None
-        if "error" in reply:
-            error = reply["error"]
-            raise ApiError(
-                error["code"], error["detail"], error["hint"], retryable=error["retryable"], members=error["members"]
-            )
-        return reply["result"]
+        return result_of(reply)
 
     async def _exchange(self, request: bytes) -> bytes:
         reader, writer = await asyncio.open_unix_connection(self._path, limit=LIMIT_BYTES)

@@ -1,39 +1,51 @@
 """Several engines as the admin port sees one: the control socket's operations, performed by all whom they concern.
 
-*Invariants*: a view is registered by all shards or by none, as far as they can be reached: what a later one refuses is
-taken back from those before; what cannot be taken back is said. One change of the views at a time.
+A shard may have replicas: engines that hold the same. The shard is then whichever of them answers (`replicas`), and
+`everyone` are all of them, which have views, keys and numbers of their own.
 
-Not here: what the operations do (`operations`), how what they say is put together (`merging`).
+Not here: what the operations do (`operations`), how what they say is put together (`merging`), that all have the same
+views (`registering`).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-import structlog
-
 from service.admin.control import Control
-from service.admin.merging import ELSEWHERE, merged_health, merged_stats, merged_view, merged_views
+from service.admin.merging import ELSEWHERE, merged_filling, merged_health, merged_stats, merged_view, merged_views
+from service.admin.registering import Registering, is_away, told
 from service.errors import ApiError
 from service.shards.homes import homes_among
 from service.shards.placing import key_part
 
-log = structlog.get_logger()
 _Perform = Callable[..., Awaitable[Any]]
 
 
-class Engines:
-    """Is a `Control`."""
+#: Texts of a view's parameters.
+KeyTexts = Sequence[str | None]
+#: Where the keys of a view are read, among so many shards; of the view, what one of them says of it.
+Place = Callable[[int, Mapping[str, Any]], Callable[[KeyTexts], int]]
 
-    def __init__(self, shards: Sequence[Control]) -> None:
-        self._shards = shards
-        self._homes = homes_among(len(shards))
-        self._changing = asyncio.Lock()
+
+class Engines:
+    """Is a `Control`. *State*: who is asked, which may change (`follow`)."""
+
+    def __init__(
+        self,
+        shards: Sequence[Control],
+        everyone: Sequence[Control] | None = None,
+        registering: Registering | None = None,
+        place: Place | None = None,
+    ) -> None:
+        self._registering = registering or Registering()
+        self._place = place or _by_entry
+        self.follow(shards, everyone)
         self._by_name: dict[str, _Perform] = {
             "views": self._views,
             "view": self._view,
             "put": self._put,
             "drop": self._drop,
+            "settle": self._settle,
             "plan": self._plan,
             "graph": self._graph,
             "stats": self._stats,
@@ -43,6 +55,11 @@ class Engines:
             "health": self._health,
         }
 
+    def follow(self, shards: Sequence[Control], everyone: Sequence[Control] | None = None) -> None:
+        """From now on these are asked; `everyone`: with all replicas, in the shards' order."""
+        self._shards = tuple(shards)
+        self._everyone = self._shards if everyone is None else tuple(everyone)
+
     async def call(self, operation: str, **arguments: Any) -> Any:
         """The operation's result. Raises its `ApiError`, or ``engine_unavailable``."""
         perform = self._by_name.get(operation)
@@ -51,17 +68,17 @@ class Engines:
         return await perform(**arguments)
 
     async def _all(self, operation: str, **arguments: Any) -> list[Any]:
-        """Of all of them. ApiError if one does not answer."""
+        """Of all shards. ApiError if one does not answer."""
         return await asyncio.gather(*(shard.call(operation, **arguments) for shard in self._shards))
 
     async def _those_there(self, operation: str, **arguments: Any) -> list[Any]:
-        """Of those that answer. ApiError if none does, or as any of them says if that is not about it being away."""
+        """Of everyone who answers. ApiError if none does, or as any of them says if that is not about it being away."""
         said = await asyncio.gather(
-            *(shard.call(operation, **arguments) for shard in self._shards), return_exceptions=True
+            *(each.call(operation, **arguments) for each in self._everyone), return_exceptions=True
         )
         there = [each for each in said if not isinstance(each, BaseException)]
         failed = [each for each in said if isinstance(each, BaseException)]
-        away = [each for each in failed if isinstance(each, ApiError) and each.code == "engine_unavailable"]
+        away = [each for each in failed if is_away(each)]
         if failed and (len(away) < len(failed) or not there):
             raise next((each for each in failed if each not in away), failed[0])
         return there
@@ -84,11 +101,12 @@ class Engines:
 
     async def _plan(self, name: str) -> Any:
         """Of the shard that keeps it, or of the first that has it."""
-        home = self._homes.of_view(name)
+        shards = self._shards
+        home = homes_among(len(shards)).of_view(name)
         failed: ApiError | None = None
-        for number in sorted(range(len(self._shards)), key=lambda shard: shard != home):
+        for number in sorted(range(len(shards)), key=lambda shard: shard != home):
             try:
-                return await self._shards[number].call("plan", name=name)
+                return await shards[number].call("plan", name=name)
             except ApiError as error:
                 failed = failed or error
         assert failed is not None
@@ -108,97 +126,53 @@ class Engines:
     # What is done
 
     async def _put(self, name: str, **wanted: Any) -> dict[str, Any]:
-        async with self._changing:
-            before = await self._before(name)
-            if before is not None and wanted["create_only"]:
-                raise ApiError("view_exists", f"There is a view {name!r} already.")
-            done: list[dict[str, Any]] = []
-            for number, shard in enumerate(self._shards):
-                try:
-                    done.append(await shard.call("put", name=name, **wanted))
-                except ApiError as error:
-                    # One that does not answer any more may have done it.
-                    reached = number + (error.code == "read_timeout")
-                    await self._take_back(name, before, self._shards[:reached])
-                    raise
-            return {
-                "name": name,
-                "created": done[0]["created"],
-                "building": any(each["building"] for each in done),
-            }
+        return await self._registering.put(self._everyone, name, **wanted)
 
-    async def _drop(self, name: str) -> None:
-        async with self._changing:
-            before = await self._before(name)
-            for number, shard in enumerate(self._shards):
-                try:
-                    await shard.call("drop", name=name)
-                except ApiError as error:
-                    # A view of a query is only there where it was asked.
-                    if error.code == "view_not_found" and before is not None:
-                        continue
-                    reached = number + (error.code == "read_timeout")
-                    await self._take_back(name, before, self._shards[:reached])
-                    raise
+    async def _drop(self, name: str, **when: Any) -> None:
+        await self._registering.drop(self._everyone, name, **when)
 
-    async def _before(self, name: str) -> dict[str, Any] | None:
-        """The view as it is. ApiError if a shard is away: a change that one of them misses would have to be undone."""
-        views = await self._all("views")
-        states = [view for of_shard in views for view in of_shard if view["name"] == name]
-        return next((state for state in states if state["status"] != ELSEWHERE), states[0] if states else None)
-
-    async def _take_back(self, name: str, before: dict[str, Any] | None, shards: Sequence[Control]) -> None:
-        """What was there before is there again, at these."""
-        for shard in shards:
-            try:
-                if before is None:
-                    await shard.call("drop", name=name)
-                elif before["origin"] == "http":
-                    options = {key: value for key, value in before["options"].items() if value is not None}
-                    sql = before["sql"]
-                    await shard.call("put", name=name, sql=sql, options=options, create_only=False)
-            except ApiError as error:
-                log.error("a view is not the same on all shards; put it again", view=name, reason=str(error))
+    async def _settle(self, **wanted: Any) -> bool:
+        return any(await self._all("settle", **wanted))
 
     async def _evict(
         self, view: str | None, keys: list[dict[str, str]] | None, state_bytes: int | None
     ) -> dict[str, Any]:
-        share = None if state_bytes is None else -(-state_bytes // len(self._shards))
+        share = None if state_bytes is None else -(-state_bytes // len(self._everyone))
         if view is not None:
             await self._of_those_with(view)
-        done = await self._evicted(view, keys, share)
+        done = await self._evicted(view=view, keys=keys, state_bytes=share)
         # A key that was named has one home, and any shard may have it besides.
         evicted = [each["keys"] for each in done]
         return {"views": int(view is not None), "keys": max(evicted) if keys is not None else sum(evicted)}
 
-    async def _evicted(self, view: str | None, keys: Any, state_bytes: int | None) -> list[Any]:
-        try:
-            return await self._all("evict", view=view, keys=keys, state_bytes=state_bytes)
-        except ApiError as error:
-            if error.code != "view_not_found":
-                raise
-        # A view of a query: not all have it.
+    async def _evicted(self, **wanted: Any) -> list[Any]:
+        """Of those that have the view: one that was made of a query is not everywhere."""
         done = []
-        for shard in self._shards:
-            try:
-                done.append(await shard.call("evict", view=view, keys=keys, state_bytes=state_bytes))
-            except ApiError as error:
-                if error.code != "view_not_found":
-                    raise
+        for _, answer in await asyncio.gather(*(told(each, "evict", wanted) for each in self._everyone)):
+            if not isinstance(answer, ApiError):
+                done.append(answer)
+            elif answer.code != "view_not_found" and not self._registering.may_miss(answer):
+                raise answer
         return done
 
     async def _prewarm(self, view: str, keys: list[list[str | None]]) -> dict[str, Any]:
         """Each key at its home; of a view that is kept whole, at that of the view."""
-        states = await self._all("view", name=view)
+        states, shards = await self._all("view", name=view), self._shards
         whole = any(state["status"] == ELSEWHERE for state in states)
-        home, of_key = self._homes.of_view(view), self._homes.keys_of(view)
+        home, of_key = homes_among(len(shards)).of_view(view), self._place(len(shards), states[0])
         own: dict[int, list[list[str | None]]] = {}
         for key in keys:
-            own.setdefault(home if whole else of_key(key_part(tuple(key))), []).append(key)
+            own.setdefault(home if whole else of_key(key), []).append(key)
         begun = await asyncio.gather(
-            *(self._shards[shard].call("prewarm", view=view, keys=those) for shard, those in own.items())
+            *(shards[shard].call("prewarm", view=view, keys=those) for shard, those in own.items())
         )
-        return dict(begun[0]) | {name: sum(each[name] for each in begun) for name in ("keys", "filled", "refused")}
+        return merged_filling(begun)
 
     async def _prewarmed(self) -> list[Any]:
         return [each for of_shard in await self._those_there("prewarmed") for each in of_shard]
+
+
+def _by_entry(shards: int, state: Mapping[str, Any]) -> Callable[[KeyTexts], int]:
+    """As workers place keys (`service.shards.placing`)."""
+    of_key = homes_among(shards).keys_of(state["name"])
+    return lambda key: of_key(key_part(tuple(key)))

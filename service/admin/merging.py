@@ -91,6 +91,11 @@ def merged_health(health: Sequence[Said]) -> Said:
     }
 
 
+def merged_filling(begun: Sequence[Said]) -> Said:
+    """One request to fill keys, of which several fill a part each."""
+    return begun[0] | {name: sum(each[name] for each in begun) for name in ("keys", "filled", "refused")}
+
+
 def _by_name(of_shards: Iterable[Mapping[str, Any]], merge: Callable[[list[Any]], Any]) -> Said:
     found: dict[str, list[Any]] = {}
     for each in of_shards:

@@ -85,16 +85,30 @@ _SUBSCRIPTIONS = (
 def samples_of(stats: dict[str, Any] | None, children: Iterable[Any]) -> Iterator[Sample]:
     """The samples; without an engine only those of the supervisor."""
     yield Sample("upquery_engine_up", float(stats is not None), "Whether the engine process answers.")
-    for child in children:
-        labels = (("process", child.name),)
-        yield Sample("upquery_process_up", float(child.alive), "Whether a process runs.", labels)
-        yield Sample("upquery_process_restarts", float(child.restarts), "Restarts of a process.", labels, counter=True)
+    yield from process_samples(children)
     if stats is not None:
         for shard, said in _of_shards(stats):
             for sample in _shard_samples(said):
                 yield replace(sample, labels=(*shard, *sample.labels))
         for number, counted in stats["worker_processes"].items():
             yield from _worker_samples((("worker", number),), counted)
+
+
+def process_samples(children: Iterable[Any]) -> Iterator[Sample]:
+    """Of a supervisor."""
+    for child in children:
+        labels = (("process", child.name),)
+        yield Sample("upquery_process_up", float(child.alive), "Whether a process runs.", labels)
+        yield Sample("upquery_process_restarts", float(child.restarts), "Restarts of a process.", labels, counter=True)
+
+
+def http_samples(worker: Labels, requests: int, connections: int, problems: dict[str, int]) -> Iterator[Sample]:
+    """Of a worker, of whatever kind."""
+    yield Sample("upquery_http_requests", requests, "Requests answered.", worker, counter=True)
+    yield Sample("upquery_http_connections", connections, "Connections of clients.", worker)
+    for code, answered in problems.items():
+        labels = (*worker, ("code", code))
+        yield Sample("upquery_http_problems", answered, "Problems answered, by their code.", labels, counter=True)
 
 
 def _of_shards(stats: dict[str, Any]) -> list[tuple[Labels, dict[str, Any]]]:
@@ -156,11 +170,7 @@ def _subscription_samples(counters: dict[str, int]) -> Iterator[Sample]:
 
 
 def _worker_samples(worker: Labels, counted: dict[str, Any]) -> Iterator[Sample]:
-    yield Sample("upquery_http_requests", counted["requests"], "Requests answered.", worker, counter=True)
-    yield Sample("upquery_http_connections", counted["connections"], "Connections of clients.", worker)
-    for code, answered in counted["problems"].items():
-        labels = (*worker, ("code", code))
-        yield Sample("upquery_http_problems", answered, "Problems answered, by their code.", labels, counter=True)
+    yield from http_samples(worker, counted["requests"], counted["connections"], counted["problems"])
     for operation, asked in counted["wire"].items():
         labels = (*worker, ("operation", operation))
         yield Sample("upquery_wire_requests", asked, "What a worker asked of the engine.", labels, counter=True)

@@ -1,0 +1,131 @@
+"""The pods of a gateway, as its admin port needs them: all of them as one `Control`, looked after.
+
+*Invariants*: whoever asks how the service is does not wait for a pod: that is found out here, again and again. Where
+the pods are may change at any time; pods that stay are the same objects.
+
+Not here: reading the settings anew (`service.settings.following`); the routes (`app`).
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+import structlog
+
+from service.admin.engines import Engines, KeyTexts
+from service.admin.pods import Pod
+from service.admin.reconcile import Reconciler
+from service.admin.registering import Registering
+from service.admin.remote import RemoteControl, remote_client
+from service.admin.replicas import Replicas
+from service.errors import ApiError
+from service.gateway.homes import replicas_of, slot_of
+from service.runtime.heartbeat import wall_ms
+from service.settings.gateway import GatewaySettings
+from service.shards.homes import homes_among
+from service.telemetry import Sample
+
+log = structlog.get_logger()
+
+#: How often pods are looked at.
+_LOOK_S = 1.0
+
+
+class Fleet:
+    """*State*: `pods` as the settings say; `was_ready` once each shard was."""
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        self._settings = settings
+        self._client = remote_client(settings.gateway.connect_timeout_s)
+        self._reconciler = Reconciler()
+        self.pods: list[Pod] = []
+        self.was_ready = False
+        self.engines = Engines([], [], Registering(wall_ms), place_of)
+        self.follow(settings)
+
+    def follow(self, settings: GatewaySettings) -> None:
+        """From now on the pods are where these settings say."""
+        known = {(pod.shard, pod.replica, pod.address): pod for pod in self.pods}
+        self.pods = [known.get(_key(pod), pod) for pod in self._pods(settings)]
+        shards = [
+            Replicas([pod for pod in self.pods if pod.shard == shard], replicas_order)
+            for shard in range(settings.gateway.shards)
+        ]
+        self.engines.follow(shards, self.pods)
+
+    def _pods(self, settings: GatewaySettings) -> Iterator[Pod]:
+        for shard, replicas in enumerate(settings.gateway.admin_pods):
+            for replica, address in enumerate(replicas):
+                yield Pod(address, RemoteControl(address, self._client, self._settings.gateway.token), shard, replica)
+
+    async def run(self) -> None:
+        """Looks after the pods, for ever."""
+        while True:
+            try:
+                await self.round()
+            except Exception:
+                log.exception("looking after the pods failed")
+            await asyncio.sleep(_LOOK_S)
+
+    async def round(self) -> None:
+        """Looks at all pods, and tells those that have missed something."""
+        await asyncio.gather(*(pod.look() for pod in self.pods))
+        self.was_ready = self.was_ready or await self._is_ready()
+        await self._reconciler.round(self.pods)
+
+    async def _is_ready(self) -> bool:
+        try:
+            return bool((await self.engines.call("health"))["ready"])
+        except ApiError:
+            return False
+
+    def samples(self) -> Iterator[Sample]:
+        """What is known of the pods, as metrics."""
+        for pod in self.pods:
+            labels = (("shard", str(pod.shard)), ("replica", str(pod.replica)))
+            ready = pod.health is not None and pod.health["ready"]
+            yield Sample("upquery_gateway_pod_up", float(pod.is_there), "Whether a pod's admin port answers.", labels)
+            yield Sample("upquery_gateway_pod_ready", float(ready), "Whether a pod can answer reads.", labels)
+
+    async def close(self) -> None:
+        """Nobody is asked any more."""
+        await self._client.aclose()
+
+
+def _key(pod: Pod) -> tuple[int, int, str]:
+    return pod.shard, pod.replica, pod.address
+
+
+def place_of(shards: int, state: Mapping[str, Any]) -> Callable[[KeyTexts], int]:
+    """The shard where the gateway's workers read a key."""
+    slot, homes = _slots_of(state), homes_among(shards)
+    return lambda key: homes.of_slot(slot(key))
+
+
+def replicas_order(replicas: int, state: Mapping[str, Any]) -> Callable[[KeyTexts], Sequence[int]]:
+    """The replicas of that shard in the order in which they ask for it."""
+    slot = _slots_of(state)
+    return lambda key: replicas_of(slot(key), replicas)
+
+
+def _slots_of(state: Mapping[str, Any]) -> Callable[[KeyTexts], int]:
+    """The slots of a view's keys. (A view may have parameters that are none of its key; where such a key is read
+    depends on these, too.)"""
+    view, parameters = state["name"], state["parameters"]
+
+    def slot(key: KeyTexts) -> int:
+        given = zip(parameters, key, strict=False)
+        return slot_of(view, {each["name"]: _value(each["type"], text) for each, text in given})
+
+    return slot
+
+
+def _value(kind: str, text: str | None) -> Any:
+    """As a request says it: a list's elements one by one. What is no list the pod will refuse."""
+    if not kind.endswith("[]") or text is None:
+        return text
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return text

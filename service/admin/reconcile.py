@@ -1,0 +1,101 @@
+"""Pods that have missed something get the views that the others have.
+
+*Theory*: each pod keeps, for each view that was put over HTTP or dropped, when that was (`service.views`). Of what the
+pods that are there know of a name, the latest change is what all are to have (a last-writer-wins set; Shapiro et al.,
+*Conflict-free Replicated Data Types*, 2011). So it does not matter who was away, for how long, which gateway was told,
+or how often this is done.
+
+*Invariants*: a pod is told only what is later than what it knows, and decides that itself. What it refuses is said
+once, and tried again after a while.
+
+Not here: changes as they are made (`registering`).
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from service.admin.pods import Pod
+from service.admin.registering import is_away, told
+from service.errors import ApiError
+
+log = structlog.get_logger()
+
+#: What a pod has refused is tried again after so long.
+_AGAIN_S = 30.0
+Kept = Mapping[str, dict[str, Any]]
+
+
+class Reconciler:
+    """*State*: `_refused`, what pods have refused, and until when they are not asked again."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._refused: dict[tuple[str, str, int], float] = {}
+
+    async def round(self, pods: Sequence[Pod]) -> int:
+        """Tells each pod what it lacks; how many changes that were."""
+        there = [pod for pod in pods if pod.is_there]
+        said = await asyncio.gather(*(told(pod, "kept", {}) for pod in there))
+        known = {
+            pod.address: kept for pod, (_, kept) in zip(there, said, strict=True) if not isinstance(kept, ApiError)
+        }
+        changes = latest(known.values())
+        self._forget(known, changes)
+        settled = await asyncio.gather(
+            *(self._settle(pod, changes, known[pod.address]) for pod in there if pod.address in known)
+        )
+        return sum(settled)
+
+    async def _settle(self, pod: Pod, changes: Kept, known: Kept) -> int:
+        settled = 0
+        for name, change in changes.items():
+            refused = (pod.address, name, change["at_ms"])
+            if known.get(name, {}).get("at_ms", -1) >= change["at_ms"] or self._refused.get(refused, 0) > self._clock():
+                continue
+            try:
+                settled += await pod.call(
+                    "settle",
+                    name=name,
+                    sql=change.get("sql"),
+                    options=change.get("options", {}),
+                    at_ms=change["at_ms"],
+                )
+                self._refused.pop(refused, None)
+            except ApiError as error:
+                if is_away(error):
+                    return settled
+                if refused not in self._refused:
+                    log.error("a pod cannot have a view that others have", address=pod.address, reason=str(error))
+                self._refused[refused] = self._clock() + _AGAIN_S
+        return settled
+
+    def _forget(self, known: Mapping[str, Kept], changes: Kept) -> None:
+        """What was refused of changes that are not the latest any more, or by pods that are not there."""
+        current = {(address, name, change["at_ms"]) for address in known for name, change in changes.items()}
+        self._refused = {refused: until for refused, until in self._refused.items() if refused in current}
+
+
+def latest(of_pods: Iterable[Kept]) -> Kept:
+    """Of each name the latest change, the earliest of these first: views come before those that read them. Of two
+    different ones at one time it is the same one whoever looks, a moment later."""
+    found: dict[str, dict[str, Any]] = {}
+    for kept in of_pods:
+        for name, change in kept.items():
+            found[name] = change if name not in found else _later(found[name], change)
+    return dict(sorted(found.items(), key=lambda each: each[1]["at_ms"]))
+
+
+def _later(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    if one["at_ms"] != other["at_ms"]:
+        return max(one, other, key=lambda change: change["at_ms"])
+    if _what(one) == _what(other):
+        return one
+    return max(one, other, key=_what) | {"at_ms": one["at_ms"] + 1}
+
+
+def _what(change: Mapping[str, Any]) -> tuple[str, str]:
+    return change.get("sql") or "", repr(sorted(change.get("options", {}).items()))

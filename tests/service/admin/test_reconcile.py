@@ -1,0 +1,213 @@
+"""Pods that have missed changes of the views get them; the latest change counts, whoever was away."""
+
+import asyncio
+import itertools
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from service.admin.engines import Engines
+from service.admin.pods import Pod
+from service.admin.reconcile import Reconciler, latest
+from service.admin.registering import Registering
+from service.errors import ApiError
+
+
+@dataclass
+class Service:
+    """A pod's `Control`: what it was told of views, as `service.views` keeps it."""
+
+    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
+    away: bool = False
+    refuses: set[str] = field(default_factory=set)
+    settles: list[str] = field(default_factory=list)
+
+    async def call(self, operation: str, **arguments: Any) -> Any:
+        if self.away:
+            raise ApiError("engine_unavailable", "It is away.")
+        return getattr(self, f"_{operation}")(**arguments)
+
+    def _health(self) -> dict[str, Any]:
+        return {"ready": True}
+
+    def _kept(self) -> dict[str, Any]:
+        return {name: dict(change) for name, change in self.kept.items()}
+
+    def _views(self) -> list[dict[str, Any]]:
+        return [
+            {"name": name, "origin": "http", "status": "ready", **change}
+            for name, change in self.kept.items()
+            if "sql" in change
+        ]
+
+    def _put(self, name: str, sql: str, options: Any, create_only: bool, at_ms: int) -> dict[str, Any]:  # noqa: ARG002
+        if name in self.refuses:
+            raise ApiError("too_large", "It does not fit here.")
+        self._note(name, at_ms, {"sql": sql, "options": options})
+        return {"name": name, "building": False}
+
+    def _drop(self, name: str, at_ms: int) -> None:
+        if "sql" not in self.kept.get(name, {}):
+            raise ApiError("view_not_found", name)
+        self._note(name, at_ms, {})
+
+    def _settle(self, name: str, sql: str | None, options: dict[str, Any], at_ms: int) -> bool:
+        if self.kept.get(name, {"at_ms": -1})["at_ms"] >= at_ms:
+            return False
+        self.settles.append(name)
+        if sql is not None and name in self.refuses:
+            raise ApiError("too_large", "It does not fit here.")
+        self.kept[name] = {"at_ms": at_ms} | ({} if sql is None else {"sql": sql, "options": options})
+        return True
+
+    def _note(self, name: str, at_ms: int, what: dict[str, Any]) -> None:
+        self.kept[name] = {"at_ms": max(at_ms, self.kept.get(name, {"at_ms": -1})["at_ms"] + 1), **what}
+
+
+@dataclass
+class Site:
+    """Pods behind one gateway. *State*: `now_ms`, its clock."""
+
+    services: list[Service]
+    now_ms: int = 1000
+
+    def __post_init__(self) -> None:
+        self.pods = [Pod(f"http://{n}", service, n, 0) for n, service in enumerate(self.services)]
+        self.engines = Engines(self.pods, self.pods, Registering(self._tick))
+        self.reconciler = Reconciler(lambda: self.now_ms / 1000)
+
+    def _tick(self) -> int:
+        self.now_ms += 1
+        return self.now_ms
+
+    def put(self, name: str, sql: str = "SELECT 1") -> Any:
+        return asyncio.run(self.engines.call("put", name=name, sql=sql, options={}, create_only=False))
+
+    def drop(self, name: str) -> None:
+        asyncio.run(self.engines.call("drop", name=name))
+
+    def round(self) -> int:
+        async def looked() -> int:
+            await asyncio.gather(*(pod.look() for pod in self.pods))
+            return await self.reconciler.round(self.pods)
+
+        return asyncio.run(looked())
+
+    def views(self) -> list[dict[str, str]]:
+        return [{n: change["sql"] for n, change in each.kept.items() if "sql" in change} for each in self.services]
+
+
+def test_who_was_away_gets_what_it_missed() -> None:
+    site = Site([Service(), Service(), Service()])
+    site.put("old")
+    site.put("changed", "SELECT 1")
+    site.services[1].away = True
+    assert site.put("new")["created"]
+    site.put("changed", "SELECT 2")
+    site.drop("old")
+    assert site.round() == 0
+    site.services[1].away = False
+    assert site.round() == 3
+    assert site.views() == [{"changed": "SELECT 2", "new": "SELECT 1"}] * 3
+    assert site.round() == 0
+
+
+def test_the_first_one_may_be_away() -> None:
+    site = Site([Service(away=True), Service()])
+    site.put("v")
+    site.services[0].away = False
+    site.round()
+    assert site.views() == [{"v": "SELECT 1"}] * 2
+
+
+def test_with_nobody_there_nothing_is_done() -> None:
+    site = Site([Service(away=True), Service(away=True)])
+    with pytest.raises(ApiError, match="engine_unavailable"):
+        site.put("v")
+
+
+def test_what_was_dropped_does_not_come_back_with_a_pod_or_another_gateway() -> None:
+    site = Site([Service(), Service()])
+    site.put("v")
+    site.services[1].away = True
+    site.drop("v")
+    site.services[1].away = False
+    other = Site(site.services)
+    other.round()
+    assert other.views() == [{}, {}]
+
+
+def test_a_pod_that_lost_its_state_gets_all() -> None:
+    site = Site([Service(), Service()])
+    site.put("v")
+    site.services[0].kept.clear()
+    site.round()
+    assert site.views() == [{"v": "SELECT 1"}] * 2
+
+
+def test_what_a_pod_refuses_nobody_has() -> None:
+    site = Site([Service(), Service(refuses={"v"}), Service()])
+    with pytest.raises(ApiError, match="does not fit"):
+        site.put("v")
+    site.round()
+    assert site.views() == [{}] * 3
+
+
+def test_what_is_refused_later_is_tried_again_after_a_while() -> None:
+    site = Site([Service(), Service(away=True, refuses={"v"})])
+    site.put("v")
+    site.services[1].away = False
+    for _ in range(3):
+        site.round()
+    assert site.services[1].settles == ["v"]
+    site.now_ms += 60_000
+    site.services[1].refuses.clear()
+    site.round()
+    assert site.views() == [{"v": "SELECT 1"}] * 2
+
+
+def test_views_of_before_are_given_to_those_that_lack_them() -> None:
+    site = Site([Service({"v": {"at_ms": 0, "sql": "SELECT 1", "options": {}}}), Service()])
+    site.round()
+    assert site.views() == [{"v": "SELECT 1"}] * 2
+
+
+def test_of_two_changes_at_one_time_all_take_the_same() -> None:
+    one, other = {"at_ms": 5, "sql": "SELECT 1", "options": {}}, {"at_ms": 5, "sql": "SELECT 2", "options": {}}
+    for kept in itertools.permutations([{"v": one}, {"v": other}, {}]):
+        site = Site([Service(dict(each)) for each in kept])
+        while site.round():
+            pass
+        assert site.views() == [{"v": "SELECT 2"}] * 3
+
+
+def test_what_others_read_comes_first() -> None:
+    kept = {"a": {"at_ms": 9, "sql": "SELECT 1 FROM b"}, "b": {"at_ms": 3, "sql": "SELECT 1"}}
+    assert list(latest([kept])) == ["b", "a"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_happens_all_agree_in_the_end(seed: int) -> None:
+    rng = random.Random(seed)
+    services = [Service() for _ in range(4)]
+    gateways = [Site(services, now_ms=1000 + rng.randrange(50)) for _ in range(2)]
+    for _ in range(60):
+        services[rng.randrange(4)].away = rng.random() < 0.4
+        site, name = rng.choice(gateways), rng.choice("abc")
+        try:
+            if rng.random() < 0.3:
+                site.round()
+            elif rng.random() < 0.5:
+                site.put(name, f"SELECT {rng.randrange(100)}")
+            else:
+                site.drop(name)
+        except ApiError as error:
+            assert error.code in ("engine_unavailable", "view_not_found")  # noqa: PT017
+    for service in services:
+        service.away = False
+    while gateways[0].round():
+        pass
+    found = gateways[1].views()
+    assert found == [found[0]] * 4
