@@ -38,15 +38,15 @@ name = {{ toRawJson $name }}
 {{- toJson $auth -}}
 {{- end -}}
 
-{{/* gateway.toml. `Shards`, which is followed at run time, is left out if it is not set: the rest is read at the start only. */}}
+{{/* gateway.toml. Without `Shards`, only what is read at the start: numbers of shards and replicas are followed. */}}
 {{- define "upquery.gateway.toml" -}}
 {{- $values := .Values -}}
 {{- $pod := printf "http://%s-{shard}-{replica}.%s-headless" (include "upquery.fullname" .) (include "upquery.fullname" .) -}}
-{{- $gateway := dict "replicas" $values.replicas
+{{- $gateway := dict
     "address" (printf "%s:%d" $pod (int $values.http.port))
     "admin_address" (printf "%s:%d" $pod (int $values.admin.port))
     "admin_token_file" "/etc/upquery/secrets/admin/token" -}}
-{{- with .Shards }}{{- $_ := set $gateway "shards" (int .) }}{{- end -}}
+{{- with .Shards }}{{- $_ := merge $gateway (dict "shards" (int .) "replicas" $values.replicas) }}{{- end -}}
 {{- $own := dict "gateway" $gateway "auth" (include "upquery.auth" . | fromJson) -}}
 {{- $_ := set $own "http" (dict "host" $values.http.host "port" $values.http.port "admin_port" $values.admin.port "workers" $values.gateway.workers) -}}
 {{- /* Bounds of requests and the log are those of the pods, unless the gateway has others. */ -}}
