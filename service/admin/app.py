@@ -14,11 +14,12 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from api_schemas.problem import Problem
-from service.admin.control import Control
+from service.admin.control import Control, replied
 from service.admin.explain import graphviz
 from service.admin.metrics import histograms_of, samples_of
 from service.admin.models import (
     Audit,
+    ControlRequest,
     Evicted,
     EvictKeys,
     Plan,
@@ -113,6 +114,7 @@ def admin_app(engine: Control, supervisor: Children, metrics: Metrics | None = N
     _engine(app, engine)
     _filled_and_right(app, engine)
     _workload(app, engine)
+    _for_gateways(app, engine)
     add_console(app)
     _document(app)
     return app
@@ -377,3 +379,10 @@ def _workload(app: FastAPI, engine: Control) -> None:
         """Applies none any more."""
         await engine.call("drop_workload")
         return Response(status_code=204)
+
+
+def _for_gateways(app: FastAPI, engine: Control) -> None:
+    @app.post("/internal/control", include_in_schema=False)
+    async def control(body: ControlRequest) -> dict[str, Any]:
+        """What a gateway asks: the operations as they are, of one version of upquery and the next."""
+        return await replied(engine, body.operation, body.arguments)

@@ -1,5 +1,7 @@
 """Requests of the supervisor to the engine process, over a Unix socket: one connection, one request, one reply.
 
+A gateway sends the same requests to the admin port (`replied`), and gets the same replies (`remote`).
+
 Not here: reads and their frames (`service.wire`), which are many and fast; these are few.
 """
 
@@ -67,6 +69,14 @@ class ControlServer:
             return {
                 "error": _packed(ApiError("internal_error", "The engine failed at this request; its log says more."))
             }
+
+
+async def replied(control: Control, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The reply to a request that somebody else performs."""
+    try:
+        return {"result": await control.call(operation, **arguments)}
+    except ApiError as error:
+        return {"error": _packed(error)}
 
 
 def _packed(error: ApiError) -> dict[str, Any]:

@@ -268,6 +268,13 @@ class MemoryState(BaseModel):
     over_budget: bool
 
 
+class ControlRequest(Body):
+    """An operation for a gateway, as the control socket has it."""
+
+    operation: str
+    arguments: dict[str, Any] = {}
+
+
 class Readiness(BaseModel):
     """Whether reads can be answered as configured, and what is not as it should be."""
 

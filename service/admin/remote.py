@@ -73,6 +73,8 @@ class RemoteControl:
                 f"{self.address} does not let the gateway in.",
                 "Set [gateway] admin_token or admin_token_file to a token with the right admin.",
             )
+        if response.status_code == 413:
+            raise ApiError("too_large", f"{self.address} takes no request that long.")
         if not isinstance(reply, dict) or not reply.keys() & {"result", "error"}:
             raise ApiError("engine_unavailable", f"{self.address} answered with status {response.status_code}.")
         if "error" in reply and reply["error"]["code"] not in KINDS:

@@ -11,6 +11,7 @@ import pytest
 
 from service.admin.app import admin_app
 from service.admin.control import ControlClient, ControlServer
+from service.admin.remote import RemoteControl
 from service.errors import ApiError
 
 
@@ -96,3 +97,20 @@ def test_bad_requests_are_problems(
     assert response.status_code == status
     assert response.headers["content-type"] == "application/problem+json"
     assert response.json()["code"] == code
+
+
+def test_gateways_are_told_what_the_engine_says(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with control(tmp_path) as client:
+            transport = httpx.ASGITransport(app=admin_app(client, NoChildren()))
+            async with httpx.AsyncClient(transport=transport) as http:
+                remote = RemoteControl("http://pod", http, lambda: None)
+                assert await remote.call("echo", text="x" * 100_000) == "x" * 100_000
+                with pytest.raises(ApiError) as refused:
+                    await remote.call("refuse")
+                assert (refused.value.code, refused.value.members) == ("view_exists", {"line": 3})
+                malformed = await http.post("http://pod/internal/control", json={"operation": 1})
+                assert (malformed.status_code, malformed.json()["code"]) == (422, "invalid_request")
+                assert "/internal/control" not in (await http.get("http://pod/openapi.json")).text
+
+    asyncio.run(scenario())

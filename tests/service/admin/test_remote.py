@@ -44,6 +44,11 @@ def test_what_the_pod_refuses_is_as_it_says_it() -> None:
         asked(answering(200, {"error": said | {"code": "of_a_later_version"}}))
 
 
+def test_what_is_too_long_for_the_pod_is_said_to_be() -> None:
+    with pytest.raises(ApiError, match="too_large"):
+        asked(answering(413, {"code": "too_large"}))
+
+
 @pytest.mark.parametrize(
     ("status", "body", "said"),
     [
