@@ -7,6 +7,7 @@ Not here: the pods (`fleet`).
 """
 
 import asyncio
+import socket
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,7 +45,9 @@ class WorkerReports(asyncio.DatagramProtocol):
     async def open(self, path: Path) -> None:
         """Listens. The socket's file goes with its directory."""
         loop = asyncio.get_running_loop()
-        self._transport, _ = await loop.create_datagram_endpoint(lambda: self, local_addr=str(path))
+        self._transport, _ = await loop.create_datagram_endpoint(
+            lambda: self, local_addr=str(path), family=socket.AF_UNIX
+        )
 
     def datagram_received(self, data: bytes, addr: Any) -> None:  # noqa: ARG002
         """A worker's report."""
