@@ -10,6 +10,8 @@ same. A slot that keeps its home never leaves it.
 Not here: who decides that it is time (`topology`).
 """
 
+from functools import lru_cache
+
 from service.shards.homes import SLOTS, homes_among
 
 #: An odd number, so that its multiples, taken modulo the slots, are all of them: an order without a pattern.
@@ -22,7 +24,7 @@ class SlotHomes:
 
     def __init__(self, shards: int) -> None:
         self.shards = shards
-        self._homes = _all_homes(shards)
+        self._homes = list(homes_of_all(shards))
         self._left: list[int] = []
         self._total = 0
         self._new = self._homes
@@ -44,9 +46,10 @@ class SlotHomes:
         return self._new[slot]
 
     def change(self, shards: int, now_s: float, move_s: float) -> None:
-        """From now on there are so many; slots begin to move."""
+        """From now on there are so many; slots begin to move. (It takes a while if `homes_of_all` has not been asked
+        for so many lately.)"""
         self.shards = shards
-        self._new = _all_homes(shards)
+        self._new = list(homes_of_all(shards))
         order = [slot * _STRIDE % SLOTS for slot in range(SLOTS)]
         self._left = [slot for slot in order if self._homes[slot] != self._new[slot]]
         self._total, self._move_s, self._until_s = len(self._left), move_s, now_s + move_s
@@ -64,5 +67,7 @@ class SlotHomes:
         return not self._left
 
 
-def _all_homes(shards: int) -> list[int]:
-    return list(map(homes_among(shards).of_slot, range(SLOTS)))
+@lru_cache(maxsize=4)
+def homes_of_all(shards: int) -> tuple[int, ...]:
+    """The homes of all slots among so many shards."""
+    return tuple(map(homes_among(shards).of_slot, range(SLOTS)))

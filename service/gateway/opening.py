@@ -42,7 +42,7 @@ class Gateway:
             waiting_s=http.read_timeout_s,
         )
         counters, known = GatewayCounters(), KnownViews()
-        topology = Topology(section, reach, counters)
+        topology = Topology(section, reach, known, counters)
         reads = Reads(topology, known)
         app = GatewayApp(
             reads,

@@ -16,7 +16,8 @@ from itertools import count
 import structlog
 
 from service.gateway.counting import GatewayCounters
-from service.gateway.moving import SlotHomes
+from service.gateway.known import KnownViews
+from service.gateway.moving import SlotHomes, homes_of_all
 from service.gateway.pods import ShardPods
 from service.gateway.replica import Reach, Replica
 from service.settings.gateway import Addresses, GatewaySection
@@ -31,7 +32,8 @@ class Topology:
     """*State*: `shards` are those that may be asked; `settled` is how many there were before the change that is going
     on, if there is one."""
 
-    def __init__(self, settings: GatewaySection, reach: Reach, counters: GatewayCounters) -> None:
+    def __init__(self, settings: GatewaySection, reach: Reach, known: KnownViews, counters: GatewayCounters) -> None:
+        self._known = known
         self._reach = reach
         self._counters = counters
         self._move_s = settings.move_s
@@ -86,6 +88,9 @@ class Topology:
         _log.info("the number of shards changes", before=self.settled, after=shards)
         for pods in self.shards[self.settled : shards]:
             await self._until_ready(pods)
+        # With many shards it takes longer than requests should wait.
+        await asyncio.to_thread(homes_of_all, shards)
+        self._known.forget_homes()
         loop = asyncio.get_running_loop()
         self.homes.change(shards, loop.time(), self._move_s)
         while self.homes.is_moving:
@@ -102,6 +107,7 @@ class Topology:
     def _settle(self, shards: int) -> None:
         """What is not asked any more goes."""
         self.settled = shards
+        self._known.forget_homes()
         self.shards = self.shards[:shards]
         there = {replica.address for replica in self._all()}
         for address in self._replicas.keys() - there:

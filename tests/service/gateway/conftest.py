@@ -1,6 +1,6 @@
 """A gateway over pods, in process: real leaf stores, real servers and connections, engines that fill from a dictionary.
 
-Views and rows are those of `tests.service.shards.conftest`, so that of the views of `WHOLE` each of two shards keeps one.
+Views and rows are those of `tests.service.shards.conftest`: of the views of `WHOLE` each of two shards keeps one.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from tests.service.http.conftest import Engine
 from tests.service.shards.conftest import LIMITS, shard
 
 SERVER = "that server"
+MOVE_S = 0.3
 HTTP = HttpSettings(read_timeout_s=2.0, max_body_bytes=1 << 14, max_keys=50)
 
 
@@ -87,6 +88,14 @@ class Site:
     gateway: Gateway
     served: Served
     pods: list[list[Pod]]
+    directory: Path
+    closing: AsyncExitStack
+
+    async def add(self) -> Pod:
+        """One shard more, which the gateway is not told of."""
+        number = len(self.pods)
+        self.pods.append([await pod(self.directory / f"{number}-0", number, self.closing)])
+        return self.pods[-1][0]
 
     @property
     def engines(self) -> list[Engine]:
@@ -105,10 +114,31 @@ async def pod(directory: Path, number: int, closing: AsyncExitStack) -> Pod:
     return Pod(engine, server, served)
 
 
-def section_of(pods: list[list[Pod]], move_s: float = 0.0) -> GatewaySection:
+def section_of(pods: list[list[Pod]]) -> GatewaySection:
     """Where they are."""
-    addresses = tuple(tuple(each.address for each in replicas) for replicas in pods)
-    return GatewaySection(shards=len(pods), addresses=addresses, admin_addresses=addresses, probe_s=0.02, move_s=move_s)
+    return section_at(tuple(tuple(each.address for each in replicas) for replicas in pods))
+
+
+def section_at(addresses: tuple[tuple[str, ...], ...]) -> GatewaySection:
+    """The settings of a gateway of pods at these addresses, by shard."""
+    return GatewaySection(
+        shards=len(addresses), addresses=addresses, admin_addresses=addresses, probe_s=0.02, move_s=MOVE_S
+    )
+
+
+@asynccontextmanager
+async def served_gateway(section: GatewaySection) -> AsyncIterator[tuple[Gateway, Served, httpx.AsyncClient]]:
+    """A gateway with a server, and a client of it."""
+    settings = GatewaySettings(gateway=section, http=HTTP)
+    gateway = Gateway.of(settings)
+    served = Served(wrapped(gateway.app, GatewayWorkerConfig(0, settings)))
+    await served.start()
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{served.port}", timeout=20) as http:
+            yield gateway, served, http
+    finally:
+        await served.stop()
+        await gateway.topology.close()
 
 
 @asynccontextmanager
@@ -118,15 +148,8 @@ async def site(directory: Path, shards: int, replicas: int) -> AsyncIterator[Sit
             [await pod(directory / f"{number}-{replica}", number, closing) for replica in range(replicas)]
             for number in range(shards)
         ]
-        settings = GatewaySettings(gateway=section_of(pods), http=HTTP)
-        gateway = Gateway.of(settings)
-        closing.push_async_callback(gateway.topology.close)
-        served = Served(wrapped(gateway.app, GatewayWorkerConfig(0, settings)))
-        await served.start()
-        closing.push_async_callback(served.stop)
-        url = f"http://127.0.0.1:{served.port}"
-        async with httpx.AsyncClient(base_url=url, timeout=20) as http:
-            yield Site(http, gateway, served, pods)
+        gateway, served, http = await closing.enter_async_context(served_gateway(section_of(pods)))
+        yield Site(http, gateway, served, pods, directory, closing)
 
 
 Run = Callable[..., None]

@@ -110,7 +110,7 @@ def test_a_body_that_is_too_large_is_refused(run: Run) -> None:
         answer = await site.http.post("/v1/read", content=bytes(1 << 15))
         assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
 
-        async def pieces():  # type: ignore[no-untyped-def] # noqa: ANN202
+        async def pieces():  # type: ignore[no-untyped-def]
             for _ in range(32):
                 yield bytes(1 << 10)
 
@@ -126,7 +126,7 @@ def test_what_is_about_the_connection_ends_here(run: Run) -> None:
         seen: list[Headers] = []
         pod = site.pods[1][0].served
 
-        async def noted(scope, receive, send):  # type: ignore[no-untyped-def] # noqa: ANN202
+        async def noted(scope, receive, send):  # type: ignore[no-untyped-def]
             seen.append(scope["headers"])
             await original(scope, receive, send)
 
