@@ -1,0 +1,224 @@
+"""A rendered release with shards and a gateway, run here over a real PostgreSQL, while it is read and written to.
+
+Two shards with two workers each and the gateway are processes of their own, as the chart says (`pods`). A shard is
+killed; then all pods are replaced, each StatefulSet's and then the Deployment's, as their controllers do it.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from service.demo.command import free_port
+from tests.fixtures.postgres import Database
+from tests.fixtures.service import HTTP, until
+from tests.helm.charts import Object, Rendered, render
+from tests.helm.pods import LIMIT_S, Cluster, Pod
+from tests.helm.traffic import ITEMS, PAIRS, TABLE, VIEWS, Reader, Service, Writer
+
+pytestmark = pytest.mark.postgres
+
+SHARDS = 2
+#: What stands for a pod's name in the gateway's file, and for its address here.
+NAMES = "demo-upquery-{shard}-{replica}.demo-upquery-headless"
+ADDRESSES = "127.77.{replica}.1{shard}"
+
+
+def address(shard: int) -> str:
+    return ADDRESSES.format(shard=shard, replica=0)
+
+
+@dataclass(slots=True)
+class Running:
+    """A release that runs. *State*: its pods as they are now, and all that there were."""
+
+    release: Rendered
+    cluster: Cluster
+    shards: list[Pod] = field(default_factory=list)
+    gateway: Pod | None = None
+    pods: list[Pod] = field(default_factory=list)
+
+    def engine(self, shard: int) -> Pod:
+        """A new pod of a shard."""
+        owner = self.release.of_kind("StatefulSet")[shard]
+        return self._made(owner, f"{owner['metadata']['name']}-0", address(shard))
+
+    def front(self, number: int) -> Pod:
+        """A new pod of the gateway."""
+        return self._made(self.release.only("Deployment"), f"gateway-{number}", f"127.77.77.{number}")
+
+    def audit(self, shard: int) -> Pod:
+        """A pod of the CronJob, as if it were time."""
+        job = self.release.of_kind("CronJob")[shard]["spec"]["jobTemplate"]
+        job["spec"]["template"]["metadata"]["annotations"] = {"batch.kubernetes.io/job-completion-index": "0"}
+        return self._made(job, "audit", "127.0.0.1")
+
+    def _made(self, owner: Object, name: str, at: str) -> Pod:
+        hosts = {NAMES.format(shard=shard, replica=0): address(shard) for shard in range(SHARDS)}
+        pod = Pod(self.cluster, owner, name, at, hosts | {NAMES: ADDRESSES})
+        self.pods.append(pod)
+        pod.start()
+        return pod
+
+    def token(self, which: str) -> str:
+        """A token that the chart has made."""
+        return self.cluster.secrets["demo-upquery-tokens"][f"{which}-token"]
+
+
+def values() -> Object:
+    return {
+        "upstream": {"secret": {"name": "shop-db"}},
+        "shards": SHARDS,
+        "workers": 2,
+        "memory": "64Mi",
+        "subscriptionMemory": "16Mi",
+        "http": {"port": free_port()},
+        "admin": {"port": free_port()},
+        "views": VIEWS,
+        "settings": {"cdc": {"set_replica_identity": True}},
+        "gateway": {"settings": {"gateway": {"probe_s": 0.2}}},
+        "audit": {"enabled": True},
+        "drain": {"sleepSeconds": 1},
+    }
+
+
+@pytest.fixture
+def running(database: Database) -> Iterator[Running]:
+    database.execute(*TABLE)
+    release = render(values())
+    made = Running(release, Cluster(release, {"shop-db": {"url": database.url}}))
+    try:
+        made.shards = [made.engine(shard) for shard in range(SHARDS)]
+        made.gateway = made.front(1)
+        for pod in (*made.shards, made.gateway):
+            until(lambda pod=pod: pod.probe("startup") and pod.probe("readiness"), LIMIT_S)
+        yield made
+    finally:
+        for pod in made.pods:
+            pod.discard()
+
+
+@contextmanager
+def traffic(service: Service, database: Database) -> Iterator[list[Reader]]:
+    """One who writes and two who read, for the length of a block; whatever was wrong is raised at its end."""
+    writer = Writer(database.url)
+    readers = [Reader(service, writer, fresh=fresh) for fresh in (True, False)]
+    with ExitStack() as stack:
+        for client in (writer, *readers):
+            stack.callback(client.end, LIMIT_S)
+            client.start()
+        yield readers
+
+
+def test_no_accepted_request_is_lost_or_wrong(running: Running, database: Database) -> None:
+    assert running.gateway is not None
+    service = Service(running.gateway.url("http"), running.token("read"))
+    assert HTTP.get(f"{service.url}/v1/views/front").status_code == 401
+    _put_a_view(running)
+    with traffic(service, database) as readers:
+        _all_are_answered(readers)
+        assert not any(reader.refused for reader in readers), "nothing was away"
+        _a_shard_dies_and_is_back(running, readers)
+        for shard in reversed(range(SHARDS)):
+            _shard_is_replaced(running, shard, readers)
+        assert not any(reader.closed for reader in readers), "the gateway was there all the time"
+        _gateway_is_replaced(running, service, readers)
+        assert sum(reader.closed for reader in readers) <= 1
+    _is_what_the_database_has(service, database)
+    for shard in range(SHARDS):
+        audit = running.audit(shard)
+        assert audit.process is not None
+        assert audit.process.wait(LIMIT_S) == 0, audit.log.read_text()
+
+
+def _put_a_view(running: Running) -> None:
+    """Which is on no pod's list: those that are replaced get it from the gateway."""
+    assert running.gateway is not None
+    sql = "SELECT id, n FROM items WHERE pair = :pair ORDER BY id"
+    put = HTTP.put(
+        f"{running.gateway.url('admin')}/v1/catalog/views/late",
+        json={"sql": sql},
+        headers={"Authorization": f"Bearer {running.token('admin')}"},
+    )
+    assert put.status_code in (200, 201), put.text
+
+
+def _until(readers: list[Reader], condition: Callable[[], Any]) -> None:
+    def failed_or_met() -> Any:
+        return any(reader.failure for reader in readers) or condition()
+
+    until(failed_or_met, LIMIT_S)
+    for reader in readers:
+        if reader.failure is not None:
+            raise reader.failure
+
+
+def _all_are_asked(readers: list[Reader]) -> None:
+    """Each item, by each reader, from now on."""
+    for reader in readers:
+        reader.answered.clear()
+        reader.refused.clear()
+    _until(readers, lambda: all({*reader.answered, *reader.refused} >= {*ITEMS} for reader in readers))
+
+
+def _all_are_answered(readers: list[Reader]) -> None:
+    def none_is_refused() -> bool:
+        _all_are_asked(readers)
+        return not any(reader.refused for reader in readers)
+
+    until(none_is_refused, LIMIT_S)
+
+
+def _a_shard_dies_and_is_back(running: Running, readers: list[Reader]) -> None:
+    """What the other one keeps is answered all the while."""
+    assert running.gateway is not None
+    gone = running.shards[1]
+    gone.kill()
+    _until(readers, lambda: any(reader.refused for reader in readers))
+    _all_are_asked(readers)
+    for reader in readers:
+        assert reader.refused
+        assert reader.answered
+        assert not reader.refused.keys() & reader.answered.keys()
+    assert running.gateway.probe("readiness"), "it answers what it can"
+    gone.start()
+    until(lambda: gone.probe("readiness"), LIMIT_S)
+    _all_are_answered(readers)
+
+
+def _shard_is_replaced(running: Running, shard: int, readers: list[Reader]) -> None:
+    """As a StatefulSet does it: the old pod has ended before the new one, with nothing in its volumes, is made."""
+    old = running.shards[shard]
+    # So long as it is left alone before it is told to stop.
+    _all_are_asked(readers)
+    assert old.stop() == 0, old.log.read_text()
+    new = running.shards[shard] = running.engine(shard)
+    until(lambda: new.probe("startup") and new.probe("readiness"), LIMIT_S)
+    _all_are_answered(readers)
+
+
+def _gateway_is_replaced(running: Running, service: Service, readers: list[Reader]) -> None:
+    """As a Deployment does it: the new pod is ready before the old one goes."""
+    old, new = running.gateway, running.front(2)
+    assert old is not None
+    until(lambda: new.probe("startup") and new.probe("readiness"), LIMIT_S)
+    service.url = new.url("http")
+    running.gateway = new
+    _all_are_asked(readers)
+    assert old.stop() == 0, old.log.read_text()
+    _all_are_asked(readers)
+    assert not any(reader.refused for reader in readers)
+
+
+def _is_what_the_database_has(service: Service, database: Database) -> None:
+    def read(path: str, **params: Any) -> Any:
+        return HTTP.get(f"{service.url}/v1/views/{path}", params=params, headers=service.headers).json().get("rows")
+
+    items = dict(database.query("SELECT id, n FROM items"))
+    for item, n in items.items():
+        until(lambda item=item, n=n: read("item", id=item) == [{"id": item, "n": n}], LIMIT_S)
+    for pair in range(PAIRS):
+        rows = [{"id": item, "n": items[item]} for item in (2 * pair, 2 * pair + 1)]
+        until(lambda pair=pair, rows=rows: read("late", pair=pair) == rows, LIMIT_S)
