@@ -7,6 +7,7 @@ Not here: reading the settings anew (`service.settings.following`); the routes (
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,12 +29,13 @@ from service.telemetry import Sample
 
 log = structlog.get_logger()
 
-#: How often pods are looked at.
-_LOOK_S = 1.0
+#: How often pods are asked how they are, and, if all are there that were, which views they have.
+_LOOK_S, _RECONCILE_S = 2.0, 10.0
 
 
 class Fleet:
-    """*State*: `pods` as the settings say; `was_ready` once each shard was."""
+    """*State*: `pods` as the settings say; `was_ready` once each shard was; `_again_at`, when all are asked which
+    views they have, if nobody was away meanwhile."""
 
     def __init__(self, settings: GatewaySettings) -> None:
         self._settings = settings
@@ -41,6 +43,7 @@ class Fleet:
         self._reconciler = Reconciler()
         self.pods: list[Pod] = []
         self.was_ready = False
+        self._again_at = 0.0
         self.engines = Engines([], [], Registering(wall_ms), place_of)
         self.follow(settings)
 
@@ -72,7 +75,13 @@ class Fleet:
         """Looks at all pods, and tells those that have missed something."""
         await asyncio.gather(*(pod.look() for pod in self.pods))
         self.was_ready = self.was_ready or await self._is_ready()
-        await self._reconciler.round(self.pods)
+        ready = [pod for pod in self.pods if pod.is_ready]
+        if all(pod.was_told for pod in ready) and time.monotonic() < self._again_at:
+            return
+        for pod in ready:
+            pod.was_told = True
+        self._again_at = time.monotonic() + _RECONCILE_S
+        await self._reconciler.round(ready)
 
     async def _is_ready(self) -> bool:
         try:
@@ -84,9 +93,8 @@ class Fleet:
         """What is known of the pods, as metrics."""
         for pod in self.pods:
             labels = (("shard", str(pod.shard)), ("replica", str(pod.replica)))
-            ready = pod.health is not None and pod.health["ready"]
             yield Sample("upquery_gateway_pod_up", float(pod.is_there), "Whether a pod's admin port answers.", labels)
-            yield Sample("upquery_gateway_pod_ready", float(ready), "Whether a pod can answer reads.", labels)
+            yield Sample("upquery_gateway_pod_ready", float(pod.is_ready), "Whether a pod can answer reads.", labels)
 
     async def close(self) -> None:
         """Nobody is asked any more."""

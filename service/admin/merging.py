@@ -55,6 +55,7 @@ def merged_stats(stats: Sequence[Said]) -> Said:
     """Everything that is counted, of all engines; what each of them said is under ``shards``. A number that says where
     something is (a position) is that of the one furthest behind."""
     last = min(stats, key=lambda said: said["position"])
+    workers = _by_name((said["worker_processes"] for said in stats), _worker)
     return {
         "counters": added(said["counters"] for said in stats),
         "engine": added(said["engine"] for said in stats),
@@ -65,8 +66,8 @@ def merged_stats(stats: Sequence[Said]) -> Said:
         "loads": [load for said in stats for load in said["loads"]],
         "recent_errors": merged_errors(_distinct(error for said in stats for error in said["recent_errors"])),
         "pid": stats[0]["pid"],
-        "workers": max(said["workers"] for said in stats),
-        "worker_processes": _by_name((said["worker_processes"] for said in stats), _worker),
+        "workers": len(workers),
+        "worker_processes": workers,
         "subscriptions": added(said["subscriptions"] for said in stats),
         "position": last["position"],
         "version": last["version"],

@@ -22,7 +22,8 @@ _LOOK_S = 5.0
 
 @dataclass(slots=True)
 class Pod:
-    """Is a `Control`. *State*: `health` as it was said last; None: it is away."""
+    """Is a `Control`. *State*: `health` as it was said last; None: it is away. `was_told`: it was given the views that
+    it lacked, and was not away since."""
 
     address: str
     control: Control
@@ -31,11 +32,17 @@ class Pod:
     health: dict[str, Any] | None = None
     #: It has been asked at least once.
     known: bool = False
+    was_told: bool = False
 
     @property
     def is_there(self) -> bool:
         """Whether it answered when it was last asked."""
         return self.health is not None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can answer reads, and take changes."""
+        return self.health is not None and bool(self.health["ready"])
 
     async def call(self, operation: str, **arguments: Any) -> Any:
         """The operation's result. Raises its `ApiError`, or ``engine_unavailable``."""
@@ -63,6 +70,8 @@ class Pod:
         if health is not None and not self.is_there and self.known:
             log.info("a pod is back", address=self.address)
         self.health, self.known = health, True
+        if health is None:
+            self.was_told = False
 
     def _own(self, stats: dict[str, Any]) -> dict[str, Any]:
         """What it has counted, told apart from what others have."""

@@ -6,7 +6,7 @@ pods that are there know of a name, the latest change is what all are to have (a
 or how often this is done.
 
 *Invariants*: a pod is told only what is later than what it knows, and decides that itself. What it refuses is said
-once, and tried again after a while.
+once, and tried again after a while. The pods are ready: one that is starting may not know yet what it has.
 
 Not here: changes as they are made (`registering`).
 """
@@ -46,7 +46,7 @@ class Reconciler:
         changes = latest(known.values())
         self._forget(known, changes)
         settled = await asyncio.gather(
-            *(self._settle(pod, changes, known[pod.address]) for pod in there if pod.address in known)
+            *(self._settle(pod, changes, known[pod.address]) for pod in pods if pod.address in known)
         )
         return sum(settled)
 
@@ -70,7 +70,8 @@ class Reconciler:
                     return settled
                 if refused not in self._refused:
                     log.error("a pod cannot have a view that others have", address=pod.address, reason=str(error))
-                self._refused[refused] = self._clock() + _AGAIN_S
+                # What may succeed at any moment is tried the next time.
+                self._refused[refused] = self._clock() + (0 if error.retryable else _AGAIN_S)
         return settled
 
     def _forget(self, known: Mapping[str, Kept], changes: Kept) -> None:

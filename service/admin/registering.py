@@ -1,8 +1,8 @@
 """Changes of the views at several engines, one at a time.
 
 *Invariants*: a view is registered by all or by none, as far as they can be reached: what one refuses is taken back from
-the others; what cannot be taken back is said. Of engines that somebody looks after (`reconcile`), one that is away
-hinders nothing: it is told when it is back. Others must all be there.
+the others; what cannot be taken back is said. Of engines that somebody looks after (`reconcile`), one that is away or
+starting hinders nothing: it is told when it is back. Others must all be there.
 
 Not here: what the engines do (`operations`).
 """
@@ -63,8 +63,8 @@ class Registering:
         return next((state for state in states if state["status"] != ELSEWHERE), states[0] if states else None)
 
     def may_miss(self, error: ApiError) -> bool:
-        """Whether who says that hinders nothing."""
-        return self._clock is not None and is_away(error)
+        """Whether who says that hinders nothing: it is told later what the others did."""
+        return self._clock is not None and error.retryable
 
     async def _change(
         self, everyone: Sequence[Control], name: str, before: dict[str, Any] | None, operation: str, wanted: Any
@@ -83,7 +83,7 @@ class Registering:
             await self._take_back(name, before, [each for each, answer in said if _may_have_done(answer)])
             raise refusal
         if not _done(said):
-            raise ApiError("engine_unavailable", "No shard is there.")
+            raise next(answer for _, answer in said if isinstance(answer, ApiError))
         return _done(said)
 
     def _refusal(self, said: Sequence[Said], before: dict[str, Any] | None) -> ApiError | None:

@@ -21,6 +21,7 @@ class Service:
 
     kept: dict[str, dict[str, Any]] = field(default_factory=dict)
     away: bool = False
+    starting: bool = False
     refuses: set[str] = field(default_factory=set)
     settles: list[str] = field(default_factory=list)
 
@@ -30,7 +31,7 @@ class Service:
         return getattr(self, f"_{operation}")(**arguments)
 
     def _health(self) -> dict[str, Any]:
-        return {"ready": True}
+        return {"ready": not self.starting}
 
     def _kept(self) -> dict[str, Any]:
         return {name: dict(change) for name, change in self.kept.items()}
@@ -43,6 +44,8 @@ class Service:
         ]
 
     def _put(self, name: str, sql: str, options: Any, create_only: bool, at_ms: int) -> dict[str, Any]:  # noqa: ARG002
+        if self.starting:
+            raise ApiError("upstream_unavailable", "There is no stream yet.")
         if name in self.refuses:
             raise ApiError("too_large", "It does not fit here.")
         self._note(name, at_ms, {"sql": sql, "options": options})
@@ -91,7 +94,7 @@ class Site:
     def round(self) -> int:
         async def looked() -> int:
             await asyncio.gather(*(pod.look() for pod in self.pods))
-            return await self.reconciler.round(self.pods)
+            return await self.reconciler.round([pod for pod in self.pods if pod.is_ready])
 
         return asyncio.run(looked())
 
@@ -126,6 +129,20 @@ def test_with_nobody_there_nothing_is_done() -> None:
     site = Site([Service(away=True), Service(away=True)])
     with pytest.raises(ApiError, match="engine_unavailable"):
         site.put("v")
+
+
+def test_who_is_starting_is_told_when_it_has() -> None:
+    site = Site([Service(starting=True), Service()])
+    site.put("v")
+    site.round()
+    assert site.views() == [{}, {"v": "SELECT 1"}]
+    site.services[0].starting = False
+    site.round()
+    assert site.views() == [{"v": "SELECT 1"}] * 2
+    for service in site.services:
+        service.starting = True
+    with pytest.raises(ApiError, match="upstream_unavailable"):
+        site.put("w")
 
 
 def test_what_was_dropped_does_not_come_back_with_a_pod_or_another_gateway() -> None:
