@@ -12,8 +12,8 @@ from service.gateway.known import KnownViews
 from service.gateway.topology import Topology
 
 MISDIRECTED, NOT_FOUND = "misdirected", "view_not_found"
-#: Of a view that is kept whole, what another shard may not say: it had it before, or will have it.
-_PERHAPS_ELSEWHERE = frozenset({"view_building", "engine_unavailable"})
+#: What another shard may not say: it has the view still, or already.
+_BUILDING, _AWAY = "view_building", "engine_unavailable"
 _FIRST = 0
 
 
@@ -51,4 +51,8 @@ class Finding:
             return [*self._topology.homes_of_view(self._view), *range(len(self._topology.shards))]
         if code == NOT_FOUND:
             return [_FIRST]
-        return self._topology.homes_of_view(self._view) if self.is_whole and code in _PERHAPS_ELSEWHERE else []
+        # A shard that is new builds what it was just given: whether that is a view that is kept whole is not known yet,
+        # and of any other each shard has each key. One that is away is not asked around for, unless nobody else can.
+        if code == _BUILDING or (code == _AWAY and self.is_whole):
+            return self._topology.homes_of_view(self._view)
+        return []

@@ -30,7 +30,8 @@ _log = structlog.get_logger(__name__)
 
 class Topology:
     """*State*: `shards` are those that may be asked; `settled` is how many there were before the change that is going
-    on, if there is one."""
+    on, if there is one; `_earlier`, how many there were before the last one that ended: what is kept whole may take
+    longer to build at its new home than keys take to move."""
 
     def __init__(self, settings: GatewaySection, reach: Reach, known: KnownViews, counters: GatewayCounters) -> None:
         self._known = known
@@ -40,7 +41,7 @@ class Topology:
         self._replicas: dict[str, Replica] = {}
         self._slots = count()
         self._changing: asyncio.Task[None] | None = None
-        self.settled = settings.shards
+        self.settled = self._earlier = settings.shards
         self.homes = SlotHomes(settings.shards)
         self.shards = self._pods(settings.pods)
 
@@ -53,7 +54,9 @@ class Topology:
 
     def homes_of_view(self, view: str) -> list[int]:
         """The shards that may keep a view whole, the likeliest first."""
-        return list(dict.fromkeys(homes_among(shards).of_view(view) for shards in (self.homes.shards, self.settled)))
+        counts = (self.homes.shards, self.settled, self._earlier)
+        homes = dict.fromkeys(homes_among(shards).of_view(view) for shards in counts)
+        return [home for home in homes if home < len(self.shards)]
 
     def any_slot(self) -> int:
         """One after the other: for what belongs to no key, so that all replicas are asked alike."""
@@ -106,7 +109,8 @@ class Topology:
 
     def _settle(self, shards: int) -> None:
         """What is not asked any more goes."""
-        self.settled = shards
+        if shards != self.settled:
+            self.settled, self._earlier = shards, self.settled
         self._known.forget_homes()
         self.shards = self.shards[:shards]
         there = {replica.address for replica in self._all()}
