@@ -1,5 +1,6 @@
 """A gateway's admin port over two services that are the two shards of one: views for all of them, whoever was away."""
 
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,6 +14,7 @@ from service.demo.postgres_server import EmbeddedPostgres
 from service.gateway.homes import home_of
 from tests.fixtures.postgres import Database, empty_database
 from tests.fixtures.service import (
+    HTTP,
     RunningGateway,
     RunningService,
     alive,
@@ -21,6 +23,7 @@ from tests.fixtures.service import (
     running_service,
     until,
 )
+from tests.tidy.sources import ROOT
 
 pytestmark = pytest.mark.postgres
 
@@ -133,9 +136,14 @@ def test_a_pod_that_was_away_gets_what_it_missed(gateway: RunningGateway, pods: 
     assert [names(pod) for pod in pods] == [set()] * 2
 
 
-def test_what_the_gateway_counts(gateway: RunningGateway) -> None:
-    gateway.rows("story", id=1)
-    until(lambda: metrics(gateway).get('upquery_http_requests_total{worker="0"}'))
+def test_what_the_gateway_counts_is_documented(gateway: RunningGateway) -> None:
+    assert HTTP.post(f"{gateway.http}/v1/read", content=b" " * (1 << 20) + b"{}").status_code == 413
+    keys = [{"id": n} for n in range(1, 41)]
+    assert HTTP.post(f"{gateway.http}/v1/views/story/query", json={"keys": keys}).status_code == 200
+    document = (ROOT / "docs" / "gateway.md").read_text().partition("## Metrics")[2].partition("\n## ")[0]
+    documented = set(re.findall(r"`(upquery_[a-z_]+)[`{]", document))
+    until(lambda: {name.partition("{")[0] for name in metrics(gateway)} >= documented)
+    assert {name.partition("{")[0] for name in metrics(gateway)} == documented
     found = metrics(gateway)
     assert found['upquery_process_up{process="worker-0"}'] == 1
     assert found['upquery_gateway_pod_ready{replica="0",shard="0"}'] == 1
