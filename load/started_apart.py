@@ -33,3 +33,11 @@ def started_apart(work: Callable[..., None], *arguments: Any) -> Iterator[Pipe]:
         if process.is_alive():
             process.kill()
             process.join()
+
+
+def ended(pipe: Pipe) -> Any:
+    """Tell a process that works until it is told to end; what it has to say then. RuntimeError: it says nothing."""
+    pipe.send(None)
+    if not pipe.poll(START_S):
+        raise RuntimeError("a process of the harness did not end in time")
+    return pipe.recv()

@@ -30,7 +30,7 @@ from load.experiments.upquery_stats import Admin
 from load.experiments.warming import read_all
 from load.sides.side import Side, SideError, Upstream
 from load.sides.upquery import upquery
-from load.started_apart import START_S, started_apart
+from load.started_apart import ended, started_apart
 from load.workloads.front_page import FRONT_PAGE, SITE, TICKS, Change, FrontPageWriter, Truth
 from load.workloads.vote import STORY_WITH_VOTES
 
@@ -171,7 +171,7 @@ class _Run:
         doing = self._threads.submit(meanwhile, self._side, self.stop) if meanwhile is not None else None
         self._read()
         self.stop.set()
-        hits, written = _told(hitter), _told(writer)
+        hits, written = ended(hitter), ended(writer)
         asking.result()
         sampling.result()
         built.ended = doing.result() if doing is not None else ""
@@ -332,11 +332,3 @@ def _hit(pipe: Pipe, reads_url: str, writes_url: str, keys: int) -> None:
                     answered = monotonic()
                     told.append((answered, 1000 * (answered - sent)))
     pipe.send(told)
-
-
-def _told(pipe: Pipe) -> Any:
-    """End a process, and what it has to tell."""
-    pipe.send(None)
-    if not pipe.poll(START_S):
-        raise RuntimeError("a process of the harness did not end in time")
-    return pipe.recv()

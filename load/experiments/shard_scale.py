@@ -41,7 +41,7 @@ from load.sides.upquery import upquery
 from load.workloads.changes import votes
 
 SHORT = ("--stories", "5000", "--hottest", "1000", "--misses", "1000", "--changes", "10000", "--seconds", "1",
-         "--rounds", "1")  # fmt: skip
+         "--rounds", "1", "--gateway")  # fmt: skip
 #: One machine's.
 WAYS = (ALONE, Way(1, 2), Way(2, 1), Way(2, 2))
 _VOTES_EACH = 3

@@ -106,8 +106,8 @@ class Machines:
     workers: int = 2
     replicas: int = 1
     database_cores: float = 8.0
-    #: The database's connections of each pod, its stream's included.
-    connections: int = 9
+    #: The database's connections of each pod, beside its stream: ``[upstream] pool_size``.
+    connections: int = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ MANY = 100
 #: Different requests of a loop.
 _DIFFERENT = 5_000
 _COMPARED = 50
+#: Of what is in memory, at least.
+_HITS = 0.99
 _PATIENCE_S = 120.0
 
 Pids = Mapping[str, Sequence[int]]
@@ -176,6 +178,8 @@ class _Measuring:
         )
         with _Used(self._pids) as used:
             done = run_loop(loop)
+        if not once and done.hits < _HITS * done.requests:
+            raise SideError(f"{self._running.side.name}: {done.hits} of {done.requests} requests were hits")
         return used.rate(done.requests, done.seconds)
 
     def _vote(self, changes: int) -> int:

@@ -55,6 +55,10 @@ class Pods:
         self.pods.append(pod)
         return pod
 
+    def pids(self) -> list[int]:
+        """Their processes."""
+        return [pid for pod in self.pods for pid in pod.pids()]
+
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
@@ -74,34 +78,30 @@ class Gateway:
 @contextmanager
 def running_pods(upstream: Upstream, site: SiteDefinition, shards: int, settings: PodSettings) -> Iterator[Gateway]:
     """So many pods with the site's views, and a gateway. Raises `SideError`."""
-    with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="upquery-load-")))
-        behind = Pods(settings, upstream, stack, directory)
+    with (
+        running_application(PeerConfiguration("direct", site, upstream.url)) as writes,
+        tempfile.TemporaryDirectory(prefix="upquery-load-") as directory,
+        ExitStack() as stack,
+    ):
+        behind = Pods(settings, upstream, stack, Path(directory))
         for _ in range(shards):
             behind.add(shards)
-        writes = stack.enter_context(running_application(PeerConfiguration("direct", site, upstream.url)))
-        config = directory / "gateway.toml"
-        served = stack.enter_context(serving(config, _gateway_sections(behind), "--role", "gateway"))
-        admin = AdminPort(served.admin)
-        admin.install(site, full=False)
-
-        def pids() -> list[int]:
-            return [
-                *processes.family(served.pid), *(pid for pod in behind.pods for pid in pod.pids()), writes.pid,
-                *upstream.pids(),
-            ]  # fmt: skip
-
-        side = Side(
-            name=f"{shards} pods behind a gateway",
-            reads_url=served.http,
-            writes_url=writes.url,
-            pids=pids,
-            resident_bytes=lambda: sum(pod.resident_bytes() for pod in behind.pods),
-            state_bytes=lambda: sum(pod.state_bytes() for pod in behind.pods),
-            flush=admin.evict_all,
-            admin_url=served.admin,
-        )
-        yield Gateway(behind, served, side, config)
+        config = Path(directory) / "gateway.toml"
+        # It ends before its pods do.
+        with serving(config, _gateway_sections(behind), "--role", "gateway") as served:
+            admin = AdminPort(served.admin)
+            admin.install(site, full=False)
+            side = Side(
+                name=f"{shards} pods behind a gateway",
+                reads_url=served.http,
+                writes_url=writes.url,
+                pids=lambda: [*processes.family(served.pid), *behind.pids(), writes.pid, *upstream.pids()],
+                resident_bytes=lambda: sum(pod.resident_bytes() for pod in behind.pods),
+                state_bytes=lambda: sum(pod.state_bytes() for pod in behind.pods),
+                flush=admin.evict_all,
+                admin_url=served.admin,
+            )
+            yield Gateway(behind, served, side, config)
 
 
 def _pod(name: str, served: Served, run: Path) -> Side:

@@ -27,7 +27,7 @@ COSTS = Costs(
     passed_us=10, held_us=30, send_us=5, gateway=GatewayCost(50, BatchCost(60, 5)),
 )  # fmt: skip
 QUIET = Traffic(changes_per_s=0)
-MACHINES = Machines(workers=2, database_cores=4, connections=9)
+MACHINES = Machines(workers=2, database_cores=4, connections=8)
 DOUBLING = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -116,7 +116,7 @@ def test_gateways_are_as_many_as_are_needed() -> None:
 
 def test_what_the_database_must_have_for_each_pod() -> None:
     found = point(16, COSTS, QUIET, replace(MACHINES, replicas=2))
-    assert (found.slots, found.connections) == (32, 288)
+    assert (found.slots, found.connections) == (32, 256)
 
 
 def test_costs_of_batches_are_those_that_explain_two_of_them() -> None:

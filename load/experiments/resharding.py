@@ -1,0 +1,148 @@
+"""A pod more while everything goes on: two shards behind a gateway, then three; nothing may be wrong at any moment.
+
+Reads are checked, each at the version that it states, against what one writer wrote; at the end all stories are
+compared with the database. What a client notices of the change is its latency, what the database notices are the
+upqueries that fill keys at their new homes.
+"""
+
+from dataclasses import dataclass
+from threading import Event
+from time import monotonic
+from typing import Annotated
+
+import psycopg
+import typer
+
+from load.driver.audit import Audit, audit
+from load.experiments import vote
+from load.experiments.experiment import Report, Tell
+from load.experiments.resharding_clients import BATCH, ReadJob, read_on, write_on
+from load.experiments.resharding_report import BENCH, Found, figures, plots, tables
+from load.experiments.resharding_truth import Histories, Written
+from load.experiments.resharding_watch import Watch
+from load.experiments.warming import read_all
+from load.report.write import JsonOption, OutputOption, perform
+from load.sides.direct import direct
+from load.sides.pods import Gateway, PodSettings, running_pods
+from load.sides.postgres import running_upstream
+from load.sides.side import Side, Upstream
+from load.started_apart import ended, started_apart
+from load.workloads.front_page import SITE
+from load.workloads.vote import VIEW, load_stories
+
+SHORT = ("--stories", "1000", "--rate", "50", "--reads", "80", "--before", "3", "--move", "4", "--after", "3")
+VOTES_EACH = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for."""
+
+    stories: int
+    #: Shards at first, and those that come.
+    pods: int
+    more: int
+    #: Transactions and reads a second.
+    rate: float
+    reads: float
+    before_s: float
+    move_s: float
+    after_s: float
+
+
+def command(
+    stories: vote.StoriesOption = 20_000,
+    pods: Annotated[int, typer.Option(min=1, max=8, help="Shards at first.")] = 2,
+    more: Annotated[int, typer.Option(min=1, max=8, help="Shards that come.")] = 1,
+    rate: Annotated[float, typer.Option(min=1, help="Transactions a second.")] = 200.0,
+    reads: Annotated[float, typer.Option(min=1, help="Reads a second.")] = 300.0,
+    before: Annotated[float, typer.Option(help="Seconds before the change.")] = 15.0,
+    move: Annotated[float, typer.Option(help="[gateway] move_s: seconds within which keys move.")] = 30.0,
+    after: Annotated[float, typer.Option(help="Seconds from when all have moved.")] = 15.0,
+    as_json: JsonOption = False,
+    output: OutputOption = None,
+) -> None:
+    """Two pods behind a gateway, then a third: wrong answers (none), latency and upqueries before, during and after."""
+    options = Options(stories, pods, more, rate, reads, before, move, after)
+    perform(BENCH, lambda _, tell: run(options, tell), as_json=as_json, output=output)
+
+
+def run(options: Options, tell: Tell) -> Report:
+    """All of it. Nothing is pinned."""
+    tell(f"{options.stories:,} stories: loading")
+    with (
+        running_upstream(SITE, load_stories(options.stories, VOTES_EACH)) as upstream,
+        running_pods(upstream, SITE, options.pods, PodSettings(move_s=options.move_s)) as gateway,
+    ):
+        # Twice: what is read at the very beginning is answered by the database, and not kept.
+        for _ in range(2):
+            stories = ({"id": story} for story in range(1, options.stories + 1))
+            read_all(gateway.side, VIEW, stories, options.stories, tell)
+        found = _reshard(options, upstream, gateway, tell)
+        found.compared = _compare(options, upstream, gateway.side)
+    tell(f"{len(found.wrong)} of {len(found.answers):,} answers are wrong, {len(found.failures)} reads failed")
+    return Report(
+        title="Resharding: a pod more under load",
+        about=(
+            f"{options.stories:,} stories, all in memory of {options.pods} pods behind a gateway; {options.rate:g}"
+            f" transactions a second vote, take votes back and rename, and {options.reads:g} reads a second come at"
+            f" random times, half of one story, half of {BATCH} stories and the number of transactions in one request."
+            f" Then {options.more} more, of which the gateway is told; keys move within {options.move_s:g} s. Each"
+            " answer is compared with what it must be at the version that it states. Nothing is pinned: pods, gateway,"
+            " database and clients share the machine."
+        ),
+        results=figures(found),
+        tables=tables(found),
+        plots=plots(found),
+    )
+
+
+def _reshard(options: Options, upstream: Upstream, gateway: Gateway, tell: Tell) -> Found:
+    found = Found()
+    job = ReadJob(gateway.side.reads_url, options.stories, options.reads)
+    pause = Event()
+    with (
+        started_apart(write_on, upstream.url, options.stories, options.rate) as writer,
+        started_apart(read_on, job) as reader,
+        Watch(gateway.side) as watch,
+    ):
+        for pipe in (writer, reader):
+            pipe.send(None)
+        found.begin = monotonic()
+        pause.wait(options.before_s)
+        found.added = monotonic()
+        for _ in range(options.more):
+            pod = gateway.behind.add(options.pods + options.more)
+            tell(f"{pod.name} is there")
+        found.changed = monotonic()
+        gateway.use_all()
+        tell("the gateway is told")
+        watch.wait_until_moved(options.pods + options.more, options.move_s)
+        found.moved = monotonic()
+        tell(f"all keys have their homes after {found.moved - found.changed:.1f} s")
+        pause.wait(options.after_s)
+        found.end = monotonic()
+        found.answers, found.failures = ended(reader)
+        _check(found, ended(writer))
+    found.samples = watch.samples
+    return found
+
+
+def _check(found: Found, written: Written) -> None:
+    """Each answer, at its version."""
+    histories = Histories(written, VOTES_EACH)
+    found.written = len(written.changes)
+    found.behind = [histories.behind_s(answer) for answer in found.answers]
+    for answer in found.answers:
+        if (wrong := histories.what_is_wrong(answer)) is not None:
+            found.wrong.append(f"after {answer.at - found.begin:.1f} s: {wrong}")
+
+
+def _compare(options: Options, upstream: Upstream, side: Side) -> Audit:
+    """All stories with the database, nobody writing."""
+    with psycopg.connect(upstream.url, autocommit=True) as connection:
+        row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+    assert row is not None
+    reads = [(VIEW, {"id": story}) for story in range(1, options.stories + 1)]
+    with direct(upstream, SITE) as truth:
+        return audit(side, truth, reads, newer_than=row[0])

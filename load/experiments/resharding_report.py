@@ -1,0 +1,182 @@
+"""What was seen of a change of the number of shards: before, during and after it."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from load.driver.audit import Audit
+from load.experiments.resharding_clients import Failure
+from load.experiments.resharding_truth import Answer
+from load.experiments.resharding_watch import Sample
+from load.report.figures import Figure, Spread, number
+from load.report.plots import Line, Plot, Table
+
+BENCH = "resharding"
+#: A pod that is started takes from the machine, here all pods' one.
+BEFORE, STARTING, DURING, AFTER = PHASES = ("before", "a pod starts", "keys move", "after")
+_EXAMPLES = 20
+_LONGEST = 500
+
+
+@dataclass(slots=True)
+class Found:
+    """All that was seen. Times are of `monotonic()`."""
+
+    begin: float = 0.0
+    #: When new pods were started, when they were there and the gateway's file had the new number, and when all keys had
+    #: their homes.
+    added: float = 0.0
+    changed: float = 0.0
+    moved: float = 0.0
+    end: float = 0.0
+    samples: list[Sample] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    #: Of answers, what is wrong; and of each, how many seconds it was behind the database.
+    wrong: list[str] = field(default_factory=list)
+    behind: list[float] = field(default_factory=list)
+    #: Transactions.
+    written: int = 0
+    #: At the end, nobody writing.
+    compared: Audit = field(default_factory=lambda: Audit(0, 0))
+
+    def between(self, phase: str) -> tuple[float, float]:
+        """When a phase begins and ends."""
+        phases = {
+            BEFORE: (self.begin, self.added), STARTING: (self.added, self.changed), DURING: (self.changed, self.moved),
+            AFTER: (self.moved, self.end),
+        }  # fmt: skip
+        return phases[phase]
+
+
+def figures(found: Found) -> list[Figure]:
+    """What there are goals for, and what the change costs."""
+    moved_s = found.moved - found.changed
+    before, during = (percentile(latencies(found, phase), 95) for phase in (BEFORE, DURING))
+    rates = [per_second(found, phase, _upqueries) for phase in (BEFORE, DURING, AFTER)]
+    return [
+        Figure(
+            BENCH, "wrong answers", Spread.of([float(len(found.wrong))]), "", 0.0, False,
+            f"of {len(found.answers):,}, each compared at its version while {found.written:,} transactions came",
+        ),
+        Figure(
+            BENCH, "stories that are wrong at the end", Spread.of([float(found.compared.different)]), "", 0.0, False,
+            f"of {found.compared.compared:,}, compared with the database",
+        ),
+        Figure(
+            BENCH, "reads that failed", Spread.of([float(len(found.failures))]), "", 0.0, False,
+            f"of {len(found.answers) + len(found.failures):,}",
+        ),
+        Figure(BENCH, "until all keys have their homes", Spread.of([moved_s]), "s"),
+        Figure(
+            BENCH, "p95 while keys move", Spread.of([during]), "ms", None, False, f"{number(before)} ms before",
+        ),
+        Figure(
+            BENCH, "upqueries a second while keys move", Spread.of([rates[1]]), "/s", None, False,
+            f"{number(rates[0])}/s before, {number(rates[2])}/s after",
+        ),
+    ]  # fmt: skip
+
+
+def tables(found: Found) -> list[Table]:
+    """The phases beside each other; what was wrong, and what failed."""
+    columns = ("phase", "s", "reads/s", "p50 ms", "p95 ms", "p99 ms", "hits", "s behind, p95", "upqueries/s",
+               "statements/s")  # fmt: skip
+    made = [Table("Before, during and after", columns, [_row(found, phase) for phase in PHASES])]
+    if examples := [*found.wrong, *found.compared.examples]:
+        made.append(Table("Wrong", ("what",), [(text[:_LONGEST],) for text in examples[:_EXAMPLES]]))
+    if found.failures:
+        told = [(f"{failure.at - found.begin:.1f}", failure.reason[:_LONGEST]) for failure in found.failures]
+        made.append(Table("Failed", ("after s", "why"), told[:_EXAMPLES]))
+    return made
+
+
+def plots(found: Found) -> list[Plot]:
+    """All of it over time."""
+
+    def plot(title: str, unit: str, lines: Sequence[Line], caption: str = "") -> Plot:
+        marks = (
+            (found.added - found.changed, "a pod starts"),
+            (0.0, "the gateway is told"),
+            (found.moved - found.changed, "all keys have their homes"),
+        )
+        return Plot(title, "s from when the gateway was told", unit, lines, caption, marks=marks, y_range=(0, None))
+
+    return [
+        plot("Latency of each second", "ms", [_latency(found, 50), _latency(found, 95)]),
+        plot(
+            "Upqueries", "/s", [_rates(found, "keys filled", _upqueries), _rates(found, "statements", _lookups)],
+            "Keys that move are filled again at their new homes, when they are read.",
+        ),
+        plot(
+            "Requests of the gateway", "/s",
+            [
+                _rates(found, f"shard {shard}", lambda sample, shard=shard: _requests(sample, shard))  # type: ignore[misc]
+                for shard in range(max((len(sample.requests) for sample in found.samples), default=0))
+            ],
+        ),
+    ]  # fmt: skip
+
+
+def latencies(found: Found, phase: str) -> list[float]:
+    """Of the answers of a phase, in order of size."""
+    begin, end = found.between(phase)
+    return sorted(answer.ms for answer in found.answers if begin <= answer.at < end)
+
+
+def per_second(found: Found, phase: str, value: Callable[[Sample], float]) -> float:
+    """How fast a count rose in a phase."""
+    begin, end = found.between(phase)
+    inside = [sample for sample in found.samples if begin <= sample.at < end]
+    if len(inside) < 2:
+        return 0.0
+    return (value(inside[-1]) - value(inside[0])) / (inside[-1].at - inside[0].at)
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """Of values in order; 0 of none."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] if ordered else 0.0
+
+
+def _row(found: Found, phase: str) -> tuple[str, ...]:
+    begin, end = found.between(phase)
+    mine = latencies(found, phase)
+    hits = [answer.hit for answer in found.answers if begin <= answer.at < end]
+    behind = sorted(late for answer, late in zip(found.answers, found.behind, strict=True) if begin <= answer.at < end)
+    return (
+        phase, f"{end - begin:.1f}", number(len(mine) / max(1e-9, end - begin)),
+        *(number(percentile(mine, percent)) for percent in (50, 95, 99)),
+        f"{sum(hits) / max(1, len(hits)):.1%}", number(percentile(behind, 95)),
+        number(per_second(found, phase, _upqueries)), number(per_second(found, phase, _lookups)),
+    )  # fmt: skip
+
+
+def _upqueries(sample: Sample) -> float:
+    return sample.upqueries
+
+
+def _lookups(sample: Sample) -> float:
+    return sample.lookups
+
+
+def _requests(sample: Sample, shard: int) -> int:
+    return sample.requests[shard] if shard < len(sample.requests) else 0
+
+
+def _latency(found: Found, percent: float) -> Line:
+    by_second: dict[int, list[float]] = {}
+    for answer in found.answers:
+        by_second.setdefault(int((answer.at - found.changed) // 1), []).append(answer.ms)
+    seconds = sorted(by_second)
+    return Line(f"p{percent:g}", seconds, [percentile(sorted(by_second[second]), percent) for second in seconds])
+
+
+def _rates(found: Found, name: str, value: Callable[[Sample], float]) -> Line:
+    """Of each second: a smaller step shows only when the counts were told."""
+    by_second = {int((sample.at - found.changed) // 1): sample for sample in found.samples}
+    pairs = list(itertools.pairwise(by_second[second] for second in sorted(by_second)))
+    return Line(
+        name,
+        [later.at - found.changed for _, later in pairs],
+        [(value(later) - value(earlier)) / (later.at - earlier.at) for earlier, later in pairs],
+    )
