@@ -18,7 +18,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.fixtures.service import command
+from tests.fixtures.service import HTTP, command
 from tests.helm.charts import Object, Rendered
 from tests.tidy.sources import ROOT
 
@@ -26,10 +26,14 @@ LIMIT_S = 120.0
 
 
 class Cluster:
-    """What pods of a release are given: its objects, and the namespace's other Secrets."""
+    """What pods of a release are given: its objects, and the namespace's other Secrets. `claims`: a folder for volumes
+    that stay when pods go."""
 
-    def __init__(self, release: Rendered, secrets: MutableMapping[str, dict[str, str]]) -> None:
+    def __init__(
+        self, release: Rendered, secrets: MutableMapping[str, dict[str, str]], claims: Path = Path("nowhere")
+    ) -> None:
         self.release = release
+        self.claims = claims
         self.secrets = ChainMap(_data(release, "Secret", "stringData"), secrets)
         self.configs = _data(release, "ConfigMap", "data")
 
@@ -99,6 +103,9 @@ class Pod:
         """Mounts what is mounted, and starts the container's process as the image's entry point does."""
         for mount in self.container["volumeMounts"]:
             folder = self.root / mount["mountPath"][1:]
+            if mount["name"] not in self._volumes:
+                self._claim(folder, mount["name"])
+                continue
             folder.mkdir(parents=True, exist_ok=True)
             for name, text in self.cluster.files(self._volumes[mount["name"]]).items():
                 (folder / name).write_text(self._here(text))
@@ -112,6 +119,14 @@ class Pod:
                 stderr=log,
                 start_new_session=True,
             )
+
+    def _claim(self, folder: Path, volume: str) -> None:
+        """What a StatefulSet's pod of this name has, and had before."""
+        claim = self.cluster.claims / f"{volume}-{self.name}"
+        claim.mkdir(exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if not folder.is_symlink():
+            folder.symlink_to(claim)
 
     def _environment(self) -> dict[str, str]:
         """The container's, and what makes it run here: nothing else of this process's environment."""
@@ -137,7 +152,7 @@ class Pod:
         assert self.process is not None
         assert self.process.poll() is None, self.log.read_text()
         try:
-            return httpx.get(self.url(asked["port"]) + asked["path"], timeout=10).is_success
+            return HTTP.get(self.url(asked["port"]) + asked["path"]).is_success
         except httpx.TransportError:
             return False
 

@@ -7,11 +7,14 @@ killed; then all pods are replaced, each StatefulSet's and then the Deployment's
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from service.demo.command import free_port
+from tests.fixtures.debezium import debezium_of_postgres
+from tests.fixtures.kafka import KafkaBroker
 from tests.fixtures.postgres import Database
 from tests.fixtures.service import HTTP, until
 from tests.helm.charts import Object, Rendered, render
@@ -62,12 +65,17 @@ class Running:
         pod.start()
         return pod
 
+    def service(self) -> Service:
+        """Where it is read, as one who may read."""
+        assert self.gateway is not None
+        return Service(self.gateway.url("http"), self.token("read"))
+
     def token(self, which: str) -> str:
         """A token that the chart has made."""
         return self.cluster.secrets["demo-upquery-tokens"][f"{which}-token"]
 
 
-def values() -> Object:
+def values(**more: Object) -> Object:
     return {
         "upstream": {"secret": {"name": "shop-db"}},
         "shards": SHARDS,
@@ -81,14 +89,16 @@ def values() -> Object:
         "gateway": {"settings": {"gateway": {"probe_s": 0.2}}},
         "audit": {"enabled": True},
         "drain": {"sleepSeconds": 1},
+        "persistence": {"enabled": True},
+        **more,
     }
 
 
-@pytest.fixture
-def running(database: Database) -> Iterator[Running]:
-    database.execute(*TABLE)
-    release = render(values())
-    made = Running(release, Cluster(release, {"shop-db": {"url": database.url}}))
+@contextmanager
+def installed(database: Database, claims: Path, **more: Object) -> Iterator[Running]:
+    """The release, for the length of a block. The database has its table."""
+    release = render(values(**more))
+    made = Running(release, Cluster(release, {"shop-db": {"url": database.url}}, claims))
     try:
         made.shards = [made.engine(shard) for shard in range(SHARDS)]
         made.gateway = made.front(1)
@@ -98,6 +108,30 @@ def running(database: Database) -> Iterator[Running]:
     finally:
         for pod in made.pods:
             pod.discard()
+
+
+@pytest.fixture
+def running(database: Database, tmp_path: Path) -> Iterator[Running]:
+    database.execute(*TABLE)
+    with installed(database, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def running_over_kafka(
+    database: Database, kafka_broker: KafkaBroker, topic_prefix: str, tmp_path: Path
+) -> Iterator[Running]:
+    """Its changes come from Debezium's topics, rows of one transaction from several partitions."""
+    database.execute(*TABLE, "ALTER TABLE items REPLICA IDENTITY FULL")
+    kafka_broker.create_topics({f"{topic_prefix}.public.items": 2, f"{topic_prefix}.transaction": 1})
+    connector = debezium_of_postgres(tmp_path / "debezium", kafka_broker, database, topic_prefix)
+    kafka = {"bootstrapServers": kafka_broker.bootstrap, "topicPrefix": topic_prefix}
+    try:
+        connector.start()
+        with installed(database, tmp_path, cdc={"source": "kafka"}, kafka=kafka) as made:
+            yield made
+    finally:
+        connector.kill()
 
 
 @contextmanager
@@ -112,9 +146,18 @@ def traffic(service: Service, database: Database) -> Iterator[list[Reader]]:
         yield readers
 
 
+@pytest.mark.kafka
+def test_answers_are_right_with_changes_from_kafka(running_over_kafka: Running, database: Database) -> None:
+    running = running_over_kafka
+    service = running.service()
+    with traffic(service, database) as readers:
+        _all_are_answered(readers)
+        _a_shard_dies_and_is_back(running, readers)
+    _is_what_the_database_has(service, database)
+
+
 def test_no_accepted_request_is_lost_or_wrong(running: Running, database: Database) -> None:
-    assert running.gateway is not None
-    service = Service(running.gateway.url("http"), running.token("read"))
+    service = running.service()
     assert HTTP.get(f"{service.url}/v1/views/front").status_code == 401
     _put_a_view(running)
     with traffic(service, database) as readers:
@@ -127,6 +170,7 @@ def test_no_accepted_request_is_lost_or_wrong(running: Running, database: Databa
         _gateway_is_replaced(running, service, readers)
         assert sum(reader.closed for reader in readers) <= 1
     _is_what_the_database_has(service, database)
+    _are_what_was_put(service, database)
     for shard in range(SHARDS):
         audit = running.audit(shard)
         assert audit.process is not None
@@ -134,7 +178,7 @@ def test_no_accepted_request_is_lost_or_wrong(running: Running, database: Databa
 
 
 def _put_a_view(running: Running) -> None:
-    """Which is on no pod's list: those that are replaced get it from the gateway."""
+    """Which is in no ConfigMap: it reaches all pods, and stays on their volumes."""
     assert running.gateway is not None
     sql = "SELECT id, n FROM items WHERE pair = :pair ORDER BY id"
     put = HTTP.put(
@@ -189,7 +233,7 @@ def _a_shard_dies_and_is_back(running: Running, readers: list[Reader]) -> None:
 
 
 def _shard_is_replaced(running: Running, shard: int, readers: list[Reader]) -> None:
-    """As a StatefulSet does it: the old pod has ended before the new one, with nothing in its volumes, is made."""
+    """As a StatefulSet does it: the old pod has ended before the new one, with its volume, is made."""
     old = running.shards[shard]
     # So long as it is left alone before it is told to stop.
     _all_are_asked(readers)
@@ -212,13 +256,20 @@ def _gateway_is_replaced(running: Running, service: Service, readers: list[Reade
     assert not any(reader.refused for reader in readers)
 
 
-def _is_what_the_database_has(service: Service, database: Database) -> None:
-    def read(path: str, **params: Any) -> Any:
-        return HTTP.get(f"{service.url}/v1/views/{path}", params=params, headers=service.headers).json().get("rows")
+def _read(service: Service, view: str, **params: Any) -> Any:
+    return HTTP.get(f"{service.url}/v1/views/{view}", params=params, headers=service.headers).json().get("rows")
 
-    items = dict(database.query("SELECT id, n FROM items"))
-    for item, n in items.items():
-        until(lambda item=item, n=n: read("item", id=item) == [{"id": item, "n": n}], LIMIT_S)
+
+def _is_what_the_database_has(service: Service, database: Database) -> None:
+    for item, n in database.query("SELECT id, n FROM items"):
+        until(lambda item=item, n=n: _read(service, "item", id=item) == [{"id": item, "n": n}], LIMIT_S)
+    front = [{"id": item, "n": n} for item, n in database.query("SELECT id, n FROM items ORDER BY n DESC, id LIMIT 4")]
+    until(lambda: _read(service, "front") == front, LIMIT_S)
+
+
+def _are_what_was_put(service: Service, database: Database) -> None:
+    """All pods have it still."""
     for pair in range(PAIRS):
-        rows = [{"id": item, "n": items[item]} for item in (2 * pair, 2 * pair + 1)]
-        until(lambda pair=pair, rows=rows: read("late", pair=pair) == rows, LIMIT_S)
+        found = database.query("SELECT id, n FROM items WHERE pair = %s ORDER BY id", pair)
+        rows = [{"id": item, "n": n} for item, n in found]
+        until(lambda pair=pair, rows=rows: _read(service, "late", pair=pair) == rows, LIMIT_S)

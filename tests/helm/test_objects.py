@@ -293,6 +293,16 @@ def test_notes_say_what_to_know() -> None:
     assert "on that one pod" in render(MATRIX["several"]).notes
 
 
+def test_notes_say_what_to_know_of_shards() -> None:
+    said = render(MATRIX["sharded"]).notes
+    assert "rollout status deployment/demo-upquery-gateway" in said
+    assert "2 shards, a pod each: while one is replaced" in said
+    assert "lost if all of these are replaced" in said
+    assert "on that one pod" not in said
+    assert "lost" not in render(MATRIX["sharded"] | {"persistence": {"enabled": True}}).notes
+    assert "The first 3 of them are read from" in render(MATRIX["sharded-everything"]).notes
+
+
 def test_more_shards_or_replicas_restart_no_pod() -> None:
     def templates(values: Object) -> list[Object]:
         return [each["spec"]["template"] for each in render(SECRET | values).of_kind("StatefulSet")]
