@@ -68,6 +68,7 @@ from dataflow.engine.whole import LoadState, Whole
 from dataflow.errors import EvaluationError, InvariantViolation
 from dataflow.eviction.policies import DEFAULT, by_name
 from dataflow.eviction.policy import Policy
+from dataflow.milestones import between
 from dataflow.plan.nodes import Relation
 from dataflow.schema import Catalog
 from dataflow.state.intervals import Cover
@@ -184,11 +185,12 @@ class Engine:
             self._emit(FailRead(forwarded.read, "the change stream was lost", retryable=True))
 
     def _apply(self, event: Apply) -> None:
-        for transaction in event.transactions:
-            self.ring.append(transaction)
-        self._propagation.apply(event.transactions, self._joins.joining.keys())
-        for load in self._loads.applied(event.transactions):
-            self._repeat(load.sent)
+        for transactions in between(event.transactions):
+            for transaction in transactions:
+                self.ring.append(transaction)
+            self._propagation.apply(transactions, self._joins.joining.keys())
+            for load in self._loads.applied(transactions):
+                self._repeat(load.sent)
         self.refreshes.apply(event.transactions, self._now)
         for leaf, key in self._budget.evict_outgrown():
             self._refills.forget(leaf, key)

@@ -209,7 +209,7 @@ class Batches:
             # A pod of another version of this.
             return
         if head.exact and len(results) == len(each.part.items):
-            each.timeline.append(Exact(read, head.since, head.position, head.server))
+            each.timeline.append(Exact(read, head.since, head.position, head.server, head.one_by_one))
 
     async def _met(self, request: _Request, asking: Sequence[_Asking]) -> Met[_Read] | None:
         """One version, as soon as there is one; None if it was looked for in vain."""

@@ -113,7 +113,7 @@ class BatchRoute:
             return None
         since = state.position if hits.since is None else min(hits.since, state.position)
         answers = Answers([], state.position, state.at_ms, hit=True)
-        exact = Exact(answers, since, state.position, state.server)
+        exact = Exact(answers, since, state.position, state.server, state.one_by_one)
         return part_reply(exact, hits.results, hits.lengths, asked.cache_control, started)
 
     def _parse(self, path: bytes, content: bytes, principal: Principal | None) -> _Asked | None:

@@ -8,8 +8,9 @@ members are those of `PartHead` (a reader leaves others alone), then the results
 it, with nothing in between; `lengths` says where each ends. Everything else is as of any batch: headers, minimum
 versions, rights, problems.
 
-*Invariants*: if `exact`, all results are the answers at every position from `since` to `position` in the log of
-`server`. If not, they were exact at no version that is known, and go with no others.
+*Invariants*: if `exact`, all results are the answers from `since` to `position` in the log of `server`: at every
+position from `one_by_one` on, and at milestones (`dataflow.milestones`). If not, they were exact at no version that is
+known, and go with no others.
 
 This is between processes of one version and the next: it is not in the OpenAPI document. Not here: reading
 (`batches`, `batch_hits`).
@@ -38,6 +39,7 @@ class PartHead:
     since: Position
     position: Position
     server: str
+    one_by_one: Position
     at_ms: int
     hit: bool
     source: str
@@ -64,6 +66,7 @@ def part_reply(
         "since": found.since,
         "position": found.until,
         "server": found.server,
+        "one_by_one": found.one_by_one,
         "at_ms": answers.at_ms,
         "hit": answers.hit,
         "source": answers.source,

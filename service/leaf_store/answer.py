@@ -36,13 +36,15 @@ class LeafState:
 
     Every answer read in the same transaction is exact at `position`. `at_ms` is the wall time (Unix, milliseconds) at
     which the upstream is known to have been no further than that; now minus it is the age. `epoch` names the
-    continuity: positions of different epochs are not comparable.
+    continuity: positions of different epochs are not comparable. From `one_by_one` on, the store was at each position
+    once: no transactions were applied together (`dataflow.milestones`).
     """
 
     position: int
     at_ms: int
     epoch: str
     catalog_version: int
+    one_by_one: int = 0
 
     @property
     def server(self) -> str:

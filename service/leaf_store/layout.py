@@ -3,7 +3,7 @@
 ======================  ==========================================================================================
 key                     value
 ======================  ==========================================================================================
-``m``                   meta: position, wall time in ms, catalog version, epoch
+``m``                   meta: position, wall time in ms, catalog version, one by one since, epoch
 ``c``                   the catalog (`catalog`)
 ``w`` digest            a collation that the catalog names (`collations`)
 ``v`` id                mark of a full view: every key is covered, and exact since a position
@@ -63,7 +63,7 @@ _NO_END = (1 << 32) - 1
 #: Places of the first row of an interval and of the first behind it (None: it goes on to the end).
 Places = tuple[bytes, bytes | None]
 
-META = Struct(">QQI")
+META = Struct(">QQIQ")
 MARK = Struct(">Q")
 
 #: First byte of a special row's value; a plain one starts with "{", an entry with its kind.

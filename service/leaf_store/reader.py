@@ -81,8 +81,8 @@ class LeafReader:
         record = txn.get(META_KEY)
         if record is None:
             return None
-        position, at_ms, version = META.unpack_from(record)
-        return LeafState(position, at_ms, record[META.size :].decode(), version)
+        position, at_ms, version, one_by_one = META.unpack_from(record)
+        return LeafState(position, at_ms, record[META.size :].decode(), version, one_by_one)
 
     def catalog(self) -> LeafCatalog:
         """The views as of the last commit; empty before the first."""

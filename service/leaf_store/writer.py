@@ -61,6 +61,7 @@ class LeafWriter:
         state = self._reader.state()
         self._catalog_version = 0 if state is None else state.catalog_version
         self._epoch = "" if state is None else state.epoch
+        self._one_by_one = 0 if state is None else state.one_by_one
         self._catalog_changed = True
         self._catalog_held = False
         self._commits = 0
@@ -142,14 +143,16 @@ class LeafWriter:
         self._views[view] = replace(self._views[view], status=status, reason=reason)
         self._catalog_changed = True
 
-    def commit(self, effects: Iterable[LeafEffect], position: Position, at_ms: int) -> None:
-        """One LMDB commit: all effects, in their order, with the position they are exact at. Also without effects."""
+    def commit(self, effects: Iterable[LeafEffect], position: Position, at_ms: int, *, together: bool = False) -> None:
+        """One LMDB commit: all effects, in their order, with the position they are exact at. Also without effects.
+        `together`: they are those of several transactions."""
         effects = list(effects)
         dropped = [effect.view for effect in effects if type(effect) is LeafDrop]
         views = [info for view, info in self._views.items() if view not in dropped]
         self._catalog_changed = self._catalog_changed or bool(dropped)
         changed = self._catalog_changed and not self._catalog_held
         version = self._catalog_version + changed
+        one_by_one = position if together else self._one_by_one
         while True:
             grown: defaultdict[ViewId, int] = defaultdict(int)
             try:
@@ -161,13 +164,14 @@ class LeafWriter:
                     if changed:
                         written = self._collations.put(txn, types_of(views))
                         txn.put(CATALOG_KEY, dump_catalog(views, self._collations.digest))
-                    txn.put(META_KEY, META.pack(position, at_ms, version) + self._epoch.encode())
+                    txn.put(META_KEY, META.pack(position, at_ms, version, one_by_one) + self._epoch.encode())
                 break
             except lmdb.MapFullError:
                 # The transaction is gone as a whole. Readers follow the new size by themselves.
                 self._environment.set_mapsize(2 * self._environment.info()["map_size"])
         self._collations.stored(written)
         self._catalog_version = version
+        self._one_by_one = one_by_one
         self._catalog_changed = self._catalog_changed and not changed
         self.large_parts = {at: rows for at, rows in commit.large.items() if at[0] not in dropped}
         self._settle(grown, dropped)

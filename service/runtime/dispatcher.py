@@ -168,7 +168,8 @@ class Dispatcher:
                 status = True
                 self._performers[kind](effect)
         if leaf or status or type(event) in _MOVES:
-            self._leaf.commit(leaf, engine.applied, self._ages.applied(engine.applied))
+            together = type(event) is Apply and len(event.transactions) > 1
+            self._leaf.commit(leaf, engine.applied, self._ages.applied(engine.applied), together=together)
             self._counters.leaf_commits += 1
         if leaf:
             self._on_commit(leaf, engine.applied)

@@ -44,7 +44,7 @@ class Asking:
             return False
         since = min(max((each.since for each in found), default=0), state.position)
         read = Answers(answers, state.position, max(at_ms, state.at_ms), self._was_hit)
-        self.timeline.append(Exact(read, since, state.position, state.server))
+        self.timeline.append(Exact(read, since, state.position, state.server, state.one_by_one))
         return True
 
     def count_hits(self) -> None:

@@ -69,4 +69,5 @@ def _look(reads: Reads, known: ViewRoute, names: Sequence[bytes]) -> Exact[_Hits
         except NotCoveredError:
             return None
         since = min(since_of(txn, route.info, entries), state.position)
-    return Exact(_Hits(reads, route, own, rows, state.at_ms), since, state.position, state.server)
+    hits = _Hits(reads, route, own, rows, state.at_ms)
+    return Exact(hits, since, state.position, state.server, state.one_by_one)
