@@ -47,9 +47,9 @@ ConfigOption = Annotated[Path | None, typer.Option("--config", "-c", help="The T
 USAGE = 2
 
 
-def _default_config(path: Path | None) -> Path | None:
+def _default_config(path: Path | None, name: str = "upquery.toml") -> Path | None:
     """The file that was named, or the one that lies here."""
-    here = Path("upquery.toml")
+    here = Path(name)
     return path if path is not None or not here.exists() else here
 
 
@@ -74,7 +74,7 @@ def serve(config: ConfigOption = None, role: RoleOption = Role.STACK, as_json: J
     from service.settings.errors import SettingsError
 
     try:
-        service = _service(role, _default_config(config))
+        service = _service(role, config)
     except SettingsError as error:
         _fail(str(error), as_json=as_json, code=USAGE)
 
@@ -104,13 +104,14 @@ def _service(role: Role, config: Path | None) -> "Service":
         from service.gateway_supervisor import GatewaySupervisor
         from service.settings.gateway import load_gateway_settings
 
-        gateway = load_gateway_settings(config)
+        path = _default_config(config, "gateway.toml")
+        gateway = load_gateway_settings(path)
         configure_logging(gateway.log, "supervisor")
-        return GatewaySupervisor(gateway, config)
+        return GatewaySupervisor(gateway, path)
     from service.settings.load import load_settings
     from service.supervisor import Supervisor
 
-    settings = load_settings(config)
+    settings = load_settings(_default_config(config))
     configure_logging(settings.log, "supervisor")
     return Supervisor(settings)
 

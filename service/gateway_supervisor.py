@@ -12,10 +12,13 @@ import os
 import socket
 from pathlib import Path
 
+import httpx
+
 from service.admin.app import admin_app
 from service.admin.fleet import Fleet
 from service.admin.gateway import GatewayControl, WorkerReports, gateway_samples
 from service.admin.metrics import process_samples
+from service.admin.remote import remote_client
 from service.child import GatewayWorkerChild
 from service.gateway.worker import GatewayWorkerConfig
 from service.keeping import Child, StartError, start_all
@@ -36,6 +39,7 @@ class GatewaySupervisor:
         self._ports: Ports | None = None
         self._run: RunDirectory | None = None
         self._admin: AdminPort | None = None
+        self._client: httpx.AsyncClient | None = None
         self._fleet: Fleet | None = None
         self._reports = WorkerReports()
         self._tasks: list[asyncio.Task[None]] = []
@@ -56,7 +60,8 @@ class GatewaySupervisor:
         self._ports = ports = Ports(settings.http)
         self._run = run = RunDirectory()
         await self._reports.open(run.paths.report_socket)
-        self._fleet = fleet = Fleet(settings)
+        self._client = remote_client(settings.gateway.connect_timeout_s)
+        self._fleet = fleet = Fleet(settings, self._client)
         control = GatewayControl(fleet.engines, self._reports)
         app = admin_app(control, self, self._metrics)
         self._admin = AdminPort(app, settings.http, settings.auth, ports.admin)
@@ -90,8 +95,8 @@ class GatewaySupervisor:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._fleet is not None:
-            await self._fleet.close()
+        if self._client is not None:
+            await self._client.aclose()
         self._reports.close()
         if self._ports is not None:
             self._ports.close()

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import httpx
 import orjson
 import structlog
 
@@ -18,7 +19,7 @@ from service.admin.engines import Engines, KeyTexts
 from service.admin.pods import Pod
 from service.admin.reconcile import Reconciler
 from service.admin.registering import Registering
-from service.admin.remote import RemoteControl, remote_client
+from service.admin.remote import RemoteControl
 from service.admin.replicas import Replicas
 from service.errors import ApiError
 from service.gateway.homes import replicas_of, slot_of
@@ -37,9 +38,9 @@ class Fleet:
     """*State*: `pods` as the settings say; `was_ready` once each shard was; `_again_at`, when all are asked which
     views they have, if nobody was away meanwhile."""
 
-    def __init__(self, settings: GatewaySettings) -> None:
+    def __init__(self, settings: GatewaySettings, client: httpx.AsyncClient) -> None:
         self._settings = settings
-        self._client = remote_client(settings.gateway.connect_timeout_s)
+        self._client = client
         self._reconciler = Reconciler()
         self.pods: list[Pod] = []
         self.was_ready = False
@@ -95,10 +96,6 @@ class Fleet:
             labels = (("shard", str(pod.shard)), ("replica", str(pod.replica)))
             yield Sample("upquery_gateway_pod_up", float(pod.is_there), "Whether a pod's admin port answers.", labels)
             yield Sample("upquery_gateway_pod_ready", float(pod.is_ready), "Whether a pod can answer reads.", labels)
-
-    async def close(self) -> None:
-        """Nobody is asked any more."""
-        await self._client.aclose()
 
 
 def _key(pod: Pod) -> tuple[int, int, str]:

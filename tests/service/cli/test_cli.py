@@ -91,6 +91,14 @@ def test_without_a_service() -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_gateway_that_cannot_start_says_why(tmp_path: Path) -> None:
+    config = tmp_path / "gateway.toml"
+    config.write_text("[gateway]\nshardss = 2\n")
+    done = upquery("serve", "--role", "gateway", "--config", str(config))
+    assert done.returncode == 2
+    assert "Did you mean 'shards'" in done.stderr
+
+
 def test_help_and_usage() -> None:
     shown = upquery("--help")
     assert shown.returncode == 0

@@ -1,0 +1,65 @@
+"""A service as its admin port sees it, without an engine: what it was told of views."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from service.errors import ApiError
+
+
+@dataclass
+class Service:
+    """A pod's `Control`: what it was told of views, as `service.views` keeps it."""
+
+    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
+    away: bool = False
+    starting: bool = False
+    refuses: set[str] = field(default_factory=set)
+    settles: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    async def call(self, operation: str, **arguments: Any) -> Any:
+        self.asked.append(operation)
+        if self.away:
+            raise ApiError("engine_unavailable", "It is away.")
+        return getattr(self, f"_{operation}")(**arguments)
+
+    def _health(self) -> dict[str, Any]:
+        return {
+            "ready": not self.starting, "streaming": True, "age_ms": 1, "version": "pg:0/1",
+            "building": [], "broken": {}, "memory": {"budget_bytes": 1, "used_bytes": 0, "over_budget": False},
+        }  # fmt: skip
+
+    def _kept(self) -> dict[str, Any]:
+        return {name: dict(change) for name, change in self.kept.items()}
+
+    def _views(self) -> list[dict[str, Any]]:
+        return [
+            {"name": name, "origin": "http", "status": "ready", **change}
+            for name, change in self.kept.items()
+            if "sql" in change
+        ]
+
+    def _put(self, name: str, sql: str, options: Any, create_only: bool, at_ms: int) -> dict[str, Any]:  # noqa: ARG002
+        if self.starting:
+            raise ApiError("upstream_unavailable", "There is no stream yet.")
+        if name in self.refuses:
+            raise ApiError("too_large", "It does not fit here.")
+        self._note(name, at_ms, {"sql": sql, "options": options})
+        return {"name": name, "building": False}
+
+    def _drop(self, name: str, at_ms: int) -> None:
+        if "sql" not in self.kept.get(name, {}):
+            raise ApiError("view_not_found", name)
+        self._note(name, at_ms, {})
+
+    def _settle(self, name: str, sql: str | None, options: dict[str, Any], at_ms: int) -> bool:
+        if self.kept.get(name, {"at_ms": -1})["at_ms"] >= at_ms:
+            return False
+        self.settles.append(name)
+        if sql is not None and name in self.refuses:
+            raise ApiError("too_large", "It does not fit here.")
+        self.kept[name] = {"at_ms": at_ms} | ({} if sql is None else {"sql": sql, "options": options})
+        return True
+
+    def _note(self, name: str, at_ms: int, what: dict[str, Any]) -> None:
+        self.kept[name] = {"at_ms": max(at_ms, self.kept.get(name, {"at_ms": -1})["at_ms"] + 1), **what}

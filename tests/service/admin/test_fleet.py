@@ -1,0 +1,123 @@
+"""The pods behind a gateway, over the routes of their admin ports: looked after, also while they become others."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import httpx
+import pytest
+
+from service.admin.app import admin_app
+from service.admin.fleet import Fleet
+from service.errors import ApiError
+from service.settings.gateway import GatewaySection, GatewaySettings
+from tests.service.admin.services import Service
+
+PODS = 3
+
+
+class NoChildren:
+    def children(self) -> list[Any]:
+        return []
+
+    def served_before(self) -> bool:
+        return False
+
+
+def settings(*shards: list[int]) -> GatewaySettings:
+    """Where these pods, by their numbers, are the shards' replicas."""
+    addresses = tuple(tuple(f"http://pod{n}" for n in replicas) for replicas in shards)
+    gateway = GatewaySection(shards=len(shards), addresses=addresses, admin_addresses=addresses)
+    return GatewaySettings(gateway=gateway)
+
+
+def looked_after(scenario: Callable[[Fleet, list[Service]], Coroutine[Any, Any, None]], *shards: list[int]) -> None:
+    async def run() -> None:
+        services = [Service() for _ in range(PODS)]
+        mounts = {
+            f"http://pod{n}": httpx.ASGITransport(admin_app(service, NoChildren()))
+            for n, service in enumerate(services)
+        }
+        async with httpx.AsyncClient(mounts=mounts) as client:
+            await scenario(Fleet(settings(*shards), client), services)
+
+    asyncio.run(run())
+
+
+async def put(fleet: Fleet, name: str) -> None:
+    await fleet.engines.call("put", name=name, sql="SELECT 1", options={}, create_only=False)
+
+
+def names(services: list[Service]) -> list[list[str]]:
+    return [[name for name, change in service.kept.items() if "sql" in change] for service in services]
+
+
+def test_who_was_away_is_told_and_others_are_left_alone() -> None:
+    async def scenario(fleet: Fleet, services: list[Service]) -> None:
+        await fleet.round()
+        services[2].away = True
+        await put(fleet, "v")
+        await fleet.round()
+        assert names(services) == [["v"], ["v"], []]
+        services[2].away = False
+        await fleet.round()
+        assert names(services) == [["v"]] * 3
+        for service in services:
+            service.asked.clear()
+        await fleet.round()
+        assert [service.asked for service in services] == [["health"]] * 3
+
+    looked_after(scenario, [0], [1, 2])
+
+
+def test_a_pod_that_missed_something_between_two_looks_is_told() -> None:
+    async def scenario(fleet: Fleet, services: list[Service]) -> None:
+        await fleet.round()
+        services[0].away = True
+        await put(fleet, "v")
+        services[0].away = False
+        await fleet.round()
+        assert names(services) == [["v"]] * 3
+
+    looked_after(scenario, [0, 1], [2])
+
+
+def test_shards_that_are_new_get_the_views_and_those_that_stay_are_the_same() -> None:
+    async def scenario(fleet: Fleet, services: list[Service]) -> None:
+        await fleet.round()
+        await put(fleet, "v")
+        assert names(services) == [["v"], ["v"], []]
+        before = fleet.pods
+        fleet.follow(settings([0], [1], [2]))
+        assert fleet.pods[:2] == before
+        assert fleet.pods[0] is before[0]
+        await fleet.round()
+        assert names(services) == [["v"]] * 3
+        fleet.follow(settings([0]))
+        await put(fleet, "w")
+        assert names(services) == [["v", "w"], ["v"], ["v"]]
+
+    looked_after(scenario, [0], [1])
+
+
+def test_it_was_ready_when_each_shard_was() -> None:
+    async def scenario(fleet: Fleet, services: list[Service]) -> None:
+        services[0].starting = services[1].away = True
+        await fleet.round()
+        fleet.follow(settings([1], [0]))
+        with pytest.raises(ApiError, match="No pod of shard 0"):
+            await fleet.engines.call("health")
+        fleet.follow(settings([0, 1], [2]))
+        await fleet.round()
+        assert not (await fleet.engines.call("health"))["ready"]
+        assert not fleet.was_ready
+        services[1].away = False
+        await fleet.round()
+        assert (await fleet.engines.call("health"))["ready"]
+        services[1].away = services[0].away = True
+        await fleet.round()
+        assert fleet.was_ready
+        up = {sample.labels: sample.value for sample in fleet.samples() if sample.name == "upquery_gateway_pod_up"}
+        assert list(up.values()) == [0.0, 0.0, 1.0]
+
+    looked_after(scenario, [0, 1], [2])
