@@ -6,6 +6,7 @@ See `consistency` for what is compared, `subscribers` for what is followed.
 import asyncio
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,10 +16,12 @@ import psycopg
 import pytest
 
 from load.subscribers import boards
+from load.subscribers.rows import Rows
 from service.demo.postgres_server import EmbeddedPostgres
 from service.gateway.homes import home_of
 from tests.fixtures.postgres import Database
 from tests.fixtures.service import (
+    LIMIT_S,
     RunningGateway,
     RunningService,
     alive,
@@ -33,6 +36,7 @@ from tests.integration.news_workload import VIEWS as NEWS_VIEWS
 from tests.integration.subscribers import BOARDS, VIEWS, Follower, Place, following, make_changes
 from tests.integration.subscribers import until as until_heard
 from tests.integration.test_subscription_sockets import (
+    Socket,
     right,
     socket_of,
     test_mistakes_harm_no_other_subscription,
@@ -177,23 +181,49 @@ def test_events_are_passed_on_and_begin_anew_where_a_pod_has_gone(place: Place, 
     asyncio.run(main())
 
 
+class Boards:
+    """All boards followed over one socket; what is over is followed anew."""
+
+    def __init__(self, place: Place, socket: Socket) -> None:
+        self._place = place
+        self._socket = socket
+        self.begun = 0
+
+    def hear_until_right(self) -> None:
+        """Every board is what the database has."""
+        deadline = time.monotonic() + 3 * LIMIT_S
+        for board in range(1, BOARDS + 1):
+            while not right(self._place, self._socket, board, "board", board):
+                assert time.monotonic() < deadline, f"board {board} is not right in time"
+                rows = self._socket.rows.get(board)
+                if rows is None or rows.over:
+                    self._begin(board)
+                self._socket.hear()
+
+    def _begin(self, board: int) -> None:
+        self._socket.rows[board] = Rows()
+        self._socket.subscribe(board, "board", board=board)
+        self.begun += 1
+
+
 def test_many_subscriptions_over_one_connection(place: Place, pods: list[RunningService]) -> None:
     with socket_of(place) as socket:
-        followed = {n: ("board", 1 + n) for n in range(BOARDS)}
-        for number, (view, board) in followed.items():
-            socket.subscribe(number, view, board=board)
-        socket.hear_until(lambda: len(socket.rows) == len(followed))
+        boards_followed = Boards(place, socket)
+        boards_followed.hear_until_right()
         make_changes(place, 40, 2)
-        for number, (view, board) in followed.items():
-            socket.hear_until(lambda n=number, v=view, b=board: right(place, socket, n, v, b))  # type: ignore[misc]
+        boards_followed.hear_until_right()
         kill(pods[1])
-        socket.hear_until(lambda: any(rows.over for rows in socket.rows.values()))
-        over = [number for number, rows in socket.rows.items() if rows.over]
+        deadline = time.monotonic() + LIMIT_S
+        while not any(rows.over for rows in socket.rows.values()):
+            assert time.monotonic() < deadline, "nobody is told that a pod has gone"
+            socket.hear()
+        begun = boards_followed.begun
         pods[1].start()
-        until(lambda: not counted(place.service)["away"])
-        for number in over:
-            del socket.rows[number]
-            socket.subscribe(number, "board", board=followed[int(number)][1])
+        until(lambda: place.service.read("board", board=board_at(1)).status_code == 200)
         make_changes(place, 40, 3)
-        for number, (view, board) in followed.items():
-            socket.hear_until(lambda n=number, v=view, b=board: right(place, socket, n, v, b))  # type: ignore[misc]
+        boards_followed.hear_until_right()
+        assert boards_followed.begun > begun
+
+
+def board_at(shard: int) -> int:
+    return next(board for board in range(1, BOARDS + 1) if home_of(2, "board", {"board": board}) == shard)
