@@ -18,7 +18,7 @@ from service.http.batches import AnyBatches, Item
 from service.http.known_views import KnownViews
 from service.http.messages import Reply
 from service.http.openapi import document
-from service.http.problem_responses import BODY_CODES, CHECKPOINT_CODES, problem_responses
+from service.http.problem_responses import BODY_CODES, CHECKPOINT_CODES, MANY_CODES, problem_responses
 from service.http.version import version_text
 
 _log = structlog.get_logger(__name__)
@@ -62,7 +62,7 @@ def _add_reads(app: FastAPI, reads: KnownViews, batches: AnyBatches) -> None:
         "/v1/read",
         operation_id="read_many",
         response_model=ReadResults,
-        responses=problem_responses(BODY_CODES),
+        responses=problem_responses(MANY_CODES),
         tags=["reads"],
     )
     async def read_many(request: Request, body: ReadsRequest) -> Response:

@@ -16,9 +16,12 @@ _SERVED = (*_ALWAYS, "overloaded", "request_timeout", "head_too_large")
 READ_CODES = (
     *_SERVED, "view_not_found", "parameter_missing", "parameter_unknown", "parameter_type", "too_large",
     "view_building", "view_broken", "upstream_unavailable", "upstream_refused", "read_timeout", "version_timeout",
+    "misdirected",
 )  # fmt: skip
 #: Of requests with a body.
 BODY_CODES = (*READ_CODES, "invalid_request")
+#: Of reads of several views.
+MANY_CODES = (*BODY_CODES, "versions_apart")
 QUERY_CODES = (*BODY_CODES, "query_invalid")
 CHECKPOINT_CODES = (*_SERVED, "invalid_request", "upstream_unavailable", "read_timeout")
 #: Of the admin port.

@@ -37,7 +37,11 @@ def shards(stories: Database, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield [
             running.enter_context(
                 running_service(
-                    directory / str(number), stories.url, {"story": STORY} | WHOLE, shard={"number": number, "of": 2}
+                    directory / str(number),
+                    stories.url,
+                    {"story": STORY} | WHOLE,
+                    shard={"number": number, "of": 2},
+                    adhoc={"enabled": True},
                 )
             )
             for number in (0, 1)
@@ -77,6 +81,17 @@ def test_what_is_kept_whole_is_kept_by_one(shards: list[RunningService]) -> None
         ):
             problem = refused.json()
             assert (refused.status_code, problem["code"], problem["view"]) == (421, "misdirected", name)
+
+
+def test_a_query_is_answered_by_any(shards: list[RunningService]) -> None:
+    """Of the views that another shard keeps it means none."""
+    for shard in shards:
+        for name, sql in WHOLE.items():
+            answer = HTTP.post(f"{shard.http}/v1/query", json={"sql": sql})
+            assert answer.status_code == 200, answer.text
+            assert answer.json()["rows"] == [{"n": 40 + int(name[-1])}]
+            kept = shard.view(name)["status"] == "ready"
+            assert answer.headers.get("upquery-view") == (name if kept else None)
 
 
 def test_views_that_are_put_are_kept_by_each_service(shards: list[RunningService]) -> None:
