@@ -30,21 +30,27 @@ from service.telemetry import Sample
 
 log = structlog.get_logger()
 
-#: How often pods are asked how they are, and, if all are there that were, which views they have.
-_LOOK_S, _RECONCILE_S = 2.0, 10.0
+#: How often pods are asked how they are: those that are not ready, and those that are. The sooner one is seen that has
+#: come back, the sooner it has the views that it missed.
+_WATCH_S, _LOOK_S = 0.5, 2.0
+#: How often all are asked which views they have, if nobody was away.
+_RECONCILE_S = 10.0
 
 
 class Fleet:
-    """*State*: `pods` as the settings say; `was_ready` once each shard was; `_again_at`, when all are asked which
-    views they have, if nobody was away meanwhile."""
+    """*State*: `pods` as the settings say; `was_ready` once each shard was; `_look_at` and `_again_at`, when all are
+    asked how they are, and which views they have, if nobody was away meanwhile."""
 
-    def __init__(self, settings: GatewaySettings, client: httpx.AsyncClient) -> None:
+    def __init__(
+        self, settings: GatewaySettings, client: httpx.AsyncClient, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._settings = settings
         self._client = client
-        self._reconciler = Reconciler()
+        self._clock = clock
+        self._reconciler = Reconciler(clock)
         self.pods: list[Pod] = []
         self.was_ready = False
-        self._again_at = 0.0
+        self._look_at = self._again_at = 0.0
         self.engines = Engines([], [], Registering(wall_ms), place_of)
         self.follow(settings)
 
@@ -70,19 +76,25 @@ class Fleet:
                 await self.round()
             except Exception:
                 log.exception("looking after the pods failed")
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_WATCH_S)
 
     async def round(self) -> None:
-        """Looks at all pods, and tells those that have missed something."""
-        await asyncio.gather(*(pod.look() for pod in self.pods))
+        """Looks at the pods, and tells those that have missed something."""
+        await self._look()
         self.was_ready = self.was_ready or await self._is_ready()
         ready = [pod for pod in self.pods if pod.is_ready]
-        if all(pod.was_told for pod in ready) and time.monotonic() < self._again_at:
+        if all(pod.was_told for pod in ready) and self._clock() < self._again_at:
             return
         for pod in ready:
             pod.was_told = True
-        self._again_at = time.monotonic() + _RECONCILE_S
+        self._again_at = self._clock() + _RECONCILE_S
         await self._reconciler.round(ready)
+
+    async def _look(self) -> None:
+        all_of_them = self._clock() >= self._look_at
+        if all_of_them:
+            self._look_at = self._clock() + _LOOK_S
+        await asyncio.gather(*(pod.look() for pod in self.pods if all_of_them or not pod.is_ready))
 
     async def _is_ready(self) -> bool:
         try:

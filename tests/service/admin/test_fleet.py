@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from itertools import count
 from typing import Any
 
 import httpx
@@ -31,7 +32,16 @@ def settings(*shards: list[int]) -> GatewaySettings:
     return GatewaySettings(gateway=gateway)
 
 
-def looked_after(scenario: Callable[[Fleet, list[Service]], Coroutine[Any, Any, None]], *shards: list[int]) -> None:
+def later() -> Callable[[], float]:
+    """A clock: whoever looks at it finds that it is time for everything."""
+    return map(float, count(0, 100)).__next__
+
+
+def looked_after(
+    scenario: Callable[[Fleet, list[Service]], Coroutine[Any, Any, None]],
+    *shards: list[int],
+    clock: Callable[[], float] | None = None,
+) -> None:
     async def run() -> None:
         services = [Service() for _ in range(PODS)]
         mounts = {
@@ -39,7 +49,7 @@ def looked_after(scenario: Callable[[Fleet, list[Service]], Coroutine[Any, Any, 
             for n, service in enumerate(services)
         }
         async with httpx.AsyncClient(mounts=mounts) as client:
-            await scenario(Fleet(settings(*shards), client), services)
+            await scenario(Fleet(settings(*shards), client, clock or later()), services)
 
     asyncio.run(run())
 
@@ -65,9 +75,13 @@ def test_who_was_away_is_told_and_others_are_left_alone() -> None:
         for service in services:
             service.asked.clear()
         await fleet.round()
-        assert [service.asked for service in services] == [["health"]] * 3
+        assert [service.asked for service in services] == [[]] * 3
+        # One that is not there is looked for all the time.
+        fleet.pods[2].health = None
+        await fleet.round()
+        assert [service.asked for service in services] == [[], [], ["health"]]
 
-    looked_after(scenario, [0], [1, 2])
+    looked_after(scenario, [0], [1, 2], clock=lambda: 1.0)
 
 
 def test_a_pod_that_missed_something_between_two_looks_is_told() -> None:
