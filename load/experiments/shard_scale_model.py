@@ -60,17 +60,20 @@ class BatchCost:
 
 @dataclass(frozen=True, slots=True)
 class GatewayCost:
-    """CPU µs of a gateway's process: for a read that it passes on, and for batches."""
+    """CPU µs of a gateway's process: for a read that it passes on, and for batches; and of an API worker behind it,
+    asked by few connections, and for parts."""
 
     read_us: float
     batch: BatchCost
+    behind_hit_us: float
+    behind_batch: BatchCost
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
     """CPU µs for one of each."""
 
-    #: An API worker's, for a read of one key that is there, and for its part of a batch.
+    #: An API worker's that clients ask themselves: for a read of one key that is there, and for a batch.
     hit_us: float
     batch: BatchCost
     #: More than that, for a key that is not there: the worker's, the engine's and the database's.
@@ -127,6 +130,8 @@ class Point:
     sending_cores: float
     #: Cores of gateways at that rate of reads; None: not measured.
     gateway_cores: float | None
+    #: Of pods, one for each engine and worker, and of gateways.
+    cores: float | None
     #: Parts of a request.
     parts: float
 
@@ -165,6 +170,7 @@ def point(shards: int, costs: Costs, traffic: Traffic, machines: Machines) -> Po
         _Resource(DATABASE, machines.database_cores * _CORE_US, 0.0, pods * costs.send_us),
         key=lambda resource: resource.most,
     )
+    gateway_cores = _gateway_cores(first.most, shards, parts, costs, traffic)
     return Point(
         shards=shards,
         reads_per_s=first.most,
@@ -174,7 +180,8 @@ def point(shards: int, costs: Costs, traffic: Traffic, machines: Machines) -> Po
         slots=pods,
         connections=pods * machines.connections,
         sending_cores=traffic.changes_per_s * pods * costs.send_us / _CORE_US,
-        gateway_cores=_gateway_cores(first.most, shards, parts, costs, traffic),
+        gateway_cores=gateway_cores,
+        cores=None if gateway_cores is None else pods * (1 + machines.workers) + gateway_cores,
         parts=parts,
     )
 
@@ -202,7 +209,7 @@ def _resources(shards: int, costs: Costs, traffic: Traffic, machines: Machines) 
     pods = shards * machines.replicas
     of_stream = traffic.changes_per_s * _change_us(pods, costs)
     engine = STREAM if of_stream >= _CORE_US or not traffic.miss_share else ENGINE
-    worker_us = _worker_us(parts_of(shards, traffic.keys), costs, traffic)
+    worker_us = _worker_us(shards, costs, traffic)
     # A key is asked of one replica while that one is well, and so is a view without keys.
     even = (1 - traffic.whole_share) / pods
     busiest = WHOLE if pods > 1 and traffic.whole_share >= even else WORKERS
@@ -216,9 +223,12 @@ def _resources(shards: int, costs: Costs, traffic: Traffic, machines: Machines) 
     ]  # fmt: skip
 
 
-def _worker_us(parts: float, costs: Costs, traffic: Traffic) -> float:
+def _worker_us(shards: int, costs: Costs, traffic: Traffic) -> float:
     """Of API workers, for a key."""
-    read_us = costs.hit_us if traffic.keys == 1 else costs.batch.of_key(parts, traffic.keys)
+    hit_us, batch = costs.hit_us, costs.batch
+    if shards > 1 and costs.gateway is not None:
+        hit_us, batch = costs.gateway.behind_hit_us, costs.gateway.behind_batch
+    read_us = hit_us if traffic.keys == 1 else batch.of_key(parts_of(shards, traffic.keys), traffic.keys)
     return read_us + traffic.miss_share * costs.miss_worker_us
 
 

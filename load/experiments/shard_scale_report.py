@@ -29,7 +29,7 @@ _KINDS = (ENGINE, WORKER, GATEWAY, SENDER, DATABASE)
 _FEW, _MANY = BATCHES
 
 Pick = Callable[[Turn], Rate]
-#: What is measured of each side.
+#: What is measured of each side, and what of it is but reading what is there.
 THINGS: Mapping[str, Pick] = {
     "hits": lambda turn: turn.hits,
     **{f"batches of {keys}": lambda turn, keys=keys: turn.batches[keys] for keys in BATCHES},  # type: ignore[misc]
@@ -37,6 +37,7 @@ THINGS: Mapping[str, Pick] = {
     "visible changes, held": lambda turn: turn.held,
     "visible changes, of keys nobody holds": lambda turn: turn.passed,
 }
+_READS = ("hits", *(f"batches of {keys}" for keys in BATCHES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,32 +82,40 @@ def mixes(changes_per_s: float, miss_share: float, keys: int, whole_share: float
 
 def costs_of(turns: Turns) -> Costs:
     """What the sides spent; medians over the rounds. What is not of a gateway is of one shard alone."""
-
-    def us(way: Way, pick: Pick, kind: str) -> float:
-        return median(pick(turn).cpu_us.get(kind, 0.0) for turn in turns[way])
-
-    def batch(way: Way, kind: str) -> BatchCost:
-        # Of a stack the worker reads all shards' stores itself.
-        shards = way.shards if way.gateway else 1
-        few, many = (
-            BatchRun(parts_of(shards, keys), keys, us(way, lambda turn, keys=keys: turn.batches[keys], kind))  # type: ignore[misc]
-            for keys in BATCHES
-        )
-        return BatchCost.through(few, many)
-
-    apart = APART in turns
-    hit_us = us(ALONE, lambda turn: turn.hits, WORKER)
+    alone = turns[ALONE]
+    hit_us = _us(alone, lambda turn: turn.hits, WORKER)
     return Costs(
         hit_us=hit_us,
-        batch=batch(APART if apart else ALONE, WORKER),
-        miss_worker_us=max(0.0, us(ALONE, lambda turn: turn.misses, WORKER) - hit_us),
-        miss_engine_us=us(ALONE, lambda turn: turn.misses, ENGINE),
-        miss_database_us=us(ALONE, lambda turn: turn.misses, DATABASE),
-        passed_us=us(ALONE, lambda turn: turn.passed, ENGINE),
-        held_us=us(ALONE, lambda turn: turn.held, ENGINE),
-        send_us=us(ALONE, lambda turn: turn.held, SENDER),
-        gateway=GatewayCost(us(APART, lambda turn: turn.hits, GATEWAY), batch(APART, GATEWAY)) if apart else None,
+        batch=_batch_cost(alone, 1, WORKER),
+        miss_worker_us=max(0.0, _us(alone, lambda turn: turn.misses, WORKER) - hit_us),
+        miss_engine_us=_us(alone, lambda turn: turn.misses, ENGINE),
+        miss_database_us=_us(alone, lambda turn: turn.misses, DATABASE),
+        passed_us=_us(alone, lambda turn: turn.passed, ENGINE),
+        held_us=_us(alone, lambda turn: turn.held, ENGINE),
+        send_us=_us(alone, lambda turn: turn.held, SENDER),
+        gateway=_gateway_cost(turns[APART]) if APART in turns else None,
     )
+
+
+def _gateway_cost(turns: Sequence[Turn]) -> GatewayCost:
+    return GatewayCost(
+        read_us=_us(turns, lambda turn: turn.hits, GATEWAY),
+        batch=_batch_cost(turns, APART.shards, GATEWAY),
+        behind_hit_us=_us(turns, lambda turn: turn.hits, WORKER),
+        behind_batch=_batch_cost(turns, APART.shards, WORKER),
+    )
+
+
+def _us(turns: Sequence[Turn], pick: Pick, kind: str) -> float:
+    return median(pick(turn).cpu_us.get(kind, 0.0) for turn in turns)
+
+
+def _batch_cost(turns: Sequence[Turn], shards: int, kind: str) -> BatchCost:
+    few, many = (
+        BatchRun(parts_of(shards, keys), keys, _us(turns, lambda turn, keys=keys: turn.batches[keys], kind))  # type: ignore[misc]
+        for keys in BATCHES
+    )
+    return BatchCost.through(few, many)
 
 
 def figures(turns: Turns) -> list[Result]:
@@ -116,6 +125,8 @@ def figures(turns: Turns) -> list[Result]:
         if way != ALONE:
             peer = ON_ONE_MACHINE if way.gateway else ALONE
             results += [_ratio(turns, way, peer, thing, pick) for thing, pick in THINGS.items()]
+        if way.gateway:
+            results += [_cpu_ratio(turns, way, thing, pick) for thing, pick in THINGS.items() if thing in _READS]
     if APART not in turns:
         results.append(Skipped(BENCH, "pods behind a gateway: not asked for (--gateway)"))
     return results
@@ -128,14 +139,32 @@ def _ratio(turns: Turns, way: Way, peer: Way, thing: str, pick: Pick) -> Figure:
     return Figure(BENCH, f"{thing}: {way.name} / {peer.name}", Spread.of(ratios), "x", detail=detail)
 
 
+def _cpu_ratio(turns: Turns, way: Way, thing: str, pick: Pick) -> Figure:
+    mine, theirs = ([_all_us(pick(turn)) for turn in turns[side]] for side in (way, ON_ONE_MACHINE))
+    ratios = [one / max(1e-9, other) for one, other in zip(mine, theirs, strict=True)]
+    detail = f"{number(median(mine))} µs against {number(median(theirs))} µs"
+    name = f"{thing}: CPU time of all that serves, {way.name} / {ON_ONE_MACHINE.name}"
+    return Figure(BENCH, name, Spread.of(ratios), "x", None, False, detail)
+
+
+def _all_us(rate: Rate) -> float:
+    return sum(rate.cpu_us.values())
+
+
 def tables_of_turns(turns: Turns) -> list[Table]:
     """Rates and CPU time, medians over the rounds."""
     rows = [
-        (thing, way.name, number(median(pick(turn).per_second for turn in its)), *_cpu(pick, its))
+        (
+            thing,
+            way.name,
+            number(median(pick(turn).per_second for turn in its)),
+            *_cpu(pick, its),
+            f"{median(pick(turn).client_busy for turn in its):.0%}",
+        )
         for thing, pick in THINGS.items()
         for way, its in turns.items()
     ]
-    columns = ("what", "side", "/s", *(f"{kind}, µs" for kind in _KINDS))
+    columns = ("what", "side", "/s", *(f"{kind}, µs" for kind in _KINDS), "client busy")
     return [Table("Rates, and CPU time of each kind of process for one", columns, rows)]
 
 
@@ -152,20 +181,29 @@ def table_of_costs(costs: Costs, turns: Turns) -> Table:
     engines = median(turn.held.cpu_us[ENGINE] for turn in both) / 2
     rows = [
         ("a hit: API worker", number(costs.hit_us)),
-        ("a part of a batch, and each key in it: API worker", _batch(costs.batch)),
+        ("a batch, and each key in it: API worker", _batch(costs.batch)),
         ("a miss, beyond a hit: API worker", number(costs.miss_worker_us)),
         ("a miss: engine", number(costs.miss_engine_us)),
         ("a miss: database", number(costs.miss_database_us)),
         ("a change that nothing is held of: engine", number(costs.passed_us)),
         ("a change that is held: engine", number(costs.held_us)),
         ("a change: the database, sending it to one engine", number(costs.send_us)),
-        ("a read: gateway", "not measured" if costs.gateway is None else number(costs.gateway.read_us)),
-        ("a part of a batch, and each key in it: gateway",
-         "not measured" if costs.gateway is None else _batch(costs.gateway.batch)),
+        *_gateway_rows(costs.gateway),
         ("two shards, a change: each engine, as the model has it", number((costs.passed_us + costs.held_us) / 2)),
         ("two shards, a change: each engine, as measured", number(engines)),
     ]  # fmt: skip
     return Table("What the model is given: CPU µs", ("what", "µs"), rows)
+
+
+def _gateway_rows(cost: GatewayCost | None) -> list[tuple[str, str]]:
+    if cost is None:
+        return [("a read, and a part of a batch: gateway", "not measured")]
+    return [
+        ("a read: gateway", number(cost.read_us)),
+        ("a read: API worker behind it", number(cost.behind_hit_us)),
+        ("a part of a batch, and each key in it: gateway", _batch(cost.batch)),
+        ("a part of a batch, and each key in it: API worker behind it", _batch(cost.behind_batch)),
+    ]
 
 
 def _batch(cost: BatchCost) -> str:
@@ -180,10 +218,12 @@ def model(costs: Costs, mixed: Sequence[Mix], machines: Machines) -> tuple[list[
 
 
 def _reads_table(found: Mapping[str, Sequence[Point]]) -> Table:
-    columns = ("traffic", "shards", "keys/s", "times one", "parts a request", "gateway cores", "binds first")
+    columns = ("traffic", "shards", "keys/s", "times one", "parts a request", "gateway cores",
+               "keys/s a core, of all", "binds first")  # fmt: skip
     rows = [
         (name, str(point.shards), number(point.reads_per_s), f"{_times(point, each[0]):.2g}", number(point.parts),
-         "not measured" if point.gateway_cores is None else f"{point.gateway_cores:.1f}", _binds(point, each))
+         "not measured" if point.gateway_cores is None else f"{point.gateway_cores:.1f}",
+         "not measured" if point.cores is None else number(point.reads_per_s / point.cores), _binds(point, each))
         for name, each in found.items()
         for point in each
     ]  # fmt: skip

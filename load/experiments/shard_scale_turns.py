@@ -31,8 +31,8 @@ from load.sides.side import Side, SideError, Upstream
 from load.workloads.changes import Writer
 from load.workloads.vote import STORY_WITH_VOTES, VIEW
 
-#: Kinds of processes.
-ENGINE, WORKER, GATEWAY, SENDER, DATABASE = "engine", "API worker", "gateway", "sending the log", "database, else"
+#: Kinds of processes; the database's are two, what sends its log and the others.
+ENGINE, WORKER, GATEWAY, SENDER, DATABASE = "engine", "API worker", "gateway", "WAL sender", "database"
 #: Keys of a batch; two sizes tell what a part costs from what a key does.
 BATCHES = (10, 100)
 #: Votes of a transaction.
@@ -79,6 +79,8 @@ class Rate:
 
     per_second: float
     cpu_us: Mapping[str, float]
+    #: Share of a core that the client used: near 1 it was what limited the rate.
+    client_busy: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,7 @@ class _Measuring:
             done = run_loop(loop)
         if not once and done.hits < _HITS * done.requests:
             raise SideError(f"{self._running.side.name}: {done.hits} of {done.requests} requests were hits")
-        return used.rate(done.requests, done.seconds)
+        return used.rate(done.requests, done.seconds, done.client_cpu_s / done.seconds)
 
     def _vote(self, changes: int) -> int:
         """The log's end after so many votes, each story as often."""
@@ -218,9 +220,10 @@ class _Used:
             for kind, pids in self._pids().items()
         }
 
-    def rate(self, done: int, seconds: float) -> Rate:
+    def rate(self, done: int, seconds: float, client_busy: float = 0.0) -> Rate:
         """If so much was done in this time."""
-        return Rate(done / seconds, {kind: used / max(1, done) * 1e6 for kind, used in self._seconds.items()})
+        cpu_us = {kind: used / max(1, done) * 1e6 for kind, used in self._seconds.items()}
+        return Rate(done / seconds, cpu_us, client_busy)
 
 
 @contextmanager

@@ -52,6 +52,8 @@ def test_costs_are_those_that_were_measured() -> None:
     assert costs.gateway is not None
     assert costs.gateway.read_us == 30
     assert (costs.gateway.batch.part_us, costs.gateway.batch.key_us) == (pytest.approx(40), pytest.approx(2))
+    behind = costs.gateway.behind_batch
+    assert (costs.gateway.behind_hit_us, behind.part_us, behind.key_us) == (50, pytest.approx(60), pytest.approx(5))
 
 
 def test_ratios_are_of_sides_of_the_same_round() -> None:
@@ -59,7 +61,9 @@ def test_ratios_are_of_sides_of_the_same_round() -> None:
     hits = found["hits: 2 shards, 2 workers / 1 shard, 1 worker"].value
     assert (hits.low, hits.high) == (1.0, 1.5)
     assert found["hits: 2 pods, 2 workers, gateway / 2 shards, 2 workers"].value.high == 1.0
-    assert len(found) == (len(TURNS) - 1) * len(THINGS)
+    cpu = found["hits: CPU time of all that serves, 2 pods, 2 workers, gateway / 2 shards, 2 workers"]
+    assert cpu.value.median == pytest.approx((50 + 30) / 50)
+    assert len(found) == (len(TURNS) - 1) * len(THINGS) + 3
 
 
 def test_without_a_gateway_what_it_costs_is_not_told() -> None:
@@ -69,7 +73,7 @@ def test_without_a_gateway_what_it_costs_is_not_told() -> None:
     assert isinstance(figures(stacks)[-1], Skipped)
     reads, _ = model(costs, MIXES, Machines())[0]
     assert {row[5] for row in reads.rows} == {"0.0", "not measured"}
-    assert [row[1] for row in table_of_costs(costs, stacks).rows].count("not measured") == 2
+    assert [row[1] for row in table_of_costs(costs, stacks).rows].count("not measured") == 1
 
 
 def test_every_side_and_every_number_of_shards_has_its_rows() -> None:

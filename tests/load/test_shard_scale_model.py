@@ -24,7 +24,7 @@ from load.experiments.shard_scale_model import (
 
 COSTS = Costs(
     hit_us=100, batch=BatchCost(part_us=80, key_us=10), miss_worker_us=100, miss_engine_us=500, miss_database_us=200,
-    passed_us=10, held_us=30, send_us=5, gateway=GatewayCost(50, BatchCost(60, 5)),
+    passed_us=10, held_us=30, send_us=5, gateway=GatewayCost(50, BatchCost(60, 5), 100, BatchCost(80, 10)),
 )  # fmt: skip
 QUIET = Traffic(changes_per_s=0)
 MACHINES = Machines(workers=2, database_cores=4, connections=8)
@@ -111,7 +111,24 @@ def test_gateways_are_as_many_as_are_needed() -> None:
     assert many.gateway_cores == pytest.approx(64)
     batches = point(2, COSTS, replace(QUIET, keys=10), MACHINES)
     assert batches.gateway_cores == pytest.approx(batches.reads_per_s * (60 * batches.parts / 10 + 5) / 1e6)
-    assert point(2, replace(COSTS, gateway=None), QUIET, MACHINES).gateway_cores is None
+    unknown = point(2, replace(COSTS, gateway=None), QUIET, MACHINES)
+    assert (unknown.gateway_cores, unknown.cores) == (None, None)
+
+
+def test_all_cores_are_counted() -> None:
+    one, two, *_ = points(DOUBLING, COSTS, QUIET, MACHINES)
+    # An engine and two workers; twice, and the gateway's.
+    assert one.cores == 3
+    assert two.cores == pytest.approx(6 + 2)
+
+
+def test_workers_behind_a_gateway_have_costs_of_their_own() -> None:
+    assert COSTS.gateway is not None
+    dearer = replace(COSTS, gateway=replace(COSTS.gateway, behind_hit_us=200, behind_batch=BatchCost(160, 20)))
+    for traffic in (QUIET, replace(QUIET, keys=10)):
+        now, then = (point(2, costs, traffic, MACHINES).reads_per_s for costs in (COSTS, dearer))
+        assert then == pytest.approx(now / 2)
+        assert point(1, dearer, traffic, MACHINES) == point(1, COSTS, traffic, MACHINES)
 
 
 def test_what_the_database_must_have_for_each_pod() -> None:
