@@ -34,7 +34,7 @@ from service.http.part import MEDIA_TYPE, PART, PartHead, read_part
 from service.http.reads import Answers
 from service.http.version import version_text
 from service.settings.sections import HttpSettings
-from service.shards.meeting import Exact, Met, awaited, late, meet
+from service.shards.meeting import Exact, Met, awaited, late, meet, reached
 from service.shards.splitting import Part, joined, split
 from service.subscriptions.leaving import until_left
 from service.wire import Source
@@ -46,7 +46,8 @@ _SPLITS = 8
 _WATCH_AFTER_S = 0.1
 #: Headers of the request that are not a part's: parts are not compressed, and have no tags.
 _NOT_OF_PART = frozenset({b"accept-encoding", b"if-none-match"})
-_CONDITIONS = frozenset({b"upquery-min-version", b"prefer"})
+_MINIMUM = b"upquery-min-version"
+_CONDITIONS = frozenset({_MINIMUM, b"prefer"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,7 @@ class Batches:
         without, more = _NOT_OF_PART, [PART]
         if target is not None:
             without |= _CONDITIONS
-            more = [PART, (b"upquery-min-version", version_text(target).encode()), (b"prefer", b"wait=%.3f" % wait_s)]
+            more = [PART, (_MINIMUM, version_text(target).encode()), (b"prefer", b"wait=%.3f" % wait_s)]
         body = request.asked.body_of(each.part.items)
         incoming = await self._ask(request, each.part, request_bytes(request.scope, body, without, more))
         try:
@@ -213,19 +214,21 @@ class Batches:
 
     async def _met(self, request: _Request, asking: Sequence[_Asking]) -> Met[_Read] | None:
         """One version, as soon as there is one; None if it was looked for in vain."""
+        bounded = any(name == _MINIMUM for name, _ in request.scope["headers"])
         until_s = time.monotonic() + self._timeout_s
         for _ in range(_ROUNDS):
             timelines = [each.timeline for each in asking]
             if not all(timelines) or len({timeline[-1].server for timeline in timelines}) > 1:
                 return None
-            if (met := meet(timelines)) is not None:
+            if (met := meet(timelines, least=reached(timelines) if bounded else 0)) is not None:
                 return met
             behind = [asking[n] for n in late(timelines)]
             try:
                 await self._ask_all(request, behind, awaited(timelines), max(0.0, until_s - time.monotonic()))
             except (_Refused, ApiError):
                 return None
-        return meet([each.timeline for each in asking])
+        timelines = [each.timeline for each in asking]
+        return meet(timelines, least=reached(timelines) if bounded else 0)
 
     def _one_of(self, request: _Request, parts: Sequence[Part[int]]) -> Part[int] | None:
         """The part whose shard could answer all of it; None if several views are kept whole by different ones."""

@@ -46,12 +46,14 @@ class Met(Generic[T]):
     parts: list[Exact[T]]
 
 
-def meet(timelines: Sequence[Sequence[Exact[T]]]) -> Met[T] | None:
-    """The newest position at which something of each timeline is exact; None if there is none. Each timeline has what
-    was read of one shard so far."""
+def meet(timelines: Sequence[Sequence[Exact[T]]], *, least: Position = 0) -> Met[T] | None:
+    """The newest position, not before `least`, at which something of each timeline is exact; None if there is none.
+    Each timeline has what was read of one shard so far."""
     ends = [(exact.until, exact.server) for timeline in timelines for exact in timeline]
     before = [(milestone_before(position), server) for position, server in ends]
     for position, server in sorted({*ends, *before}, reverse=True):
+        if position < least:
+            return None
         parts = [_at(timeline, position, server) for timeline in timelines]
         found = [part for part in parts if part is not None]
         if len(found) == len(parts):
@@ -62,6 +64,11 @@ def meet(timelines: Sequence[Sequence[Exact[T]]]) -> Met[T] | None:
 def _at(timeline: Sequence[Exact[T]], position: Position, server: str) -> Exact[T] | None:
     """The last that was read of what is exact there."""
     return next((exact for exact in reversed(timeline) if exact.is_at(position, server)), None)
+
+
+def reached(timelines: Sequence[Sequence[Exact[T]]]) -> Position:
+    """A position by which all shards had what their first answers were to wait for."""
+    return min(timeline[0].until for timeline in timelines)
 
 
 def awaited(timelines: Sequence[Sequence[Exact[T]]]) -> Position:

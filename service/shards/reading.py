@@ -27,7 +27,7 @@ from service.http.waiting import Waiting
 from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.request import Values
 from service.shards.asking import Asking
-from service.shards.meeting import Met, awaited, late, meet
+from service.shards.meeting import Met, awaited, late, meet, reached
 from service.shards.placing import PlacedView, Placing
 from service.shards.splitting import Part, joined, split
 from service.wire import EngineClient, Source
@@ -177,7 +177,7 @@ class ShardedReads:
             return await self._by_one(one, wanted, wait_s, minimum)
         asking = self._asking(parts)
         await asyncio.gather(*(part.first(wait_s, minimum) for part in asking))
-        met = await self._met(asking, [self._engines[part.shard] for part in parts], wait_s)
+        met = await self._met(asking, [self._engines[part.shard] for part in parts], wait_s, minimum)
         if met is not None:
             self.outcomes["met_again" if any(len(part.timeline) > 1 for part in asking) else "met"] += 1
             return _answers(parts, met)
@@ -192,7 +192,7 @@ class ShardedReads:
         )
 
     async def _met(
-        self, asking: Sequence[Asking], engines: Sequence[EngineClient], wait_s: float | None
+        self, asking: Sequence[Asking], engines: Sequence[EngineClient], wait_s: float | None, minimum: Minimum | None
     ) -> Met[Answers] | None:
         """One version, as soon as there is one; None if it was looked for in vain."""
         until_s = time.monotonic() + self.limits.read_timeout_s
@@ -200,7 +200,8 @@ class ShardedReads:
             timelines = [part.timeline for part in asking]
             if not all(timelines) or len({timeline[-1].server for timeline in timelines}) > 1:
                 return None
-            if (met := meet(timelines)) is not None:
+            least = 0 if minimum is None else reached(timelines)
+            if (met := meet(timelines, least=least)) is not None:
                 return met
             target = awaited(timelines)
             try:
@@ -213,7 +214,8 @@ class ShardedReads:
             missing = [part for part in asking if not part.look()]
             with suppress(ApiError):
                 await asyncio.gather(*(part.ask(wait_s) for part in missing))
-        return meet([part.timeline for part in asking])
+        timelines = [part.timeline for part in asking]
+        return meet(timelines, least=0 if minimum is None else reached(timelines))
 
     def _asking(self, parts: Sequence[Part[Wanted]]) -> list[Asking]:
         return [Asking(self.shards[part.shard], self.of_shard(part.shard, part.items)) for part in parts]

@@ -7,7 +7,8 @@ import httpx
 import pytest
 
 from dataflow.engine.effects import LeafFill, LeafFillAll
-from service.http.version import version_text
+from dataflow.milestones import BYTES as MILESTONE
+from service.http.version import parse_version, version_text
 from tests.service.gateway.conftest import Run, Site
 from tests.service.gateway.test_reads import id_at
 from tests.service.http.conftest import STORY_ID
@@ -138,6 +139,25 @@ def test_a_minimum_version_holds_for_all_parts(run: Run) -> None:
         assert [engine.position >= wanted for engine in site.engines] == [True, True]
         refused = await batch(site, *AT, **{"upquery-min-version": "yesterday"})
         assert (refused.status_code, refused.json()["code"]) == (400, "bad_request")
+
+    run(test)
+
+
+def test_a_minimum_version_is_not_met_by_a_milestone_before_it(run: Run) -> None:
+    """Where both are known to be right before it, and not to be so at once behind it."""
+
+    async def test(site: Site) -> None:
+        await batch(site, *AT)
+        base = (max(engine.position for engine in site.engines) // MILESTONE + 2) * MILESTONE
+        for engine, more in zip(site.engines, (800, 808), strict=True):
+            # Several transactions at once, since the milestone.
+            engine.writer.commit([], base + more, 0, together=True)
+            engine.position = base + more
+        assert (await batch(site, *AT)).json()["version"] == version_text(base)
+        wanted = version_text(base + 400)
+        answer = await batch(site, *AT, **{"upquery-min-version": wanted})
+        assert titles(answer) == [f"Title {n}" for n in AT]
+        assert parse_version(answer.json()["version"]) >= base + 400
 
     run(test)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dataflow import milestones
 from dataflow.engine.events import Transaction
 from dataflow.types import TransactionId
-from service.shards.meeting import Exact, awaited, late, meet
+from service.shards.meeting import Exact, awaited, late, meet, reached
 
 #: Where steps end.
 steps = st.lists(st.integers(0, 40), max_size=5).map(sorted)
@@ -95,3 +95,12 @@ def test_an_older_answer_meets_a_newer_one_of_another_shard() -> None:
 def test_positions_of_different_servers_never_meet() -> None:
     assert meet([[read_at([1], 5, "one")], [read_at([1], 5, "other")]]) is None
     assert meet([[read_at([1], 5, "one"), read_at([], 3, "other")], [read_at([1], 5, "other")]]) is not None
+
+
+def test_nothing_older_is_met_than_what_was_to_be_waited_for() -> None:
+    timelines = [[Exact("a", 0, 9)], [Exact("x", 0, 7)]]
+    assert reached(timelines) == 7
+    found = meet(timelines, least=reached(timelines))
+    assert found is not None
+    assert found.position == 7
+    assert meet(timelines, least=8) is None
