@@ -299,7 +299,9 @@ def _plans(app: FastAPI, engine: Control) -> None:
     )
     async def graph(
         request: Request,
-        shard: Annotated[int, Query(description="Whose, where there are several.", ge=0, le=63)] = 0,
+        shard: Annotated[
+            int | None, Query(description="Whose, where there are several: the first one's.", ge=0, le=63)
+        ] = None,
     ) -> Response:
         """All nodes of an engine; as Graphviz by Accept."""
         nodes = [PlanNode(**node) for node in await engine.call("graph", shard=shard)]

@@ -112,7 +112,8 @@ class Engines:
         assert failed is not None
         raise failed
 
-    async def _graph(self, shard: int) -> Any:
+    async def _graph(self, shard: int | None) -> Any:
+        shard = shard or 0
         if shard >= len(self._shards):
             raise ApiError("bad_request", f"There is no shard {shard}.", f"The last one is {len(self._shards) - 1}.")
         return await self._shards[shard].call("graph", shard=shard)

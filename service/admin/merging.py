@@ -62,7 +62,7 @@ def merged_stats(stats: Sequence[Said]) -> Said:
         "sizes": added(said["sizes"] for said in stats),
         "views": _by_name((said["views"] for said in stats), added),
         "upqueries": _by_name((said["upqueries"] for said in stats), _added_lists),
-        "nodes": [],
+        "nodes": [node | {"shard": said["shard"]} for said in stats for node in said["nodes"]],
         "loads": [load for said in stats for load in said["loads"]],
         "recent_errors": merged_errors(_distinct(error for said in stats for error in said["recent_errors"])),
         "pid": stats[0]["pid"],

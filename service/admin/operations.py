@@ -115,10 +115,11 @@ class Operations:
         engine = self._runtime.dispatcher.engine
         return explain(plan, catalog, None if engine is None else engine.graph).model_dump()
 
-    async def graph(self, shard: int = 0) -> list[dict[str, Any]]:
-        """All nodes of the engine, which is that of `shard`."""
-        if shard != self._runtime.shard.number:
-            raise ApiError("bad_request", f"There is no shard {shard}.", "The first one is 0.")
+    async def graph(self, shard: int | None = None) -> list[dict[str, Any]]:
+        """All nodes of the engine, which is that of `shard`, if that is said."""
+        number = self._runtime.shard.number
+        if shard not in (None, number):
+            raise ApiError("bad_request", f"There is no shard {shard} here.", f"This is {number}.")
         self._runtime.require_engine()
         assert self._runtime.dispatcher.engine is not None
         graph = self._runtime.dispatcher.engine.graph

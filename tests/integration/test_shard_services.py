@@ -83,6 +83,14 @@ def test_what_is_kept_whole_is_kept_by_one(shards: list[RunningService]) -> None
             assert (refused.status_code, problem["code"], problem["view"]) == (421, "misdirected", name)
 
 
+def test_each_tells_of_itself(shards: list[RunningService]) -> None:
+    for number, shard in enumerate(shards):
+        assert shard.stats()["shard"] == number
+        statuses = [shard.call("GET", "/v1/graph", params=asked).status_code for asked in ({}, {"shard": number})]
+        assert statuses == [200, 200]
+        assert shard.call("GET", "/v1/graph", params={"shard": 1 - number}).status_code == 400
+
+
 def test_a_query_is_answered_by_any(shards: list[RunningService]) -> None:
     """Of the views that another shard keeps it means none."""
     for shard in shards:

@@ -241,6 +241,9 @@ def test_evicting_at_all_shards(service: RunningService) -> None:
     assert service.call("POST", "/v1/evict", json={"view": "none"}).status_code == 404
     assert service.call("GET", "/v1/graph", params={"shard": 1}).status_code == 200
     assert service.call("GET", "/v1/graph", params={"shard": 2}).status_code == 400
+    nodes = service.stats()["nodes"]
+    assert {node["shard"] for node in nodes} == {0, 1}
+    assert nodes[0]["id"] == shards_of(service)[0]["nodes"][0]["id"]
 
 
 def test_nothing_is_left(service: RunningService) -> None:
