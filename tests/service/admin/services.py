@@ -1,5 +1,7 @@
 """A service as its admin port sees it, without an engine: what it was told of views."""
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +18,15 @@ class Service:
     refuses: set[str] = field(default_factory=set)
     settles: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    #: How many others have their turn before it has done what it was told.
+    slow: Callable[[], int] = lambda: 0
 
     async def call(self, operation: str, **arguments: Any) -> Any:
         self.asked.append(operation)
         if self.away:
             raise ApiError("engine_unavailable", "It is away.")
+        for _ in range(self.slow()):
+            await asyncio.sleep(0)
         return getattr(self, f"_{operation}")(**arguments)
 
     def _health(self) -> dict[str, Any]:
