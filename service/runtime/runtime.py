@@ -75,9 +75,7 @@ class Runtime:
         upstream = settings.upstream
         self.shard = shard
         self.counters = Counters()
-        # Of several engines of one service the first writes for all.
-        keeps = settings.engine.shards == 1 or shard.number == 0
-        self.registry = ViewRegistry(settings.state.directory, keeps=keeps)
+        self.registry = _registry(settings, shard)
         self.leaf = LeafWriter(leaf_path)
         self.ages = Ages(wall_ms())
         self.positions = Positions()
@@ -315,6 +313,11 @@ class Runtime:
         """Raises `ApiError` if there is no engine to ask."""
         if not self.dispatcher.running:
             raise ApiError("engine_unavailable", "The engine is waiting for the database's change stream.")
+
+
+def _registry(settings: Settings, shard: Shard) -> ViewRegistry:
+    """Of several engines of one service the first writes for all."""
+    return ViewRegistry(settings.state.directory, keeps=settings.engine.shards == 1 or shard.number == 0)
 
 
 def _loads_below(settings: Settings, shard: Shard) -> Path:
