@@ -10,11 +10,14 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from service.http.part import PART, read_part
 from tests.fixtures.postgres import Database
 from tests.fixtures.service import LIMIT_S, command, environment, until
 from tests.integration.guarded import ALICES, BOBS, TOKENS, Guarded, bearer, code_of, guarded_service, tokens_text
 
 pytestmark = pytest.mark.postgres
+
+AS_PART = {PART[0].decode(): PART[1].decode()}
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +69,8 @@ def test_a_token_reads_the_views_that_it_names(guarded: Guarded) -> None:
         guarded.data("/v1/views/orders?live=poll", "stories"),
         guarded.data("/v1/views/orders/query", "stories", "POST", json={"keys": [{}]}),
         guarded.data("/v1/read", "stories", "POST", json={"reads": [{"view": "stories"}, {"view": "orders"}]}),
+        guarded.data("/v1/views/orders/query", "stories", "POST", json={"keys": [{}]}, headers=AS_PART),
+        guarded.data("/v1/read", "stories", "POST", json={"reads": [{"view": "orders"}]}, headers=AS_PART),
         guarded.data("/v1/views/story?id=1", "admin"),
         guarded.data("/v1/checkpoint", "admin", "POST"),
     ]
@@ -97,6 +102,15 @@ def test_rows_are_the_token_owner_s_by_every_way_of_reading(guarded: Guarded) ->
         head = guarded.data("/v1/views/orders", token, "HEAD")
         assert head.headers["etag"] == guarded.data("/v1/views/orders", token).headers["etag"]
         assert (head.headers["cache-control"], head.headers["vary"]) == ("private, no-cache", "Authorization")
+
+
+def test_a_part_of_a_batch_has_the_token_owner_s_rows(guarded: Guarded) -> None:
+    for token, ids in (("alice", ALICES), ("bob", BOBS)) * 2:
+        for path, body in (("orders/query", {"keys": [{}]}), ("order/query", {"keys": [{"id": id_} for id_ in ids]})):
+            part = guarded.data(f"/v1/views/{path}", token, "POST", json=body, headers=AS_PART)
+            head, results = read_part(part.content)
+            assert [row["id"] for result in results for row in json.loads(result)["rows"]] == ids
+            assert head.cache_control == "private, no-cache"
 
 
 def test_a_list_of_claims_is_a_list_of_keys(guarded: Guarded) -> None:
@@ -171,6 +185,7 @@ def test_the_admin_port_is_for_administrators(guarded: Guarded) -> None:
             guarded.admin("/v1/catalog/views/mine", token, "PUT", json=sql),
             guarded.admin("/v1/catalog/views/story", token, "DELETE"),
             guarded.admin("/v1/evict", token, "POST", json={"view": "story"}),
+            guarded.admin("/internal/control", token, "POST", json={"operation": "views"}),
             guarded.admin("/livez", token, "POST"),
             guarded.admin("/livez/", token),
             guarded.admin("/nothing", token),
@@ -180,6 +195,12 @@ def test_the_admin_port_is_for_administrators(guarded: Guarded) -> None:
         assert guarded.admin("/readyz", token).json() == {"ready": True}
     assert guarded.admin("/v1/catalog/views/mine", "admin", "PUT", json=sql).status_code == 201
     assert guarded.admin("/v1/catalog/views/mine", "admin", "DELETE").status_code == 204
+    said = guarded.admin(
+        "/internal/control", "admin", "POST", json={"operation": "view", "arguments": {"name": "story"}}
+    )
+    assert said.json()["result"]["name"] == "story"
+    longer = guarded.admin("/internal/control", "admin", "POST", json={"operation": "x" * (2 << 20)})
+    assert longer.status_code == 413
     assert guarded.admin("/metrics", "admin").status_code == 200
     assert guarded.admin("/readyz", "admin").json()["streaming"] is True
 
