@@ -1,0 +1,26 @@
+"""Whether a pod is ready, asked of its admin port: of the state of a pod the data plane tells strangers nothing.
+
+Not here: what is done with it (`replica`).
+"""
+
+import asyncio
+from urllib.parse import urlsplit
+
+_REQUEST = b"GET /readyz HTTP/1.1\r\nhost: %b\r\nconnection: close\r\n\r\n"
+_READY = b" 200 "
+
+
+async def is_ready(admin: str, within_s: float) -> bool:
+    """Whether the admin port of this address says so."""
+    parts = urlsplit(admin)
+    try:
+        async with asyncio.timeout(within_s):
+            reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80)
+            try:
+                writer.write(_REQUEST % parts.netloc.encode())
+                return _READY in await reader.readline()
+            finally:
+                writer.close()
+    except (OSError, ValueError):
+        # A timeout is one, too; or a line without an end.
+        return False
