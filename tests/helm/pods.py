@@ -37,6 +37,11 @@ class Cluster:
         self.secrets = ChainMap(_data(release, "Secret", "stringData"), secrets)
         self.configs = _data(release, "ConfigMap", "data")
 
+    def upgrade(self, release: Rendered) -> None:
+        """The release is another one. Its Secrets stay, as they do where Helm finds them in a cluster."""
+        self.release = release
+        self.configs = _data(release, "ConfigMap", "data")
+
     def environment(self, template: Object, name: str) -> dict[str, str]:
         """The environment of a pod's container, as the kubelet makes it."""
         found: dict[str, str] = {}
@@ -107,8 +112,7 @@ class Pod:
                 self._claim(folder, mount["name"])
                 continue
             folder.mkdir(parents=True, exist_ok=True)
-            for name, text in self.cluster.files(self._volumes[mount["name"]]).items():
-                (folder / name).write_text(self._here(text))
+            self._fill(folder, self.cluster.files(self._volumes[mount["name"]]))
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command(*(self._here(word) for word in self.container["args"])),
@@ -119,6 +123,25 @@ class Pod:
                 stderr=log,
                 start_new_session=True,
             )
+
+    def follow(self) -> None:
+        """What is mounted is as the objects say now: a while later, while the pod runs."""
+        for mount in self.container["volumeMounts"]:
+            if "configMap" in self._volumes.get(mount["name"], {}):
+                files = self.cluster.files(self._volumes[mount["name"]])
+                self._fill(self.root / mount["mountPath"][1:], files)
+
+    def _fill(self, folder: Path, files: Mapping[str, str]) -> None:
+        """As the kubelet does it: all files of a volume change at once, by one link to a folder of theirs."""
+        if not files:
+            return
+        current = Path(tempfile.mkdtemp(prefix="..", dir=folder))
+        for name, text in files.items():
+            (current / name).write_text(self._here(text))
+            if not (folder / name).is_symlink():
+                (folder / name).symlink_to(Path("..data") / name)
+        (folder / "..new").symlink_to(current.name)
+        (folder / "..new").rename(folder / "..data")
 
     def _claim(self, folder: Path, volume: str) -> None:
         """What a StatefulSet's pod of this name has, and had before."""
@@ -141,10 +164,14 @@ class Pod:
         mounted = "|".join(re.escape(mount["mountPath"]) for mount in self.container["volumeMounts"])
         return re.sub(rf"(?<![\w/])({mounted})\b", rf"{self.root}\1", text)
 
+    def port(self, name: str) -> int:
+        """Its number."""
+        (number,) = (each["containerPort"] for each in self.container["ports"] if each["name"] == name)
+        return int(number)
+
     def url(self, port: str) -> str:
         """Of a port by its name."""
-        (number,) = (each["containerPort"] for each in self.container["ports"] if each["name"] == port)
-        return f"http://{self.address}:{number}"
+        return f"http://{self.address}:{self.port(port)}"
 
     def probe(self, name: str) -> bool:
         """What the kubelet finds."""

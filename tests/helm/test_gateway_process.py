@@ -1,7 +1,8 @@
 """A rendered release with shards and a gateway, run here over a real PostgreSQL, while it is read and written to.
 
 Two shards with two workers each and the gateway are processes of their own, as the chart says (`pods`). A shard is
-killed; then all pods are replaced, each StatefulSet's and then the Deployment's, as their controllers do it.
+killed; then all pods are replaced, each StatefulSet's and then the Deployment's, as their controllers do it; then
+there are three shards.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from tests.helm.traffic import ITEMS, PAIRS, TABLE, VIEWS, Reader, Service, Writ
 pytestmark = pytest.mark.postgres
 
 SHARDS = 2
+MORE_SHARDS = 3
 #: What stands for a pod's name in the gateway's file, and for its address here.
 NAMES = "demo-upquery-{shard}-{replica}.demo-upquery-headless"
 ADDRESSES = "127.77.{replica}.1{shard}"
@@ -37,11 +39,15 @@ def address(shard: int) -> str:
 class Running:
     """A release that runs. *State*: its pods as they are now, and all that there were."""
 
-    release: Rendered
     cluster: Cluster
     shards: list[Pod] = field(default_factory=list)
     gateway: Pod | None = None
     pods: list[Pod] = field(default_factory=list)
+
+    @property
+    def release(self) -> Rendered:
+        """What is installed."""
+        return self.cluster.release
 
     def engine(self, shard: int) -> Pod:
         """A new pod of a shard."""
@@ -59,7 +65,7 @@ class Running:
         return self._made(job, "audit", "127.0.0.1")
 
     def _made(self, owner: Object, name: str, at: str) -> Pod:
-        hosts = {NAMES.format(shard=shard, replica=0): address(shard) for shard in range(SHARDS)}
+        hosts = {NAMES.format(shard=shard, replica=0): address(shard) for shard in range(MORE_SHARDS)}
         pod = Pod(self.cluster, owner, name, at, hosts | {NAMES: ADDRESSES})
         self.pods.append(pod)
         pod.start()
@@ -86,7 +92,7 @@ def values(**more: Object) -> Object:
         "admin": {"port": free_port()},
         "views": VIEWS,
         "settings": {"cdc": {"set_replica_identity": True}},
-        "gateway": {"settings": {"gateway": {"probe_s": 0.2}}},
+        "gateway": {"settings": {"gateway": {"probe_s": 0.2, "move_s": 1}}},
         "audit": {"enabled": True},
         "drain": {"sleepSeconds": 1},
         "persistence": {"enabled": True},
@@ -98,7 +104,7 @@ def values(**more: Object) -> Object:
 def installed(database: Database, claims: Path, **more: Object) -> Iterator[Running]:
     """The release, for the length of a block. The database has its table."""
     release = render(values(**more))
-    made = Running(release, Cluster(release, {"shop-db": {"url": database.url}}, claims))
+    made = Running(Cluster(release, {"shop-db": {"url": database.url}}, claims))
     try:
         made.shards = [made.engine(shard) for shard in range(SHARDS)]
         made.gateway = made.front(1)
@@ -169,9 +175,11 @@ def test_no_accepted_request_is_lost_or_wrong(running: Running, database: Databa
         assert not any(reader.closed for reader in readers), "the gateway was there all the time"
         _gateway_is_replaced(running, service, readers)
         assert sum(reader.closed for reader in readers) <= 1
+        _a_shard_is_added(running, readers)
+        assert not any(reader.refused for reader in readers), "nothing was away"
     _is_what_the_database_has(service, database)
     _are_what_was_put(service, database)
-    for shard in range(SHARDS):
+    for shard in range(MORE_SHARDS):
         audit = running.audit(shard)
         assert audit.process is not None
         assert audit.process.wait(LIMIT_S) == 0, audit.log.read_text()
@@ -254,6 +262,32 @@ def _gateway_is_replaced(running: Running, service: Service, readers: list[Reade
     assert old.stop() == 0, old.log.read_text()
     _all_are_asked(readers)
     assert not any(reader.refused for reader in readers)
+
+
+def _a_shard_is_added(running: Running, readers: list[Reader]) -> None:
+    """As an upgrade does it: a StatefulSet more, and a file that the gateway follows."""
+    assert running.gateway is not None
+    before = {each["metadata"]["name"]: each for each in running.release.of_kind("StatefulSet")}
+    ports = {"http": running.shards[0].port("http"), "admin": running.shards[0].port("admin")}
+    more = {name: {"port": port} for name, port in ports.items()}
+    running.cluster.upgrade(render(values(shards=MORE_SHARDS, **more)))
+    after = {each["metadata"]["name"]: each for each in running.release.of_kind("StatefulSet")}
+    assert {name: after[name] for name in before} == before, "pods that are there stay"
+    running.shards.append(running.engine(SHARDS))
+    running.gateway.follow()
+    _until(readers, lambda: _has_moved(running))
+    _until(readers, lambda: all({*reader.answered} >= {*ITEMS} for reader in readers))
+
+
+def _has_moved(running: Running) -> bool:
+    """Whether the gateway reads from all of them, and keys have gone to the new one."""
+    assert running.gateway is not None
+    headers = {"Authorization": f"Bearer {running.token('admin')}"}
+    metrics = HTTP.get(f"{running.gateway.url('admin')}/metrics", headers=headers).text
+    said = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if not line.startswith("#"))
+    asked = f'upquery_gateway_requests_total{{shard="{SHARDS}",worker="0"}}'
+    moving = float(said['upquery_gateway_moving{worker="0"}'])
+    return asked in said and moving == 0 and float(said['upquery_gateway_shards{worker="0"}']) == MORE_SHARDS
 
 
 def _read(service: Service, view: str, **params: Any) -> Any:
