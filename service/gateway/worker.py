@@ -53,20 +53,26 @@ class GatewayWorkerConfig:
 
 def run_gateway_worker(config: GatewayWorkerConfig, listener: socket.socket) -> None:
     """The process's main: serves on `listener` (bound by the supervisor, shared by all workers) until SIGTERM."""
-    gateway = Gateway.of(config.settings)
+    following = Following(config.path, config.settings)
+    # The pods may be others by now, if this is not the first worker of that number.
+    following.look()
+    gateway = Gateway.of(following.settings)
     server = server_of(wrapped(gateway.app, config), config.graceful_shutdown_s, connection_limits_of(config.http))
     server.drain = gateway.app.drain
     allow_files(config.http.max_connections + config.settings.gateway.connections * _MOST_PODS + _OTHER_FILES)
     gc.collect()
     gc.freeze()
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
-        runner.run(_serve(server, gateway, config, listener))
+        runner.run(_serve(server, gateway, following, config, listener))
 
 
 async def _serve(
-    server: DrainingServer, gateway: Gateway, config: GatewayWorkerConfig, listener: socket.socket
+    server: DrainingServer,
+    gateway: Gateway,
+    following: Following,
+    config: GatewayWorkerConfig,
+    listener: socket.socket,
 ) -> None:
-    following = Following(config.path, config.settings)
     tasks = [asyncio.ensure_future(following.run(lambda settings: gateway.topology.change(settings.gateway)))]
     if config.report_path is not None:
         counted = Counted(config.number, server, gateway)

@@ -26,18 +26,18 @@ FOLLOWED = ("shards", "replicas", "address", "admin_address", "addresses", "admi
 
 
 class Following:
-    """*State*: `settings` as they are in effect; `_seen` is what the file was when it was last read."""
+    """*State*: `settings` as they are in effect; `_seen` is what the file was when it was last read. The first ones may
+    be older than the file: a process may be started again with what the one before it was given."""
 
     def __init__(self, path: Path | None, settings: GatewaySettings) -> None:
         self._path = path
-        self._seen = self._state()
+        self._seen: tuple[int, ...] | None = None
         self._said: list[str] = []
         self.settings = settings
 
     def look(self) -> bool:
         """Take over what the file says now; whether the pods are others."""
-        state = self._state()
-        if self._path is None or state == self._seen:
+        if self._path is None or (state := _state(self._path)) == self._seen:
             return False
         self._seen = state
         try:
@@ -58,20 +58,19 @@ class Following:
             if self.look():
                 changed(self.settings)
 
-    def _state(self) -> tuple[int, ...] | None:
-        """Something else when the file is another, also where a link is made to point elsewhere."""
-        if self._path is None:
-            return None
-        try:
-            found = os.stat(self._path)
-        except OSError:
-            return ()
-        return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
-
     def _say_others(self, names: list[str]) -> None:
         if names and names != self._said:
             log.warning("settings were changed that take effect when the gateway is restarted", settings=names)
         self._said = names
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """Something else when the file is another, also where a link is made to point elsewhere."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
 
 
 def _differences(one: GatewaySettings, other: GatewaySettings) -> list[str]:

@@ -1,5 +1,6 @@
 """A gateway's admin port over two services that are the two shards of one: views for all of them, whoever was away."""
 
+import os
 import re
 import signal
 from collections.abc import Iterator
@@ -151,13 +152,21 @@ def test_what_the_gateway_counts_is_documented(gateway: RunningGateway) -> None:
     assert "0" in gateway.stats()["gateway"]
 
 
-def test_the_file_is_followed(gateway: RunningGateway, pods: list[RunningService]) -> None:
-    gateway.follow([[pods[0]], [pods[1], pods[0]]])
+def test_the_file_is_followed_also_by_who_is_started_again(gateway: RunningGateway, pods: list[RunningService]) -> None:
+    # Any pod answers any key, so this is not wrong.
+    gateway.follow([[pods[0]], [pods[1]], [pods[0], pods[1]]])
     try:
-        until(lambda: 'upquery_gateway_pod_up{replica="1",shard="1"}' in metrics(gateway))
+        until(lambda: 'upquery_gateway_pod_up{replica="1",shard="2"}' in metrics(gateway))
+        until(lambda: metrics(gateway)['upquery_gateway_shards{worker="0"}'] == 3)
+        served = metrics(gateway)['upquery_http_requests_total{worker="0"}']
+        (worker,) = processes_of(gateway.pid)
+        os.kill(worker, signal.SIGKILL)
+        found = until(lambda: (now := metrics(gateway))['upquery_http_requests_total{worker="0"}'] < served and now)
+        assert found['upquery_gateway_shards{worker="0"}'] == 3
+        assert gateway.rows("story", id=3) == [{"id": 3, "title": "title 3"}]
     finally:
         gateway.follow([[pod] for pod in pods])
-    until(lambda: 'upquery_gateway_pod_up{replica="1",shard="1"}' not in metrics(gateway))
+    until(lambda: 'upquery_gateway_pod_up{replica="0",shard="2"}' not in metrics(gateway))
 
 
 def test_pods_that_ask_who_it_is(stories: Database, tmp_path: Path) -> None:

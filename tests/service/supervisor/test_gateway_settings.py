@@ -96,6 +96,15 @@ def test_where_the_pods_are_is_followed(tmp_path: Path) -> None:
     assert not follows.look()
 
 
+def test_what_was_changed_before_somebody_looked_is_followed(tmp_path: Path) -> None:
+    path = config(tmp_path, "[gateway]\nshards = 2\n")
+    settings = load_gateway_settings(path)
+    path.write_text("[gateway]\nshards = 3\n")
+    follows = Following(path, settings)
+    assert follows.look()
+    assert follows.settings.gateway.shards == 3
+
+
 def test_a_link_that_points_elsewhere_is_followed(tmp_path: Path) -> None:
     for name, shards in (("one", 2), ("other", 3)):
         (tmp_path / name).mkdir()
