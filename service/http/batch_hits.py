@@ -37,6 +37,10 @@ _LIMITS, _AFTERS = frozenset({int, type(None)}), frozenset({str, type(None)})
 _EXACT = frozenset({str, int, bool, type(None)})
 
 
+#: The result of a read, and the entries that are all it is made of, if that is known.
+_Found = tuple[bytes, list[bytes] | None]
+
+
 class PartHits(NamedTuple):
     """Results one behind the other, the length of each, and since when all of them are unchanged (None: that is not
     known)."""
@@ -152,33 +156,35 @@ class AskedItems:
 
     def hits(self, txn: Transaction, touches: Touches) -> bytes | None:
         """The results; None if they are not all there. ApiError, NotCoveredError."""
-        results = self._results(txn, touches)
-        return None if results is None else b",".join(results)
+        found = self._found(txn, touches)
+        return None if found is None else b",".join([result for result, _ in found])
 
     def part(self, txn: Transaction, touches: Touches) -> "PartHits | None":
         """As `hits`, for a part."""
-        results = self._results(txn, touches)
-        if results is None:
+        found = self._found(txn, touches)
+        if found is None:
             return None
-        since = [unchanged_since(txn, read.view.info, read.values, read.window) for read in self.reads]
+        results = [result for result, _ in found]
+        since = [_since(txn, read, entries) for read, (_, entries) in zip(self.reads, found, strict=True)]
         known = [position for position in since if position is not None]
-        oldest = max(known, default=0) if len(known) == len(since) else None
-        return PartHits(b"".join(results), list(map(len, results)), oldest)
+        newest = max(known, default=0) if len(known) == len(since) else None
+        return PartHits(b"".join(results), list(map(len, results)), newest)
 
-    def _results(self, txn: Transaction, touches: Touches) -> list[bytes] | None:
+    def _found(self, txn: Transaction, touches: Touches) -> list[_Found] | None:
         """Counted as read."""
-        results = []
+        found = []
         for read in self.reads:
             result = _result(txn, read)
             if result is None:
                 return None
-            results.append(result)
+            found.append(result)
         for read in self.reads:
             read.view.counters.hits += 1
             touches.note_read(read.view.info, read.values)
         if (noted := NOTED.get()) is not None:
-            noted.hits([(read.view.info, read.values) for read in self.reads], list(map(rows_bytes, results)))
-        return results
+            sizes = [rows_bytes(result) for result, _ in found]
+            noted.hits([(read.view.info, read.values) for read in self.reads], sizes)
+        return found
 
     @property
     def views(self) -> list[ViewRoute]:
@@ -195,17 +201,24 @@ class AskedItems:
         return self.reads
 
 
-def _result(txn: Transaction, read: Wanted) -> bytes | None:
-    """The result of one of several reads; None if it is not all there."""
+def _result(txn: Transaction, read: Wanted) -> _Found | None:
+    """One of several reads; None if it is not all there."""
     info = read.view.info
     if read.window is None and info.whole:
         names = names_of(info, read.values)
         entries = entries_of(txn, read.view, names) if names else None
         if entries is not None:
             rows = rows_of(txn, read.view, names, entries)
-            return b"".join((_FIRST, b",".join(filter(None, rows)), _LAST))
+            return b"".join((_FIRST, b",".join(filter(None, rows)), _LAST)), entries
     answer = answer_in(txn, info, read.values, read.window)
-    return None if answer is None else result_of(answer)
+    return None if answer is None else (result_of(answer), None)
+
+
+def _since(txn: Transaction, read: Wanted, entries: list[bytes] | None) -> Position | None:
+    """Since when a read's result is unchanged; None: that is not known."""
+    if entries is None:
+        return unchanged_since(txn, read.view.info, read.values, read.window)
+    return since_of(txn, read.view.info, entries)
 
 
 def entries_of(txn: Transaction, route: ViewRoute, names: Sequence[bytes]) -> list[bytes] | None:
