@@ -8,10 +8,11 @@ Not here: who is let in at all (`service.auth.guard`).
 
 import structlog
 
-from service.auth.principal import principal_of, require_read
+from service.auth.principal import Right, principal_of, require_read
 from service.errors import ApiError
 from service.gateway.asked import is_batch
 from service.gateway.batches import Batches
+from service.gateway.incoming import PodGone
 from service.gateway.reading import Reads
 from service.gateway.sockets import Sockets
 from service.gateway.streams import Streams
@@ -23,6 +24,7 @@ from service.subscriptions.asked import is_live, wants_events
 
 _READS = frozenset({"GET", "HEAD"})
 _SUBSCRIBE = "/subscribe"
+_AD_HOC = "/v1/query"
 _log = structlog.get_logger(__name__)
 
 
@@ -55,6 +57,9 @@ class GatewayApp:
             await self._serve(scope, receive, send)
         except ApiError as error:
             await send_reply(send, problem_reply(error, scope["path"]))
+        except PodGone as gone:
+            unfinished = ApiError("engine_unavailable", f"A pod did not finish its answer: {gone}.", "Try again.")
+            await send_reply(send, problem_reply(unfinished, scope["path"]))
         except Exception:
             _log.exception("request_failed", path=scope["path"])
             failed = ApiError("internal_error", "The request failed; the log has the reason.")
@@ -66,10 +71,13 @@ class GatewayApp:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ApiError."""
+        principal = principal_of(scope)
+        if scope["path"] == _AD_HOC and principal is not None and Right.QUERY not in principal.rights:
+            raise ApiError("forbidden", f"This token does not have the right to {Right.QUERY}.", "Use one that has it.")
         is_read = scope["method"] in _READS
         view = _view_of(scope["path"]) if is_read else None
         if view is not None:
-            require_read(principal_of(scope), view)
+            require_read(principal, view)
             if not self._is_stream(scope):
                 await self._reads.serve_view(scope, receive, send, view)
                 return

@@ -14,8 +14,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import orjson
-
 from dataflow.types import Position
 from service.auth.principal import principal_of, require_read
 from service.errors import ApiError
@@ -26,7 +24,7 @@ from service.gateway.forwarding import pass_on, request_bytes
 from service.gateway.incoming import Incoming, PodGone
 from service.gateway.known import KnownViews
 from service.gateway.pods import Request
-from service.gateway.reading import REFUSALS, Reads, refusal_of
+from service.gateway.reading import REFUSALS, Reads, refusal_of, view_of
 from service.gateway.topology import Topology
 from service.http.batches import batch_reply
 from service.http.messages import CACHE_CONTROL, Receive, Reply, Scope, Send, send_reply
@@ -89,7 +87,7 @@ class _Asking:
 
 
 class Batches:
-    """``POST /v1/read`` and ``POST /v1/views/{view}/query``."""
+    """Serves ``POST /v1/read`` and ``POST /v1/views/{view}/query``."""
 
     def __init__(
         self, topology: Topology, known: KnownViews, reads: Reads, http: HttpSettings, counters: GatewayCounters
@@ -195,10 +193,7 @@ class Batches:
             more = [PART, (_MINIMUM, version_text(target).encode()), (b"prefer", b"wait=%.3f" % wait_s)]
         body = request.asked.body_of(each.part.items)
         incoming = await self._ask(request, each.part, request_bytes(request.scope, body, without, more))
-        try:
-            content = await incoming.whole()
-        except PodGone:
-            raise ApiError("engine_unavailable", "A pod did not finish its answer.", "Try again.") from None
+        content = await incoming.whole()
         if incoming.status != 200:
             raise _Refused(each.part, incoming)
         if (b"content-type", MEDIA_TYPE) not in incoming.headers:
@@ -225,7 +220,7 @@ class Batches:
             behind = [asking[n] for n in late(timelines)]
             try:
                 await self._ask_all(request, behind, awaited(timelines), max(0.0, until_s - time.monotonic()))
-            except (_Refused, ApiError):
+            except (_Refused, ApiError, PodGone):
                 return None
         timelines = [each.timeline for each in asking]
         return meet(timelines, least=reached(timelines) if bounded else 0)
@@ -242,15 +237,13 @@ class Batches:
         return finding is not None and finding.is_whole
 
     async def _find(self, request: _Request, refused: _Refused) -> bool:
-        """Where else the views are that a shard does not have; whether there is anywhere else. ApiError."""
-        try:
-            code = await refusal_of(refused.incoming)
-            named = orjson.loads(await refused.incoming.whole()).get("view")
-        except (PodGone, orjson.JSONDecodeError):
-            return False
+        """Where else the views are that a shard does not have; whether there is anywhere else. PodGone."""
+        code = await refusal_of(refused.incoming)
+        named = await view_of(refused.incoming)
         views = dict.fromkeys(request.asked.views[place] for place in refused.part.items)
-        if code == MISDIRECTED and len(views) > 1:
-            views = {view: None for view in views if view == named}
+        if code == MISDIRECTED:
+            # Not only of its part: one shard may have been asked for all of it.
+            views = {view: None for view in request.asked.views if view == named}
         found = False
         for view in views:
             finding = request.findings.get(view) or Finding(self._topology, self._known, view)

@@ -23,14 +23,19 @@ class Owner(Protocol):
         """It is gone."""
         ...
 
+    def suspect(self) -> None:
+        """A request has waited for a while without a byte of an answer."""
+        ...
+
 
 class Connection(asyncio.Protocol):
     """*State*: `_incoming` is the response that is awaited, None while there is none; `_heard_at` is when something
     came last, or was asked."""
 
-    def __init__(self, owner: Owner, silent_s: float) -> None:
+    def __init__(self, owner: Owner, silent_s: float, suspect_s: float) -> None:
         self._owner = owner
         self._silent_s = silent_s
+        self._suspect_s = suspect_s
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._incoming: Incoming | None = None
@@ -41,6 +46,11 @@ class Connection(asyncio.Protocol):
         self.used = False
         #: Whether it counts among those that are bounded.
         self.counted = False
+
+    @property
+    def is_mute(self) -> bool:
+        """Whether a request waits for the first byte of its answer."""
+        return self._incoming is not None and not self._incoming.began
 
     @property
     def is_open(self) -> bool:
@@ -124,7 +134,7 @@ class Connection(asyncio.Protocol):
 
     def _watch(self, silent_s: float) -> None:
         left_s = self._heard_at + silent_s - self._loop.time()
-        self._late = self._loop.call_later(max(0.0, left_s), self._look, silent_s)
+        self._late = self._loop.call_later(max(0.0, min(left_s, self._suspect_s)), self._look, silent_s)
 
     def _look(self, silent_s: float) -> None:
         """Whether it has said nothing for too long, while somebody waited for it."""
@@ -135,6 +145,8 @@ class Connection(asyncio.Protocol):
             self._heard_at = self._loop.time()
         if self._loop.time() - self._heard_at < silent_s:
             self._watch(silent_s)
+            if not incoming.began:
+                self._owner.suspect()
         else:
             incoming.fail(f"it said nothing for {silent_s:g} s")
             self.close()

@@ -18,13 +18,14 @@ _FIRST = 0
 
 
 class Finding:
-    """*State*: `shard` is who is asked now; `is_whole`, whether the view is kept whole, as far as is known."""
+    """Of `view`. *State*: `shard` is who is asked now; `is_whole`, whether the view is kept whole, as far as is
+    known."""
 
     def __init__(self, topology: Topology, known: KnownViews, view: str, home: int = _FIRST) -> None:
         """`home`: where the key lives that is asked for, if the view is not kept whole."""
         self._topology = topology
         self._known = known
-        self._view = view
+        self.view = view
         self._asked: list[int] = []
         whole = known.whole_home(view)
         self.is_whole = whole is not None
@@ -43,16 +44,16 @@ class Finding:
     def answered(self) -> None:
         """`shard` has answered."""
         if self.is_whole:
-            self._known.is_whole(self._view, self.shard)
+            self._known.is_whole(self.view, self.shard)
 
     def _others(self, code: str) -> list[int]:
         if code == MISDIRECTED:
             self.is_whole = True
-            return [*self._topology.homes_of_view(self._view), *range(len(self._topology.shards))]
+            return [*self._topology.homes_of_view(self.view), *range(len(self._topology.shards))]
         if code == NOT_FOUND:
             return [_FIRST]
         # A shard that is new builds what it was just given: whether that is a view that is kept whole is not known yet,
         # and of any other each shard has each key. One that is away is not asked around for, unless nobody else can.
         if code == _BUILDING or (code == _AWAY and self.is_whole):
-            return self._topology.homes_of_view(self._view)
+            return self._topology.homes_of_view(self.view)
         return []

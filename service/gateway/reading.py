@@ -6,21 +6,24 @@ connection to the pod that still answers it is closed.
 Not here: who is asked (`finding`, `topology`); what several shards answer together (`batches`).
 """
 
-from service.errors import ApiError
+import orjson
+
+from service.errors import KINDS, ApiError
 from service.gateway.finding import MISDIRECTED, NOT_FOUND, Finding
 from service.gateway.forwarding import pass_on, request_bytes
 from service.gateway.homes import slot_of_query
-from service.gateway.incoming import Incoming, PodGone
+from service.gateway.incoming import Incoming
 from service.gateway.known import KnownViews
 from service.gateway.pods import Request, code_of
 from service.gateway.topology import Topology
 from service.http.messages import Receive, Scope, Send
 from service.subscriptions.leaving import until_left
 
+MISDIRECTED_STATUS = KINDS[MISDIRECTED].status
 #: Clients are looked after only if an answer takes longer.
 _WATCH_AFTER_S = 0.1
 #: Statuses of refusals that another shard may not share; of several, the last one here says most.
-REFUSALS = (404, 421, 503)
+REFUSALS = (404, MISDIRECTED_STATUS, 503)
 _FIRST = 0
 
 
@@ -36,53 +39,64 @@ class Reads:
         slot = slot_of_query(view, scope["query_string"], self._known.asker(view, scope["headers"]))
         request = Request(request_bytes(scope, None), is_head=scope["method"] == "HEAD", streams=streams)
         with until_left(receive, 0.0 if streams else _WATCH_AFTER_S):
-            await pass_on(await self._ask_view(view, slot, request), send, scope["path"])
+            finding = Finding(self._topology, self._known, view, self._topology.home(slot))
+            await pass_on(await self._ask_view(finding, slot, request), send, scope["path"])
 
     async def serve_first(self, scope: Scope, receive: Receive, send: Send, body: bytes | None) -> None:
-        """What is about no view: the first shard's. ApiError."""
-        await self.serve_at(scope, receive, send, body, _FIRST, self._topology.any_slot())
-
-    async def serve_at(
-        self, scope: Scope, receive: Receive, send: Send, body: bytes | None, shard: int, slot: int
-    ) -> None:
-        """What one shard has to answer. ApiError."""
+        """What is about no view that is known here: the first shard's, or whose view it finds that to be. ApiError."""
         request = Request(request_bytes(scope, body), is_head=scope["method"] == "HEAD")
         with until_left(receive, _WATCH_AFTER_S):
-            await pass_on(await self._topology.shards[shard].ask(slot, request), send, scope["path"])
+            await pass_on(await self._ask_first(request), send, scope["path"])
 
-    async def _ask_view(self, view: str, slot: int, request: Request) -> Incoming:
+    async def _ask_first(self, request: Request) -> Incoming:
+        slot = self._topology.any_slot()
+        incoming = await self._topology.shards[_FIRST].ask(slot, request)
+        view = await view_of(incoming) if incoming.status == MISDIRECTED_STATUS else None
+        if view is None:
+            return incoming
+        finding = Finding(self._topology, self._known, view)
+        return await self._ask_view(finding, slot, request) if finding.refused(MISDIRECTED, _FIRST) else incoming
+
+    async def _ask_view(self, finding: Finding, slot: int, request: Request) -> Incoming:
         """The response about a view: of the shard that has it, or the refusal that says most. ApiError."""
-        finding = Finding(self._topology, self._known, view, self._topology.home(slot))
         refusals: list[Incoming] = []
         while True:
             try:
                 incoming = await self._topology.shards[finding.shard].ask(slot, request)
                 if incoming.status not in REFUSALS:
-                    self._learn(view, incoming, finding)
+                    self._learn(incoming, finding)
                     return incoming
                 code = await refusal_of(incoming, is_head=request.is_head)
             except ApiError as error:
                 if not finding.refused(error.code):
                     raise
                 continue
-            except PodGone:
-                raise ApiError("engine_unavailable", "A pod did not finish its answer.", "Try again.") from None
             refusals.append(incoming)
             if not finding.refused(code):
                 return max(refusals, key=_says)
 
-    def _learn(self, view: str, incoming: Incoming, finding: Finding) -> None:
+    def _learn(self, incoming: Incoming, finding: Finding) -> None:
         finding.answered()
         for name, value in incoming.headers:
             if name == b"vary" and b"authorization" in value.lower():
-                self._known.is_private(view)
+                self._known.is_private(finding.view)
 
 
 async def refusal_of(incoming: Incoming, *, is_head: bool = False) -> str:
     """What a refusal says, as a code. PodGone."""
-    if incoming.status == 421:
+    if incoming.status == MISDIRECTED_STATUS:
         return MISDIRECTED
     return NOT_FOUND if is_head and incoming.status == 404 else await code_of(incoming)
+
+
+async def view_of(refusal: Incoming) -> str | None:
+    """The view that a refusal is about, if it says so. PodGone."""
+    try:
+        problem = orjson.loads(await refusal.whole())
+    except orjson.JSONDecodeError:
+        return None
+    view = problem.get("view") if isinstance(problem, dict) else None
+    return view if isinstance(view, str) else None
 
 
 def _says(refusal: Incoming) -> int:

@@ -2,7 +2,9 @@
 
 *Theory*: requests are told of a pod that is away by those before them. The first one that cannot connect says so; from
 then on none tries, but a probe does, from time to time, until the pod answers. What a pod says itself of its state
-(its engine is starting) makes it the last choice, not none: what it has in its leaf store it can answer.
+(its engine is starting) makes it the last choice, not none: what it has in its leaf store it can answer. One whose
+machine has gone says nothing: so where a request waits for long, another connection is tried, and if that is not
+answered, nor will the request be.
 
 *Invariants*: at most so many requests are asked of a pod at a time by this process; the others wait, for a bounded
 time. Streams are not counted among them: of these there are as many as clients have. A request is sent again on another
@@ -21,31 +23,36 @@ import structlog
 from service.errors import ApiError
 from service.gateway.connection import Connection
 from service.gateway.incoming import Incoming, PodGone
+from service.gateway.readiness import is_ready
 
-#: No view has this name. Who does not know the views yet says so; any other answer is one of a pod that can answer.
+#: No view has this name. Who does not know the views yet says so. Who wants a token does not say it, but at the admin
+#: port; any other answer is one of a pod that can answer.
 _PROBE = b"GET /v1/views/- HTTP/1.1\r\nhost: %b\r\n\r\n"
-_STARTING = 503
+_STARTING, _WANTS_TOKEN = 503, 401
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
     """How pods are reached. `silent_s`: how long one may say nothing while a request waits for it; `waiting_s`: how
-    long a request waits for a connection."""
+    long a request waits for a connection; `suspect_s`: after which time without an answer it is asked whether it is
+    there, and how long it has to say so."""
 
     connections: int = 64
     connect_timeout_s: float = 1.0
     probe_s: float = 1.0
     silent_s: float = 35.0
     waiting_s: float = 5.0
+    suspect_s: float = 3.0
 
 
 class Replica:
     """*State*: `_idle` connections, the last used last; `_in_use` requests are bounded, `_waiting` are those that wait
     for one of them to end. `is_away`: it could not be reached; `is_weak`: it said that it is not ready."""
 
-    def __init__(self, address: str, reach: Reach) -> None:
+    def __init__(self, address: str, reach: Reach, admin: str | None = None) -> None:
         self.address = address
+        self._admin = admin
         self.is_away = self.is_weak = False
         parts = urlsplit(address)
         self.netloc = parts.netloc
@@ -58,6 +65,7 @@ class Replica:
         self._in_use = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._probing: asyncio.Task[None] | None = None
+        self._suspecting: asyncio.Task[None] | None = None
         self._closed = False
 
     async def ask(
@@ -104,12 +112,18 @@ class Replica:
         """It is not asked any more. What is being answered goes on, unless it ends `now`."""
         self._closed = True
         self._drop_idle()
-        if self._probing is not None:
-            self._probing.cancel()
+        for task in (self._probing, self._suspecting):
+            if task is not None:
+                task.cancel()
         for connection in list(self._all) if now else ():
             connection.close()
 
     # As the owner of connections.
+
+    def suspect(self) -> None:
+        """It may be there no more."""
+        if not self._closed and not self.is_away and (self._suspecting is None or self._suspecting.done()):
+            self._suspecting = asyncio.ensure_future(self._look_after_mute())
 
     def free(self, connection: Connection) -> None:
         """It can be used again."""
@@ -149,7 +163,9 @@ class Replica:
         loop, reach = asyncio.get_running_loop(), self._reach
         try:
             async with asyncio.timeout(reach.connect_timeout_s):
-                _, connection = await loop.create_connection(lambda: Connection(self, reach.silent_s), *self.place)
+                _, connection = await loop.create_connection(
+                    lambda: Connection(self, reach.silent_s, reach.suspect_s), *self.place
+                )
         except OSError as error:
             # Which a timeout is, too.
             self.lose(str(error) or "it did not answer in time")
@@ -204,13 +220,24 @@ class Replica:
             await asyncio.sleep(self._reach.probe_s)
             await self._probe_once()
 
-    async def _probe_once(self) -> None:
+    async def _look_after_mute(self) -> None:
+        self._drop_idle()
+        await self._probe_once(self._reach.suspect_s)
+        if self.is_away:
+            for connection in [each for each in self._all if each.is_mute]:
+                connection.close()
+
+    async def _probe_once(self, silent_s: float | None = None) -> None:
+        silent_s = silent_s or self._reach.connect_timeout_s
         try:
-            incoming = await self.ask(self._probe, counted=False, silent_s=self._reach.connect_timeout_s)
+            incoming = await self.ask(self._probe, counted=False, silent_s=silent_s)
             await incoming.whole()
         except PodGone as gone:
             self.lose(gone)
             return
         if self.is_away:
             _log.warning("pod is back", address=self.address)
-        self.is_away, self.is_weak = False, incoming.status == _STARTING
+        is_weak = incoming.status == _STARTING
+        if incoming.status == _WANTS_TOKEN and self._admin is not None:
+            is_weak = not await is_ready(self._admin, self._reach.connect_timeout_s)
+        self.is_away, self.is_weak = False, is_weak

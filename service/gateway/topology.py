@@ -20,7 +20,7 @@ from service.gateway.known import KnownViews
 from service.gateway.moving import SlotHomes, homes_of_all
 from service.gateway.pods import ShardPods
 from service.gateway.replica import Reach, Replica
-from service.settings.gateway import Addresses, GatewaySection
+from service.settings.gateway import GatewaySection
 from service.shards.homes import SLOTS, homes_among
 
 #: How often slots move, while they do, and new shards are tried, until they answer.
@@ -43,7 +43,7 @@ class Topology:
         self._changing: asyncio.Task[None] | None = None
         self.settled = self._earlier = settings.shards
         self.homes = SlotHomes(settings.shards)
-        self.shards = self._pods(settings.pods)
+        self.shards = self._pods(settings)
 
     def home(self, slot: int) -> int:
         """The shard of a slot."""
@@ -64,7 +64,7 @@ class Topology:
 
     def change(self, settings: GatewaySection) -> None:
         """The pods are others."""
-        before, shards = self.shards, self._pods(settings.pods)
+        before, shards = self.shards, self._pods(settings)
         # Those that are to go are asked as long as slots are there.
         self.shards = [*shards, *before[len(shards) :]]
         if self._changing is not None:
@@ -117,16 +117,16 @@ class Topology:
         for address in self._replicas.keys() - there:
             self._replicas.pop(address).close()
 
-    def _pods(self, addresses: Addresses) -> list[ShardPods]:
+    def _pods(self, settings: GatewaySection) -> list[ShardPods]:
         return [
-            ShardPods(number, tuple(map(self._replica, replicas)), self._counters)
-            for number, replicas in enumerate(addresses)
+            ShardPods(number, tuple(map(self._replica, *addresses)), self._counters)
+            for number, addresses in enumerate(zip(settings.pods, settings.admin_pods, strict=True))
         ]
 
-    def _replica(self, address: str) -> Replica:
+    def _replica(self, address: str, admin: str) -> Replica:
         replica = self._replicas.get(address)
         if replica is None:
-            replica = self._replicas[address] = Replica(address, self._reach)
+            replica = self._replicas[address] = Replica(address, self._reach, admin)
         return replica
 
     def _all(self) -> Iterator[Replica]:

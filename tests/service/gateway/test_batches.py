@@ -8,10 +8,15 @@ import pytest
 
 from dataflow.engine.effects import LeafFill, LeafFillAll
 from dataflow.milestones import BYTES as MILESTONE
+from dataflow.types import ViewId
+from service.gateway.homes import home_of
 from service.http.version import parse_version, version_text
+from service.leaf_store.catalog import ELSEWHERE
+from service.shards.homes import homes_among
 from tests.service.gateway.conftest import Run, Site
 from tests.service.gateway.test_reads import id_at
 from tests.service.http.conftest import STORY_ID
+from tests.service.leaf_store.sample_views import make_view
 from tests.service.shards.conftest import WHOLE, WHOLE_IDS
 
 AT = [id_at(0), id_at(1)]
@@ -126,6 +131,30 @@ def test_positions_of_different_servers_do_not_meet(run: Run) -> None:
         site.engines[1].commit()
         assert titles(await batch(site, *AT)) == [f"Title {n}" for n in AT]
         assert outcomes(site)["one_shard"] == 1
+
+    run(test)
+
+
+def test_what_is_not_of_a_part_is_not_what_its_shard_keeps_no_key_of(run: Run) -> None:
+    async def test(site: Site) -> None:
+        # Where the rule for keys sends its one key, too: that it is kept whole has not been found out.
+        name = next(
+            name for n in range(100) if homes_among(2).of_view(name := f"whole{n}x") == 1 == home_of(2, name, {})
+        )
+        for number, engine in enumerate(site.engines):
+            engine.writer.register(ViewId(103), make_view(name, {}), status="ready" if number else ELSEWHERE)
+            engine.commit()
+        site.engines[1].commit(LeafFillAll(ViewId(103), {(): [("1", "whole", "ann", "3")]}))
+        await batch(site, *AT)
+        site.engines[1].writer.set_epoch("continuity@another server")
+        site.engines[1].commit()
+        reads = [{"view": "story", "params": {"id": n}} for n in (AT[0], id_at(0, after=AT[0]))] + [{"view": name}]
+        assert titles(await site.http.post("/v1/read", json={"reads": reads}))[-1] == "whole"
+        # Stories are still where they are.
+        before = dict(site.gateway.counters.requests)
+        for n in AT:
+            await site.http.get(f"/v1/views/story?id={n}")
+        assert dict(site.gateway.counters.requests) == {shard: asked + 1 for shard, asked in before.items()}
 
     run(test)
 

@@ -1,14 +1,23 @@
 """Single requests through a gateway: who is asked, what is passed on, what happens when pods go."""
 
 import asyncio
+from pathlib import Path
 
 import httpx
+import orjson
 import pytest
 
+from service.auth.tokens import entry_text
+from service.errors import ApiError
 from service.gateway.homes import home_of, replicas_of, slot_of
+from service.gateway.opening import Gateway
+from service.gateway.worker import GatewayWorkerConfig
 from service.http.messages import Headers
-from tests.service.gateway.conftest import Run, Site
-from tests.service.gateway.scripted import until
+from service.settings.auth import AuthSettings
+from service.settings.gateway import GatewaySettings
+from service.worker import wrapped
+from tests.service.gateway.conftest import HTTP, Run, Site, section_at, served_gateway
+from tests.service.gateway.scripted import answering, response, scripted, until
 from tests.service.shards.conftest import WHOLE
 
 
@@ -21,9 +30,9 @@ def id_at(shard: int, replica: int = 0, replicas: int = 1, after: int = 0, view:
     )
 
 
-def titles(response: httpx.Response) -> list[str]:
-    assert response.status_code == 200, response.text
-    return [row["title"] for row in response.json()["rows"]]
+def titles(answer: httpx.Response) -> list[str]:
+    assert answer.status_code == 200, answer.text
+    return [row["title"] for row in answer.json()["rows"]]
 
 
 def test_a_key_is_asked_of_its_home(run: Run) -> None:
@@ -210,3 +219,47 @@ def test_who_goes_away_is_not_answered_any_more(run: Run) -> None:
         engine.gate.set()
 
     run(test)
+
+
+def test_a_query_that_means_a_view_is_asked_where_the_view_is() -> None:
+    """The first shard finds out which view that is."""
+    problem = ApiError("misdirected", "It is with another shard.", members={"view": WHOLE[1]}).problem("/v1/query")
+    first = answering(response(orjson.dumps(problem), b"421 Misdirected Request"))
+
+    async def main() -> None:
+        async with (
+            scripted(first) as one,
+            scripted(answering(response(b'{"rows":[1]}'))) as other,
+            served_gateway(section_at(((one.address,), (other.address,)))) as (_, _, http),
+        ):
+            answer = await http.post("/v1/query", json={"sql": "SELECT 1"})
+            assert (answer.status_code, answer.json()) == (200, {"rows": [1]})
+
+    asyncio.run(main())
+
+
+def test_a_token_counts_at_the_gateway_too(tmp_path: Path) -> None:
+    """Whatever the pods let in."""
+    tokens = tmp_path / "tokens.toml"
+    tokens.write_text(entry_text("some", "of-some", {"rights": '["read"]', "views": '["other"]'}))
+    settings = GatewaySettings(
+        gateway=section_at((("http://127.0.0.1:1",),)), http=HTTP, auth=AuthSettings(tokens_file=tokens)
+    )
+
+    async def main() -> None:
+        gateway = Gateway.of(settings)
+        app = wrapped(gateway.app, GatewayWorkerConfig(0, settings))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as http:
+            assert (await http.get("/v1/views/story?id=7")).status_code == 401
+            http.headers["authorization"] = "Bearer of-some"
+            asked = [
+                await http.get("/v1/views/story?id=7"),
+                await http.post("/v1/views/story/query", json={"keys": [{"id": 7}]}),
+                await http.post("/v1/read", json={"reads": [{"view": "other"}, {"view": "story"}]}),
+                await http.post("/v1/query", json={"sql": "SELECT 1"}),
+            ]
+            assert [(answer.status_code, answer.json()["code"]) for answer in asked] == [(403, "forbidden")] * 4
+            assert (await http.get("/v1/views/other?id=7")).json()["code"] == "engine_unavailable"
+        await gateway.topology.close()
+
+    asyncio.run(main())

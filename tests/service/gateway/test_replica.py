@@ -263,6 +263,27 @@ def test_a_pod_that_is_not_ready_is_weak_until_it_is() -> None:
     run(answering(problem, problem, response(b"{}", b"404 Not Found")), test)
 
 
+def test_of_a_pod_that_wants_a_token_the_admin_port_says_whether_it_is_ready() -> None:
+    says = [b"503 Service Unavailable", b"200 OK"]
+
+    async def admin(client: Client) -> None:
+        await client.request()
+        await client.say(response(b"{}", says.pop(0)))
+
+    async def all_of_it() -> None:
+        wants_token = answering(*[response(b"{}", b"401 Unauthorized")] * 4)
+        async with scripted(wants_token) as pod, scripted(admin) as at:
+            replica = Replica(pod.address, SOON, at.address)
+            assert not await replica.is_ready()
+            assert replica.is_weak
+            assert await replica.is_ready()
+            await at.stop()
+            assert not await replica.is_ready(), "it is not known"
+            replica.close(now=True)
+
+    asyncio.run(all_of_it())
+
+
 def test_what_is_read_can_be_read_again() -> None:
     async def test(replica: Replica, _: Scripted) -> None:
         incoming: Incoming = await replica.ask(REQUEST)
@@ -272,3 +293,40 @@ def test_what_is_read_can_be_read_again() -> None:
         assert incoming.is_read
 
     run(answering(response(b"abc")), test)
+
+
+def test_a_pod_whose_machine_has_gone_is_found_out() -> None:
+    """Connections are made, and nothing is said any more."""
+
+    async def script(client: Client) -> None:
+        if len(pod_of[0].clients) == 1:
+            await client.request()
+            await client.say(response(b"abc"))
+        await client.reader.read()
+
+    async def test(replica: Replica, pod: Scripted) -> None:
+        pod_of.append(pod)
+        assert await asked(replica) == (200, b"abc")
+        with pytest.raises(PodGone):
+            await asked(replica)
+        assert replica.is_away
+
+    pod_of: list[Scripted] = []
+    run(script, test, Reach(probe_s=5.0, silent_s=20.0, suspect_s=0.05))
+
+
+def test_a_pod_that_only_takes_long_is_waited_for() -> None:
+    async def script(client: Client) -> None:
+        if b"/v1/views/-" in await client.request():
+            probes.append(client)
+            await client.say(response(b"{}", b"404 Not Found"))
+            return
+        await until(lambda: len(probes) > 2)
+        await client.say(response(b"abc"))
+
+    async def test(replica: Replica, _: Scripted) -> None:
+        assert await asked(replica) == (200, b"abc")
+        assert not replica.is_away
+
+    probes: list[Client] = []
+    run(script, test, Reach(silent_s=20.0, suspect_s=0.05))
