@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from load.driver.audit import Audit
 from load.experiments.resharding_clients import Failure
@@ -15,6 +16,8 @@ BENCH = "resharding"
 #: A pod that is started takes from the machine, here all pods' one.
 BEFORE, STARTING, DURING, AFTER = PHASES = ("before", "a pod starts", "keys move", "after")
 _EXAMPLES = 20
+#: With random keys, all shards are asked much the same.
+_UNEVEN = 1.5
 _LONGEST = 500
 
 
@@ -69,6 +72,10 @@ def figures(found: Found) -> list[Figure]:
         ),
         Figure(BENCH, "until all keys have their homes", Spread.of([moved_s]), "s"),
         Figure(
+            BENCH, "busiest shard, against an even share, after", Spread.of([_uneven(found)]), "x", _UNEVEN, False,
+            "of what the gateway asks",
+        ),
+        Figure(
             BENCH, "p95 while keys move", Spread.of([during]), "ms", None, False, f"{number(before)} ms before",
         ),
         Figure(
@@ -111,7 +118,7 @@ def plots(found: Found) -> list[Plot]:
         plot(
             "Requests of the gateway", "/s",
             [
-                _rates(found, f"shard {shard}", lambda sample, shard=shard: _requests(sample, shard))  # type: ignore[misc]
+                _rates(found, f"shard {shard}", partial(_requests, shard=shard))
                 for shard in range(max((len(sample.requests) for sample in found.samples), default=0))
             ],
         ),
@@ -136,6 +143,13 @@ def per_second(found: Found, phase: str, value: Callable[[Sample], float]) -> fl
 def percentile(ordered: Sequence[float], percent: float) -> float:
     """Of values in order; 0 of none."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] if ordered else 0.0
+
+
+def _uneven(found: Found) -> float:
+    """How much more the shard that is asked most is asked than if all were alike; 0 if nothing was asked."""
+    shards = max((len(sample.requests) for sample in found.samples), default=0)
+    rates = [per_second(found, AFTER, partial(_requests, shard=shard)) for shard in range(shards)]
+    return max(rates) * shards / sum(rates) if sum(rates) else 0.0
 
 
 def _row(found: Found, phase: str) -> tuple[str, ...]:

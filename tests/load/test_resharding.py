@@ -62,6 +62,7 @@ def test_phases_are_told_apart() -> None:
     assert [row[4] for row in table.rows] == ["1", "1", "5", "5"]
     made = {figure.name: figure for figure in figures(seen)}
     assert made["until all keys have their homes"].value.median == 20.0
+    assert made["busiest shard, against an even share, after"].value.median == 1.0
     assert all(figure.reached is not False for figure in made.values())
     assert [len(plot.lines) for plot in plots(seen)] == [2, 2, 2]
 
@@ -75,6 +76,14 @@ def test_what_is_wrong_is_told() -> None:
     assert failed.rows == [("5.0", "503")]
     missed = [figure.name for figure in figures(seen) if figure.reached is False]
     assert missed == ["wrong answers", "stories that are wrong at the end", "reads that failed"]
+
+
+def test_a_shard_that_is_asked_for_everything_is_told() -> None:
+    seen = found()
+    seen.samples = [replace(sample, requests=(0, sample.requests[1], 0)) for sample in seen.samples]
+    made = {figure.name: figure for figure in figures(seen)}
+    uneven = made["busiest shard, against an even share, after"]
+    assert (uneven.value.median, uneven.reached) == (3.0, False)
 
 
 def test_percentiles() -> None:
