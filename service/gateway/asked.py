@@ -23,6 +23,8 @@ _KEYS, _READS = "keys", "reads"
 _FIELDS = frozenset({"view", "params", "limit", "after"})
 _EXACT = frozenset({str, int, bool, type(None)})
 _JSON = b"application/json"
+#: The members of a body's list, and whether they are what was sent, to the last digit.
+_Listed = tuple[list[Any], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +38,15 @@ class AskedBatch:
     is_exact: bool
 
     @classmethod
-    def of(cls, scope: Scope, content: bytes, known: KnownViews) -> "AskedBatch | None":
-        """None if it is not understood, or asks for nothing."""
+    def of(cls, scope: Scope, content: bytes, known: KnownViews, max_keys: int) -> "AskedBatch | None":
+        """None if it is not understood, or asks for nothing, or for more than `max_keys`."""
         path, headers = scope["path"], scope["headers"]
         if not any(name == b"content-type" and value.startswith(_JSON) for name, value in headers):
             return None
         if path == READ_PATH:
-            return _of_reads(content, headers, known)
+            return _of_reads(_listed(content, _READS, max_keys), headers, known)
         view = path.removeprefix(VIEWS_PATH).removesuffix(QUERY)
-        return None if "/" in view or not view else _of_keys(view, content, headers, known)
+        return None if "/" in view or not view else _of_keys(view, _listed(content, _KEYS, max_keys), headers, known)
 
     def body_of(self, places: Sequence[int]) -> bytes:
         """The body that asks for some of the items."""
@@ -58,16 +60,16 @@ def is_batch(scope: Scope) -> bool:
     return scope["method"] == "POST" and (path == READ_PATH or (path.startswith(VIEWS_PATH) and path.endswith(QUERY)))
 
 
-def _of_keys(view: str, content: bytes, headers: Headers, known: KnownViews) -> AskedBatch | None:
-    keys, is_exact = _listed(content, _KEYS)
+def _of_keys(view: str, listed: _Listed, headers: Headers, known: KnownViews) -> AskedBatch | None:
+    keys, is_exact = listed
     if not keys or not all(type(key) is dict for key in keys):
         return None
     who = known.asker(view, headers)
     return AskedBatch(_KEYS, keys, [view] * len(keys), [slot_of(view, key, who) for key in keys], is_exact)
 
 
-def _of_reads(content: bytes, headers: Headers, known: KnownViews) -> AskedBatch | None:
-    reads, is_exact = _listed(content, _READS)
+def _of_reads(listed: _Listed, headers: Headers, known: KnownViews) -> AskedBatch | None:
+    reads, is_exact = listed
     if not reads or not all(map(_is_read, reads)):
         return None
     views = [read["view"] for read in reads]
@@ -82,17 +84,18 @@ def _is_read(read: Any) -> bool:
     return type(read.get("view")) is str and type(read.get("params", {})) is dict
 
 
-def _listed(content: bytes, member: str) -> tuple[list[Any], bool]:
-    """The one member of a JSON object, a list; and whether nothing was lost in parsing. Empty if it is none."""
+def _listed(content: bytes, member: str, most: int) -> _Listed:
+    """The one member of a JSON object, a list; and whether nothing was lost in parsing. Empty if it is none, or too
+    long."""
     try:
         body = orjson.loads(content)
         is_exact = _is_exact(body)
         if not is_exact:
             body = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return [], True
     listed = body.get(member) if type(body) is dict and len(body) == 1 else None
-    return (listed if type(listed) is list else []), is_exact
+    return (listed if type(listed) is list and len(listed) <= most else []), is_exact
 
 
 def _is_exact(value: Any) -> bool:

@@ -102,8 +102,8 @@ class Batches:
     async def serve(self, scope: Scope, receive: Receive, send: Send, content: bytes) -> None:
         """Serve one request. ApiError."""
         started = time.perf_counter_ns()
-        asked = AskedBatch.of(scope, content, self._known)
-        if asked is None or len(asked.items) > self._max_keys:
+        asked = AskedBatch.of(scope, content, self._known, self._max_keys)
+        if asked is None:
             await self._reads.serve_first(scope, receive, send, content)
             return
         for view in dict.fromkeys(asked.views):

@@ -20,6 +20,8 @@ from service.shards.homes import SLOTS, homes_among, order_of, slot_of_key
 #: What a query string says of the page, or of how it is followed; not of the key.
 _NOT_OF_KEY = frozenset({"limit", "after", "live"})
 _NULL = ":null"
+#: Slots of longer query strings are not remembered.
+_MAX_REMEMBERED_BYTES = 256
 _Pairs = Iterable[tuple[str, str]]
 
 
@@ -33,10 +35,16 @@ def slot_of(view: str, params: Mapping[str, Any], who: bytes = b"") -> int:
     return slot_of_key(view, _text(_pairs_of(params), who))
 
 
-@lru_cache(maxsize=1 << 14)
 def slot_of_query(view: str, query: bytes, who: bytes = b"") -> int:
     """The slot of a key by a query string."""
+    return (_remembered if len(query) <= _MAX_REMEMBERED_BYTES else _slot_of_query)(view, query, who)
+
+
+def _slot_of_query(view: str, query: bytes, who: bytes) -> int:
     return slot_of_key(view, _text(_pairs_in(query), who))
+
+
+_remembered = lru_cache(maxsize=1 << 14)(_slot_of_query)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -198,10 +198,11 @@ def test_a_minimum_version_is_not_met_by_a_milestone_before_it(run: Run) -> None
         (b"[1]", 422, "invalid_request"),
         (b'{"keys":7}', 422, "invalid_request"),
         (b'{"keys":[7]}', 422, "invalid_request"),
+        (b'{"keys":[{"id":' + b"[" * 1020 + b"]" * 1020 + b"}]}", 400, "bad_request"),
         (json.dumps({"keys": [{"id": n} for n in range(60)]}).encode(), 413, "too_large"),
         (json.dumps({"keys": [{"id": AT[0]}, {"id": "x", "more": AT[1]}]}).encode(), 422, "parameter_unknown"),
     ],
-    ids=["nothing", "a list", "no keys", "a number", "too many", "an unknown parameter"],
+    ids=["nothing", "a list", "no keys", "a number", "too deep", "too many", "an unknown parameter"],
 )
 def test_a_refusal_is_the_pod_s(run: Run, content: bytes, status: int, code: str) -> None:
     async def test(site: Site) -> None:
