@@ -1,4 +1,4 @@
-"""The experiment about shards: what its report makes of turns, and one start of each of two sides, end to end."""
+"""The experiment about shards: what its report makes of turns, and one start of each of some sides, end to end."""
 
 import pytest
 
@@ -8,6 +8,7 @@ from load.experiments.shard_scale_model import Machines, parts_of
 from load.experiments.shard_scale_report import (
     ALONE,
     APART,
+    ON_ONE_MACHINE,
     SHARDS,
     THINGS,
     Way,
@@ -92,18 +93,14 @@ def test_every_side_and_every_number_of_shards_has_its_rows() -> None:
 
 
 @pytest.mark.postgres
-def test_two_sides_are_started_read_written_and_compared() -> None:
+def test_sides_are_started_read_written_and_compared() -> None:
     told: list[str] = []
-    options = shard_scale.Options(
-        Sizes(stories=1000, hottest=200, misses=100, changes=1000, seconds=0.2),
-        1,
-        (ALONE, Way(2, 1)),
-        MIXES,
-        Machines(),
-    )
+    sizes = Sizes(stories=1000, hottest=200, misses=100, changes=1000, seconds=0.2)
+    ways = (ALONE, Way(2, 1), ON_ONE_MACHINE, APART)
+    options = shard_scale.Options(sizes, 1, ways, MIXES, Machines())
     report = shard_scale.run(options, Conditions(None, None), told.append)
     rates = {(row[0], row[1]): float(row[2].replace(",", "")) for row in report.tables[0].rows}
-    assert set(rates) == {(thing, way) for thing in THINGS for way in (ALONE.name, Way(2, 1).name)}
+    assert set(rates) == {(thing, way.name) for thing in THINGS for way in ways}
     assert all(rate > 0 for rate in rates.values())
     assert len(report.plots) == 2
 
