@@ -76,4 +76,5 @@ class Pod:
     def _own(self, stats: dict[str, Any]) -> dict[str, Any]:
         """What it has counted, told apart from what others have."""
         processes = {f"{self.shard}.{self.replica}.{n}": each for n, each in stats["worker_processes"].items()}
-        return stats | {"shard": self.shard, "replica": self.replica, "worker_processes": processes}
+        nodes = [node | {"replica": self.replica} for node in stats["nodes"]]
+        return stats | {"shard": self.shard, "replica": self.replica, "worker_processes": processes, "nodes": nodes}

@@ -82,6 +82,8 @@ def test_views_are_those_of_all_pods(gateway: RunningGateway, pods: list[Running
     assert gateway.call("GET", "/v1/graph?shard=1").json()
     stats = gateway.stats()
     assert sorted(shard["shard"] for shard in stats["shards"]) == [0, 1]
+    assert {(node["shard"], node["replica"]) for node in stats["nodes"]} == {(0, 0), (1, 0)}
+    assert {worker.rpartition(".")[0] for worker in stats["worker_processes"]} == {"0.0", "1.0"}
     assert gateway.call("POST", "/v1/evict", json={"view": "titles"}).json()["keys"] == 40
     refused = gateway.put("broken", "SELECT nothing FROM nowhere")
     assert refused.status_code == 422
