@@ -28,6 +28,14 @@ def test_nothing_before_the_first_commit(writer: LeafWriter) -> None:
     assert not writer.reader.catalog().by_name
 
 
+def test_since_when_transactions_were_applied_one_by_one_is_known(writer: LeafWriter) -> None:
+    for position, together, expected in ((10, False, 0), (20, True, 20), (30, False, 20), (40, True, 40)):
+        writer.commit([], position, 0, together=together)
+        state = writer.reader.state()
+        assert state is not None
+        assert state.one_by_one == expected
+
+
 def test_state_and_catalog_come_with_the_commit(writer: LeafWriter) -> None:
     writer.set_epoch("e1")
     writer.register(ONE, BY_AUTHOR, status="building")
