@@ -172,7 +172,7 @@ class Batches:
 
     async def _ask(self, request: _Request, part: Part[int], content: bytes) -> Incoming:
         slot = request.asked.slots[part.items[0]]
-        incoming = await self._topology.shards[part.shard].ask(slot, Request(content))
+        incoming = await self._topology.pods(part.shard).ask(slot, Request(content))
         if incoming.status in REFUSALS:
             raise _Refused(part, incoming)
         return incoming

@@ -44,7 +44,7 @@ class Finding:
     def answered(self) -> None:
         """`shard` has answered."""
         if self.is_whole:
-            self._known.is_whole(self.view, self.shard)
+            self._known.learn_whole(self.view, self.shard)
 
     def _others(self, code: str) -> list[int]:
         if code == MISDIRECTED:

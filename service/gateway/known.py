@@ -36,13 +36,13 @@ class KnownViews:
             return None
         return found[0]
 
-    def is_whole(self, view: str, shard: int) -> None:
+    def learn_whole(self, view: str, shard: int) -> None:
         """It was found there."""
         if len(self._whole) >= _MOST:
             self._whole.clear()
         self._whole[view] = (shard, time.monotonic() + _REMEMBERED_S)
 
-    def is_private(self, view: str) -> None:
+    def learn_private(self, view: str) -> None:
         """Its answers are one client's."""
         if len(self._private) >= _MOST:
             self._private.clear()

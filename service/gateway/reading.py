@@ -50,7 +50,7 @@ class Reads:
 
     async def _ask_first(self, request: Request) -> Incoming:
         slot = self._topology.any_slot()
-        incoming = await self._topology.shards[_FIRST].ask(slot, request)
+        incoming = await self._topology.pods(_FIRST).ask(slot, request)
         view = await view_of(incoming) if incoming.status == MISDIRECTED_STATUS else None
         if view is None:
             return incoming
@@ -62,7 +62,7 @@ class Reads:
         refusals: list[Incoming] = []
         while True:
             try:
-                incoming = await self._topology.shards[finding.shard].ask(slot, request)
+                incoming = await self._topology.pods(finding.shard).ask(slot, request)
                 if incoming.status not in REFUSALS:
                     self._learn(incoming, finding)
                     return incoming
@@ -79,7 +79,7 @@ class Reads:
         finding.answered()
         for name, value in incoming.headers:
             if name == b"vary" and b"authorization" in value.lower():
-                self._known.is_private(finding.view)
+                self._known.learn_private(finding.view)
 
 
 async def refusal_of(incoming: Incoming, *, is_head: bool = False) -> str:

@@ -196,7 +196,7 @@ class _Session:
         """The one to a shard. ApiError, InvalidStatus."""
         found = self._sockets.get(shard)
         if found is None:
-            pods = self.sockets.topology.shards[shard]
+            pods = self.sockets.topology.pods(shard)
             found = self._sockets[shard] = await self.sockets.connection(pods, self._slot, self.scope)
             reader = asyncio.ensure_future(self._read(shard, found))
             self._readers.add(reader)

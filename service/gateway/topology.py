@@ -43,7 +43,7 @@ class Topology:
         self._changing: asyncio.Task[None] | None = None
         self.settled = self._earlier = settings.shards
         self.homes = SlotHomes(settings.shards)
-        self.shards = self._pods(settings)
+        self.shards = self._made(settings)
 
     def home(self, slot: int) -> int:
         """The shard of a slot."""
@@ -51,6 +51,10 @@ class Topology:
         if self._changing is not None and not self.shards[shard].is_there:
             return self.homes.new_home(slot)
         return shard
+
+    def pods(self, shard: int) -> ShardPods:
+        """Those of a shard; of the first one, if it has gone since it was chosen: that can answer keys, too."""
+        return self.shards[shard if shard < len(self.shards) else 0]
 
     def homes_of_view(self, view: str) -> list[int]:
         """The shards that may keep a view whole, the likeliest first."""
@@ -64,7 +68,7 @@ class Topology:
 
     def change(self, settings: GatewaySection) -> None:
         """The pods are others."""
-        before, shards = self.shards, self._pods(settings)
+        before, shards = self.shards, self._made(settings)
         # Those that are to go are asked as long as slots are there.
         self.shards = [*shards, *before[len(shards) :]]
         if self._changing is not None:
@@ -117,7 +121,7 @@ class Topology:
         for address in self._replicas.keys() - there:
             self._replicas.pop(address).close()
 
-    def _pods(self, settings: GatewaySection) -> list[ShardPods]:
+    def _made(self, settings: GatewaySection) -> list[ShardPods]:
         return [
             ShardPods(number, tuple(map(self._replica, *addresses)), self._counters)
             for number, addresses in enumerate(zip(settings.pods, settings.admin_pods, strict=True))
