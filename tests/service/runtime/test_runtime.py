@@ -81,8 +81,8 @@ def test_readers_see_all_views_of_a_session_or_none(
     seen: list[tuple[bool, set[str], set[str]]] = []
     commit = LeafWriter.commit
 
-    def observed(writer: LeafWriter, *arguments: Any) -> None:
-        commit(writer, *arguments)
+    def observed(writer: LeafWriter, *arguments: Any, **named: Any) -> None:
+        commit(writer, *arguments, **named)
         new = LeafReader(writer.reader.environment).catalog()
         seen.append((new.known, set(new.by_name), set(writer.reader.catalog().by_name)))
 
