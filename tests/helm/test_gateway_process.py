@@ -179,8 +179,7 @@ def test_no_accepted_request_is_lost_or_wrong(running: Running, database: Databa
         assert not any(reader.refused for reader in readers), "nothing was away"
     _is_what_the_database_has(service, database)
     _are_what_was_put(service, database)
-    for shard in range(MORE_SHARDS):
-        audit = running.audit(shard)
+    for audit in [running.audit(shard) for shard in range(MORE_SHARDS)]:
         assert audit.process is not None
         assert audit.process.wait(LIMIT_S) == 0, audit.log.read_text()
 
