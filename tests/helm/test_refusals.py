@@ -83,6 +83,7 @@ TOGETHER: list[tuple[Object, str]] = [
     ),
     (SECRET | {"networkPolicy": {"egress": {"enabled": True}}}, "set networkPolicy.egress.upstreamPorts"),
     (SECRET | {"extraEnv": [{"name": "UPQUERY_HTTP__PORT", "value": "1"}]}, "belongs into settings"),
+    (SECRET | {"extraEnv": [{"name": "upquery_gateway__shards", "value": "1"}]}, "belongs into settings"),
     (SECRET | {"resources": {"limits": {"memory": "1Gi"}}}, "needs at least 1280Mi"),
 ]
 

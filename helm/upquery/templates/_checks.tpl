@@ -33,7 +33,7 @@
 {{- fail "\n\nThe ServiceMonitor has no token for /metrics. Set auth.openMetrics, or serviceMonitor.tokenSecret.name." -}}
 {{- end -}}
 {{- range .extraEnv -}}
-{{- if hasPrefix "UPQUERY_" .name -}}
+{{- if hasPrefix "UPQUERY_" (upper .name) -}}
 {{- fail (printf "\n\nextraEnv has %s, which is a setting: it belongs into settings, and passwords into upstream.secret and cdc.secret." .name) -}}
 {{- end -}}
 {{- end -}}
