@@ -88,6 +88,8 @@ class LeafWriter:
         self._bytes.clear()
         self.large_parts = {}
         self._epoch = epoch
+        # Positions of another server may be lower.
+        self._one_by_one = 0
         self._catalog_changed = True
 
     @contextmanager

@@ -34,7 +34,7 @@ class Exact(Generic[T]):
 
     def is_at(self, position: Position, server: str) -> bool:
         """Whether they are the answers at that position."""
-        there = position >= self.one_by_one or is_milestone(position)
+        there = position == self.until or position >= self.one_by_one or is_milestone(position)
         return there and self.server == server and self.since <= position <= self.until
 
 
