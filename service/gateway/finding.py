@@ -9,9 +9,10 @@ believed.
 """
 
 from service.gateway.known import KnownViews
+from service.gateway.pods import NOT_FOUND
 from service.gateway.topology import Topology
 
-MISDIRECTED, NOT_FOUND = "misdirected", "view_not_found"
+MISDIRECTED = "misdirected"
 #: What another shard may not say: it has the view still, or already.
 _BUILDING, _AWAY = "view_building", "engine_unavailable"
 _FIRST = 0

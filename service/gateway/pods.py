@@ -3,8 +3,9 @@
 *Theory*: each replica answers every key of its shard. One of them is a key's own as long as it can be reached: it has
 the key in memory, and what a client is told of a key does not go back in time.
 
-*Invariants*: reads are harmless, so what got no byte of an answer is asked of the next replica; of each once. Nothing
-is asked twice at the same time.
+*Invariants*: reads are harmless, so what got no byte of an answer is asked of the next replica, and what a replica
+cannot answer that another one may: one that is starting, or was not given a view yet. Of each once; nothing is asked
+twice at the same time.
 
 Not here: which shard (`topology`).
 """
@@ -21,9 +22,12 @@ from service.gateway.replica import Replica
 
 #: How long a stream may be silent: pods send comments far more often.
 _STREAM_SILENT_S = 120.0
-#: What another replica may be able to answer.
+NOT_FOUND = "view_not_found"
 _NOT_READY = "engine_unavailable"
-_ELSEWHERE_PERHAPS = frozenset({_NOT_READY, "view_building"})
+#: What another replica may be able to answer; of several such refusals, the last one here says most.
+_ELSEWHERE_PERHAPS = (_NOT_READY, NOT_FOUND, "view_building")
+#: Of the response to a HEAD there is no more than the status.
+_CODES = {404: NOT_FOUND, 503: _NOT_READY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +53,18 @@ class ShardPods:
         return not all(replica.is_away for replica in self.replicas)
 
     async def ask(self, slot: int, request: Request) -> Incoming:
-        """The response of the first that has one; of status 503, all of it is there. ApiError ``engine_unavailable`` if
-        none can be reached, ``overloaded``."""
+        """The response of the first that has one; of status 404 and 503, all of it is there. ApiError
+        ``engine_unavailable`` if none can be reached, ``overloaded``."""
         self._counters.requests[self.number] += 1
         silent_s = _STREAM_SILENT_S if request.streams else None
-        refused: Incoming | None = None
+        refused: dict[str, Incoming] = {}
         for n, replica in enumerate(self.order(slot)):
             self._counters.retries += n > 0
             try:
                 incoming = await replica.ask(
                     request.content, is_head=request.is_head, counted=not request.streams, silent_s=silent_s
                 )
-                if incoming.status != 503:
+                if incoming.status not in _CODES:
                     return incoming
                 code = await code_of(incoming)
             except PodGone as gone:
@@ -71,9 +75,9 @@ class ShardPods:
                 return incoming
             if code == _NOT_READY:
                 replica.weaken()
-            refused = incoming
-        if refused is not None:
-            return refused
+            refused[code] = incoming
+        if refused:
+            return refused[max(refused, key=_ELSEWHERE_PERHAPS.index)]
         self._counters.failed += 1
         raise _unavailable(self.number)
 
@@ -90,8 +94,7 @@ async def code_of(incoming: Incoming) -> str:
     try:
         problem = orjson.loads(await incoming.whole())
     except orjson.JSONDecodeError:
-        # Of the response to a HEAD there is no more than the status.
-        return _NOT_READY if incoming.status == 503 else ""
+        return _CODES.get(incoming.status, "")
     code = problem.get("code") if isinstance(problem, dict) else None
     return code if isinstance(code, str) else ""
 

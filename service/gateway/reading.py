@@ -9,7 +9,7 @@ Not here: who is asked (`finding`, `topology`); what several shards answer toget
 import orjson
 
 from service.errors import KINDS, ApiError
-from service.gateway.finding import MISDIRECTED, NOT_FOUND, Finding
+from service.gateway.finding import MISDIRECTED, Finding
 from service.gateway.forwarding import pass_on, request_bytes
 from service.gateway.homes import slot_of_query
 from service.gateway.incoming import Incoming
@@ -66,7 +66,7 @@ class Reads:
                 if incoming.status not in REFUSALS:
                     self._learn(incoming, finding)
                     return incoming
-                code = await refusal_of(incoming, is_head=request.is_head)
+                code = await refusal_of(incoming)
             except ApiError as error:
                 if not finding.refused(error.code):
                     raise
@@ -82,11 +82,9 @@ class Reads:
                 self._known.learn_private(finding.view)
 
 
-async def refusal_of(incoming: Incoming, *, is_head: bool = False) -> str:
+async def refusal_of(incoming: Incoming) -> str:
     """What a refusal says, as a code. PodGone."""
-    if incoming.status == MISDIRECTED_STATUS:
-        return MISDIRECTED
-    return NOT_FOUND if is_head and incoming.status == 404 else await code_of(incoming)
+    return MISDIRECTED if incoming.status == MISDIRECTED_STATUS else await code_of(incoming)
 
 
 async def view_of(refusal: Incoming) -> str | None:

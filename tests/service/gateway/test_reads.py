@@ -7,6 +7,7 @@ import httpx
 import orjson
 import pytest
 
+from dataflow.types import ViewId
 from service.auth.tokens import entry_text
 from service.errors import ApiError
 from service.gateway.homes import home_of, replicas_of, slot_of
@@ -17,7 +18,8 @@ from service.settings.auth import AuthSettings
 from service.settings.gateway import GatewaySettings
 from service.worker import wrapped
 from tests.service.gateway.conftest import HTTP, Run, Site, section_at, served_gateway
-from tests.service.gateway.scripted import answering, response, scripted, until
+from tests.service.gateway.scripted import Script, answering, response, scripted, until
+from tests.service.leaf_store.sample_views import make_view
 from tests.service.shards.conftest import WHOLE
 
 
@@ -189,6 +191,49 @@ def test_a_replica_whose_engine_is_gone_is_the_last_choice(run: Run) -> None:
         assert len(site.pods[0][1].engine.reads) == 1
 
     run(test, 2, 2)
+
+
+def test_a_view_that_a_replica_was_not_given_yet_is_asked_of_the_next(run: Run) -> None:
+    async def test(site: Site) -> None:
+        key = id_at(1, 0, 2, view="fresh")
+        engine = site.pods[1][1].engine
+        engine.rows["fresh", (str(key),)] = engine.rows["story", (str(key),)]
+        engine.writer.register(ViewId(103), make_view("fresh", {"id": 0}))
+        engine.commit()
+        assert (await site.http.head(f"/v1/views/fresh?id={key}")).status_code == 200
+        assert titles(await site.http.get(f"/v1/views/fresh?id={key}")) == [f"Title {key}"]
+        together = await site.http.post("/v1/views/fresh/query", json={"keys": [{"id": key}]})
+        assert together.status_code == 200, together.text
+
+    run(test, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        ("view_not_found", "view_building", "view_building"),
+        ("view_building", "view_not_found", "view_building"),
+        ("view_not_found", "engine_unavailable", "view_not_found"),
+        ("engine_unavailable", "view_not_found", "view_not_found"),
+    ],
+)
+def test_of_the_refusals_of_replicas_the_client_gets_the_one_that_says_most(one: str, other: str, said: str) -> None:
+    def refusing(code: str) -> Script:
+        status = b"404 Not Found" if code == "view_not_found" else b"503 Service Unavailable"
+        refusal = response(orjson.dumps(ApiError(code, "No.").problem("/")), status)
+        return answering(*[refusal] * 100)
+
+    async def main() -> None:
+        async with (
+            scripted(refusing(one)) as first,
+            scripted(refusing(other)) as second,
+            served_gateway(section_at(((first.address, second.address),))) as (_, _, http),
+        ):
+            answer = await http.get(f"/v1/views/story?id={id_at(0, 0, 2)}")
+            assert answer.json()["code"] == said
+            assert [b"GET /v1/views/story" in pod.requests[0] for pod in (first, second)] == [True, True]
+
+    asyncio.run(main())
 
 
 def test_a_shard_that_nobody_has_is_refused_until_it_is_back(run: Run) -> None:
