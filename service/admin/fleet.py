@@ -9,6 +9,7 @@ Not here: reading the settings anew (`service.settings.following`); the routes (
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -37,9 +38,21 @@ _WATCH_S, _LOOK_S = 0.5, 2.0
 _RECONCILE_S = 10.0
 
 
+class AllPods(Engines):
+    """All pods as one `Control`. *State*: `were_ready`, once each shard was at the same time."""
+
+    were_ready = False
+
+    async def _health(self) -> dict[str, Any]:
+        """Once they were ready it stays so: what other shards can answer is answered while one is starting."""
+        health = await super()._health()
+        self.were_ready = self.were_ready or health["ready"]
+        return health | {"ready": self.were_ready, "streaming": health["streaming"] and health["ready"]}
+
+
 class Fleet:
-    """*State*: `pods` as the settings say; `was_ready` once each shard was; `_look_at` and `_again_at`, when all are
-    asked how they are, and which views they have, if nobody was away meanwhile."""
+    """*State*: `pods` as the settings say; `_look_at` and `_again_at`, when all are asked how they are, and which
+    views they have, if nobody was away meanwhile."""
 
     def __init__(
         self, settings: GatewaySettings, client: httpx.AsyncClient, clock: Callable[[], float] = time.monotonic
@@ -49,9 +62,8 @@ class Fleet:
         self._clock = clock
         self._reconciler = Reconciler(clock)
         self.pods: list[Pod] = []
-        self.was_ready = False
         self._look_at = self._again_at = 0.0
-        self.engines = Engines([], [], Registering(wall_ms), place_of)
+        self.engines = AllPods([], [], Registering(wall_ms), place_of)
         self.follow(settings)
 
     def follow(self, settings: GatewaySettings) -> None:
@@ -81,7 +93,8 @@ class Fleet:
     async def round(self) -> None:
         """Looks at the pods, and tells those that have missed something."""
         await self._look()
-        self.was_ready = self.was_ready or await self._is_ready()
+        with suppress(ApiError):
+            await self.engines.call("health")
         ready = [pod for pod in self.pods if pod.is_ready]
         if all(pod.was_told for pod in ready) and self._clock() < self._again_at:
             return
@@ -96,11 +109,10 @@ class Fleet:
             self._look_at = self._clock() + _LOOK_S
         await asyncio.gather(*(pod.look() for pod in self.pods if all_of_them or not pod.is_ready))
 
-    async def _is_ready(self) -> bool:
-        try:
-            return bool((await self.engines.call("health"))["ready"])
-        except ApiError:
-            return False
+    @property
+    def was_ready(self) -> bool:
+        """Whether each shard was ready once."""
+        return self.engines.were_ready
 
     def samples(self) -> Iterator[Sample]:
         """What is known of the pods, as metrics."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -17,12 +18,30 @@ from tests.service.admin.services import Service
 PODS = 3
 
 
+@dataclass
+class Worker:
+    name: str = "worker-0"
+    restarts: int = 0
+    alive: bool = True
+
+
 class NoChildren:
     def children(self) -> list[Any]:
         return []
 
     def served_before(self) -> bool:
         return False
+
+
+@dataclass
+class OneWorker:
+    fleet: Fleet
+
+    def children(self) -> list[Any]:
+        return [Worker()]
+
+    def served_before(self) -> bool:
+        return self.fleet.was_ready
 
 
 def settings(*shards: list[int]) -> GatewaySettings:
@@ -135,3 +154,30 @@ def test_it_was_ready_when_each_shard_was() -> None:
         assert list(up.values()) == [0.0, 0.0, 1.0]
 
     looked_after(scenario, [0, 1], [2])
+
+
+def test_once_ready_no_shard_that_starts_takes_the_gateway_away() -> None:
+    async def scenario(fleet: Fleet, services: list[Service]) -> None:
+        transport = httpx.ASGITransport(admin_app(fleet.engines, OneWorker(fleet)))
+
+        async def ready() -> tuple[int, int]:
+            await fleet.round()
+            async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+                return (await client.get("/readyz")).status_code, (await client.get("/readyz?strict=1")).status_code
+
+        services[1].starting = True
+        assert await ready() == (503, 503)
+        services[1].starting = False
+        assert await ready() == (200, 200)
+        services[1].away = True
+        assert await ready() == (200, 503)
+        services[1].away, services[1].starting = False, True
+        assert await ready() == (200, 503)
+        services[1].starting, services[2].starting = False, True
+        assert await ready() == (200, 200)
+        fleet.follow(settings([0], [1], [2]))
+        assert await ready() == (200, 503)
+        services[2].starting = False
+        assert await ready() == (200, 200)
+
+    looked_after(scenario, [0], [1])
