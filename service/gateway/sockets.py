@@ -4,8 +4,8 @@
 to the shard of the key, and what pods say goes to the client, both as they are: the ids are the client's. The first pod
 is connected before the client is let in, so that it is a pod that says who is.
 
-*Invariants*: what is followed at a pod that goes away is told to be fetched anew. One message at a time is on its way
-to the client; pods are not read faster than it reads.
+*Invariants*: what is followed at a pod that goes away is told to be fetched anew. To a shard there is one socket at
+a time. One message at a time is on its way to the client; pods are not read faster than it reads.
 
 Not here: what the messages mean (a pod's `service.subscriptions.websocket`).
 """
@@ -104,10 +104,12 @@ class Sockets:
 
 @dataclass(slots=True)
 class _Followed:
-    """A subscription, and where it is. `message` is what it was asked for with, until it is answered."""
+    """A subscription, and where it is. `message` is what it was asked for with, until it is answered; `socket`, what
+    that was said over last."""
 
     finding: Finding
     message: bytes | None
+    socket: ClientConnection | None = None
 
 
 @dataclass(slots=True)
@@ -121,6 +123,7 @@ class _Session:
     _readers: set[asyncio.Task[None]] = field(default_factory=set)
     _followed: dict[bytes, _Followed] = field(default_factory=dict)
     _sending: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _connecting: asyncio.Lock = field(default_factory=asyncio.Lock)
     _slot: int = 0
 
     async def open(self) -> None:
@@ -166,7 +169,7 @@ class _Session:
                 if followed is not None:
                     self._followed[number] = followed
             # Whatever is wrong with what is about nothing, a pod says so.
-            await self._say(None if followed is None else followed.finding.shard, text)
+            await self._say(followed, text)
         except (ApiError, InvalidStatus) as error:
             if followed is not None and followed.message is text:
                 self._followed.pop(number, None)
@@ -182,26 +185,30 @@ class _Session:
         slot = slot_of(view, params, known.asker(view, self.scope["headers"]))
         return _Followed(Finding(topology, known, view, topology.home(slot)), text)
 
-    async def _say(self, shard: int | None, text: bytes) -> None:
-        """To a shard; None: to any. ApiError, InvalidStatus."""
-        socket = next(iter(self._sockets.values()), None) if shard is None else None
-        socket = socket or await self._socket(
-            self._slot % len(self.sockets.topology.shards) if shard is None else shard
-        )
+    async def _say(self, followed: _Followed | None, text: bytes) -> None:
+        """To where it is followed; None: to any. ApiError, InvalidStatus."""
+        if followed is not None:
+            socket = followed.socket = await self._socket(followed.finding.shard)
+        else:
+            found = next(iter(self._sockets.values()), None)
+            socket = found or await self._socket(self._slot % len(self.sockets.topology.shards))
         with suppress(WebSocketException):
             # One that is closed is told of by who reads it.
             await socket.send(text.decode("utf-8", "replace"))
 
     async def _socket(self, shard: int) -> ClientConnection:
         """The one to a shard. ApiError, InvalidStatus."""
-        found = self._sockets.get(shard)
-        if found is None:
-            pods = self.sockets.topology.pods(shard)
-            found = self._sockets[shard] = await self.sockets.connection(pods, self._slot, self.scope)
-            reader = asyncio.ensure_future(self._read(shard, found))
-            self._readers.add(reader)
-            reader.add_done_callback(self._readers.discard)
-        return found
+        if (found := self._sockets.get(shard)) is not None:
+            return found
+        # What the client says may need it as well as what a pod says.
+        async with self._connecting:
+            if (found := self._sockets.get(shard)) is None:
+                pods = self.sockets.topology.pods(shard)
+                found = self._sockets[shard] = await self.sockets.connection(pods, self._slot, self.scope)
+                reader = asyncio.ensure_future(self._read(shard, found))
+                self._readers.add(reader)
+                reader.add_done_callback(self._readers.discard)
+            return found
 
     async def _read(self, shard: int, socket: ClientConnection) -> None:
         """What a pod says."""
@@ -212,7 +219,7 @@ class _Session:
             except WebSocketException:
                 pass
             del self._sockets[shard]
-            gone = [number for number, followed in self._followed.items() if followed.finding.shard == shard]
+            gone = [number for number, followed in self._followed.items() if followed.socket is socket]
             for number in gone:
                 del self._followed[number]
                 await self._tell(number, Kind.MUST_REFETCH.value, b'"token":"","reason":"The pod has gone."')
@@ -242,7 +249,7 @@ class _Session:
         """Another shard may have it."""
         assert followed.message is not None
         try:
-            await self._say(followed.finding.shard, followed.message)
+            await self._say(followed, followed.message)
         except (ApiError, InvalidStatus) as error:
             self._followed.pop(number, None)
             await self._refuse(number, error)
