@@ -8,7 +8,7 @@ answered, nor will the request be.
 
 *Invariants*: at most so many requests are asked of a pod at a time by this process; the others wait, for a bounded
 time. Streams are not counted among them: of these there are as many as clients have. A request is sent again on another
-connection only if the first one had been idle, and was closed without a byte of an answer.
+connection only if the first one had been idle, and was closed without a byte of an answer, and the pod is not away.
 
 Not here: which replica is asked (`pods`).
 """
@@ -27,7 +27,8 @@ from service.gateway.readiness import is_ready
 
 #: No view has this name. Who does not know the views yet says so. Who wants a token does not say it, but at the admin
 #: port; any other answer is one of a pod that can answer.
-_PROBE = b"GET /v1/views/- HTTP/1.1\r\nhost: %b\r\n\r\n"
+_PROBE = b"GET /v1/views/- HTTP/1.1\r\nhost: %b\r\n%b\r\n"
+_ONCE = b"connection: close\r\n"
 _STARTING, _WANTS_TOKEN = 503, 401
 _log = structlog.get_logger(__name__)
 
@@ -58,7 +59,7 @@ class Replica:
         self.netloc = parts.netloc
         #: Host and port.
         self.place = parts.hostname or "", parts.port or 80
-        self._probe = _PROBE % self.netloc.encode()
+        self._probe, self._probe_anew = (_PROBE % (self.netloc.encode(), more) for more in (b"", _ONCE))
         self._reach = reach
         self._idle: list[Connection] = []
         self._all: set[Connection] = set()
@@ -69,17 +70,23 @@ class Replica:
         self._closed = False
 
     async def ask(
-        self, request: bytes, *, is_head: bool = False, counted: bool = True, silent_s: float | None = None
+        self,
+        request: bytes,
+        *,
+        is_head: bool = False,
+        counted: bool = True,
+        anew: bool = False,
+        silent_s: float | None = None,
     ) -> Incoming:
-        """The response to a request, once its head is there. `counted`: among those that are bounded. PodGone if there
-        is none; ApiError ``overloaded``."""
+        """The response to a request, once its head is there. `counted`: among those that are bounded; `anew`: over a
+        new connection. PodGone if there is none; ApiError ``overloaded``."""
         while True:
-            connection = await self._connection(counted=counted)
+            connection = await self._connection(counted=counted, anew=anew)
             incoming = connection.ask(request, is_head=is_head, silent_s=silent_s)
             try:
                 await incoming.head()
             except PodGone as gone:
-                if not gone.stale or gone.began:
+                if not gone.stale or gone.began or self.is_away:
                     raise
                 # Those that were idle for longer are closed, too.
                 self._drop_idle()
@@ -140,11 +147,11 @@ class Replica:
         if connection in self._idle:
             self._idle.remove(connection)
 
-    async def _connection(self, *, counted: bool) -> Connection:
+    async def _connection(self, *, counted: bool, anew: bool) -> Connection:
         if counted:
             await self._wait_for_turn()
         try:
-            connection = self._take_idle() or await self._connect()
+            connection = (None if anew else self._take_idle()) or await self._connect()
         except BaseException:
             if counted:
                 self._end_turn()
@@ -221,16 +228,15 @@ class Replica:
             await self._probe_once()
 
     async def _look_after_mute(self) -> None:
-        self._drop_idle()
-        await self._probe_once(self._reach.suspect_s)
+        await self._probe_once(self._reach.suspect_s, anew=True)
         if self.is_away:
             for connection in [each for each in self._all if each.is_mute]:
                 connection.close()
 
-    async def _probe_once(self, silent_s: float | None = None) -> None:
-        silent_s = silent_s or self._reach.connect_timeout_s
+    async def _probe_once(self, silent_s: float | None = None, *, anew: bool = False) -> None:
+        request, silent_s = self._probe_anew if anew else self._probe, silent_s or self._reach.connect_timeout_s
         try:
-            incoming = await self.ask(self._probe, counted=False, silent_s=silent_s)
+            incoming = await self.ask(request, counted=False, anew=anew, silent_s=silent_s)
             await incoming.whole()
         except PodGone as gone:
             self.lose(gone)

@@ -310,6 +310,7 @@ def test_a_pod_whose_machine_has_gone_is_found_out() -> None:
         with pytest.raises(PodGone):
             await asked(replica)
         assert replica.is_away
+        assert len(pod.clients) == 2, "it was asked again"
 
     pod_of: list[Scripted] = []
     run(script, test, Reach(probe_s=5.0, silent_s=20.0, suspect_s=0.05))
@@ -327,6 +328,33 @@ def test_a_pod_that_only_takes_long_is_waited_for() -> None:
     async def test(replica: Replica, _: Scripted) -> None:
         assert await asked(replica) == (200, b"abc")
         assert not replica.is_away
+
+    probes: list[Client] = []
+    run(script, test, Reach(silent_s=20.0, suspect_s=0.05))
+
+
+def test_while_a_request_waits_other_connections_are_kept() -> None:
+    async def script(client: Client) -> None:
+        while True:
+            request = await client.request()
+            if request == REQUEST:
+                await client.say(response(b"abc"))
+            elif b"/v1/views/-" in request:
+                probes.append(client)
+                await client.say(response(b"{}", b"404 Not Found", b"connection: close"))
+                return
+            else:
+                await until(lambda: len(probes) > 2)
+                await client.say(response(b"late"))
+
+    async def test(replica: Replica, pod: Scripted) -> None:
+        slow = asyncio.ensure_future(asked(replica, HEAD.replace(b"HEAD", b"POST")))
+        await until(lambda: pod.requests)
+        assert await asked(replica) == (200, b"abc")
+        assert await slow == (200, b"late")
+        assert await asked(replica) == await asked(replica) == (200, b"abc")
+        assert all(probe.requests[0].endswith(b"connection: close\r\n\r\n") for probe in probes)
+        assert len(pod.clients) == 2 + len(probes)
 
     probes: list[Client] = []
     run(script, test, Reach(silent_s=20.0, suspect_s=0.05))
