@@ -108,7 +108,7 @@ class _Followed:
     that was said over last."""
 
     finding: Finding
-    message: bytes | None
+    message: str | None
     socket: ClientConnection | None = None
 
 
@@ -148,7 +148,8 @@ class _Session:
         with suppress(OSError):
             while (message := await receive())["type"] == "websocket.receive":
                 text = message.get("text")
-                await self._take(text.encode() if text is not None else message.get("bytes") or b"")
+                # Pods are told what was looked at here, not what it may be read as.
+                await self._take(text if text is not None else (message.get("bytes") or b"").decode("utf-8", "replace"))
 
     async def close(self) -> None:
         """End all that there is."""
@@ -158,12 +159,13 @@ class _Session:
         for socket in self._sockets.values():
             socket.transport.abort()
 
-    async def _take(self, text: bytes) -> None:
+    async def _take(self, text: str) -> None:
         """A message of the client's."""
         message = _parsed(text)
         number = orjson.dumps(message.get("id"))
         followed = self._followed.get(number)
         try:
+            self._require_read(message)
             if followed is None:
                 followed = self._new(message, text)
                 if followed is not None:
@@ -175,17 +177,22 @@ class _Session:
                 self._followed.pop(number, None)
             await self._refuse(number, error)
 
-    def _new(self, message: dict[str, Any], text: bytes) -> _Followed | None:
-        """What a message wants to follow; None if that is not to be understood. ApiError ``forbidden``."""
+    def _require_read(self, message: dict[str, Any]) -> None:
+        """ApiError ``forbidden``, also of what is followed: a pod may have ended that meanwhile."""
+        view = message.get("view")
+        if message.get("type") == "subscribe" and isinstance(view, str):
+            require_read(principal_of(self.scope), view)
+
+    def _new(self, message: dict[str, Any], text: str) -> _Followed | None:
+        """What a message wants to follow; None if that is not to be understood."""
         view, params = message.get("view"), message.get("params", {})
         if message.get("type") != "subscribe" or not isinstance(view, str) or not isinstance(params, dict):
             return None
-        require_read(principal_of(self.scope), view)
         known, topology = self.sockets.known, self.sockets.topology
         slot = slot_of(view, params, known.asker(view, self.scope["headers"]))
         return _Followed(Finding(topology, known, view, topology.home(slot)), text)
 
-    async def _say(self, followed: _Followed | None, text: bytes) -> None:
+    async def _say(self, followed: _Followed | None, text: str) -> None:
         """To where it is followed; None: to any. ApiError, InvalidStatus."""
         if followed is not None:
             socket = followed.socket = await self._socket(followed.finding.shard)
@@ -194,7 +201,7 @@ class _Session:
             socket = found or await self._socket(self._slot % len(self.sockets.topology.shards))
         with suppress(WebSocketException):
             # One that is closed is told of by who reads it.
-            await socket.send(text.decode("utf-8", "replace"))
+            await socket.send(text)
 
     async def _socket(self, shard: int) -> ClientConnection:
         """The one to a shard. ApiError, InvalidStatus."""
@@ -265,7 +272,7 @@ class _Session:
             await self.send({"type": "websocket.send", "text": said.decode()})
 
 
-def _parsed(text: bytes) -> dict[str, Any]:
+def _parsed(text: str) -> dict[str, Any]:
     """A message; empty if it is none."""
     try:
         message = orjson.loads(text)

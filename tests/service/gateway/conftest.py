@@ -17,6 +17,7 @@ from service.gateway.opening import Gateway
 from service.gateway.worker import GatewayWorkerConfig
 from service.http.app import build_app
 from service.http.direct_protocol import DirectProtocol
+from service.settings.auth import AuthSettings
 from service.settings.gateway import GatewaySection, GatewaySettings
 from service.settings.sections import HttpSettings
 from service.wire import WireServer
@@ -127,9 +128,11 @@ def section_at(addresses: tuple[tuple[str, ...], ...]) -> GatewaySection:
 
 
 @asynccontextmanager
-async def served_gateway(section: GatewaySection) -> AsyncIterator[tuple[Gateway, Served, httpx.AsyncClient]]:
+async def served_gateway(
+    section: GatewaySection, auth: AuthSettings | None = None
+) -> AsyncIterator[tuple[Gateway, Served, httpx.AsyncClient]]:
     """A gateway with a server, and a client of it."""
-    settings = GatewaySettings(gateway=section, http=HTTP)
+    settings = GatewaySettings(gateway=section, http=HTTP, auth=auth)
     gateway = Gateway.of(settings)
     served = Served(wrapped(gateway.app, GatewayWorkerConfig(0, settings)))
     await served.start()

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import InvalidStatus
 from websockets.http11 import Request, Response
 
+from service.auth.tokens import entry_text
 from service.errors import ApiError
 from service.gateway.homes import home_of
 from service.gateway.opening import Gateway
+from service.settings.auth import AuthSettings
 from tests.service.gateway.conftest import section_at, served_gateway
 from tests.service.gateway.scripted import until
 
@@ -66,12 +69,17 @@ class Told:
         return head + f'"snapshot","token":"t{number}","rows":[],"version":"pg:0/1"}}'
 
 
-def sockets(test: Callable[[Told, ClientConnection, Gateway], Awaitable[None]], *, refused: bool = False) -> None:
+def sockets(
+    test: Callable[[Told, ClientConnection, Gateway], Awaitable[None]],
+    *,
+    refused: bool = False,
+    auth: AuthSettings | None = None,
+) -> None:
     async def main() -> None:
         told = Told()
         told.refused = refused
         section = section_at(tuple([(await told.start(number),) for number in (0, 1)]))
-        async with asyncio.timeout(LIMIT_S), served_gateway(section) as (gateway, served, _):
+        async with asyncio.timeout(LIMIT_S), served_gateway(section, auth) as (gateway, served, _):
             url = f"ws://127.0.0.1:{served.port}/v1/subscribe"
             async with connect(
                 url, proxy=None, origin=None, additional_headers={"Authorization": "Bearer t"}
@@ -166,6 +174,22 @@ def test_who_may_not_connect_is_told_by_a_pod() -> None:
     assert refused.value.response.status_code == 401
     assert refused.value.response.headers["www-authenticate"] == "Bearer"
     assert b"unauthenticated" in refused.value.response.body
+
+
+@pytest.mark.parametrize("number", ["1", '"\xff"'])
+def test_a_token_counts_at_the_gateway_too(tmp_path: Path, number: str) -> None:
+    """Whatever the pods let in: however it is written, and of an id that a pod may have forgotten."""
+    tokens = tmp_path / "tokens.toml"
+    tokens.write_text(entry_text("some", "t", {"rights": '["read"]', "views": '["story"]'}))
+
+    async def test(told: Told, client: ClientConnection, _: Gateway) -> None:
+        await client.send(json.dumps(subscribe(1, "story", **key_at(0))))
+        assert json.loads(await client.recv())["type"] == "snapshot"
+        await client.send(f'{{"id":{number},"type":"subscribe","view":"whole"}}'.encode("latin-1"), text=False)
+        assert json.loads(await client.recv())["problem"]["code"] == "forbidden"
+        assert [len(messages) for messages in told.messages] == [1, 0]
+
+    sockets(test, auth=AuthSettings(tokens_file=tokens))
 
 
 def test_a_client_that_goes_takes_its_sockets_along() -> None:
