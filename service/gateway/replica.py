@@ -53,7 +53,8 @@ class Replica:
 
     def __init__(self, address: str, reach: Reach, admin: str | None = None) -> None:
         self.address = address
-        self._admin = admin
+        #: The address of its admin port, which may change.
+        self.admin = admin
         self.is_away = self.is_weak = False
         parts = urlsplit(address)
         self.netloc = parts.netloc
@@ -244,6 +245,6 @@ class Replica:
         if self.is_away:
             _log.warning("pod is back", address=self.address)
         is_weak = incoming.status == _STARTING
-        if incoming.status == _WANTS_TOKEN and self._admin is not None:
-            is_weak = not await is_ready(self._admin, self._reach.connect_timeout_s)
+        if incoming.status == _WANTS_TOKEN and self.admin is not None:
+            is_weak = not await is_ready(self.admin, self._reach.connect_timeout_s)
         self.is_away, self.is_weak = False, is_weak

@@ -3,7 +3,7 @@
 *Theory*: with another number of shards nothing moves before the new ones can answer; then slots do, one by one
 (`moving`). Shards that are to go are asked until nothing is left with them.
 
-*Invariants*: a pod that is in the settings before and after keeps its connections. While slots move, one whose home
+*Invariants*: a pod whose address is in the settings before and after keeps its connections. While slots move, one whose home
 cannot be reached is asked for at its new home.
 
 Not here: following the file (`service.settings.following`).
@@ -131,6 +131,7 @@ class Topology:
         replica = self._replicas.get(address)
         if replica is None:
             replica = self._replicas[address] = Replica(address, self._reach, admin)
+        replica.admin = admin
         return replica
 
     def _all(self) -> Iterator[Replica]:

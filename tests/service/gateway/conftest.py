@@ -120,10 +120,12 @@ def section_of(pods: list[list[Pod]]) -> GatewaySection:
     return section_at(tuple(tuple(each.address for each in replicas) for replicas in pods))
 
 
-def section_at(addresses: tuple[tuple[str, ...], ...]) -> GatewaySection:
+def section_at(
+    addresses: tuple[tuple[str, ...], ...], admin: tuple[tuple[str, ...], ...] | None = None
+) -> GatewaySection:
     """The settings of a gateway of pods at these addresses, by shard."""
     return GatewaySection(
-        shards=len(addresses), addresses=addresses, admin_addresses=addresses, probe_s=0.02, move_s=MOVE_S
+        shards=len(addresses), addresses=addresses, admin_addresses=admin or addresses, probe_s=0.02, move_s=MOVE_S
     )
 
 

@@ -12,8 +12,8 @@ from service.gateway.homes import home_of
 from service.gateway.moving import SlotHomes
 from service.leaf_store.catalog import ELSEWHERE
 from service.shards.homes import SLOTS, homes_among
-from tests.service.gateway.conftest import Run, Site, section_of
-from tests.service.gateway.scripted import until
+from tests.service.gateway.conftest import Run, Site, section_at, section_of, served_gateway
+from tests.service.gateway.scripted import answering, response, scripted, until
 from tests.service.gateway.test_batches import batch
 from tests.service.leaf_store.sample_views import make_view
 from tests.service.shards.conftest import WHOLE
@@ -158,6 +158,25 @@ def test_a_shard_that_is_gone_before_its_keys_have_moved(run: Run) -> None:
         await read_all(site, range(1, 40))
 
     run(test, 3)
+
+
+def test_an_admin_port_that_moves_is_the_one_that_is_asked() -> None:
+    wants_token = answering(*[response(b"{}", b"401 Unauthorized")] * 4)
+
+    async def main() -> None:
+        async with (
+            scripted(wants_token) as pod,
+            scripted(answering(response(b"{}", b"503 Service Unavailable"))) as before,
+            scripted(answering(response(b"{}"))) as after,
+            served_gateway(section_at(((pod.address,),), ((before.address,),))) as (gateway, _, _),
+        ):
+            replica = gateway.topology.pods(0).replicas[0]
+            assert not await replica.is_ready()
+            gateway.topology.change(section_at(((pod.address,),), ((after.address,),)))
+            assert gateway.topology.pods(0).replicas[0] is replica, "it keeps its connections"
+            assert await replica.is_ready()
+
+    asyncio.run(main())
 
 
 def test_other_addresses_of_as_many_shards(run: Run) -> None:
