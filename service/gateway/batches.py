@@ -2,8 +2,8 @@
 
 *Theory*: each shard is sent its part, and says from where to where its answers are exact (`service.http.part`). If
 these have no position in common, the shards that are behind are asked again for answers that are new enough, a few
-times; then one shard answers all of it, since any can answer any key. Only of views that are kept whole by different
-shards there may be no answer.
+times; then one shard answers all of it, since any can answer any key. So it does if a view is not the same one to all
+of them, as while it is replaced. Only of views that are kept whole by different shards there may be no answer.
 
 *Invariants*: all answers of a request are exact at one version, or it is refused. What one shard keeps is passed on to
 it as it is, and so is what is not understood here: a pod says what is wrong with it, in one place.
@@ -143,7 +143,7 @@ class Batches:
         asking = [_Asking(part) for part in parts]
         await self._ask_all(request, asking)
         met = await self._met(request, asking)
-        if met is not None:
+        if met is not None and _of_one_definition(met):
             self._counters.outcomes["met_again" if any(len(each.timeline) > 1 for each in asking) else "met"] += 1
             return _reply(parts, met, request.started)
         one = self._one_of(request, parts)
@@ -250,6 +250,12 @@ class Batches:
             if finding.refused(code, refused.part.shard):
                 request.findings[view], found = finding, True
         return found
+
+
+def _of_one_definition(met: Met[_Read]) -> bool:
+    """Whether no view was another one to one shard than to another: it may be being replaced."""
+    definitions = {named for exact in met.parts for named in exact.answers.head.views.items()}
+    return len({view for view, _ in definitions}) == len(definitions)
 
 
 def _reply(parts: Sequence[Part[int]], met: Met[_Read], started: int) -> Reply:

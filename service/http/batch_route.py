@@ -114,7 +114,7 @@ class BatchRoute:
         since = state.position if hits.since is None else min(hits.since, state.position)
         answers = Answers([], state.position, state.at_ms, hit=True)
         exact = Exact(answers, since, state.position, state.server, state.one_by_one)
-        return part_reply(exact, hits.results, hits.lengths, asked.cache_control, started)
+        return part_reply(exact, hits.results, hits.lengths, asked.views, started)
 
     def _parse(self, path: bytes, content: bytes, principal: Principal | None) -> _Asked | None:
         """ApiError."""

@@ -101,8 +101,7 @@ class Batches(AnyBatches):
         if noted is not None:
             noted.answered(asked, answers.answers, None if answers.hit else answers.source)
         results = list(map(result_of, answers.answers))
-        kept = cache_control_of(w.view for w in wanted)
-        return part_reply(found, b"".join(results), list(map(len, results)), kept, started)
+        return part_reply(found, b"".join(results), list(map(len, results)), [w.view for w in wanted], started)
 
 
 def result_of(answer: Answer) -> bytes:

@@ -10,20 +10,22 @@ versions, rights, problems.
 
 *Invariants*: if `exact`, all results are the answers from `since` to `position` in the log of `server`: at every
 position from `one_by_one` on, and at milestones (`dataflow.milestones`). If not, they were exact at no version that is
-known, and go with no others.
+known, and go with no others. Results of one view go with no others of another definition of it (`views`): while a view
+is replaced, shards have the old one or the new one.
 
 This is between processes of one version and the next: it is not in the OpenAPI document. Not here: reading
 (`batches`, `batch_hits`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import orjson
 
 from dataflow.types import Position
 from service.http.messages import Headers, Reply
-from service.http.reads import Answers
-from service.http.view_reads import answer_headers
+from service.http.reads import Answers, ViewRoute
+from service.http.view_reads import answer_headers, cache_control_of
 from service.shards.meeting import Exact
 
 #: The header of a request for a part.
@@ -34,7 +36,8 @@ _CONTENT_PART = (b"content-type", MEDIA_TYPE)
 
 @dataclass(frozen=True, slots=True)
 class PartHead:
-    """What a part says of its results. `at_ms`, `hit`, `source`: as of `Answers` (`service.wire.Source`)."""
+    """What a part says of its results. `at_ms`, `hit`, `source`: as of `Answers` (`service.wire.Source`); `views`: by
+    name, the definitions of the views that were read (`ViewInfo.definition`)."""
 
     since: Position
     position: Position
@@ -46,6 +49,7 @@ class PartHead:
     lengths: list[int]
     cache_control: str
     exact: bool
+    views: dict[str, str]
 
 
 _MEMBERS = tuple(field.name for field in fields(PartHead))
@@ -57,11 +61,11 @@ def is_part(headers: Headers) -> bool:
 
 
 def part_reply(
-    found: Exact[Answers], results: bytes, lengths: list[int], cache_control: tuple[bytes, bytes], started: int
+    found: Exact[Answers], results: bytes, lengths: list[int], views: Sequence[ViewRoute], started: int
 ) -> Reply:
-    """The response with these results, one behind the other; of what was found comes only what is said of them. In the
-    log of a server that is not known no position means anything."""
-    answers = found.answers
+    """The response with these results of these views, one behind the other; of what was found comes only what is said
+    of them. In the log of a server that is not known no position means anything."""
+    answers, cache_control = found.answers, cache_control_of(views)
     head = {
         "since": found.since,
         "position": found.until,
@@ -73,6 +77,7 @@ def part_reply(
         "lengths": lengths,
         "cache_control": cache_control[1].decode(),
         "exact": bool(found.server),
+        "views": {view.info.name: view.info.definition for view in views},
     }
     body = b"".join((orjson.dumps(head), b"\n", results))
     length = (b"content-length", b"%d" % len(body))

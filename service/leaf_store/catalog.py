@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import orjson
@@ -23,6 +24,7 @@ ELSEWHERE = "elsewhere"
 UNREADABLE = frozenset({"broken", ELSEWHERE})
 #: Parameters of this name are bound from the token of who asks: ``:claims.sub``.
 CLAIMS = "claims."
+_DIGEST_BYTES = 8
 
 
 class Role(StrEnum):
@@ -114,6 +116,13 @@ class ViewInfo:
     def cache_control(self) -> str | None:
         """The Cache-Control header of its answers; None: the service's own."""
         return self.serving.cache_control
+
+    @cached_property
+    def definition(self) -> str:
+        """A digest of what it answers, and what values of its parameters mean: the same in every process that has this
+        view, whatever its id there. That of another view of the name is another."""
+        record = _json((self.sql, self.parameters, self.serving), lambda collation: collation.name)
+        return blake2b(record, digest_size=_DIGEST_BYTES).hexdigest()
 
     @cached_property
     def head(self) -> bytes:
@@ -235,13 +244,16 @@ def types_of(views: Iterable[ViewInfo]) -> Iterator[SqlType]:
 
 def dump_catalog(views: list[ViewInfo], digest: Callable[[Collation], str]) -> bytes:
     """The catalog's record. `digest`: what it calls a collation (`collations`)."""
+    return _json(views, digest)
 
+
+def _json(value: object, digest: Callable[[Collation], str]) -> bytes:
     def plain(value: object) -> object:
         if isinstance(value, Collation):
             return digest(value)
         return {f.name: getattr(value, f.name) for f in fields(value)}  # type: ignore[arg-type]
 
-    return orjson.dumps([plain(view) for view in views], plain, orjson.OPT_PASSTHROUGH_DATACLASS)
+    return orjson.dumps(value, plain, orjson.OPT_PASSTHROUGH_DATACLASS)
 
 
 def load_catalog(version: int, record: bytes, collation: Callable[[str], Collation]) -> LeafCatalog:

@@ -234,7 +234,7 @@ class ShardedReads:
 
 def is_same(one: ViewInfo, other: ViewInfo) -> bool:
     """Whether values of parameters mean the same to both."""
-    return (one.sql, one.parameters, one.serving) == (other.sql, other.parameters, other.serving)
+    return one.definition == other.definition
 
 
 def _noted(parts: Sequence[Part[Wanted]]) -> list[tuple[ViewInfo, Values]]:

@@ -1,6 +1,7 @@
 """Batches through a gateway: parts of several shards, one version, or a refusal."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -16,7 +17,7 @@ from service.shards.homes import homes_among
 from tests.service.gateway.conftest import Run, Site
 from tests.service.gateway.test_reads import id_at
 from tests.service.http.conftest import STORY_ID
-from tests.service.leaf_store.sample_views import make_view
+from tests.service.leaf_store.sample_views import STORY, make_view
 from tests.service.shards.conftest import WHOLE, WHOLE_IDS
 
 AT = [id_at(0), id_at(1)]
@@ -131,6 +132,22 @@ def test_positions_of_different_servers_do_not_meet(run: Run) -> None:
         site.engines[1].commit()
         assert titles(await batch(site, *AT)) == [f"Title {n}" for n in AT]
         assert outcomes(site)["one_shard"] == 1
+
+    run(test)
+
+
+def test_two_definitions_of_a_view_do_not_meet(run: Run) -> None:
+    """As while it is replaced at one shard after the other."""
+
+    async def test(site: Site) -> None:
+        await batch(site, *AT)
+        for engine in site.engines:
+            engine.writer.register(STORY_ID, replace(STORY, sql="SELECT … /* it has been replaced */"))
+            rows = [(str(key), "replaced", "ann", "3") for key in AT]
+            engine.rows |= {("story", row[:1]): [row] for row in rows}
+            engine.commit(*[LeafFill(STORY_ID, row[:1], [row]) for row in rows])
+            assert titles(await batch(site, *AT)) == ["replaced"] * 2
+            assert outcomes(site).get("one_shard", 0) == 1
 
     run(test)
 

@@ -157,6 +157,24 @@ def test_nothing_is_meant_by_positions_of_a_server_that_is_not_known(run: Run) -
     run(test)
 
 
+def test_a_part_says_which_definitions_its_views_have(run: Run) -> None:
+    async def test(service: Service) -> None:
+        begin(service)
+        reads = [{"view": "story", "params": {"id": n}} for n in (7, 8)]
+        reads.append({"view": "top"})
+        names = [["story"], ["story", "top"]]
+        infos = service.engine.writer.reader.catalog().by_name
+        for cold in (True, False):
+            for path, body, views in zip(
+                ("/v1/views/story/query", "/v1/read"), (BOTH, {"reads": reads}), names, strict=True
+            ):
+                head, _ = await part(service, path, body)
+                assert head.hit != cold
+                assert head.views == {name: infos[name].definition for name in views}
+
+    run(test)
+
+
 def test_a_minimum_version_is_waited_for(run: Run) -> None:
     async def test(service: Service) -> None:
         head, _ = await part(service, "/v1/views/story/query", BOTH)
