@@ -1,9 +1,7 @@
 """Pods that have missed something get the views that the others have.
 
-*Theory*: each pod keeps, for each view that was put over HTTP or dropped, when that was (`service.views`). Of what the
-pods that are there know of a name, the latest change is what all are to have (a last-writer-wins set; Shapiro et al.,
-*Conflict-free Replicated Data Types*, 2011). So it does not matter who was away, for how long, which gateway was told,
-or how often this is done.
+*Theory*: of what the pods that are there know of a name, the latest change is what all are to have (`latest`). So it
+does not matter who was away, for how long, which gateway was told, or how often this is done.
 
 *Invariants*: a pod is told only what is later than what it knows, and decides that itself. What it refuses is said
 once, and tried again after a while. The pods are ready: one that is starting may not know yet what it has.
@@ -13,11 +11,11 @@ Not here: changes as they are made (`registering`).
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
+from service.admin.latest import Kept, latest
 from service.admin.pods import Pod
 from service.admin.registering import is_away, told
 from service.errors import ApiError
@@ -26,7 +24,6 @@ log = structlog.get_logger()
 
 #: What a pod has refused is tried again after so long.
 _AGAIN_S = 30.0
-Kept = Mapping[str, dict[str, Any]]
 
 
 class Reconciler:
@@ -78,25 +75,3 @@ class Reconciler:
         """What was refused of changes that are not the latest any more, or by pods that are not there."""
         current = {(address, name, change["at_ms"]) for address in known for name, change in changes.items()}
         self._refused = {refused: until for refused, until in self._refused.items() if refused in current}
-
-
-def latest(of_pods: Iterable[Kept]) -> Kept:
-    """Of each name the latest change, the earliest of these first: views come before those that read them. Of two
-    different ones at one time it is the same one whoever looks, a moment later."""
-    found: dict[str, dict[str, Any]] = {}
-    for kept in of_pods:
-        for name, change in kept.items():
-            found[name] = change if name not in found else _later(found[name], change)
-    return dict(sorted(found.items(), key=lambda each: each[1]["at_ms"]))
-
-
-def _later(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    if one["at_ms"] != other["at_ms"]:
-        return max(one, other, key=lambda change: change["at_ms"])
-    if _what(one) == _what(other):
-        return one
-    return max(one, other, key=_what) | {"at_ms": one["at_ms"] + 1}
-
-
-def _what(change: Mapping[str, Any]) -> tuple[str, str]:
-    return change.get("sql") or "", repr(sorted(change.get("options", {}).items()))

@@ -16,6 +16,10 @@ class Service:
     away: bool = False
     starting: bool = False
     refuses: set[str] = field(default_factory=set)
+    #: It does what it is told to change, and its connection breaks before it can say so.
+    breaks: bool = False
+    #: It takes connections and says nothing.
+    hangs: bool = False
     settles: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     #: How many others have their turn before it has done what it was told.
@@ -27,7 +31,12 @@ class Service:
             raise ApiError("engine_unavailable", "It is away.")
         for _ in range(self.slow()):
             await asyncio.sleep(0)
-        return getattr(self, f"_{operation}")(**arguments)
+        if self.hangs:
+            raise ApiError("read_timeout", "It did not answer within 60 s.")
+        answer = getattr(self, f"_{operation}")(**arguments)
+        if self.breaks and operation in ("put", "drop"):
+            raise ApiError("engine_unavailable", "It went away.")
+        return answer
 
     def _health(self) -> dict[str, Any]:
         return {
@@ -45,7 +54,9 @@ class Service:
             if "sql" in change
         ]
 
-    def _put(self, name: str, sql: str, options: Any, create_only: bool, at_ms: int) -> dict[str, Any]:  # noqa: ARG002
+    def _put(self, name: str, sql: str, options: Any, create_only: bool, at_ms: int) -> dict[str, Any]:
+        if create_only and "sql" in self.kept.get(name, {}):
+            raise ApiError("view_exists", name)
         if self.starting:
             raise ApiError("upstream_unavailable", "There is no stream yet.")
         if name in self.refuses:
@@ -59,10 +70,11 @@ class Service:
         self._note(name, at_ms, {})
 
     def _settle(self, name: str, sql: str | None, options: dict[str, Any], at_ms: int) -> bool:
-        if self.kept.get(name, {"at_ms": -1})["at_ms"] >= at_ms:
+        known = self.kept.get(name, {"at_ms": -1})
+        if known["at_ms"] >= at_ms:
             return False
         self.settles.append(name)
-        if sql is not None and name in self.refuses:
+        if sql is not None and known.get("sql") != sql and name in self.refuses:
             raise ApiError("too_large", "It does not fit here.")
         self.kept[name] = {"at_ms": at_ms} | ({} if sql is None else {"sql": sql, "options": options})
         return True

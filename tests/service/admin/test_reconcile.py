@@ -4,14 +4,16 @@ import asyncio
 import itertools
 import random
 from collections.abc import Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from service.admin.engines import Engines
+from service.admin.latest import latest
 from service.admin.pods import Pod
-from service.admin.reconcile import Reconciler, latest
+from service.admin.reconcile import Reconciler
 from service.admin.registering import Registering
 from service.errors import ApiError
 from tests.service.admin.services import Service
@@ -33,8 +35,8 @@ class Site:
         self.now_ms += 1
         return self.now_ms
 
-    def put(self, name: str, sql: str = "SELECT 1") -> Any:
-        return asyncio.run(self.putting(name, sql))
+    def put(self, name: str, sql: str = "SELECT 1", *, create_only: bool = False) -> Any:
+        return asyncio.run(self.putting(name, sql, create_only=create_only))
 
     def drop(self, name: str) -> None:
         asyncio.run(self.dropping(name))
@@ -42,8 +44,8 @@ class Site:
     def round(self) -> int:
         return asyncio.run(self.looking())
 
-    async def putting(self, name: str, sql: str) -> Any:
-        return await self.engines.call("put", name=name, sql=sql, options={}, create_only=False)
+    async def putting(self, name: str, sql: str, *, create_only: bool = False) -> Any:
+        return await self.engines.call("put", name=name, sql=sql, options={}, create_only=create_only)
 
     async def dropping(self, name: str) -> Any:
         await self.engines.call("drop", name=name)
@@ -126,6 +128,56 @@ def test_what_a_pod_refuses_nobody_has() -> None:
     assert site.views() == [{}] * 3
 
 
+def version(sql: str, at_ms: int) -> dict[str, dict[str, Any]]:
+    return {"v": {"at_ms": at_ms, "sql": sql, "options": {}}}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_what_is_refused_brings_nothing_old_back(order: tuple[int, ...]) -> None:
+    kept = [version("OLD", 1), version("NEW", 50), version("NEW", 50)]
+    refuses: list[set[str]] = [set(), set(), {"v"}]
+    site = Site([Service(kept[n], refuses=refuses[n]) for n in order])
+    with pytest.raises(ApiError, match="does not fit"):
+        site.put("v", "NEWER")
+    while site.round():
+        pass
+    assert site.views() == [{"v": "NEW"}] * 3
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_what_is_refused_nobody_gets_whose_connection_broke(order: tuple[int, ...]) -> None:
+    for kept, views in (({}, {}), (version("OLD", 1), {"v": "OLD"})):
+        services = [Service(dict(kept), breaks=True), Service(dict(kept), refuses={"v"}), Service(dict(kept))]
+        site = Site([services[n] for n in order])
+        with pytest.raises(ApiError, match="does not fit"):
+            site.put("v", "REFUSED")
+        for service in services:
+            service.refuses, service.breaks = set(), False
+        site.now_ms += 60_000
+        while site.round():
+            pass
+        assert site.views() == [views] * 3
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(2))))
+def test_only_what_is_there_hinders_who_wants_it_new(order: tuple[int, ...]) -> None:
+    kept = [version("OLD", 1), {"v": {"at_ms": 50}}]
+    site = Site([Service(kept[n]) for n in order])
+    assert site.put("v", "NEW", create_only=True)["created"]
+    assert site.views() == [{"v": "NEW"}] * 2
+    with pytest.raises(ApiError, match="view_exists"):
+        site.put("v", "NEWER", create_only=True)
+
+
+def test_what_is_refused_and_was_done_by_nobody_leaves_nothing() -> None:
+    site = Site([Service(refuses={"v"}), Service(refuses={"v"}), Service(away=True)])
+    with pytest.raises(ApiError, match="does not fit"):
+        site.put("v")
+    with pytest.raises(ApiError, match="view_not_found"):
+        site.drop("v")
+    assert [service.kept for service in site.services] == [{}] * 3
+
+
 def test_what_is_refused_later_is_tried_again_after_a_while() -> None:
     site = Site([Service(), Service(away=True, refuses={"v"})])
     site.put("v")
@@ -171,6 +223,16 @@ def something(rng: random.Random, site: Site) -> Coroutine[Any, Any, Any]:
             return site.dropping(name)
 
 
+CODES = {"engine_unavailable", "read_timeout", "view_not_found", "too_large"}
+
+
+def troubled(rng: random.Random, services: list[Service]) -> None:
+    """One of them is away, hangs, loses connections, or is well."""
+    service = rng.choice(services)
+    trouble = rng.random()
+    service.away, service.breaks, service.hangs = trouble < 0.3, 0.3 < trouble < 0.4, 0.4 < trouble < 0.5
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_whatever_happens_all_agree_in_the_end(seed: int) -> None:
     rng = random.Random(seed)
@@ -182,15 +244,46 @@ def test_whatever_happens_all_agree_in_the_end(seed: int) -> None:
         return await asyncio.gather(*(something(rng, site) for site in gateways), return_exceptions=True)
 
     for _ in range(60):
-        services[rng.randrange(4)].away = rng.random() < 0.4
+        troubled(rng, services)
         refuser.refuses = {"a"} if rng.random() < 0.3 else set()
         failed = [each for each in asyncio.run(step()) if isinstance(each, BaseException)]
-        assert {error.code for error in failed} <= {"engine_unavailable", "view_not_found", "too_large"}
+        assert {error.code for error in failed} <= CODES
     for service in services:
-        service.away = False
+        service.away = service.breaks = service.hangs = False
     refuser.refuses = set()
     gateways[0].now_ms += 60_000
     while gateways[0].round():
         pass
     found = gateways[1].views()
     assert found == [found[0]] * 4
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_was_refused_never_was(seed: int) -> None:
+    """At one gateway, with one pod that is always there."""
+    rng = random.Random(seed)
+    steady = Service()
+    others = [Service() for _ in range(3)]
+    site = Site(sorted([steady, *others], key=lambda _: rng.random()))
+    views: dict[str, str] = {}
+    for number in range(60):
+        troubled(rng, others)
+        for service in others:
+            service.refuses = {"a", "b"} if rng.random() < 0.2 else set()
+        name, sql = rng.choice("abc"), f"SELECT {number}"
+        with suppress(ApiError):
+            if rng.random() < 0.6:
+                site.put(name, sql)
+                views[name] = sql
+            else:
+                site.drop(name)
+                del views[name]
+        if rng.random() < 0.3:
+            site.round()
+    for service in others:
+        service.away = service.breaks = service.hangs = False
+        service.refuses = set()
+    site.now_ms += 60_000
+    while site.round():
+        pass
+    assert site.views() == [views] * 4
