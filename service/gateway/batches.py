@@ -39,7 +39,7 @@ from service.wire import Source
 
 #: How often the shards that are behind are asked again before one shard has to answer.
 _ROUNDS = 3
-#: How often a request is split anew, as pods say that views are elsewhere.
+#: How often a request is split anew, as pods say that views are elsewhere; more if each may say so of many views.
 _SPLITS = 8
 _WATCH_AFTER_S = 0.1
 #: Headers of the request that are not a part's: parts are not compressed, and have no tags.
@@ -58,12 +58,11 @@ class _Read:
 
 
 class _Refused(Exception):
-    """A shard's refusal of its part."""
+    """Refusals of shards: what each was asked for, and what it said."""
 
-    def __init__(self, part: Part[int], incoming: Incoming) -> None:
-        super().__init__(incoming.status)
-        self.part = part
-        self.incoming = incoming
+    def __init__(self, refusals: Sequence[tuple[Part[int], Incoming]]) -> None:
+        super().__init__(*[incoming.status for _, incoming in refusals])
+        self.refusals = refusals
 
 
 @dataclass(slots=True)
@@ -76,6 +75,17 @@ class _Request:
     asked: AskedBatch
     started: int
     findings: dict[str, Finding] = field(default_factory=dict)
+
+    @property
+    def found(self) -> dict[str, tuple[int, bool]]:
+        """Where views are taken to be that were found out, and whether they are kept whole."""
+        return {view: (finding.shard, finding.is_whole) for view, finding in self.findings.items()}
+
+    def answered(self, shard: int) -> None:
+        """It has what it was asked for: its part, or everything."""
+        for finding in self.findings.values():
+            if finding.shard == shard:
+                finding.answered()
 
 
 @dataclass(slots=True)
@@ -120,16 +130,16 @@ class Batches:
         for view in dict.fromkeys(request.asked.views):
             if self._known.whole_home(view) is not None:
                 request.findings[view] = Finding(self._topology, self._known, view)
-        for _ in range(_SPLITS):
+        views = len(set(request.asked.views))
+        for _ in range(_SPLITS + views * len(self._topology.shards)):
             try:
-                answer = await self._once(request)
+                return await self._once(request)
             except _Refused as refused:
-                if not await self._find(request, refused):
-                    return refused.incoming
-            else:
-                for finding in request.findings.values():
-                    finding.answered()
-                return answer
+                before = request.found
+                for part, incoming in refused.refusals:
+                    await self._find(request, part, incoming)
+                if request.found == before:
+                    return refused.refusals[0][1]
         raise ApiError(
             MISDIRECTED, "What is asked for is kept by shards that were not found.", "Try again in a moment."
         )
@@ -174,7 +184,9 @@ class Batches:
         slot = request.asked.slots[part.items[0]]
         incoming = await self._topology.pods(part.shard).ask(slot, Request(content))
         if incoming.status in REFUSALS:
-            raise _Refused(part, incoming)
+            raise _Refused([(part, incoming)])
+        if incoming.status == 200:
+            request.answered(part.shard)
         return incoming
 
     async def _ask_all(
@@ -182,9 +194,13 @@ class Batches:
     ) -> None:
         """Have all of them answer; `target`: at that position or later. _Refused, ApiError."""
         asked = (self._ask_part(request, each, target, wait_s) for each in asking)
-        for failed in await asyncio.gather(*asked, return_exceptions=True):
-            if failed is not None:
-                raise failed
+        failed = [each for each in await asyncio.gather(*asked, return_exceptions=True) if each is not None]
+        # What is elsewhere may not have to be asked of who has failed.
+        refusals = [refusal for each in failed if isinstance(each, _Refused) for refusal in each.refusals]
+        if refusals:
+            raise _Refused(refusals)
+        for each in failed:
+            raise each
 
     async def _ask_part(self, request: _Request, each: _Asking, target: Position | None, wait_s: float) -> None:
         without, more = _NOT_OF_PART, [PART]
@@ -195,7 +211,7 @@ class Batches:
         incoming = await self._ask(request, each.part, request_bytes(request.scope, body, without, more))
         content = await incoming.whole()
         if incoming.status != 200:
-            raise _Refused(each.part, incoming)
+            raise _Refused([(each.part, incoming)])
         if (b"content-type", MEDIA_TYPE) not in incoming.headers:
             return
         try:
@@ -236,20 +252,18 @@ class Batches:
         finding = request.findings.get(request.asked.views[place])
         return finding is not None and finding.is_whole
 
-    async def _find(self, request: _Request, refused: _Refused) -> bool:
-        """Where else the views are that a shard does not have; whether there is anywhere else. PodGone."""
-        code = await refusal_of(refused.incoming)
-        named = await view_of(refused.incoming)
-        views = dict.fromkeys(request.asked.views[place] for place in refused.part.items)
+    async def _find(self, request: _Request, part: Part[int], incoming: Incoming) -> None:
+        """Where else the views are that a shard has refused, if there is anywhere else. PodGone."""
+        code = await refusal_of(incoming)
+        named = await view_of(incoming)
+        views = dict.fromkeys(request.asked.views[place] for place in part.items)
         if code == MISDIRECTED:
             # Not only of its part: one shard may have been asked for all of it.
             views = {view: None for view in request.asked.views if view == named}
-        found = False
         for view in views:
             finding = request.findings.get(view) or Finding(self._topology, self._known, view)
-            if finding.refused(code, refused.part.shard):
-                request.findings[view], found = finding, True
-        return found
+            if finding.refused(code, part.shard):
+                request.findings[view] = finding
 
 
 def _of_one_definition(met: Met[_Read]) -> bool:

@@ -230,6 +230,48 @@ def test_a_refusal_is_the_pod_s(run: Run, content: bytes, status: int, code: str
     run(test)
 
 
+def kept_whole(site: Site, number: int) -> list[str]:
+    """Names of so many views more, each kept whole by the shard that the rule says, and looked for at another first."""
+    shards = len(site.engines)
+    homes = homes_among(shards)
+    names = [name for n in range(1000) if homes.of_view(name := f"dash{n}") != home_of(shards, name, {})][:number]
+    for shard, engine in enumerate(site.engines):
+        fills = []
+        for view, name in enumerate(names, 200):
+            is_here = homes.of_view(name) == shard
+            engine.writer.register(ViewId(view), make_view(name, {}), status="ready" if is_here else ELSEWHERE)
+            fills += [LeafFillAll(ViewId(view), {(): [("1", name, "ann", "3")]})] if is_here else []
+        engine.commit(*fills)
+    return names
+
+
+def test_many_views_that_are_kept_whole_are_found_for_one_request(run: Run) -> None:
+    async def test(site: Site) -> None:
+        names = kept_whole(site, 24)
+        answer = await site.http.post("/v1/read", json={"reads": [{"view": name} for name in names]})
+        assert titles(answer) == names
+
+    run(test)
+
+
+def test_what_was_found_is_remembered_if_there_is_no_answer(run: Run) -> None:
+    async def test(site: Site) -> None:
+        names = kept_whole(site, 6)
+        body = {"reads": [{"view": name} for name in names]}
+        await site.pods[0][0].server.close()
+        site.engines[1].position += 800
+        changed = [ViewId(view) for view, name in enumerate(names, 200) if homes_among(2).of_view(name) == 1]
+        site.engines[1].commit(*[LeafFillAll(view, {(): [("1", "ahead", "ann", "3")]}) for view in changed])
+        asked = []
+        for _ in range(2):
+            refused = await site.http.post("/v1/read", json=body)
+            assert (refused.status_code, refused.json()["code"]) == (503, "versions_apart")
+            asked.append(sum(site.gateway.counters.requests.values()))
+        assert asked[1] - asked[0] < asked[0]
+
+    run(test)
+
+
 def test_a_view_that_is_not_there_is_said_to_be_so(run: Run) -> None:
     async def test(site: Site) -> None:
         reads = [{"view": "stori", "params": {"id": n}} for n in range(8)]
