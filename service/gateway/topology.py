@@ -3,8 +3,8 @@
 *Theory*: with another number of shards nothing moves before the new ones can answer; then slots do, one by one
 (`moving`). Shards that are to go are asked until nothing is left with them.
 
-*Invariants*: a pod whose address is in the settings before and after keeps its connections. While slots move, one whose home
-cannot be reached is asked for at its new home.
+*Invariants*: a pod whose address is in the settings before and after keeps its connections. While slots move, one
+whose home cannot be reached is asked for at its new home.
 
 Not here: following the file (`service.settings.following`).
 """

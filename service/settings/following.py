@@ -56,7 +56,10 @@ class Following:
         while True:
             await asyncio.sleep(each_s)
             if self.look():
-                changed(self.settings)
+                try:
+                    changed(self.settings)
+                except Exception:
+                    log.exception("the pods of the configuration file were not taken over")
 
     def _say_others(self, names: list[str]) -> None:
         if names and names != self._said:

@@ -3,6 +3,8 @@
 Not here: what of them may change while it runs (`service.settings.following`); a stack's (`service.settings.load`).
 """
 
+import re
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Self
 from urllib.parse import urlsplit
@@ -15,6 +17,10 @@ from service.settings.secrets import secret
 from service.settings.sections import HttpSettings, LogSettings, Section
 
 _SHARD, _REPLICA = "{shard}", "{replica}"
+_PLACE = re.compile(
+    r"http://([a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?|\[[0-9a-f:.]+\])(:(?P<port>[0-9]+))?", re.ASCII | re.IGNORECASE
+)
+_MOST_PORT = 65_535
 _MISSING = {
     "gateway": (
         "No shards are configured. Set [gateway] shards in the configuration file, "
@@ -32,6 +38,15 @@ def _base_url(address: str) -> str:
     if parts.username is not None or parts.path.strip("/") or parts.query or parts.fragment:
         raise ValueError("it must be scheme, host and port, and nothing else")
     return address.rstrip("/")
+
+
+def _check_place(address: str) -> None:
+    """Of one pod: what a template became."""
+    found = _PLACE.fullmatch(address)
+    if found is None:
+        raise ValueError(f"{address} has no host and port that there may be")
+    if found["port"] is not None and not 1 <= int(found["port"]) <= _MOST_PORT:
+        raise ValueError(f"{address} must have a port from 1 to {_MOST_PORT}")
 
 
 Address = Annotated[str, AfterValidator(_base_url)]
@@ -73,6 +88,8 @@ class GatewaySection(Section):
             self._check_templates()
         elif [len(each) for each in self.addresses] != [len(each) for each in self.admin_addresses]:
             raise ValueError("addresses and admin_addresses must be of the same replicas")
+        for address in chain(*self.pods, *self.admin_pods):
+            _check_place(address)
         return self
 
     def _check_templates(self) -> None:

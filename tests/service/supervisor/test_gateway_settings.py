@@ -1,5 +1,6 @@
 """A gateway's settings: where the pods are, said by a template or one by one, and followed while it runs."""
 
+import asyncio
 import os
 import re
 from pathlib import Path
@@ -9,7 +10,7 @@ from structlog.testing import capture_logs
 
 from service.settings.errors import SettingsError
 from service.settings.following import Following
-from service.settings.gateway import load_gateway_settings
+from service.settings.gateway import GatewaySettings, load_gateway_settings
 
 
 def config(tmp_path: Path, text: str) -> Path:
@@ -63,6 +64,14 @@ def test_everything_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatc
         ),
         ('[gateway]\nshards = 1\naddress = "https://pods"\n', "it must be a URL"),
         ('[gateway]\nshards = 1\naddress = "http://pods/v1"\n', "scheme, host and port"),
+        ('[gateway]\nshards = 1\naddress = "http://pods:80800"\n', "http://pods:80800 must have a port from 1"),
+        ('[gateway]\nshards = 7\naddress = "http://pods:6553{shard}"\n', "http://pods:65536 must have a port from 1"),
+        ('[gateway]\nshards = 1\nadmin_address = "http://pods:{shard}"\n', "http://pods:0 must have a port from 1"),
+        ('[gateway]\nshards = 1\naddress = "http://pods:abc"\n', "http://pods:abc has no host and port"),
+        ('[gateway]\nshards = 1\naddress = "http://a b:80"\n', "http://a b:80 has no host and port"),
+        ('[gateway]\nshards = 1\naddress = "http://a..b:80"\n', "http://a..b:80 has no host and port"),
+        ('[gateway]\nshards = 1\naddress = "http://[::1:80"\n', "Invalid IPv6 URL"),
+        (LISTED.replace("127.0.0.1:3", "pod-{replica}"), "http://pod-{replica} has no host and port"),
         (LISTED.replace("shards = 2", "shards = 3"), "for each of the 3 shards"),
         (LISTED.replace(', "http://127.0.0.1:6"', ""), "the same replicas"),
         (LISTED.replace("admin_addresses", "# admin_addresses"), "both addresses and admin_addresses"),
@@ -72,6 +81,12 @@ def test_everything_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatc
 def test_mistakes_are_named(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(said)):
         load_gateway_settings(config(tmp_path, text))
+
+
+@pytest.mark.parametrize("place", ["127.0.0.1", "Pods.example.:65535", "[::1]:80", "pods", "pod_{shard}:808{shard}"])
+def test_a_pod_may_be_at(tmp_path: Path, place: str) -> None:
+    text = f'[gateway]\nshards = 1\naddress = "http://{place}"\n'
+    assert load_gateway_settings(config(tmp_path, text)).gateway.pods == ((f"http://{place.format(shard=0)}",),)
 
 
 def test_the_token_for_the_pods_comes_from_a_file_and_is_not_shown(tmp_path: Path) -> None:
@@ -132,6 +147,30 @@ def test_a_file_that_cannot_be_used_changes_nothing_and_is_said_once(tmp_path: P
     path.write_text("[gateway]\nshards = 4\n")
     assert follows.look()
     assert follows.settings.gateway.shards == 4
+
+
+def test_following_goes_on_when_a_change_could_not_be_taken_over(tmp_path: Path) -> None:
+    path, follows = following(tmp_path, "[gateway]\nshards = 2\n")
+    seen: list[int] = []
+
+    def changed(settings: GatewaySettings) -> None:
+        seen.append(settings.gateway.shards)
+        if seen == [3]:
+            path.write_text("[gateway]\nshards = 40\n")
+            raise ValueError("not these")
+
+    async def main() -> None:
+        task = asyncio.ensure_future(follows.run(changed, 0.0))
+        path.write_text("[gateway]\nshards = 3\n")
+        async with asyncio.timeout(10):
+            while seen != [3, 40] and not task.done():
+                await asyncio.sleep(0)
+        task.cancel()
+
+    with capture_logs() as logs:
+        asyncio.run(main())
+    assert seen == [3, 40]
+    assert [line["log_level"] for line in logs] == ["error"]
 
 
 def test_other_settings_wait_for_a_restart_and_that_is_said(tmp_path: Path) -> None:
