@@ -11,27 +11,27 @@ from typing import Any
 import structlog
 
 from service.admin.control import Control
-from service.admin.registering import is_away
 from service.errors import ApiError
 
 log = structlog.get_logger()
 
 #: A pod that takes longer to say how it is, is away.
 _LOOK_S = 5.0
+#: What one that is starting is not asked: it could not do it, and would let others wait.
+_CHANGES = frozenset({"put", "drop", "settle"})
 
 
 @dataclass(slots=True)
 class Pod:
-    """Is a `Control`. *State*: `health` as it was said last; None: it is away. `was_told`: it was given the views that
-    it lacked, and was not away since."""
+    """Is a `Control`. *State*: `health` as it was said last; None: it is away, `why_away`, or was not asked yet.
+    `was_told`: it was given the views that it lacked, and was not away since."""
 
     address: str
     control: Control
     shard: int
     replica: int
     health: dict[str, Any] | None = None
-    #: It has been asked at least once.
-    known: bool = False
+    why_away: ApiError | None = None
     was_told: bool = False
 
     @property
@@ -45,12 +45,17 @@ class Pod:
         return self.health is not None and bool(self.health["ready"])
 
     async def call(self, operation: str, **arguments: Any) -> Any:
-        """The operation's result. Raises its `ApiError`, or ``engine_unavailable``."""
+        """The operation's result. Raises its `ApiError`, or ``engine_unavailable``: at once while it is away, as nobody
+        should wait for one that does not answer; that is found out by `look`."""
+        if self.why_away is not None:
+            raise ApiError("engine_unavailable", self.why_away.detail, self.why_away.hint)
+        if self.is_there and not self.is_ready and operation in _CHANGES:
+            raise ApiError("upstream_unavailable", f"{self.address} is starting.")
         try:
             result = await self.control.call(operation, **arguments)
         except ApiError as error:
-            if is_away(error):
-                self._note(None, error.detail)
+            if error.code == "engine_unavailable":
+                self._note(None, error)
             raise
         return self._own(result) if operation == "stats" else result
 
@@ -58,18 +63,19 @@ class Pod:
         """Finds out how it is."""
         try:
             async with asyncio.timeout(_LOOK_S):
-                self._note(await self.control.call("health"), "")
+                self._note(await self.control.call("health"))
         except ApiError as error:
-            self._note(None, error.detail)
+            self._note(None, error)
         except TimeoutError:
-            self._note(None, f"It did not say how it is within {_LOOK_S:g} s.")
+            detail = f"{self.address} did not say how it is within {_LOOK_S:g} s."
+            self._note(None, ApiError("engine_unavailable", detail))
 
-    def _note(self, health: dict[str, Any] | None, reason: str) -> None:
-        if health is None and (self.is_there or not self.known):
-            log.warning("a pod is away", address=self.address, reason=reason)
-        if health is not None and not self.is_there and self.known:
+    def _note(self, health: dict[str, Any] | None, why_away: ApiError | None = None) -> None:
+        if why_away is not None and self.why_away is None:
+            log.warning("a pod is away", address=self.address, reason=why_away.detail)
+        if why_away is None and self.why_away is not None:
             log.info("a pod is back", address=self.address)
-        self.health, self.known = health, True
+        self.health, self.why_away = health, why_away
         if health is None:
             self.was_told = False
 

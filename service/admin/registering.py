@@ -27,8 +27,8 @@ Said = tuple[Control, Any | ApiError]
 
 
 def is_away(error: object) -> bool:
-    """Whether who was asked is not there; it may have heard it, and gone then."""
-    return isinstance(error, ApiError) and error.code == "engine_unavailable"
+    """Whether who was asked says nothing: it is not there, or takes too long. It may have heard it."""
+    return isinstance(error, ApiError) and error.code in ("engine_unavailable", "read_timeout")
 
 
 @dataclass(slots=True)
@@ -167,4 +167,4 @@ def _done(said: Sequence[Said]) -> list[Any]:
 
 def _may_have_done(answer: Any | ApiError) -> bool:
     """One that does not answer any more may have: it was there a moment before."""
-    return not isinstance(answer, ApiError) or answer.code in ("read_timeout", "engine_unavailable")
+    return not isinstance(answer, ApiError) or is_away(answer)

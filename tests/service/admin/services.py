@@ -49,7 +49,7 @@ class Service:
 
     def _views(self) -> list[dict[str, Any]]:
         return [
-            {"name": name, "origin": "http", "status": "ready", **change}
+            {"name": name, "origin": "http", "status": "ready", "replacing": False, "counters": {}, **change}
             for name, change in self.kept.items()
             if "sql" in change
         ]

@@ -101,6 +101,31 @@ def test_who_is_starting_is_told_when_it_has() -> None:
         site.put("w")
 
 
+def test_who_says_nothing_is_waited_for_once_and_hinders_nothing() -> None:
+    site = Site([Service(), Service(hangs=True), Service()])
+    hanging = site.services[1]
+    assert site.put("v")["created"]
+    assert hanging.asked == ["kept"]
+    assert [view["name"] for view in asyncio.run(site.engines.call("views"))] == ["v"]
+    # Somebody looks at it.
+    site.round()
+    hanging.asked.clear()
+    site.put("w")
+    site.drop("v")
+    assert [view["name"] for view in asyncio.run(site.engines.call("views"))] == ["w"]
+    assert hanging.asked == []
+    hanging.hangs = False
+    site.round()
+    assert site.views() == [{"w": "SELECT 1"}] * 3
+
+
+def test_who_is_starting_is_not_asked_to_change_anything() -> None:
+    site = Site([Service(starting=True), Service()])
+    site.round()
+    site.put("v")
+    assert not {"put", "settle"} & set(site.services[0].asked)
+
+
 def test_what_was_dropped_does_not_come_back_with_a_pod_or_another_gateway() -> None:
     site = Site([Service(), Service()])
     site.put("v")

@@ -120,8 +120,9 @@ def test_the_first_one_that_is_there_answers() -> None:
     second.away = True
     with pytest.raises(ApiError, match="engine_unavailable"):
         asked(found)
-    # It is back, and nobody has looked since.
+    # It is back, as soon as somebody has looked.
     first.away = False
+    asyncio.run(found.pods[0].look())
     assert asked(found) == "first"
 
 
@@ -145,7 +146,7 @@ def test_the_best_one_says_how_they_are_and_nobody_is_waited_for() -> None:
 def test_a_workload_is_told_to_all() -> None:
     controls = [Answering("a"), Answering("b", away=True), Answering("c")]
     assert asked(replicas(*controls), "put_workload", model={}) == "a"
-    assert [each.asked[-1] for each in controls] == ["put_workload"] * 3
+    assert [each.asked[-1] for each in controls] == ["put_workload", "health", "put_workload"]
 
 
 KEYS = [[f"[{n}]", None if n % 3 == 0 else f"x{n}"] for n in range(60)]
