@@ -8,7 +8,7 @@ Not here: reading the settings anew (`service.settings.following`); the routes (
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -82,19 +82,20 @@ class Fleet:
                 yield Pod(address, RemoteControl(address, self._client, self._settings.gateway.token), shard, replica)
 
     async def run(self) -> None:
-        """Looks after the pods, for ever."""
-        while True:
-            try:
-                await self.round()
-            except Exception:
-                log.exception("looking after the pods failed")
-            await asyncio.sleep(_WATCH_S)
+        """Looks after the pods, for ever: one that takes long to do what it missed keeps nobody from looking."""
+        await asyncio.gather(_again_and_again(self.look), _again_and_again(self.tell))
 
-    async def round(self) -> None:
-        """Looks at the pods, and tells those that have missed something."""
-        await self._look()
+    async def look(self) -> None:
+        """Finds out how the pods are, those whose time it is."""
+        all_of_them = self._clock() >= self._look_at
+        if all_of_them:
+            self._look_at = self._clock() + _LOOK_S
+        await asyncio.gather(*(pod.look() for pod in self.pods if all_of_them or not pod.is_ready))
         with suppress(ApiError):
             await self.engines.call("health")
+
+    async def tell(self) -> None:
+        """Tells those that have missed something."""
         ready = [pod for pod in self.pods if pod.is_ready]
         if all(pod.was_told for pod in ready) and self._clock() < self._again_at:
             return
@@ -102,12 +103,6 @@ class Fleet:
             pod.was_told = True
         self._again_at = self._clock() + _RECONCILE_S
         await self._reconciler.round(ready)
-
-    async def _look(self) -> None:
-        all_of_them = self._clock() >= self._look_at
-        if all_of_them:
-            self._look_at = self._clock() + _LOOK_S
-        await asyncio.gather(*(pod.look() for pod in self.pods if all_of_them or not pod.is_ready))
 
     @property
     def was_ready(self) -> bool:
@@ -120,6 +115,15 @@ class Fleet:
             labels = (("shard", str(pod.shard)), ("replica", str(pod.replica)))
             yield Sample("upquery_gateway_pod_up", float(pod.is_there), "Whether a pod's admin port answers.", labels)
             yield Sample("upquery_gateway_pod_ready", float(pod.is_ready), "Whether a pod can answer reads.", labels)
+
+
+async def _again_and_again(do: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        try:
+            await do()
+        except Exception:
+            log.exception("looking after the pods failed")
+        await asyncio.sleep(_WATCH_S)
 
 
 def _key(pod: Pod) -> tuple[int, int, str]:

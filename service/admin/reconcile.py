@@ -12,6 +12,7 @@ Not here: changes as they are made (`registering`).
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import structlog
 
@@ -48,30 +49,44 @@ class Reconciler:
         return sum(settled)
 
     async def _settle(self, pod: Pod, changes: Kept, known: Kept) -> int:
+        lacking = [
+            (name, change)
+            for name, change in changes.items()
+            if known.get(name, {}).get("at_ms", -1) < change["at_ms"]
+            and self._refused.get((pod.address, name, change["at_ms"]), 0) <= self._clock()
+        ]
         settled = 0
-        for name, change in changes.items():
-            refused = (pod.address, name, change["at_ms"])
-            if known.get(name, {}).get("at_ms", -1) >= change["at_ms"] or self._refused.get(refused, 0) > self._clock():
-                continue
-            try:
-                settled += await pod.call(
-                    "settle",
-                    name=name,
-                    sql=change.get("sql"),
-                    options=change.get("options", {}),
-                    at_ms=change["at_ms"],
-                )
-                self._refused.pop(refused, None)
-            except ApiError as error:
-                if is_away(error):
-                    return settled
-                if refused not in self._refused:
-                    log.error("a pod cannot have a view that others have", address=pod.address, reason=str(error))
-                # What may succeed at any moment is tried the next time.
-                self._refused[refused] = self._clock() + (0 if error.retryable else _AGAIN_S)
+        while lacking:
+            refused = []
+            for name, change in lacking:
+                try:
+                    settled += await _told_to_settle(pod, name, change)
+                    self._refused.pop((pod.address, name, change["at_ms"]), None)
+                except ApiError as error:
+                    if is_away(error):
+                        return settled
+                    refused.append((name, change, error))
+            if len(refused) == len(lacking):
+                self._note_refused(pod, refused)
+                break
+            # It may have lacked what it has now: a view that was put again, later, is read by others.
+            lacking = [(name, change) for name, change, _ in refused]
         return settled
+
+    def _note_refused(self, pod: Pod, refused: Sequence[tuple[str, dict[str, Any], ApiError]]) -> None:
+        for name, change, error in refused:
+            key = (pod.address, name, change["at_ms"])
+            if key not in self._refused:
+                log.error("a pod cannot have a view that others have", address=pod.address, reason=str(error))
+            # What may succeed at any moment is tried the next time.
+            self._refused[key] = self._clock() + (0 if error.retryable else _AGAIN_S)
 
     def _forget(self, known: Mapping[str, Kept], changes: Kept) -> None:
         """What was refused of changes that are not the latest any more, or by pods that are not there."""
         current = {(address, name, change["at_ms"]) for address in known for name, change in changes.items()}
         self._refused = {refused: until for refused, until in self._refused.items() if refused in current}
+
+
+async def _told_to_settle(pod: Pod, name: str, change: Mapping[str, Any]) -> Any:
+    options = change.get("options", {})
+    return await pod.call("settle", name=name, sql=change.get("sql"), options=options, at_ms=change["at_ms"])

@@ -20,6 +20,11 @@ class Service:
     breaks: bool = False
     #: It takes connections and says nothing.
     hangs: bool = False
+    hangs_when_settling: bool = False
+    #: What it is told to settle it does when this happens.
+    settling: asyncio.Event | None = None
+    #: Views, and which other one each of them reads.
+    reads: dict[str, str] = field(default_factory=dict)
     settles: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     #: How many others have their turn before it has done what it was told.
@@ -31,7 +36,9 @@ class Service:
             raise ApiError("engine_unavailable", "It is away.")
         for _ in range(self.slow()):
             await asyncio.sleep(0)
-        if self.hangs:
+        if operation == "settle" and self.settling is not None:
+            await self.settling.wait()
+        if self.hangs or (operation == "settle" and self.hangs_when_settling):
             raise ApiError("read_timeout", "It did not answer within 60 s.")
         answer = getattr(self, f"_{operation}")(**arguments)
         if self.breaks and operation in ("put", "drop"):
@@ -76,6 +83,8 @@ class Service:
         self.settles.append(name)
         if sql is not None and known.get("sql") != sql and name in self.refuses:
             raise ApiError("too_large", "It does not fit here.")
+        if sql is not None and name in self.reads and "sql" not in self.kept.get(self.reads[name], {}):
+            raise ApiError("view_invalid", "There is no such relation.")
         self.kept[name] = {"at_ms": at_ms} | ({} if sql is None else {"sql": sql, "options": options})
         return True
 

@@ -73,6 +73,11 @@ def looked_after(
     asyncio.run(run())
 
 
+async def round_of(fleet: Fleet) -> None:
+    await fleet.look()
+    await fleet.tell()
+
+
 async def put(fleet: Fleet, name: str) -> None:
     await fleet.engines.call("put", name=name, sql="SELECT 1", options={}, create_only=False)
 
@@ -83,21 +88,21 @@ def names(services: list[Service]) -> list[list[str]]:
 
 def test_who_was_away_is_told_and_others_are_left_alone() -> None:
     async def scenario(fleet: Fleet, services: list[Service]) -> None:
-        await fleet.round()
+        await round_of(fleet)
         services[2].away = True
         await put(fleet, "v")
-        await fleet.round()
+        await round_of(fleet)
         assert names(services) == [["v"], ["v"], []]
         services[2].away = False
-        await fleet.round()
+        await round_of(fleet)
         assert names(services) == [["v"]] * 3
         for service in services:
             service.asked.clear()
-        await fleet.round()
+        await round_of(fleet)
         assert [service.asked for service in services] == [[]] * 3
         # One that is not there is looked for all the time.
         fleet.pods[2].health = None
-        await fleet.round()
+        await round_of(fleet)
         assert [service.asked for service in services] == [[], [], ["health"]]
 
     looked_after(scenario, [0], [1, 2], clock=lambda: 1.0)
@@ -105,11 +110,11 @@ def test_who_was_away_is_told_and_others_are_left_alone() -> None:
 
 def test_a_pod_that_missed_something_between_two_looks_is_told() -> None:
     async def scenario(fleet: Fleet, services: list[Service]) -> None:
-        await fleet.round()
+        await round_of(fleet)
         services[0].away = True
         await put(fleet, "v")
         services[0].away = False
-        await fleet.round()
+        await round_of(fleet)
         assert names(services) == [["v"]] * 3
 
     looked_after(scenario, [0, 1], [2])
@@ -117,14 +122,14 @@ def test_a_pod_that_missed_something_between_two_looks_is_told() -> None:
 
 def test_shards_that_are_new_get_the_views_and_those_that_stay_are_the_same() -> None:
     async def scenario(fleet: Fleet, services: list[Service]) -> None:
-        await fleet.round()
+        await round_of(fleet)
         await put(fleet, "v")
         assert names(services) == [["v"], ["v"], []]
         before = fleet.pods
         fleet.follow(settings([0], [1], [2]))
         assert fleet.pods[:2] == before
         assert fleet.pods[0] is before[0]
-        await fleet.round()
+        await round_of(fleet)
         assert names(services) == [["v"]] * 3
         fleet.follow(settings([0]))
         await put(fleet, "w")
@@ -133,22 +138,46 @@ def test_shards_that_are_new_get_the_views_and_those_that_stay_are_the_same() ->
     looked_after(scenario, [0], [1])
 
 
+def test_one_that_takes_long_keeps_nobody_from_looking() -> None:
+    async def scenario(fleet: Fleet, services: list[Service]) -> None:
+        await put(fleet, "v")
+        services[1].kept.clear()
+        services[1].settling = asyncio.Event()
+        running = asyncio.create_task(fleet.run())
+        try:
+            async with asyncio.timeout(10):
+                while "settle" not in services[1].asked:
+                    await asyncio.sleep(0)
+                services[2].away = True
+                while fleet.pods[2].is_there:
+                    await asyncio.sleep(0)
+            assert names(services)[1] == []
+            services[1].settling.set()
+            async with asyncio.timeout(10):
+                while names(services)[1] != ["v"]:
+                    await asyncio.sleep(0)
+        finally:
+            running.cancel()
+
+    looked_after(scenario, [0], [1], [2])
+
+
 def test_it_was_ready_when_each_shard_was() -> None:
     async def scenario(fleet: Fleet, services: list[Service]) -> None:
         services[0].starting = services[1].away = True
-        await fleet.round()
+        await round_of(fleet)
         fleet.follow(settings([1], [0]))
         with pytest.raises(ApiError, match="No pod of shard 0"):
             await fleet.engines.call("health")
         fleet.follow(settings([0, 1], [2]))
-        await fleet.round()
+        await round_of(fleet)
         assert not (await fleet.engines.call("health"))["ready"]
         assert not fleet.was_ready
         services[1].away = False
-        await fleet.round()
+        await round_of(fleet)
         assert (await fleet.engines.call("health"))["ready"]
         services[1].away = services[0].away = True
-        await fleet.round()
+        await round_of(fleet)
         assert fleet.was_ready
         up = {sample.labels: sample.value for sample in fleet.samples() if sample.name == "upquery_gateway_pod_up"}
         assert list(up.values()) == [0.0, 0.0, 1.0]
@@ -161,7 +190,7 @@ def test_once_ready_no_shard_that_starts_takes_the_gateway_away() -> None:
         transport = httpx.ASGITransport(admin_app(fleet.engines, OneWorker(fleet)))
 
         async def ready() -> tuple[int, int]:
-            await fleet.round()
+            await round_of(fleet)
             async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
                 return (await client.get("/readyz")).status_code, (await client.get("/readyz?strict=1")).status_code
 

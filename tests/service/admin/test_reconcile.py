@@ -231,6 +231,28 @@ def test_of_two_changes_at_one_time_all_take_the_same() -> None:
         assert site.views() == [{"v": "SELECT 2"}] * 3
 
 
+def test_who_lost_its_state_gets_views_that_read_others_at_once() -> None:
+    site = Site([Service(), Service(reads={"a": "b", "b": "c"})])
+    for name in "cba":
+        site.put(name)
+    # Only when it was put is another time.
+    for name in "bc":
+        site.put(name)
+    site.services[1].kept.clear()
+    site.round()
+    assert site.views() == [dict.fromkeys("cba", "SELECT 1")] * 2
+
+
+def test_who_takes_too_long_to_settle_is_not_told_more_in_that_round() -> None:
+    site = Site([Service(), Service(hangs_when_settling=True)])
+    for name in "abc":
+        site.put(name)
+    site.services[1].kept.clear()
+    site.services[1].asked.clear()
+    site.round()
+    assert site.services[1].asked.count("settle") == 1
+
+
 def test_what_others_read_comes_first() -> None:
     kept = {"a": {"at_ms": 9, "sql": "SELECT 1 FROM b"}, "b": {"at_ms": 3, "sql": "SELECT 1"}}
     assert list(latest([kept])) == ["b", "a"]
