@@ -50,7 +50,7 @@ class Principal:
 
     def may_read(self, view: str) -> bool:
         """Whether it may read a view of that name, if there is one."""
-        if self._reads_all:
+        if self.reads_all:
             return True
         return Right.READ in self.rights and len(view) <= _MAX_NAME and self._pattern.fullmatch(view) is not None
 
@@ -62,7 +62,8 @@ class Principal:
         return found
 
     @cached_property
-    def _reads_all(self) -> bool:
+    def reads_all(self) -> bool:
+        """Whether it may read every view."""
         return Right.READ in self.rights and ALL_VIEWS in self.views
 
     @cached_property

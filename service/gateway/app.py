@@ -71,6 +71,9 @@ class GatewayApp:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ApiError."""
+        if scope["path"].endswith("\n"):
+            # Pods take it for the path before it.
+            raise ApiError("not_found", f"Nothing is at {scope['path']}.", "See /openapi.json.")
         principal = principal_of(scope)
         if scope["path"] == _AD_HOC and principal is not None and Right.QUERY not in principal.rights:
             raise ApiError("forbidden", f"This token does not have the right to {Right.QUERY}.", "Use one that has it.")

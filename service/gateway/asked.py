@@ -1,7 +1,8 @@
 """The body of a batch read, as far as a gateway has to understand it: which keys of which views, each by itself.
 
-*Invariants*: what is not of the documented form is not understood here; a pod says what is wrong with it. An item that
-is sent on means what it meant: numbers too large or too fine for the fast parser are parsed, and written, exactly.
+*Invariants*: what is not of the documented form is not understood here; a pod says what is wrong with it, and may
+understand more: which views it names is said of that, too (`named_views`). An item that is sent on means what it meant:
+numbers too large or too fine for the fast parser are parsed, and written, exactly.
 
 Not here: what parameters mean (a pod's `service.http.batches`).
 """
@@ -13,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from service.errors import ApiError
 from service.gateway.homes import slot_of
 from service.gateway.known import KnownViews
 from service.http.messages import Headers, Scope
@@ -58,6 +60,21 @@ def is_batch(scope: Scope) -> bool:
     """Whether a request is one, by its path."""
     path: str = scope["path"]
     return scope["method"] == "POST" and (path == READ_PATH or (path.startswith(VIEWS_PATH) and path.endswith(QUERY)))
+
+
+def named_views(scope: Scope, content: bytes) -> list[str]:
+    """The views that a pod may take a batch to name, whatever else is wrong with it. ApiError ``invalid_request`` if its
+    body is not what all parsers of JSON read alike."""
+    path = scope["path"]
+    if path != READ_PATH:
+        return [path.removeprefix(VIEWS_PATH).removesuffix(QUERY)]
+    try:
+        body = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise ApiError("invalid_request", f"The body is not JSON in UTF-8: {error}.", "See /openapi.json.") from None
+    reads = body.get(_READS) if type(body) is dict else None
+    views = [read.get("view") for read in reads if type(read) is dict] if type(reads) is list else []
+    return [view for view in views if type(view) is str]
 
 
 def _of_keys(view: str, listed: _Listed, headers: Headers, known: KnownViews) -> AskedBatch | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from dataflow.types import Position
 from service.auth.principal import principal_of, require_read
 from service.errors import ApiError
-from service.gateway.asked import AskedBatch
+from service.gateway.asked import AskedBatch, named_views
 from service.gateway.counting import GatewayCounters
 from service.gateway.finding import MISDIRECTED, Finding
 from service.gateway.forwarding import pass_on, request_bytes
@@ -113,11 +113,13 @@ class Batches:
         """Serve one request. ApiError."""
         started = time.perf_counter_ns()
         asked = AskedBatch.of(scope, content, self._known, self._max_keys)
+        principal = principal_of(scope)
+        if principal is not None and not principal.reads_all:
+            for view in dict.fromkeys(named_views(scope, content) if asked is None else asked.views):
+                require_read(principal, view)
         if asked is None:
             await self._reads.serve_first(scope, receive, send, content)
             return
-        for view in dict.fromkeys(asked.views):
-            require_read(principal_of(scope), view)
         with until_left(receive, _WATCH_AFTER_S):
             answer = await self._answer(_Request(scope, content, asked, started))
             if isinstance(answer, Incoming):

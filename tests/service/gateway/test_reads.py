@@ -1,6 +1,8 @@
 """Single requests through a gateway: who is asked, what is passed on, what happens when pods go."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -283,18 +285,26 @@ def test_a_query_that_means_a_view_is_asked_where_the_view_is() -> None:
     asyncio.run(main())
 
 
-def test_a_token_counts_at_the_gateway_too(tmp_path: Path) -> None:
-    """Whatever the pods let in."""
+@asynccontextmanager
+async def guarded(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a gateway where one token may read the view `other`, and no pod is there."""
     tokens = tmp_path / "tokens.toml"
     tokens.write_text(entry_text("some", "of-some", {"rights": '["read"]', "views": '["other"]'}))
     settings = GatewaySettings(
         gateway=section_at((("http://127.0.0.1:1",),)), http=HTTP, auth=AuthSettings(tokens_file=tokens)
     )
+    gateway = Gateway.of(settings)
+    app = wrapped(gateway.app, GatewayWorkerConfig(0, settings))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as http:
+        yield http
+    await gateway.topology.close()
+
+
+def test_a_token_counts_at_the_gateway_too(tmp_path: Path) -> None:
+    """Whatever the pods let in."""
 
     async def main() -> None:
-        gateway = Gateway.of(settings)
-        app = wrapped(gateway.app, GatewayWorkerConfig(0, settings))
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as http:
+        async with guarded(tmp_path) as http:
             assert (await http.get("/v1/views/story?id=7")).status_code == 401
             http.headers["authorization"] = "Bearer of-some"
             asked = [
@@ -305,6 +315,41 @@ def test_a_token_counts_at_the_gateway_too(tmp_path: Path) -> None:
             ]
             assert [(answer.status_code, answer.json()["code"]) for answer in asked] == [(403, "forbidden")] * 4
             assert (await http.get("/v1/views/other?id=7")).json()["code"] == "engine_unavailable"
-        await gateway.topology.close()
+
+    asyncio.run(main())
+
+
+JSON = "application/json"
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "kind", "code"),
+    [
+        ("/v1/read", '{"reads":[{"view":"story"}]}', "application/x+json", "forbidden"),
+        ("/v1/read", '{"reads":[{"view":"story"}]}', "Application/JSON", "forbidden"),
+        ("/v1/read", '{"reads":[{"view":"story"}]}', None, "forbidden"),
+        ("/v1/read", '{"reads":[7,{"view":"story"}]}', JSON, "forbidden"),
+        ("/v1/read", '{"reads":[{"view":"story","params":{"id":NaN}}]}', JSON, "invalid_request"),
+        ("/v1/read", '{"reads":[{"view":"story"}]}'.encode("utf-16"), JSON, "invalid_request"),
+        ("/v1/views/story/query", '{"keys":[{"id":NaN}]}', JSON, "forbidden"),
+        ("/v1/views/story/query%0A", '{"keys":[{"id":7}]}', JSON, "not_found"),
+        ("/v1/read%0A", '{"reads":[{"view":"story"}]}', JSON, "not_found"),
+        ("/v1/query%0A", '{"sql":"SELECT 1"}', JSON, "not_found"),
+        # A pod says what is wrong.
+        ("/v1/read", '{"reads":[{"view":7},{"view":"other"}]}', "text/plain", "engine_unavailable"),
+        ("/v1/read", '{"reads":[]}', JSON, "engine_unavailable"),
+        ("/v1/read", "[1]", JSON, "engine_unavailable"),
+        ("/v1/views/other/query", '{"keys":[{"id":NaN}]}', JSON, "engine_unavailable"),
+    ],
+)
+def test_no_pod_is_asked_for_what_a_token_may_not_read(
+    tmp_path: Path, path: str, content: str | bytes, kind: str | None, code: str
+) -> None:
+    """However it is asked for: pods understand more than gateways do."""
+
+    async def main() -> None:
+        async with guarded(tmp_path) as http:
+            headers = {"authorization": "Bearer of-some"} | ({} if kind is None else {"content-type": kind})
+            assert (await http.post(path, content=content, headers=headers)).json()["code"] == code
 
     asyncio.run(main())
