@@ -217,8 +217,8 @@ class ViewRegistry:
     views: dict[str, RegisteredView] = field(default_factory=dict)
     #: What is in the engine, by id, replacements included.
     installations: dict[ViewId, Installation] = field(default_factory=dict)
-    #: When each view was last put over HTTP, or dropped: Unix time in milliseconds, by whoever changed it, the oldest
-    #: change first. Where several services have the same views, the latest change is the one that counts.
+    #: When each view was last put over HTTP, or dropped: Unix time in milliseconds, by whoever changed it.
+    #: Where several services have the same views, the latest change is the one that counts.
     changed_ms: dict[str, int] = field(default_factory=dict)
     #: Whether the file is written here; another process does otherwise.
     keeps: bool = True
@@ -248,11 +248,20 @@ class ViewRegistry:
     def note_change(self, name: str, at_ms: int) -> None:
         """A view was put or dropped, then: later than before, whatever clocks say."""
         at_ms = max(at_ms, self.known_ms(name) + 1)
-        self.changed_ms.pop(name, None)
         self.changed_ms[name] = at_ms
-        dropped = [each for each in self.changed_ms if each not in self.views]
-        for each in dropped[:-_MOST_DROPPED]:
+        for _, each in self._dropped()[:-_MOST_DROPPED]:
             del self.changed_ms[each]
+
+    def is_forgotten(self, name: str, at_ms: int) -> bool:
+        """Whether a view that is not there was dropped so long ago that it would not be remembered. (Others may
+        remember it, and say so again and again.)"""
+        dropped = self._dropped()
+        return name not in self.views and len(dropped) >= _MOST_DROPPED and (at_ms, name) < dropped[-_MOST_DROPPED]
+
+    def _dropped(self) -> list[tuple[int, str]]:
+        """When which views were dropped that are not there any more, the one of longest ago first: in the same order
+        wherever it is remembered, so that all forget the same."""
+        return sorted((at_ms, name) for name, at_ms in self.changed_ms.items() if name not in self.views)
 
     def save(self) -> None:
         """Writes the HTTP views, so that a crash leaves the old file or the new one. Raises `StateError`."""

@@ -73,7 +73,7 @@ class Changes:
         whether it was not. Raises `ApiError`."""
         async with self.lock:
             registry = self.installer.registry
-            if registry.known_ms(name) >= at_ms:
+            if registry.known_ms(name) >= at_ms or (sql is None and registry.is_forgotten(name, at_ms)):
                 return False
             if sql is not None:
                 await self._put(Definition(name, sql, Origin.HTTP, options), at_ms)

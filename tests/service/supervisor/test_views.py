@@ -75,6 +75,25 @@ def test_of_dropped_views_the_last_ones_are_remembered() -> None:
     assert {"b", "gone_200", "gone_1199"} <= views.changed_ms.keys()
 
 
+def test_services_forget_the_same_views_whoever_tells_whom(tmp_path: Path) -> None:
+    """Many were dropped at one time; and one after all others."""
+    at_ms = [10 + number // 100 for number in range(1200)]
+    sites = [ViewRegistry(tmp_path / str(number)) for number in range(2)]
+    for number in range(1200):
+        for site in sites if 100 < number < 1100 else [sites[number % 2]]:
+            site.note_change(f"gone_{number}", at_ms[number])
+    sites[0].note_change("last", 5000)
+    for _ in range(2):
+        for site, other in (sites, sites[::-1]):
+            for name, at in list(other.changed_ms.items()):
+                if site.known_ms(name) < at and not site.is_forgotten(name, at):
+                    site.note_change(name, at)
+    assert sites[0].changed_ms == sites[1].changed_ms
+    assert len(sites[0].changed_ms) == 1000
+    assert sites[1].changed_ms["last"] == 5000
+    assert not any(site.is_forgotten("new", 6000) for site in sites)
+
+
 def test_a_file_of_before_is_read(tmp_path: Path) -> None:
     (tmp_path / "views.json").write_text('{"format": 1, "views": [{"name": "b", "sql": "SELECT 2"}]}')
     loaded = ViewRegistry(tmp_path)
