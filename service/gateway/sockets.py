@@ -1,10 +1,12 @@
 """Many subscriptions over one WebSocket, of the pods of all shards: ``/v1/subscribe``.
 
 *Theory*: for a client's socket there is one to a pod of each shard that it follows keys of. What the client says goes
-to the shard of the key, and what pods say goes to the client, both as they are: the ids are the client's. The first pod
+to the shard of the key, and what pods say goes to the client, both as they are: the ids are the client's. What is about
+no subscription is refused here. The first pod
 is connected before the client is let in, so that it is a pod that says who is.
 
-*Invariants*: what is followed at a pod that goes away is told to be fetched anew. To a shard there is one socket at
+*Invariants*: an id is one subscription's until a pod has said that this is over; one that is to have it next waits for
+that. What is followed at a pod that goes away is told to be fetched anew. To a shard there is one socket at
 a time. One message at a time is on its way to the client; pods are not read faster than it reads.
 
 Not here: what the messages mean (a pod's `service.subscriptions.websocket`).
@@ -31,16 +33,16 @@ from service.gateway.replica import Replica
 from service.gateway.topology import Topology
 from service.http.messages import Receive, Scope, Send
 from service.subscriptions.entries import Kind
+from service.subscriptions.messages import SUBSCRIBE, Id, id_of, not_there, parsed, there_already, type_of, wanted_of
 
 #: Headers of the client's request that a pod looks at.
 _PASSED_ON = frozenset({b"authorization", b"cookie", b"user-agent", b"x-request-id"})
 _OF_REFUSAL = frozenset({"cache-control", "content-type", "retry-after", "www-authenticate"})
 _TYPE = b',"type":"'
 _START = b'{"id":'
-_OVER = frozenset({Kind.MUST_REFETCH.value.encode(), b"unsubscribed"})
-_PROBLEM = b"problem"
-#: A refusal that leaves what there is under the same id as it was.
-_HARMLESS = "bad_request"
+_UNSUBSCRIBED, _PROBLEM, _MUST_REFETCH = b"unsubscribed", b"problem", Kind.MUST_REFETCH.value.encode()
+#: What a pod says to who unsubscribes from what is over.
+_NOT_THERE = "bad_request"
 _MOST_QUEUED = 4
 
 
@@ -105,11 +107,12 @@ class Sockets:
 @dataclass(slots=True)
 class _Followed:
     """A subscription, and where it is. `message` is what it was asked for with, until it is answered; `socket`, what
-    that was said over last."""
+    that was said over, once it was; `left`, if the client has unsubscribed from it, is set when it is over."""
 
     finding: Finding
     message: str | None
     socket: ClientConnection | None = None
+    left: asyncio.Event | None = None
 
 
 @dataclass(slots=True)
@@ -161,47 +164,50 @@ class _Session:
 
     async def _take(self, text: str) -> None:
         """A message of the client's."""
-        message = _parsed(text)
-        number = orjson.dumps(message.get("id"))
-        followed = self._followed.get(number)
+        number: Id = None
         try:
-            self._require_read(message)
-            if followed is None:
-                followed = self._new(message, text)
-                if followed is not None:
-                    self._followed[number] = followed
-            # Whatever is wrong with what is about nothing, a pod says so.
-            await self._say(followed, text)
+            message = parsed(text)
+            number = id_of(message)
+            if type_of(message) == SUBSCRIBE:
+                await self._subscribe(number, message, text)
+            else:
+                await self._unsubscribe(number, text)
         except (ApiError, InvalidStatus) as error:
-            if followed is not None and followed.message is text:
-                self._followed.pop(number, None)
-            await self._refuse(number, error)
+            await self._refuse(orjson.dumps(number), error)
 
-    def _require_read(self, message: dict[str, Any]) -> None:
-        """ApiError ``forbidden``, also of what is followed: a pod may have ended that meanwhile."""
-        view = message.get("view")
-        if message.get("type") == "subscribe" and isinstance(view, str):
-            require_read(principal_of(self.scope), view)
-
-    def _new(self, message: dict[str, Any], text: str) -> _Followed | None:
-        """What a message wants to follow; None if that is not to be understood."""
-        view, params = message.get("view"), message.get("params", {})
-        if message.get("type") != "subscribe" or not isinstance(view, str) or not isinstance(params, dict):
-            return None
+    async def _subscribe(self, number: Id, message: dict[str, Any], text: str) -> None:
+        view, params, _ = wanted_of(message)
+        require_read(principal_of(self.scope), view)
+        key = orjson.dumps(number)
+        before = self._followed.get(key)
+        if before is not None:
+            if before.left is None:
+                raise there_already(number)
+            await before.left.wait()
         known, topology = self.sockets.known, self.sockets.topology
         slot = slot_of(view, params, known.asker(view, self.scope["headers"]))
-        return _Followed(Finding(topology, known, view, topology.home(slot)), text)
+        followed = self._followed[key] = _Followed(Finding(topology, known, view, topology.home(slot)), text)
+        try:
+            followed.socket = await self._socket(followed.finding.shard)
+        except (ApiError, InvalidStatus):
+            self._end(key, followed)
+            raise
+        await _say(followed.socket, text)
 
-    async def _say(self, followed: _Followed | None, text: str) -> None:
-        """To where it is followed; None: to any. ApiError, InvalidStatus."""
-        if followed is not None:
-            socket = followed.socket = await self._socket(followed.finding.shard)
-        else:
-            found = next(iter(self._sockets.values()), None)
-            socket = found or await self._socket(self._slot % len(self.sockets.topology.shards))
-        with suppress(WebSocketException):
-            # One that is closed is told of by who reads it.
-            await socket.send(text)
+    async def _unsubscribe(self, number: Id, text: str) -> None:
+        followed = self._followed.get(orjson.dumps(number))
+        if followed is None or followed.left is not None:
+            raise not_there(number)
+        followed.left = asyncio.Event()
+        if followed.socket is not None:
+            await _say(followed.socket, text)
+
+    def _end(self, number: bytes, followed: _Followed) -> None:
+        """It is over; twice does no harm."""
+        if self._followed.get(number) is followed:
+            del self._followed[number]
+        if followed.left is not None:
+            followed.left.set()
 
     async def _socket(self, shard: int) -> ClientConnection:
         """The one to a shard. ApiError, InvalidStatus."""
@@ -219,33 +225,49 @@ class _Session:
 
     async def _read(self, shard: int, socket: ClientConnection) -> None:
         """What a pod says."""
-        with suppress(OSError):
-            try:
-                while True:
-                    await self._hear(await socket.recv(decode=False))
-            except WebSocketException:
-                pass
+        try:
+            while True:
+                await self._hear(socket, await socket.recv(decode=False))
+        except WebSocketException:
             del self._sockets[shard]
-            gone = [number for number, followed in self._followed.items() if followed.socket is socket]
-            for number in gone:
-                del self._followed[number]
-                await self._tell(number, Kind.MUST_REFETCH.value, b'"token":"","reason":"The pod has gone."')
+            await self._tell_of_end(socket)
+        except OSError:
+            # The client has gone.
+            pass
+        finally:
+            for number, followed in self._at(socket):
+                self._end(number, followed)
 
-    async def _hear(self, message: bytes) -> None:
+    async def _tell_of_end(self, socket: ClientConnection) -> None:
+        """What was followed there is over."""
+        with suppress(OSError):
+            for number, followed in self._at(socket):
+                self._end(number, followed)
+                if followed.left is not None:
+                    await self._tell(number, _UNSUBSCRIBED)
+                else:
+                    await self._tell(number, _MUST_REFETCH, b',"token":"","reason":"The pod has gone."')
+
+    def _at(self, socket: ClientConnection) -> list[tuple[bytes, _Followed]]:
+        return [(number, followed) for number, followed in self._followed.items() if followed.socket is socket]
+
+    async def _hear(self, socket: ClientConnection, message: bytes) -> None:
         """A message of a pod's."""
         head, _, rest = message.partition(_TYPE)
         number, kind = head.removeprefix(_START), rest[: rest.find(b'"')]
         followed = self._followed.get(number)
-        if followed is not None:
+        if followed is not None and followed.socket is socket:
             if kind == _PROBLEM:
                 code = orjson.loads(message)["problem"]["code"]
-                if followed.message is not None and followed.finding.refused(code):
+                if followed.message is not None and followed.left is None and followed.finding.refused(code):
                     await self._ask_next(number, followed)
                     return
-                if followed.message is not None or code != _HARMLESS:
-                    del self._followed[number]
-            elif kind in _OVER:
-                del self._followed[number]
+                # If it was over before the client left it, the pod says so, and then that it is not there to be left.
+                if followed.left is None or (followed.message is None and code == _NOT_THERE):
+                    self._end(number, followed)
+                followed.message = None
+            elif kind == _UNSUBSCRIBED or (kind == _MUST_REFETCH and followed.left is None):
+                self._end(number, followed)
             elif followed.message is not None:
                 followed.message = None
                 followed.finding.answered()
@@ -255,30 +277,35 @@ class _Session:
     async def _ask_next(self, number: bytes, followed: _Followed) -> None:
         """Another shard may have it."""
         assert followed.message is not None
+        followed.socket = None
         try:
-            await self._say(followed, followed.message)
+            socket = await self._socket(followed.finding.shard)
         except (ApiError, InvalidStatus) as error:
-            self._followed.pop(number, None)
+            self._end(number, followed)
             await self._refuse(number, error)
+            return
+        if followed.left is not None:
+            self._end(number, followed)
+            await self._tell(number, _UNSUBSCRIBED)
+            return
+        followed.socket = socket
+        await _say(socket, followed.message)
 
     async def _refuse(self, number: bytes, error: ApiError | InvalidStatus) -> None:
         if isinstance(error, InvalidStatus):
             error = ApiError("engine_unavailable", "A pod does not take WebSockets just now.", "Try again in a moment.")
-        await self._tell(number, "problem", b'"problem":' + orjson.dumps(error.problem(self.scope["path"])))
+        await self._tell(number, _PROBLEM, b',"problem":' + orjson.dumps(error.problem(self.scope["path"])))
 
-    async def _tell(self, number: bytes, kind: str, members: bytes) -> None:
-        said = b"".join((_START, number, _TYPE, kind.encode(), b'",', members, b"}"))
+    async def _tell(self, number: bytes, kind: bytes, members: bytes = b"") -> None:
+        said = b"".join((_START, number, _TYPE, kind, b'"', members, b"}"))
         async with self._sending:
             await self.send({"type": "websocket.send", "text": said.decode()})
 
 
-def _parsed(text: str) -> dict[str, Any]:
-    """A message; empty if it is none."""
-    try:
-        message = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return {}
-    return message if isinstance(message, dict) else {}
+async def _say(socket: ClientConnection, text: str) -> None:
+    with suppress(WebSocketException):
+        # One that is closed is told of by who reads it.
+        await socket.send(text)
 
 
 async def _pass_refusal_on(refused: InvalidStatus, send: Send) -> None:

@@ -13,6 +13,7 @@ from service.errors import ApiError
 from service.http.known_views import KnownViews
 from service.http.messages import Headers
 from service.http.reads import ViewRoute, Wanted
+from service.subscriptions.messages import wanted_of
 
 EVENT_STREAM = b"text/event-stream"
 _LIVE = "live"
@@ -70,13 +71,7 @@ def asked_of(route: ViewRoute, query: bytes, headers: Headers, principal: Princi
 
 def asked_of_message(reads: KnownViews, message: dict[str, Any], principal: Principal | None) -> Asked:
     """What a message over a WebSocket follows. ApiError."""
-    view, params, after = message.get("view"), message.get("params", {}), message.get("after")
-    if not isinstance(view, str) or not isinstance(params, dict) or not isinstance(after, str | None):
-        raise ApiError(
-            "bad_request",
-            "A subscription has a view's name, its parameters as an object, and a token to go on after, if it has one.",
-            'As in {"type": "subscribe", "id": 1, "view": "story", "params": {"id": 7}}.',
-        )
+    view, params, after = wanted_of(message)
     route = reads.route(view, principal)
     return Asked(Wanted(route, route.arguments.values(params, principal)), after)
 

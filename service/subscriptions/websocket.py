@@ -9,6 +9,8 @@ time, and the next one when the transport has room: a client that does not read 
 subscribed to, and what it does not read waits in logs that are shared.
 
 *Invariants*: a message that cannot be understood harms no subscription.
+
+Not here: what can be understood (`messages`).
 """
 
 import asyncio
@@ -22,6 +24,7 @@ from service.errors import ApiError
 from service.http.known_views import KnownViews
 from service.http.messages import Receive, Send
 from service.subscriptions.asked import asked_of_message
+from service.subscriptions.messages import SUBSCRIBE, Id, id_of, not_there, parsed, there_already, type_of
 from service.subscriptions.topics import Entry, Kind, Subscribes
 
 PATH = "/v1/subscribe"
@@ -31,8 +34,6 @@ _TYPES = {
     Kind.UP_TO_DATE: b"up-to-date",
     Kind.MUST_REFETCH: b"must-refetch",
 }
-_MAX_ID_CHARS = 64
-_Id = str | int | None
 
 
 class SocketSession:
@@ -46,7 +47,7 @@ class SocketSession:
         self._reads = reads
         self._send = send
         self._most = most
-        self._following: dict[_Id, asyncio.Task[None]] = {}
+        self._following: dict[Id, asyncio.Task[None]] = {}
         self._sending = asyncio.Lock()
 
     async def run(self, receive: Receive) -> None:
@@ -68,22 +69,20 @@ class SocketSession:
 
     async def _take(self, text: str | bytes) -> None:
         """One message of the client's."""
-        number: _Id = None
+        number: Id = None
         try:
-            message = _parsed(text)
-            number = _id_of(message)
-            if message.get("type") == "subscribe":
+            message = parsed(text)
+            number = id_of(message)
+            if type_of(message) == SUBSCRIBE:
                 self._subscribe(number, message)
-            elif message.get("type") == "unsubscribe":
-                await self._unsubscribe(number)
             else:
-                raise ApiError("bad_request", "A message's 'type' is 'subscribe' or 'unsubscribe'.")
+                await self._unsubscribe(number)
         except ApiError as error:
             await self._refuse(number, error)
 
-    def _subscribe(self, number: _Id, message: dict[str, Any]) -> None:
+    def _subscribe(self, number: Id, message: dict[str, Any]) -> None:
         if number in self._following:
-            raise ApiError("bad_request", f"There is a subscription with the id {number!r} already.")
+            raise there_already(number)
         if len(self._following) >= self._most:
             raise ApiError(
                 "rate_limited",
@@ -93,22 +92,22 @@ class SocketSession:
         self._following[number] = task = asyncio.ensure_future(self._follow(number, message))
         task.add_done_callback(lambda _: self._following.pop(number, None))
 
-    async def _unsubscribe(self, number: _Id) -> None:
+    async def _unsubscribe(self, number: Id) -> None:
         task = self._following.get(number)
         if task is None:
-            raise ApiError("bad_request", f"There is no subscription with the id {number!r}.")
+            raise not_there(number)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await self._write(number, b"unsubscribed")
 
-    async def _follow(self, number: _Id, message: dict[str, Any]) -> None:
+    async def _follow(self, number: Id, message: dict[str, Any]) -> None:
         with suppress(OSError):
             try:
                 await self._entries(number, message)
             except ApiError as error:
                 await self._refuse(number, error)
 
-    async def _entries(self, number: _Id, message: dict[str, Any]) -> None:
+    async def _entries(self, number: Id, message: dict[str, Any]) -> None:
         asked = asked_of_message(self._reads, message, self._principal)
         subscription = await self._subscriptions.subscribe(asked.wanted, asked.after)
         try:
@@ -120,10 +119,10 @@ class SocketSession:
         finally:
             subscription.close()
 
-    async def _refuse(self, number: _Id, error: ApiError) -> None:
+    async def _refuse(self, number: Id, error: ApiError) -> None:
         await self._write(number, b"problem", problem=orjson.dumps(error.problem(PATH)))
 
-    async def _write(self, number: _Id, kind: bytes, entry: Entry | None = None, problem: bytes | None = None) -> None:
+    async def _write(self, number: Id, kind: bytes, entry: Entry | None = None, problem: bytes | None = None) -> None:
         async with self._sending:
             parts = [b'{"id":', orjson.dumps(number), b',"type":"', kind, b'"']
             if problem is not None:
@@ -132,22 +131,3 @@ class SocketSession:
                 parts += [b',"token":', orjson.dumps(entry.token), b",", entry.json[1:-1]]
             parts.append(b"}")
             await self._send({"type": "websocket.send", "text": b"".join(parts).decode()})
-
-
-def _parsed(text: str | bytes) -> dict[str, Any]:
-    try:
-        message = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        raise ApiError("bad_request", "The message is not JSON.") from None
-    if not isinstance(message, dict):
-        raise ApiError("bad_request", "The message is not a JSON object.")
-    return message
-
-
-def _id_of(message: dict[str, Any]) -> _Id:
-    number = message.get("id")
-    if isinstance(number, bool) or not isinstance(number, str | int) or len(str(number)) > _MAX_ID_CHARS:
-        raise ApiError(
-            "bad_request", f"A message's 'id' is a number, or a string of at most {_MAX_ID_CHARS} characters."
-        )
-    return number

@@ -35,6 +35,8 @@ class Told:
         #: What connects waits for it, once asked to.
         self.lets_in: asyncio.Event | None = None
         self.waiting = 0
+        #: Whether who unsubscribes is told nothing.
+        self.is_mute = False
 
     async def start(self, number: int) -> str:
         async def handle(connection: ServerConnection) -> None:
@@ -42,7 +44,8 @@ class Told:
             async for text in connection:
                 message = json.loads(text)
                 self.messages[number].append(message)
-                await connection.send(self._answer(number, message))
+                if not self.is_mute or message["type"] != "unsubscribe":
+                    await connection.send(self._answer(number, message))
 
         server = await serve(handle, "127.0.0.1", 0, process_request=self._opened, compression=None)
         self.servers.append(server)
@@ -161,6 +164,76 @@ def test_what_is_found_at_a_shard_that_the_client_asks_too_is_followed_over_one_
         told.connections[1][0].transport.abort()
         gone = [json.loads(await client.recv()) for _ in range(2)]
         assert {(each["id"], each["type"]) for each in gone} == {(1, "must-refetch"), (2, "must-refetch")}
+
+    sockets(test)
+
+
+def test_an_id_is_another_subscriptions_once_the_one_before_is_over() -> None:
+    async def test(told: Told, client: ClientConnection, _: Gateway) -> None:
+        leaving = {"type": "unsubscribe", "id": 1}
+        for message in (subscribe(1, "story", **key_at(0)), leaving, subscribe(1, "story", **key_at(1)), leaving):
+            await client.send(json.dumps(message))
+        answers = [json.loads(await client.recv()) for _ in range(4)]
+        assert [(each["type"], each.get("token")) for each in answers] == [
+            ("snapshot", "t0"),
+            ("unsubscribed", None),
+            ("snapshot", "t1"),
+            ("unsubscribed", None),
+        ]
+        assert [messages[-1] for messages in told.messages] == [leaving, leaving]
+
+    sockets(test)
+
+
+def test_what_is_left_while_it_is_looked_for_is_not_asked_for_any_more() -> None:
+    async def test(told: Told, client: ClientConnection, _: Gateway) -> None:
+        told.lets_in = asyncio.Event()
+        await client.send(json.dumps(subscribe(1, "whole", **key_at(0, "whole"))))
+        await until(lambda: told.waiting)
+        await client.send(json.dumps({"type": "unsubscribe", "id": 1}))
+        await (await client.ping())
+        told.lets_in.set()
+        assert json.loads(await client.recv()) == {"id": 1, "type": "unsubscribed"}
+        assert (await said(client, subscribe(1, "story", **key_at(1))))["token"] == "t1"
+        assert [len(messages) for messages in told.messages] == [1, 1]
+
+    sockets(test)
+
+
+def test_what_was_left_is_over_when_the_pod_goes() -> None:
+    async def test(told: Told, client: ClientConnection, _: Gateway) -> None:
+        await said(client, subscribe(1, "story", **key_at(1)))
+        told.is_mute = True
+        for message in ({"type": "unsubscribe", "id": 1}, subscribe(1, "story", **key_at(1))):
+            await client.send(json.dumps(message))
+        await until(lambda: len(told.messages[1]) == 2)
+        told.connections[1][0].transport.abort()
+        answers = [json.loads(await client.recv()) for _ in range(2)]
+        assert [each["type"] for each in answers] == ["unsubscribed", "snapshot"]
+
+    sockets(test)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no JSON",
+        "[1]",
+        '{"id":1,"type":"follow"}',
+        '{"id":2,"type":"subscribe","view":7}',
+        '{"id":2,"type":"unsubscribe"}',
+        json.dumps({"type": "subscribe", "id": 1, "view": "story"}),
+        json.dumps({"type": "subscribe", "id": [2], "view": "story"}),
+        '{"id":' + "[" * 300 + "]" * 300 + ',"type":"subscribe","view":"story"}',
+    ],
+)
+def test_what_is_about_no_subscription_is_refused_and_harms_none(text: str) -> None:
+    async def test(told: Told, client: ClientConnection, _: Gateway) -> None:
+        await said(client, subscribe(1, "story", **key_at(1)))
+        await client.send(text)
+        assert json.loads(await client.recv())["problem"]["code"] == "bad_request"
+        assert (await said(client, {"type": "unsubscribe", "id": 1}))["type"] == "unsubscribed"
+        assert [len(messages) for messages in told.messages] == [0, 2]
 
     sockets(test)
 
