@@ -9,7 +9,6 @@ Not here: what the workers do (`service.gateway`); what is done for the pods (`s
 
 import asyncio
 import os
-import socket
 from pathlib import Path
 
 import httpx
@@ -66,14 +65,28 @@ class GatewaySupervisor:
         app = admin_app(control, self, self._metrics)
         self._admin = AdminPort(app, settings.http, settings.auth, ports.admin)
         following = Following(self._path, settings)
-        self._tasks = [asyncio.create_task(fleet.run()), asyncio.create_task(following.run(fleet.follow))]
-        self.workers = [self._worker(n, run, ports.api) for n in range(settings.http.workers)]
+        self._tasks = [asyncio.create_task(fleet.run()), asyncio.create_task(following.run(self._follow))]
+        self.workers = [self._worker(n) for n in range(settings.http.workers)]
         await start_all(self.workers)
         return ports.endpoints(os.getpid())
 
-    def _worker(self, number: int, run: RunDirectory, listener: socket.socket) -> Child:
-        config = GatewayWorkerConfig(number, self._settings, self._path, run.paths.report_socket)
-        return Child(f"worker-{number}", GatewayWorkerChild(config, listener.fileno()), (listener.fileno(),))
+    def _worker(self, number: int) -> Child:
+        configuration = self._configuration(number)
+        return Child(f"worker-{number}", configuration, (configuration.listener,))
+
+    def _configuration(self, number: int) -> GatewayWorkerChild:
+        assert self._run is not None
+        assert self._ports is not None
+        config = GatewayWorkerConfig(number, self._settings, self._path, self._run.paths.report_socket)
+        return GatewayWorkerChild(config, self._ports.api.fileno())
+
+    def _follow(self, settings: GatewaySettings) -> None:
+        """The pods are others; also for workers that are started again, while the file cannot be used."""
+        self._settings = settings
+        for number, worker in enumerate(self.workers):
+            worker.configuration = self._configuration(number)
+        if self._fleet is not None:
+            self._fleet.follow(settings)
 
     def children(self) -> list[Child]:
         """All children, whether they run or not."""

@@ -33,12 +33,13 @@ class StartError(Exception):
 class Child:
     """One child process, kept alive.
 
-    State: `process` is the running one, or the last; `restarts` counts those after the first.
+    State: `process` is the running one, or the last; `restarts` counts those after the first. `configuration` is what
+    the next one is given.
     """
 
     def __init__(self, name: str, configuration: object, inherited: tuple[int, ...] = ()) -> None:
         self.name = name
-        self._configuration = configuration
+        self.configuration = configuration
         self._inherited = inherited
         self._backoff = Backoff()
         self._stopping = False
@@ -103,7 +104,7 @@ class Child:
         )  # fmt: skip
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(send_configuration(self._configuration))
+        process.stdin.write(send_configuration(self.configuration))
         report = read_report(await process.stdout.readline())
         if report is None:
             await process.wait()

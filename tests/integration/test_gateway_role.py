@@ -160,7 +160,9 @@ def test_the_file_is_followed_also_by_who_is_started_again(gateway: RunningGatew
     try:
         until(lambda: 'upquery_gateway_pod_up{replica="1",shard="2"}' in metrics(gateway))
         until(lambda: metrics(gateway)['upquery_gateway_shards{worker="0"}'] == 3)
-        served = metrics(gateway)['upquery_http_requests_total{worker="0"}']
+        assert gateway.rows("story", id=2) == [{"id": 2, "title": "title 2"}]
+        served = until(lambda: metrics(gateway)['upquery_http_requests_total{worker="0"}'])
+        gateway.config.write_text("of no use")
         (worker,) = processes_of(gateway.pid)
         os.kill(worker, signal.SIGKILL)
         found = until(lambda: (now := metrics(gateway))['upquery_http_requests_total{worker="0"}'] < served and now)
