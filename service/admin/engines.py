@@ -45,6 +45,7 @@ class Engines:
             "view": self._view,
             "put": self._put,
             "drop": self._drop,
+            "kept": self._kept,
             "settle": self._settle,
             "plan": self._plan,
             "graph": self._graph,
@@ -132,6 +133,12 @@ class Engines:
     async def _drop(self, name: str, **when: Any) -> None:
         await self._registering.drop(self._everyone, name, **when)
 
+    async def _kept(self) -> dict[str, Any]:
+        """What all of them know: of what some have missed it is told again."""
+        of_all = await self._all("kept")
+        names = set.intersection(*(set(kept) for kept in of_all))
+        return {name: min((kept[name] for kept in of_all), key=lambda change: change["at_ms"]) for name in names}
+
     async def _settle(self, **wanted: Any) -> bool:
         return any(await self._all("settle", **wanted))
 
@@ -147,13 +154,13 @@ class Engines:
         return {"views": int(view is not None), "keys": max(evicted) if keys is not None else sum(evicted)}
 
     async def _evicted(self, **wanted: Any) -> list[Any]:
-        """Of those that have the view: one that was made of a query is not everywhere."""
-        done = []
-        for _, answer in await asyncio.gather(*(told(each, "evict", wanted) for each in self._everyone)):
-            if not isinstance(answer, ApiError):
-                done.append(answer)
-            elif answer.code != "view_not_found" and not self._registering.may_miss(answer):
-                raise answer
+        """Of those that have the view: one of a query is not everywhere. ApiError if nobody has done it."""
+        said = [answer for _, answer in await asyncio.gather(*(told(e, "evict", wanted) for e in self._everyone))]
+        failed = [answer for answer in said if isinstance(answer, ApiError)]
+        done = [answer for answer in said if not isinstance(answer, ApiError)]
+        refused = [e for e in failed if e.code != "view_not_found" and not self._registering.may_miss(e)]
+        if refused or not done:
+            raise (refused or failed)[0]
         return done
 
     async def _prewarm(self, view: str, keys: list[list[str | None]]) -> dict[str, Any]:

@@ -25,6 +25,8 @@ class Service:
     settling: asyncio.Event | None = None
     #: Views, and which other one each of them reads.
     reads: dict[str, str] = field(default_factory=dict)
+    #: It goes away when it is told to evict.
+    evicts: bool = True
     settles: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     #: How many others have their turn before it has done what it was told.
@@ -70,6 +72,11 @@ class Service:
             raise ApiError("too_large", "It does not fit here.")
         self._note(name, at_ms, {"sql": sql, "options": options})
         return {"name": name, "building": False}
+
+    def _evict(self, **wanted: Any) -> dict[str, int]:  # noqa: ARG002
+        if not self.evicts:
+            raise ApiError("engine_unavailable", "It went away.")
+        return {"views": 1, "keys": 1}
 
     def _drop(self, name: str, at_ms: int) -> None:
         if "sql" not in self.kept.get(name, {}):

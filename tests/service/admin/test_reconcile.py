@@ -119,6 +119,29 @@ def test_who_says_nothing_is_waited_for_once_and_hinders_nothing() -> None:
     assert site.views() == [{"w": "SELECT 1"}] * 3
 
 
+def test_what_some_engines_of_a_pod_have_missed_they_are_told() -> None:
+    pods = [[Service(), Service()], [Service(), Service()]]
+    site = Site([Engines(engines) for engines in pods])  # type: ignore[list-item,arg-type]
+    for kept in (version("OLD", 1), {}):
+        for change in (version("NEW", 50), {"v": {"at_ms": 50}}):
+            pods[0][0].kept, pods[0][1].kept = dict(change), dict(kept)
+            for engine in pods[1]:
+                engine.kept = dict(change)
+            while site.round():
+                pass
+            assert [engine.kept for pod in pods for engine in pod] == [change] * 4
+
+
+@pytest.mark.parametrize("wanted", [{"view": None, "state_bytes": 1}, {"view": "v", "keys": [{"id": "1"}]}])
+def test_with_nobody_there_nothing_is_evicted(wanted: dict[str, Any]) -> None:
+    site = Site([Service(version("SELECT 1", 1)), Service(version("SELECT 1", 1))])
+    site.round()
+    for service in site.services:
+        service.evicts = False
+    with pytest.raises(ApiError, match="engine_unavailable"):
+        asyncio.run(site.engines.call("evict", **{"keys": None, "state_bytes": None, **wanted}))
+
+
 def test_who_is_starting_is_not_asked_to_change_anything() -> None:
     site = Site([Service(starting=True), Service()])
     site.round()
