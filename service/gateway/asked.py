@@ -63,7 +63,7 @@ def is_batch(scope: Scope) -> bool:
 
 
 def named_views(scope: Scope, content: bytes) -> list[str]:
-    """The views that a pod may take a batch to name, whatever else is wrong with it. ApiError ``invalid_request`` if its
+    """The views that a pod may take a batch to name, whatever is wrong with that. ApiError ``invalid_request`` if its
     body is not what all parsers of JSON read alike."""
     path = scope["path"]
     if path != READ_PATH:

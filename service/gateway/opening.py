@@ -18,6 +18,9 @@ from service.gateway.topology import Topology
 from service.settings.gateway import GatewaySettings
 from service.telemetry import RECENT_ERRORS
 
+#: What a pod may let a request wait for, each for the longest time that there is: a minimum version, what was committed
+#: before (``on_lag``), what is filled then. It says itself if that takes too long.
+_WAITS = 3
 #: Of the errors since the last report, those that are sent.
 _MOST_ERRORS = 20
 
@@ -38,7 +41,7 @@ class Gateway:
             section.connections,
             section.connect_timeout_s,
             section.probe_s,
-            silent_s=http.read_timeout_s + http.max_wait_s,
+            silent_s=http.read_timeout_s + _WAITS * max(http.read_timeout_s, http.max_wait_s),
             waiting_s=http.read_timeout_s,
         )
         counters, known = GatewayCounters(), KnownViews()

@@ -1,6 +1,7 @@
 """Single requests through a gateway: who is asked, what is passed on, what happens when pods go."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,9 +19,10 @@ from service.gateway.worker import GatewayWorkerConfig
 from service.http.messages import Headers
 from service.settings.auth import AuthSettings
 from service.settings.gateway import GatewaySettings
+from service.settings.sections import HttpSettings
 from service.worker import wrapped
 from tests.service.gateway.conftest import HTTP, Run, Site, section_at, served_gateway
-from tests.service.gateway.scripted import Script, answering, response, scripted, until
+from tests.service.gateway.scripted import Client, Script, answering, response, scripted, until
 from tests.service.leaf_store.sample_views import make_view
 from tests.service.shards.conftest import WHOLE
 
@@ -351,5 +353,25 @@ def test_no_pod_is_asked_for_what_a_token_may_not_read(
         async with guarded(tmp_path) as http:
             headers = {"authorization": "Bearer of-some"} | ({} if kind is None else {"content-type": kind})
             assert (await http.post(path, content=content, headers=headers)).json()["code"] == code
+
+    asyncio.run(main())
+
+
+def test_a_pod_may_take_as_long_as_it_lets_a_request_wait() -> None:
+    """For a minimum version, for what was committed before, and for what is filled then."""
+
+    async def mute(client: Client) -> None:
+        await client.request()
+        await client.ended()
+
+    async def main() -> None:
+        async with scripted(mute) as pod:
+            waits = HttpSettings(read_timeout_s=0.05, max_wait_s=0.2)
+            gateway = Gateway.of(GatewaySettings(gateway=section_at(((pod.address,),)), http=waits))
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(gateway.app), base_url="http://test") as http:
+                began_s = time.monotonic()
+                assert (await http.get("/v1/views/story?id=7")).status_code == 503
+                assert time.monotonic() - began_s > 0.6
+            await gateway.topology.close()
 
     asyncio.run(main())
