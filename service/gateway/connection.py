@@ -23,6 +23,10 @@ class Owner(Protocol):
         """It is gone."""
         ...
 
+    def delayed(self, connection: "Connection") -> None:
+        """Its answer comes faster than it is read."""
+        ...
+
     def suspect(self) -> None:
         """A request has waited for a while without a byte of an answer."""
         ...
@@ -79,6 +83,7 @@ class Connection(asyncio.Protocol):
         if self._transport is not None and self._transport.is_reading():
             self._transport.pause_reading()
         self._paused = True
+        self._owner.delayed(self)
 
     def resume(self) -> None:
         """Go on."""

@@ -7,8 +7,9 @@ machine has gone says nothing: so where a request waits for long, another connec
 answered, nor will the request be.
 
 *Invariants*: at most so many requests are asked of a pod at a time by this process; the others wait, for a bounded
-time. Streams are not counted among them: of these there are as many as clients have. A request is sent again on another
-connection only if the first one had been idle, and was closed without a byte of an answer, and the pod is not away.
+time. Streams are not counted among them, nor answers that come faster than clients read: of these there are as many as
+clients have. A request is sent again on another connection only if the first one had been idle, and was closed without
+a byte of an answer, and the pod is not away.
 
 Not here: which replica is asked (`pods`).
 """
@@ -140,6 +141,10 @@ class Replica:
             connection.close()
         else:
             self._idle.append(connection)
+
+    def delayed(self, connection: Connection) -> None:
+        """Its request has been answered: that its client does not read is no reason for others to wait."""
+        self._uncount(connection)
 
     def lost(self, connection: Connection) -> None:
         """It is gone."""

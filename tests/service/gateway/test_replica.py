@@ -237,6 +237,18 @@ def test_nobody_waits_for_ever_for_a_turn() -> None:
     run(script, test, Reach(connections=1, waiting_s=0.05))
 
 
+def test_who_does_not_read_has_no_turn() -> None:
+    size = 1 << 24
+
+    async def test(replica: Replica, pod: Scripted) -> None:
+        unread = [await replica.ask(REQUEST) for _ in range(3)]
+        assert [len(await incoming.whole()) for incoming in unread] == [size] * 3
+        assert await asyncio.gather(*(asked(replica) for _ in range(3))) == [(200, b"abc")] * 3
+        assert len(pod.clients) == 3, "what had its turn gives it back once"
+
+    run(answering(response(bytes(size)), *[response(b"abc")] * 3), test, Reach(connections=1, waiting_s=2.0))
+
+
 def test_a_pod_that_is_away_is_found_when_it_is_back() -> None:
     async def test(replica: Replica, pod: Scripted) -> None:
         assert await asked(replica) == (200, b"abc")
