@@ -151,12 +151,24 @@ class Changes:
         except TableRefusedError as refused:
             raise ApiError("view_unsupported", refused.reason, refused.hint) from None
         self._require_stream()
+        before = self.installer.registry.views.get(definition.name)
+        was = None if before is None else before.definition
         for planned, plan in plans:
             self.installer.install(planned, plan)
         if self.installer.dispatcher.failure is not None:
+            # The next engine is given what there was, and nobody else is told of this.
+            self._restore(definition.name, was)
             raise ApiError(
                 "internal_error", f"View {definition.name!r} cannot be installed; the engine's log says more."
             )
+
+    def _restore(self, name: str, was: Definition | None) -> None:
+        registered = self.installer.registry.views[name]
+        if was is not None:
+            registered.definition = was
+            return
+        del self.installer.registry.views[name]
+        self.installer.uninstall(registered.installed)
 
     async def _prepared_reader(self, session: UpstreamSession, reader: Definition, put: Definition) -> Plan:
         """The plan of a view that reads the one that is put."""

@@ -125,7 +125,7 @@ class Runtime:
             settings, self.upstream, self.lookup_tasks, self.loads, self.telling, self.refreshing, installer, repair,
             self.budget, self.ages, self.positions, self.gtids, self.lineage, self.counters,
         )  # fmt: skip
-        self._poisoned: dict[str, str] = {}
+        self._poisoned: set[Definition] = set()
         self._session: Session | None = None
         self._wire_up()
 

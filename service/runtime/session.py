@@ -44,7 +44,7 @@ from service.runtime.repair import Repair, keep_checking
 from service.runtime.stream import applying, follow
 from service.settings.load import Settings
 from service.upstream.upstream import Upstream, UpstreamSession
-from service.views import Plan, RegisteredView
+from service.views import Definition, Plan, RegisteredView
 
 log = structlog.get_logger()
 
@@ -77,8 +77,8 @@ class Session:
     """A running engine and its stream. ``begin()``, then ``run()`` until it ends, then ``close()``."""
 
     parts: Parts
-    #: Views whose installation made an engine fail, by name, and what to say of them. Shared by all sessions.
-    poisoned: dict[str, str]
+    #: Views whose installation made an engine fail. Shared by all sessions.
+    poisoned: set[Definition]
     #: Set once everything that was committed when the session began is applied.
     caught_up: asyncio.Event = field(default_factory=asyncio.Event)
     _failed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -124,8 +124,8 @@ class Session:
         for name, registered in installer.registry.views.items():
             definition = registered.definition
             try:
-                if name in self.poisoned:
-                    raise ApiError("view_broken", self.poisoned[name])
+                if definition in self.poisoned:
+                    raise ApiError("view_broken", "The engine failed at installing this view; its log says more.")
                 plan = await installer.planning(fresh, definition).plan(upstream, definition)
                 await installer.admit(upstream, [plan], fresh)
                 plans[name] = plan
@@ -211,7 +211,7 @@ class Session:
     def engine_failed(self, event: object) -> None:
         """The engine failed at `event`. A view that it cannot even install is not given to the next one."""
         if isinstance(event, InstallView | InstallRefresh):
-            self.poisoned[event.view.name] = "The engine failed at installing this view; its log says more."
+            self.poisoned.add(self.parts.installer.registry.views[event.view.name].definition)
         self._failed.set()
 
     async def _catch_up(self) -> None:

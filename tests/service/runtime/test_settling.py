@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from dataflow.engine.engine import Engine
+from dataflow.engine.events import InstallView
 from service.admin.operations import Operations
 from service.errors import ApiError
 from service.runtime.runtime import Runtime
 from tests.fixtures.postgres import Database
-from tests.service.runtime.running import running
+from tests.service.runtime.running import running, until
 
 pytestmark = pytest.mark.postgres
 
@@ -62,5 +64,39 @@ def test_the_latest_change_counts(database: Database, tmp_path: Path) -> None:
             assert (await kept(runtime))["put"]["at_ms"] == 401
             await operations.drop("put")
             assert (await kept(runtime))["put"]["at_ms"] > 10**12
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("before", [None, ONE])
+def test_what_the_engine_fails_at_is_not_told_to_others(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str | None
+) -> None:
+    database.execute(
+        "CREATE TABLE stories (id int PRIMARY KEY, title text)", "ALTER TABLE stories REPLICA IDENTITY FULL"
+    )
+    step = Engine.step
+
+    def failing(engine: Engine, event: Any) -> Any:
+        if isinstance(event, InstallView) and event.view.name == "put" and len(event.view.output) == 1:
+            raise RuntimeError
+        return step(engine, event)
+
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            operations = Operations(runtime)
+            if before is not None:
+                await operations.put("put", before, {}, create_only=False, at_ms=100)
+            known = await kept(runtime)
+            monkeypatch.setattr(Engine, "step", failing)
+            with pytest.raises(ApiError, match="cannot be installed"):
+                await operations.put("put", OTHER, {}, create_only=False, at_ms=200)
+            assert await kept(runtime) == known
+            await until(lambda: runtime.counters.streams == 2 and runtime.ready)
+            assert await kept(runtime) == known
+            views = {view["name"]: view["status"] for view in await operations.views()}
+            assert views == {"story": "ready"} | ({} if before is None else {"put": "ready"})
+            await operations.put("put", ONE, {}, create_only=False, at_ms=300)
+            assert (await kept(runtime))["put"]["sql"] == ONE
 
     asyncio.run(scenario())
