@@ -30,6 +30,7 @@ from service.gateway.homes import slot_of
 from service.gateway.known import KnownViews
 from service.gateway.pods import ShardPods
 from service.gateway.replica import Replica
+from service.gateway.shortage import refuse_shortage
 from service.gateway.topology import Topology
 from service.http.messages import Receive, Scope, Send
 from service.subscriptions.entries import Kind
@@ -80,6 +81,7 @@ class Sockets:
             except InvalidStatus:
                 raise
             except (OSError, WebSocketException) as error:
+                refuse_shortage(error)
                 replica.lose(error)
         raise ApiError("engine_unavailable", f"No pod of shard {pods.number} can be reached.", "Try again in a moment.")
 

@@ -2,7 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+import os
+import resource
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +237,30 @@ def test_what_is_about_no_subscription_is_refused_and_harms_none(text: str) -> N
         assert json.loads(await client.recv())["problem"]["code"] == "bad_request"
         assert (await said(client, {"type": "unsubscribe", "id": 1}))["type"] == "unsubscribed"
         assert [len(messages) for messages in told.messages] == [0, 2]
+
+    sockets(test)
+
+
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    """This process may open none."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_a_pod_is_not_away_because_the_gateway_has_no_more_files() -> None:
+    async def test(_: Told, client: ClientConnection, gateway: Gateway) -> None:
+        with no_more_files():
+            answer = await said(client, subscribe(1, "story", **key_at(1)))
+        assert answer["problem"]["code"] == "overloaded"
+        assert gateway.topology.away == []
+        assert (await said(client, subscribe(1, "story", **key_at(1))))["token"] == "t1"
 
     sockets(test)
 

@@ -1,0 +1,16 @@
+"""What this process or its machine lacks to connect: no sign of a pod's being away.
+
+Not here: how many files a worker may have (`worker`).
+"""
+
+import errno
+
+from service.errors import ApiError
+
+_LACKING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.EADDRNOTAVAIL})
+
+
+def refuse_shortage(error: Exception) -> None:
+    """ApiError ``overloaded`` if that is why there is no connection."""
+    if isinstance(error, OSError) and error.errno in _LACKING:
+        raise ApiError("overloaded", "The gateway can open no more connections.", "Try again in a moment.") from None
