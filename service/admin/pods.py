@@ -17,6 +17,8 @@ log = structlog.get_logger()
 
 #: A pod that takes longer to say how it is, is away.
 _LOOK_S = 5.0
+#: What is known without doing anything takes no longer either.
+_AT_ONCE = frozenset({"views", "kept"})
 #: What one that is starting is not asked: it could not do it, and would let others wait.
 _CHANGES = frozenset({"put", "drop", "settle"})
 
@@ -52,7 +54,10 @@ class Pod:
         if self.is_there and not self.is_ready and operation in _CHANGES:
             raise ApiError("upstream_unavailable", f"{self.address} is starting.")
         try:
-            result = await self.control.call(operation, **arguments)
+            async with asyncio.timeout(_LOOK_S if operation in _AT_ONCE else None):
+                result = await self.control.call(operation, **arguments)
+        except TimeoutError:
+            raise ApiError("read_timeout", f"{self.address} did not answer within {_LOOK_S:g} s.") from None
         except ApiError as error:
             if error.code == "engine_unavailable":
                 self._note(None, error)

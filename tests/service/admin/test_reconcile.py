@@ -142,6 +142,23 @@ def test_with_nobody_there_nothing_is_evicted(wanted: dict[str, Any]) -> None:
         asyncio.run(site.engines.call("evict", **{"keys": None, "state_bytes": None, **wanted}))
 
 
+class Silent(Service):
+    async def call(self, operation: str, **arguments: Any) -> Any:
+        if operation in ("kept", "views"):
+            await asyncio.Event().wait()
+        return await super().call(operation, **arguments)
+
+
+def test_who_has_just_begun_to_say_nothing_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.admin.pods._LOOK_S", 0.01)
+    site = Site([Silent(), Service(), Service()])
+    site.put("v")
+    site.services[2].kept.clear()
+    site.round()
+    assert site.views() == [{}, {"v": "SELECT 1"}, {"v": "SELECT 1"}]
+    assert [view["name"] for view in asyncio.run(site.engines.call("views"))] == ["v"]
+
+
 def test_who_is_starting_is_not_asked_to_change_anything() -> None:
     site = Site([Service(starting=True), Service()])
     site.round()
