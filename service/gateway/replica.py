@@ -25,6 +25,7 @@ from service.errors import ApiError
 from service.gateway.connection import Connection
 from service.gateway.incoming import Incoming, PodGone
 from service.gateway.readiness import is_ready
+from service.gateway.shortage import refuse_shortage
 
 #: No view has this name. Who does not know the views yet says so. Who wants a token does not say it, but at the admin
 #: port; any other answer is one of a pod that can answer.
@@ -114,8 +115,7 @@ class Replica:
 
     async def is_ready(self) -> bool:
         """Whether it answers, and knows the views."""
-        await self._probe_once()
-        return not (self.is_away or self.is_weak)
+        return await self._probe_once() and not (self.is_away or self.is_weak)
 
     def close(self, *, now: bool = False) -> None:
         """It is not asked any more. What is being answered goes on, unless it ends `now`."""
@@ -180,7 +180,8 @@ class Replica:
                     lambda: Connection(self, reach.silent_s, reach.suspect_s), *self.place
                 )
         except OSError as error:
-            # Which a timeout is, too.
+            refuse_shortage(error)
+            # A timeout is one, too.
             self.lose(str(error) or "it did not answer in time")
             raise PodGone("it cannot be reached") from None
         self._all.add(connection)
@@ -239,17 +240,22 @@ class Replica:
             for connection in [each for each in self._all if each.is_mute]:
                 connection.close()
 
-    async def _probe_once(self, silent_s: float | None = None, *, anew: bool = False) -> None:
+    async def _probe_once(self, silent_s: float | None = None, *, anew: bool = False) -> bool:
+        """Find out how it is; False if that cannot be found out."""
         request, silent_s = self._probe_anew if anew else self._probe, silent_s or self._reach.connect_timeout_s
         try:
             incoming = await self.ask(request, counted=False, anew=anew, silent_s=silent_s)
             await incoming.whole()
         except PodGone as gone:
             self.lose(gone)
-            return
+            return True
+        except ApiError:
+            # This process can open no connection.
+            return False
         if self.is_away:
             _log.warning("pod is back", address=self.address)
         is_weak = incoming.status == _STARTING
         if incoming.status == _WANTS_TOKEN and self.admin is not None:
             is_weak = not await is_ready(self.admin, self._reach.connect_timeout_s)
         self.is_away, self.is_weak = False, is_weak
+        return True

@@ -4,6 +4,8 @@ Not here: how many files a worker may have (`worker`).
 """
 
 import errno
+import os
+from socket import gaierror
 
 from service.errors import ApiError
 
@@ -12,5 +14,14 @@ _LACKING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.EADDRNOTA
 
 def refuse_shortage(error: Exception) -> None:
     """ApiError ``overloaded`` if that is why there is no connection."""
-    if isinstance(error, OSError) and error.errno in _LACKING:
+    if isinstance(error, OSError) and (error.errno in _LACKING or (isinstance(error, gaierror) and not _can_open())):
         raise ApiError("overloaded", "The gateway can open no more connections.", "Try again in a moment.") from None
+
+
+def _can_open() -> bool:
+    """Where a name is not found for want of a file, nothing else says so."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        return False
+    return True

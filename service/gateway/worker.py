@@ -15,8 +15,8 @@ from service.settings.gateway import GatewaySettings
 from service.settings.sections import HttpSettings
 from service.worker import allow_files, connection_limits_of, server_of, wrapped
 
-#: Shards, for which there may be connections.
-_MOST_PODS = 64
+#: For each of which there may be connections, also one for each client: those of streams are not bounded otherwise.
+_MOST_SHARDS = 64
 #: Files that a worker has open beside its connections.
 _OTHER_FILES = 64
 
@@ -59,7 +59,8 @@ def run_gateway_worker(config: GatewayWorkerConfig, listener: socket.socket) -> 
     gateway = Gateway.of(following.settings)
     server = server_of(wrapped(gateway.app, config), config.graceful_shutdown_s, connection_limits_of(config.http))
     server.drain = gateway.app.drain
-    allow_files(config.http.max_connections + config.settings.gateway.connections * _MOST_PODS + _OTHER_FILES)
+    clients, connections = config.http.max_connections, config.settings.gateway.connections
+    allow_files(clients + (clients + connections) * _MOST_SHARDS + _OTHER_FILES)
     gc.collect()
     gc.freeze()
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:

@@ -9,6 +9,7 @@ from service.errors import ApiError
 from service.gateway.incoming import Incoming, PodGone
 from service.gateway.replica import Reach, Replica
 from tests.service.gateway.scripted import Client, Script, Scripted, answering, response, scripted, until
+from tests.service.gateway.test_sockets import no_more_files
 
 REQUEST = b"GET /v1/views/story?id=7 HTTP/1.1\r\nhost: pod\r\n\r\n"
 HEAD = b"HEAD /v1/views/story?id=7 HTTP/1.1\r\nhost: pod\r\n\r\n"
@@ -343,6 +344,24 @@ def test_a_pod_that_only_takes_long_is_waited_for() -> None:
 
     probes: list[Client] = []
     run(script, test, Reach(silent_s=20.0, suspect_s=0.05))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_pod_is_not_away_because_there_are_no_more_files(host: str) -> None:
+    async def test(_: Replica, pod: Scripted) -> None:
+        other, replica = (Replica(pod.address.replace("127.0.0.1", host), SOON) for _ in range(2))
+        # Names have been looked up before; what that takes is there.
+        assert await asked(other) == (200, b"abc")
+        with no_more_files():
+            with pytest.raises(ApiError, match="overloaded"):
+                await asked(replica)
+            assert not await replica.is_ready()
+            assert not replica.is_away
+        assert await asked(replica) == (200, b"abc")
+        for each in (other, replica):
+            each.close()
+
+    run(answering(*[response(b"abc")] * 2), test)
 
 
 def test_while_a_request_waits_other_connections_are_kept() -> None:
