@@ -2,12 +2,12 @@
 
 *Theory*: for a client's socket there is one to a pod of each shard that it follows keys of. What the client says goes
 to the shard of the key, and what pods say goes to the client, both as they are: the ids are the client's. What is about
-no subscription is refused here. The first pod
-is connected before the client is let in, so that it is a pod that says who is.
+no subscription is refused here. The first pod is connected before the client is let in, so that it is a pod that says
+who is.
 
 *Invariants*: an id is one subscription's until a pod has said that this is over; one that is to have it next waits for
-that. What is followed at a pod that goes away is told to be fetched anew. To a shard there is one socket at
-a time. One message at a time is on its way to the client; pods are not read faster than it reads.
+that. What is followed at a pod that goes away is told to be fetched anew. To a shard there is one socket at a time. One
+message at a time is on its way to the client; pods are not read faster than it reads.
 
 Not here: what the messages mean (a pod's `service.subscriptions.websocket`).
 """
