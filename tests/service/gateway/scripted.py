@@ -49,7 +49,9 @@ class Scripted:
         """Close it, and what is connected."""
         self.server.close()
         for client in self.clients:
-            client.writer.transport.abort()
+            # One that has been closed with something left to send cannot be aborted once that is sent.
+            if not client.writer.transport.is_closing():
+                client.writer.transport.abort()
 
 
 Script = Callable[[Client], Awaitable[None]]
