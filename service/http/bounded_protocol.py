@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from service.errors import ApiError
+from service.http.body_limit import too_large
 from service.http.messages import Headers, Reply, Scope, problem_reply
 
 #: What a connection may have sent beyond a request's limits before the application has seen that it is too much: what
@@ -145,6 +146,9 @@ class BoundedProtocol(HttpToolsProtocol):
         limits, size = self.limits, self._received
         if len(self.headers or ()) > limits.max_headers or (not self._has_head() and size > limits.max_head_bytes):
             self._refuse(self._too_large())
+        elif self._announces_too_much():
+            # Before the application does: it cannot close the connection without taking its answer away.
+            self._refuse(too_large(limits.max_body_bytes))
         elif size > limits.max_head_bytes + limits.max_body_bytes + _AHEAD_BYTES:
             # The application has refused it long ago.
             self.transport.close()
@@ -152,6 +156,14 @@ class BoundedProtocol(HttpToolsProtocol):
     def _has_head(self) -> bool:
         """Whether the request that is being received has begun to be served."""
         return self.cycle is not None and self.cycle.scope is self.scope
+
+    def _announces_too_much(self) -> bool:
+        """Whether the body that follows is said to be larger than it may be, and nothing else is being answered."""
+        cycle = self.cycle
+        if not self._has_head() or self.pipeline or cycle.response_started:
+            return False
+        announced = next((value for name, value in cycle.scope["headers"] if name == b"content-length"), b"")
+        return announced.isdigit() and int(announced) > self.limits.max_body_bytes
 
     def _too_late(self) -> None:
         self._late = None

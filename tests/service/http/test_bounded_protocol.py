@@ -189,6 +189,19 @@ def test_trailers_are_bounded(talk_slowly: Talk) -> None:
     talk_slowly(test)
 
 
+@pytest.mark.parametrize("sent", [0, 1, 2999], ids=["nothing of it", "a byte of it", "all but a byte"])
+def test_who_announces_too_much_is_told_that_the_connection_ends(tmp_path: Path, sent: int) -> None:
+    async def test(client: Client) -> None:
+        client.writer.write(
+            b"POST /v1/read HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: 3000\r\n\r\n"
+        )
+        await client.writer.drain()
+        client.writer.write(b" " * sent)
+        await refused(client, 413, "too_large")
+
+    talking(tmp_path, ConnectionLimits(max_body_bytes=2000, receive_timeout_s=20))(test)
+
+
 def test_a_body_without_end_is_not_read_for_ever(tmp_path: Path) -> None:
     async def test(client: Client) -> None:
         async def send() -> None:
