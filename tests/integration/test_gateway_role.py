@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from service.auth.tokens import entry_text
-from service.demo.postgres_server import EmbeddedPostgres
 from service.gateway.homes import home_of
-from tests.fixtures.postgres import Database, empty_database
+from tests.fixtures.postgres import Database
 from tests.fixtures.service import (
     HTTP,
     RunningGateway,
@@ -33,14 +32,13 @@ TOKEN = "of-the-gateway"
 
 
 @pytest.fixture(scope="module")
-def stories(postgres_server: EmbeddedPostgres) -> Iterator[Database]:
-    with empty_database(postgres_server) as database:
-        database.execute(
-            "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL)",
-            "ALTER TABLE stories REPLICA IDENTITY FULL",
-            "INSERT INTO stories SELECT i, 'title ' || i FROM generate_series(1, 40) i",
-        )
-        yield database
+def stories(module_database: Database) -> Database:
+    module_database.execute(
+        "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL)",
+        "ALTER TABLE stories REPLICA IDENTITY FULL",
+        "INSERT INTO stories SELECT i, 'title ' || i FROM generate_series(1, 40) i",
+    )
+    return module_database
 
 
 @pytest.fixture(scope="module")

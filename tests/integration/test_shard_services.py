@@ -7,9 +7,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from service.demo.postgres_server import EmbeddedPostgres
 from service.shards.homes import Homes
-from tests.fixtures.postgres import Database, empty_database
+from tests.fixtures.postgres import Database
 from tests.fixtures.service import HTTP, RunningService, processes_of, running_service, until
 
 pytestmark = pytest.mark.postgres
@@ -20,14 +19,13 @@ WHOLE = {f"whole_{n}": f"SELECT count(*) + {n} AS n FROM stories" for n in range
 
 
 @pytest.fixture(scope="module")
-def stories(postgres_server: EmbeddedPostgres) -> Iterator[Database]:
-    with empty_database(postgres_server) as database:
-        database.execute(
-            "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL)",
-            "ALTER TABLE stories REPLICA IDENTITY FULL",
-            "INSERT INTO stories SELECT i, 'title ' || i FROM generate_series(1, 40) i",
-        )
-        yield database
+def stories(module_database: Database) -> Database:
+    module_database.execute(
+        "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL)",
+        "ALTER TABLE stories REPLICA IDENTITY FULL",
+        "INSERT INTO stories SELECT i, 'title ' || i FROM generate_series(1, 40) i",
+    )
+    return module_database
 
 
 @pytest.fixture(scope="module")
