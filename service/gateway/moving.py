@@ -15,7 +15,7 @@ from functools import lru_cache
 from service.shards.homes import SLOTS, homes_among
 
 #: An odd number, so that its multiples, taken modulo the slots, are all of them: an order without a pattern.
-_STRIDE = 0x9E37 | 1
+_STRIDE = 0x9E37
 
 
 class SlotHomes:
