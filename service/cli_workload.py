@@ -71,7 +71,7 @@ def _documents(service: str | None, measured: Path | None, token: str | None, *,
     if service is not None:
         remote = Remote(service, token, as_json=as_json)
         views = remote.get("/v1/catalog/views")["views"]
-        return {"stats": remote.get("/v1/stats"), "views": views, "graph": remote.get("/v1/graph")}
+        return {"views": views} | {name: remote.get(f"/v1/{name}") for name in ("stats", "graph", "footprints")}
     return None if measured is None else _read_json(measured, as_json=as_json)
 
 

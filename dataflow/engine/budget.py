@@ -15,7 +15,7 @@ Not here: when memory is short (`service.runtime.budget`), which key is first (`
 from collections import Counter
 from collections.abc import Iterator
 
-from dataflow.engine.evict import Evictions, Target, covers_of, inner_keys, keys_read, merged
+from dataflow.engine.evict import Evictions, Target, direct_reads, inner_keys
 from dataflow.engine.graph import Graph
 from dataflow.engine.limits import Limits
 from dataflow.engine.nodes import Leaf, Stored
@@ -93,9 +93,7 @@ class Budget:
 
     def _release(self, node: Stored, columns: Cover, key: Key) -> None:
         """Forgets a key that nothing depends on, then what it read, as far as nothing else does."""
-        uses = [node.uses[cover] for cover in covers_of(node, columns) if cover in node.uses]
-        read = [parent for use in uses for parent in keys_read(use, key)]
-        read += [parent for merge in node.merges.values() if merge.columns == columns for parent in merged(merge, key)]
+        read = direct_reads(node, columns, key)
         before = node.state_bytes()
         self._evictions.evict(node, columns, key)
         self._forgotten += before - node.state_bytes()

@@ -101,12 +101,13 @@ def views_above(node: Stored) -> list[Leaf]:
 # --- what depends on a key ------------------------------------------------------------------------------------------
 
 
-def dependent_keys(node: Stored, columns: Cover, key: Key) -> Iterable[Target]:
-    """The covered keys of other nodes whose routes read `key` of this one."""
+def dependent_keys(node: Stored, columns: Cover, key: Key, most_rows: int | None = None) -> Iterable[Target]:
+    """The covered keys of other nodes whose routes read `key` of this one, or may. `most_rows`: so many rows are walked
+    from, of each input that may lead here."""
     for dependent in node.dependents:
         use = dependent.use
         if use.covers[dependent.position] == columns:
-            for target_key in _target_keys(dependent, columns, key):
+            for target_key in _target_keys(dependent, columns, key, most_rows):
                 yield use.target, use.columns, target_key
     for merge in node.merged_by:
         if merge.cover == columns:
@@ -114,7 +115,7 @@ def dependent_keys(node: Stored, columns: Cover, key: Key) -> Iterable[Target]:
                 yield merge.target, merge.columns, target_key
 
 
-def _target_keys(dependent: Dependent, columns: Cover, key: Key) -> Iterable[Key]:
+def _target_keys(dependent: Dependent, columns: Cover, key: Key, most_rows: int | None) -> Iterable[Key]:
     use = dependent.use
     coverage = use.target.coverage_of(use.columns)
     if not coverage.keys:
@@ -123,13 +124,14 @@ def _target_keys(dependent: Dependent, columns: Cover, key: Key) -> Iterable[Key
         return list(coverage)
     if dependent.position == 0:
         return coverage.agreeing(tuple(use.key_positions[p] for p in use.picks[0]), key)
-    return keys_looking_up(use, dependent.position, key)
+    return keys_looking_up(use, dependent.position, key, most_rows)
 
 
-def keys_looking_up(use: Use, position: int, key: Key) -> list[Key]:
+def keys_looking_up(use: Use, position: int, key: Key, most_rows: int | None = None) -> list[Key]:
     """The target's covered keys for which the route, over known rows, looks `key` up at `position`."""
     keys: dict[Key, None] = {}
-    for combination in _looking_up(use, position, key, _rows_looking_up(use, position, key)):
+    rows = islice(_rows_looking_up(use, position, key), most_rows)
+    for combination in _looking_up(use, position, key, rows):
         keys.update(dict.fromkeys(driven_keys(use, combination)))
     return list(keys)
 
@@ -231,6 +233,14 @@ def merged(merge: Merge, key: Key) -> Iterator[Target]:
     """The keys of a union's inputs that a covered key has read."""
     for node in dict.fromkeys(merge.union.inputs):
         yield node, merge.cover, merge.part(key)
+
+
+def direct_reads(node: Stored, columns: Cover, key: Key) -> list[Target]:
+    """The keys of other nodes that a covered key, of whatever kind, has read itself."""
+    uses = [node.uses[cover] for cover in covers_of(node, columns) if cover in node.uses]
+    read = [target for use in uses for target in keys_read(use, key)]
+    merges = [merge for merge in node.merges.values() if merge.columns == columns]
+    return read + [target for merge in merges for target in merged(merge, key)]
 
 
 def inner_keys(nodes: Iterable[Stored]) -> Iterator[Target]:

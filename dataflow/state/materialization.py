@@ -8,6 +8,7 @@ Not here: how a hole is filled (`engine.upquery`), what depends on a covered key
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from sys import getsizeof
 
 from dataflow.errors import InvariantViolation
 from dataflow.schema import SqlType
@@ -111,6 +112,12 @@ class Materialization:
         for ordered in self.ordered.values():
             total += ordered.state_bytes()
         return total
+
+    def table_bytes(self) -> int:
+        """Of these, the tables of dictionaries by key: what comes and goes has larger ones than what only comes."""
+        tables = [index.buckets for index in self.indexes.values()]
+        keys = [coverage.keys for coverage in self.coverages().values()]
+        return sum(map(getsizeof, tables)) + sum(map(getsizeof, keys))
 
     # Changing
 

@@ -37,7 +37,7 @@ from load.workloads.lobsters.site import lobsters
 from load.workloads.lobsters.workload import LobstersSpec
 
 BENCH = "workload_model"
-SHORT = ("--stories", "5000", "--reads", "20000", "--lobsters-visits", "150", "--scale", "0.01")
+SHORT = ("--stories", "5000", "--reads", "20000", "--lobsters-visits", "150", "--scale", "0.01", "--per-s", "500")
 #: Budgets, as shares of what all keys that are read take.
 SHARES = (0.10, 0.25, 0.50, 0.80)
 _GOAL = 2.0
@@ -50,12 +50,15 @@ _REPORT_S = 2.5
 
 @dataclass(frozen=True, slots=True)
 class _Trace:
-    """Requests that only read, in order."""
+    """Requests that only read, in order. `per_s`: how many are sent each second, at most; None: each once the one
+    before is answered. The service's policy hears of reads each second, so who is slower where more is missing is to be
+    as slow where nothing is."""
 
     name: str
     about: str
     site: SiteDefinition
     calls: Sequence[Call]
+    per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +79,11 @@ class _Compared:
 
 def command(
     stories: Annotated[int, typer.Option(min=100, help="Stories of the vote workload.")] = 100_000,
-    reads: Annotated[int, typer.Option(min=1_000, help="Reads of the vote workload.")] = 150_000,
+    reads: Annotated[int, typer.Option(min=0, help="Reads of the vote workload; 0: none.")] = 150_000,
     alpha: Annotated[float, typer.Option(help="Their skew.")] = 0.9,
     lobsters_visits: Annotated[int, typer.Option(min=0, help="Page visits of Lobsters; 0: none.")] = 3_000,
     scale: Annotated[float, typer.Option(min=0.001, max=1, help="How much of the Lobsters site.")] = 0.1,
+    per_s: Annotated[float, typer.Option(min=1, help="Requests to Lobsters each second, at most.")] = 50,
     seed: Annotated[int, typer.Option(help="Of all that is random.")] = 1,
     as_json: JsonOption = False,
     output: OutputOption = None,
@@ -87,9 +91,9 @@ def command(
     """Predicted against measured hit rates at four budgets, for vote and Lobsters."""
 
     def work(_: Conditions, tell: Tell) -> Report:
-        compared = [*_vote(stories, reads, alpha, seed, tell)]
+        compared = _vote(stories, reads, alpha, seed, tell) if reads else []
         if lobsters_visits:
-            compared += _lobsters(Size(scale), lobsters_visits, seed, tell)
+            compared += _lobsters(Size(scale), lobsters_visits, per_s, seed, tell)
         return _report(compared)
 
     perform(BENCH, work, as_json=as_json, output=output)
@@ -104,7 +108,7 @@ def _vote(stories: int, reads: int, alpha: float, seed: int, tell: Tell) -> list
         return _compare(trace, upstream, tell)
 
 
-def _lobsters(size: Size, visits: int, seed: int, tell: Tell) -> list[_Compared]:
+def _lobsters(size: Size, visits: int, per_s: float, seed: int, tell: Tell) -> list[_Compared]:
     site = lobsters()
     tell("lobsters: writing the site")
     with running_upstream(site, lambda url: load_lobsters(url, size, kept=True)) as upstream:
@@ -115,7 +119,7 @@ def _lobsters(size: Size, visits: int, seed: int, tell: Tell) -> list[_Compared]
                 if number_ % 100 == 0:
                     tell(f"lobsters: visit {number_:,} of {visits:,}")
                 _make(connection, _noted(workload.visit(random)[1], calls))
-        trace = _Trace("lobsters", f"{visits:,} visits at scale {size.scale:g}", site, calls)
+        trace = _Trace("lobsters", f"{visits:,} visits at scale {size.scale:g}", site, calls, per_s)
         return _compare(trace, upstream, tell)
 
 
@@ -154,7 +158,7 @@ def _compare(trace: _Trace, upstream: Upstream, tell: Tell) -> list[_Compared]:
         point = points[share]
         tell(f"{trace.name}: {share:.0%} of the memory")
         with upquery(str(point["budget_bytes"]))(upstream, trace.site) as side:
-            _replay(side, trace.calls)
+            _replay(side, trace)
             measured = _hit_rate(side)
         found.append(_Compared(trace.name, share, point["budget_bytes"], point["hit_rate"], measured))
     return found
@@ -166,7 +170,7 @@ def _modelled(trace: _Trace, upstream: Upstream, directory: Path, tell: Tell) ->
     log = directory / "log"
     sections = {"access_log": {"path": str(log), "buffer_reads": 1_000_000}}
     with upquery(_AMPLE, sections=sections)(upstream, trace.site) as side:
-        _replay(side, trace.calls)
+        _replay(side, trace)
         _hit_rate(side)
         (directory / "measured.json").write_text(json.dumps(_documents(side)), encoding="utf-8")
     tell(f"{trace.name}: modelling its log")
@@ -181,9 +185,12 @@ def _modelled(trace: _Trace, upstream: Upstream, directory: Path, tell: Tell) ->
     return model
 
 
-def _replay(side: Side, calls: Sequence[Call]) -> None:
+def _replay(side: Side, trace: _Trace) -> None:
+    started = monotonic()
     with SingleConnection(side.reads_url, side.writes_url) as connection:
-        for call in calls:
+        for place, call in enumerate(trace.calls):
+            if trace.per_s is not None:
+                sleep(max(0.0, started + place / trace.per_s - monotonic()))
             connection.ask(call)
 
 
@@ -201,6 +208,7 @@ def _documents(side: Side) -> dict[str, Any]:
             "stats": client.get("/v1/stats").json(),
             "views": client.get("/v1/catalog/views").json()["views"],
             "graph": client.get("/v1/graph").json(),
+            "footprints": client.get("/v1/footprints").json(),
         }
 
 

@@ -22,6 +22,7 @@ from service.admin.models import (
     ControlRequest,
     Evicted,
     EvictKeys,
+    Footprints,
     Plan,
     PlanNode,
     PlanView,
@@ -326,6 +327,11 @@ def _engine(app: FastAPI, engine: Control) -> None:
         stats = dict(await engine.call("stats"))
         stats["recent_errors"] = merged_errors(stats["recent_errors"], RECENT_ERRORS.newest_first())
         return stats
+
+    @app.get("/v1/footprints", tags=["engine"], operation_id="footprints", responses=problem_responses(GRAPH_CODES))
+    async def footprints() -> Footprints:
+        """Which keys inside the keys of views have read, for workload models. Takes a while where there are many."""
+        return Footprints(**await engine.call("footprints"))
 
     @app.post("/v1/evict", tags=["engine"], operation_id="evict", responses=problem_responses(EVICT_CODES))
     async def evict(body: EvictKeys) -> Evicted:

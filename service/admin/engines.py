@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from service.admin.control import Control
+from service.admin.footprints import merged_footprints
 from service.admin.merging import ELSEWHERE, merged_filling, merged_health, merged_stats, merged_view, merged_views
 from service.admin.registering import Registering, is_away, told
 from service.errors import ApiError
@@ -49,6 +50,7 @@ class Engines:
             "settle": self._settle,
             "plan": self._plan,
             "graph": self._graph,
+            "footprints": self._footprints,
             "stats": self._stats,
             "evict": self._evict,
             "prewarm": self._prewarm,
@@ -118,6 +120,9 @@ class Engines:
         if shard >= len(self._shards):
             raise ApiError("bad_request", f"There is no shard {shard}.", f"The last one is {len(self._shards) - 1}.")
         return await self._shards[shard].call("graph", shard=shard)
+
+    async def _footprints(self) -> dict[str, Any]:
+        return merged_footprints(await self._those_there("footprints"))
 
     async def _stats(self) -> dict[str, Any]:
         return merged_stats(await self._those_there("stats"))

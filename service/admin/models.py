@@ -139,6 +139,38 @@ class PlanNode(BaseModel):
     counters: NodeCounters = NodeCounters()
 
 
+#: Places in ``inner``.
+Places = list[int]
+
+
+class FootprintNode(BaseModel):
+    """What a node inside takes, how much of that are tables by key, and of how many keys and rows; whether these are
+    looked up, not derived."""
+
+    state_bytes: int
+    table_bytes: int
+    covered_keys: int
+    rows: int
+    looked_up: bool
+
+
+class FootprintView(BaseModel):
+    """Keys of a view: texts, bytes of its rows as the eviction policy weighs them, which inner keys each has read
+    itself, and which others it may depend on. Of many keys some are told."""
+
+    covered_keys: int
+    keys: list[tuple[list[str | None], int, Places, Places]]
+
+
+class Footprints(BaseModel):
+    """What keys of views need inside: an inner key stays while anything that is kept depends on it. ``inner``: the
+    place of its node, about what it takes, which inner keys it has read itself, and which others it may depend on."""
+
+    nodes: list[FootprintNode]
+    inner: list[tuple[int, int, Places, Places]]
+    views: dict[str, FootprintView]
+
+
 class Plan(BaseModel):
     """How a view is kept: its nodes, parents first."""
 

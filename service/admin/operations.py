@@ -15,11 +15,12 @@ from dataflow.literals import takes_parameters
 from dataflow.plan.nodes import Parameter, View, column_types
 from dataflow.plan.refresh import RefreshView
 from dataflow.schema import SqlType
-from dataflow.types import Key, NodeId
+from dataflow.types import Key, NodeId, ViewId
 from dataflow.values import normal_form, parse_parameter
 from service.admin.control import Operation
 from service.admin.counting import counted, leaf_of, node_counters, subscription_counters, view_counters
 from service.admin.explain import explain, explain_all, kind_of
+from service.admin.footprints import footprints
 from service.admin.models import Evicted, MemoryState, Named, PlanNode, ViewState
 from service.audit.audits import Wanted
 from service.errors import ApiError
@@ -52,6 +53,7 @@ class Operations:
             "plan": self.plan,
             "plan_sql": self.plan_sql,
             "graph": self.graph,
+            "footprints": self.footprints,
             "stats": self.stats,
             "evict": self.evict,
             "audit": self.audit,
@@ -125,16 +127,23 @@ class Operations:
         graph = self._runtime.dispatcher.engine.graph
         return [node.model_dump() for node in self._counted(explain_all(graph), graph)]
 
+    async def footprints(self) -> dict[str, Any]:
+        """What keys of views need inside. Reads go on meanwhile."""
+        self._runtime.require_engine()
+        assert self._runtime.dispatcher.engine is not None
+        graph = self._runtime.dispatcher.engine.graph
+        return await footprints(graph, self._names(graph))
+
     def _counted(self, nodes: list[PlanNode], graph: Graph) -> list[PlanNode]:
         """Nodes of the running engine with what they have counted, and the names of views."""
-        names = {
-            leaf.id: installed.definition.name
-            for view, leaf in graph.leaves.items()
-            if (installed := self._runtime.registry.installations.get(view)) is not None
-        }
+        names = {graph.leaves[view].id: name for view, name in self._names(graph).items()}
         for node in counted(nodes, graph, self._runtime.lookup_tasks.counts):
             node.views = [names[NodeId(node.id)]] if node.id in names else []
         return nodes
+
+    def _names(self, graph: Graph) -> dict[ViewId, str]:
+        installations = self._runtime.registry.installations
+        return {view: installations[view].definition.name for view in graph.leaves if view in installations}
 
     async def stats(self) -> dict[str, Any]:
         """Everything that is counted."""

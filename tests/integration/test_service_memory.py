@@ -109,6 +109,13 @@ def test_what_is_counted(service: RunningService) -> None:
     assert sum(node["counters"]["lookup_rows"] for node in nodes) == view["lookup_rows"]
     assert sum(node["state_bytes"] for node in nodes) == view["inner_bytes"]
 
+    footprints = service.call("GET", "/v1/footprints").json()
+    told = footprints["views"]["story"]
+    assert told["covered_keys"] == len(told["keys"]) == view["covered_keys"]
+    assert sum(node["covered_keys"] for node in footprints["nodes"]) == len(footprints["inner"]) > 0
+    inside = sum(node["state_bytes"] for node in nodes if node["kind"] != "view")
+    assert sum(node["state_bytes"] for node in footprints["nodes"]) == inside
+
     metrics = {
         (sample.name, *sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(service.call("GET", "/metrics").text)

@@ -21,6 +21,7 @@ from dataflow.spark.workload.advice import advice_of
 from dataflow.spark.workload.curves import Curve, curve_of, distances
 from dataflow.spark.workload.drift import drift_of
 from dataflow.spark.workload.hot_keys import pinned, prewarmed
+from dataflow.spark.workload.inner import Inner, Told, inner_of
 from dataflow.spark.workload.log import Log
 from dataflow.spark.workload.measured import (
     UNKNOWN_KEY_BYTES,
@@ -30,7 +31,7 @@ from dataflow.spark.workload.measured import (
 )
 from dataflow.spark.workload.model import Check, Model, Point, Skew, ViewModel
 from dataflow.spark.workload.replay import replay
-from dataflow.spark.workload.sample import Floats, KeySizes, Sample
+from dataflow.spark.workload.sample import Floats, Ints, KeySizes, Sample
 from dataflow.spark.workload.zipf import fit
 
 #: Sizes of memory, as shares of what all keys take.
@@ -50,19 +51,20 @@ _HOTTEST = 100
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the model is for. `shares` of memory to look at."""
+    """What the model is for. `shares` of memory to look at; `hashes` of the keys whose footprints were measured."""
 
     measured: Measured | None = None
     last: Model | None = None
     policy: str = DEFAULT
     budget_bytes: int | None = None
     shares: Sequence[float] = SHARES
+    hashes: Ints | None = None
 
 
 def assemble(log: Log, asked: Asked) -> Model:
     """The model."""
     measured = asked.measured
-    found = _Found.of(log, measured)
+    found = _Found.of(log, measured, asked.hashes)
     fixed = 0.0 if measured is None else measured.fixed_bytes
     points = [found.point(share, fixed, asked.policy) for share in (*asked.shares, _AMPLE)]
     enough = _ENOUGH * points[-1].warm_hit_rate
@@ -133,6 +135,7 @@ class _Found:
     measured: Measured | None
     sample: Sample
     sizes: KeySizes
+    inner: Inner | None
     lost: NDArray[np.bool_]
     warm: NDArray[np.bool_]
     needed: Floats
@@ -140,14 +143,17 @@ class _Found:
     whole: tuple[float, float]
 
     @classmethod
-    def of(cls, log: Log, measured: Measured | None) -> "_Found":
+    def of(cls, log: Log, measured: Measured | None, hashes: Ints | None) -> "_Found":
         sample, whole = _without_whole(log.sample, measured)
-        sizes = _sizes(sample, measured)
+        footprints = None if measured is None or hashes is None else measured.footprints
+        told = None if footprints is None or hashes is None else Told.of(footprints, hashes, sample)
+        sizes = _sizes(sample, measured, told)
         lost = _lost(sample, measured)
         warm = np.arange(len(sample)) >= len(sample) // 2
         needed = distances(sample, sizes.memory_bytes)
         needed[lost] = np.inf
-        return cls(log, measured, sample, sizes, lost, warm, needed, 1 / log.sample_rate, whole)
+        inner = None if measured is None or told is None else _inner(sample, sizes, measured, told)
+        return cls(log, measured, sample, sizes, inner, lost, warm, needed, 1 / log.sample_rate, whole)
 
     @property
     def keys_bytes(self) -> float:
@@ -157,7 +163,7 @@ class _Found:
     def point(self, share: float, fixed: float, policy: str) -> Point:
         """What a memory for that share of the keys' bytes is worth."""
         of_sample = share * self.keys_bytes / self.scale
-        replayed = replay(self.sample, self.sizes, of_sample, policy, self.lost)
+        replayed = replay(self.sample, self.sizes, of_sample, policy, self.lost, inner=self.inner)
         there, weight = replayed.line_hits(self.sample), self._line_weight()
         lru = curve_of(self.sample, self.needed, np.ones(len(self.sample), dtype=bool)).hit_rate(of_sample)
         held = np.bincount(
@@ -241,26 +247,47 @@ def _rate(there: NDArray[np.bool_], weight: Floats) -> float:
     return float(weight @ there) / total if total else 0.0
 
 
-def _sizes(sample: Sample, measured: Measured | None) -> KeySizes:
+def _sizes(sample: Sample, measured: Measured | None, told: Told | None) -> KeySizes:
     keys = sample.keys
     memory, cost = np.zeros(len(keys)), np.ones(len(keys))
-    rows = keys.rows_bytes.astype(np.float64)
+    rows = _rows_bytes(sample, measured, told)
     for number, name in enumerate(sample.views):
         of_view = keys.view == number
         view = None if measured is None else measured.views.get(name)
         memory[of_view] = _key_bytes(view, rows[of_view], keys.scale[of_view])
-        cost[of_view] = 1.0 if view is None else view.cost
-    return KeySizes(memory, _KEY_BYTES + _POLICY_ROWS * rows, cost)
+        if view is not None and of_view.any():
+            mean = float(rows[of_view] @ keys.scale[of_view] / keys.scale[of_view].sum())
+            cost[of_view] = view.costs(rows[of_view] / mean if mean else np.ones(int(of_view.sum())))
+    return KeySizes(memory, _KEY_BYTES + rows, cost)
+
+
+def _rows_bytes(sample: Sample, measured: Measured | None, told: Told | None) -> Floats:
+    """What the rows of each key weigh: an answer may have few of them."""
+    rows = _POLICY_ROWS * sample.keys.rows_bytes.astype(np.float64)
+    if measured is not None and measured.footprints is not None and told is not None:
+        known = told.place >= 0
+        rows[known] = measured.footprints.key_bytes[told.place[known]]
+    return rows
 
 
 def _key_bytes(view: MeasuredView | None, rows: Floats, scale: Floats) -> Floats:
     if view is not None and view.whole:
         return np.zeros(len(rows))
     if view is None or view.key_bytes is None:
-        return UNKNOWN_KEY_BYTES + UNKNOWN_ROWS_FACTOR * rows
+        return UNKNOWN_KEY_BYTES + UNKNOWN_ROWS_FACTOR / _POLICY_ROWS * rows
     mean = float(rows @ scale / scale.sum()) if len(rows) else 0.0
     base = min(_KEY_BYTES, view.key_bytes / 2)
     return np.full(len(rows), view.key_bytes) if not mean else base + (view.key_bytes - base) * rows / mean
+
+
+def _inner(sample: Sample, sizes: KeySizes, measured: Measured, told: Told) -> Inner | None:
+    """What keys share inside."""
+    if measured.footprints is None:
+        return None
+    views = [measured.views.get(name) for name in sample.views]
+    shared = np.array([0.0 if view is None else view.inner_share for view in views])
+    inside = sizes.memory_bytes * shared[sample.keys.view]
+    return inner_of(measured.footprints, told, sample.keys.scale, sizes.memory_bytes - inside, inside)
 
 
 def _lost(sample: Sample, measured: Measured | None) -> NDArray[np.bool_]:

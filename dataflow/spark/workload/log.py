@@ -108,6 +108,20 @@ def read_log(spark: "SparkSession", directory: Path, bounds: Bounds = Bounds()) 
         ) from error
 
 
+def hashes_of(spark: "SparkSession", keys: Sequence[tuple[str, Sequence[str | None]]]) -> Ints:
+    """`sample.Keys.hash` of keys: names of views and texts."""
+    from pyspark.sql import functions as f
+
+    if not keys:
+        return np.zeros(0, dtype=np.int64)
+    table = [(place, view, list(texts)) for place, (view, texts) in enumerate(keys)]
+    frame = spark.createDataFrame(table, "place INT, view STRING, texts ARRAY<STRING>")
+    arrow = frame.select("place", f.xxhash64("view", "texts").alias("hash")).toArrow()
+    found = np.zeros(len(keys), dtype=np.int64)
+    found[arrow["place"].to_numpy()] = arrow["hash"].to_numpy()
+    return found
+
+
 def files_of(directory: Path) -> dict[str, list[str]]:
     """Finished files of a log, by their form, also below the folder: several services may have folders of their own.
 
@@ -296,10 +310,9 @@ def _classes(cells: Sequence[Any]) -> list[_Class]:
 
 @dataclass(frozen=True, slots=True)
 class _Sampled:
-    """Keys of the sample, with their hashes, and how many reads of each are kept."""
+    """Keys of the sample, and how many reads of each are kept."""
 
     keys: Keys
-    hashes: Ints
     cap: int
 
 
@@ -324,8 +337,9 @@ def _sampled_keys(keys: "DataFrame", classes: Sequence[_Class], names: Sequence[
     whole = {index[of_class.view] * 64 + of_class.number: of_class.keys for of_class in classes}
     got_classes, place, got = np.unique(of_class, return_inverse=True, return_counts=True)
     scales = np.array([whole[int(c)] for c in got_classes], dtype=np.float64) / got
-    found = Keys(view, arrow["reads"].to_numpy(), arrow["rows_bytes"].to_numpy(), scales[place])
-    return _Sampled(found, arrow["hash"].to_numpy().astype(np.int64), cap)
+    hashes = arrow["hash"].to_numpy().astype(np.int64)
+    found = Keys(view, arrow["reads"].to_numpy(), arrow["rows_bytes"].to_numpy(), scales[place], hashes)
+    return _Sampled(found, cap)
 
 
 def _sampled_reads(spark: "SparkSession", reads: "DataFrame", sampled: _Sampled, names: Sequence[str]) -> Sample:
@@ -334,7 +348,7 @@ def _sampled_reads(spark: "SparkSession", reads: "DataFrame", sampled: _Sampled,
 
     shares: Floats = np.minimum(1.0, sampled.cap / np.maximum(sampled.keys.reads, 1))
     table = pa.table({
-        "hash": sampled.hashes,
+        "hash": sampled.keys.hash,
         "number": np.arange(len(sampled.keys), dtype=np.int64),
         "thinned": shares,
     })  # fmt: skip
@@ -413,4 +427,4 @@ def _least_classes(classes: Sequence[_Class], most: int) -> dict[str, tuple[int,
     return found
 
 
-__all__ = ["Bounds", "HotKey", "Log", "ViewLog", "files_of", "read_log"]
+__all__ = ["Bounds", "HotKey", "Log", "ViewLog", "files_of", "hashes_of", "read_log"]

@@ -16,7 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from dataflow.spark.problems import SparkProblem
+from dataflow.spark.workload.inner import LEAST_COST, ROW_COST, Footprints
+from dataflow.spark.workload.sample import Floats
 
 #: Of a key of which nothing is known: what it takes besides its rows, and how much its rows take more than their JSON.
 UNKNOWN_KEY_BYTES = 1300.0
@@ -34,6 +38,10 @@ class MeasuredView:
     whole: bool
     keys: int
     key_bytes: float | None
+    #: The share of that which is kept inside, where other keys may need it too.
+    inner_share: float
+    #: Whether its rows are looked up themselves, not derived from what is kept inside.
+    looked_up: bool
     #: Since the engine began: reads, keys filled and forgotten for want of memory, changed rows, lookups.
     hits: int
     misses: int
@@ -46,13 +54,19 @@ class MeasuredView:
     lookup_rows: int
     lookup_s: float
 
-    @property
-    def cost(self) -> float:
-        """Of a fill, in lookups, as `dataflow.engine.ranking` counts."""
+    def costs(self, rows: Floats) -> Floats:
+        """Of filling keys, in lookups, as `dataflow.engine.ranking` counts. `rows`: how many times as many rows as the
+        view's mean each has."""
         if not self.filled or not self.lookups:
-            return 1.0
-        # Lookups are of many keys at once only where reads are; what one key needs is at least its part of each.
-        return max(0.1, (self.lookups + 0.01 * (self.lookup_keys + self.lookup_rows)) / self.filled)
+            return np.ones(len(rows))
+        if self.looked_up:
+            # Each key of a lookup is taken to need it.
+            each, of_rows = 1 + ROW_COST, ROW_COST * self.lookup_rows / max(1, self.lookup_keys)
+        else:
+            # Lookups are of many keys at once only where reads are; what one key needs is at least its part of each.
+            each = (self.lookups + ROW_COST * self.lookup_keys) / self.filled
+            of_rows = ROW_COST * self.lookup_rows / self.filled
+        return np.maximum(LEAST_COST, each + of_rows * rows)
 
     @property
     def lookup_s_per_fill(self) -> float:
@@ -69,13 +83,16 @@ class Measured:
     fixed_bytes: float
     policy_evicted: bool
     views: Mapping[str, MeasuredView]
+    footprints: Footprints | None = None
 
 
 def measured_of(documents: Mapping[str, Any]) -> Measured:
     """From the documents. Raises SparkProblem: they are something else."""
     try:
-        return _measured(documents["stats"], documents["views"], documents.get("graph") or [])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return _measured(
+            documents["stats"], documents["views"], documents.get("graph") or [], documents.get("footprints")
+        )
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise SparkProblem(
             "measured_foreign",
             f"This is not what a service says of itself: {type(error).__name__} {error}.",
@@ -84,13 +101,17 @@ def measured_of(documents: Mapping[str, Any]) -> Measured:
 
 
 def _measured(
-    stats: Mapping[str, Any], views: Sequence[Mapping[str, Any]], graph: Sequence[Mapping[str, Any]]
+    stats: Mapping[str, Any],
+    views: Sequence[Mapping[str, Any]],
+    graph: Sequence[Mapping[str, Any]],
+    footprints: Mapping[str, Any] | None,
 ) -> Measured:
     sizes = stats["sizes"]
-    own = {view["name"]: float(view["counters"]["leaf_bytes"]) for view in views}
     keys = {view["name"]: int(view["counters"]["covered_keys"]) for view in views}
+    own = {view["name"]: float(view["counters"]["leaf_bytes"]) for view in views}
     whole = {view["name"] for view in views if view["materialization"] == "full"}
     fixed, inner = _inner_bytes(graph, keys, whole)
+    _share_out_rest(sizes, own, fixed + sum(inner.values()), keys)
     by_view = {name: own[name] + inner.get(name, 0.0) for name in own}
     keyed = {name: bytes_ for name, bytes_ in by_view.items() if name not in whole and keys[name]}
     fixed += sum(by_view[name] for name in whole)
@@ -100,17 +121,37 @@ def _measured(
     known = fixed + sum(keyed.values())
     share = 1 + left / known if known else 1.0
     per_key = {name: share * bytes_ / keys[name] for name, bytes_ in keyed.items()}
+    inner_share = {name: inner.get(name, 0.0) / bytes_ for name, bytes_ in keyed.items() if bytes_}
+    looked_up = {name for node in graph if node["lookups"] for name in node["views"]}
     fixed_bytes = used - sum(per_key[name] * keys[name] for name in keyed)
     return Measured(
         budget_bytes=int(sizes["budget_bytes"]),
         used_bytes=int(used),
         fixed_bytes=max(0.0, fixed_bytes),
         policy_evicted=any(view["counters"]["evicted_by_budget"] for view in views),
-        views={view["name"]: _view(view, per_key, whole) for view in views},
+        views={view["name"]: _view(view, per_key, inner_share, whole, looked_up) for view in views},
+        footprints=None if footprints is None else Footprints.of(footprints),
     )
 
 
-def _view(view: Mapping[str, Any], per_key: Mapping[str, float], whole: set[str]) -> MeasuredView:
+def _share_out_rest(sizes: Mapping[str, Any], own: dict[str, float], nodes: float, keys: Mapping[str, int]) -> None:
+    """Adds to each view's own bytes its part of what the leaf store takes besides rows, by rows, and of what the
+    engine takes besides nodes (the policy's memory, mostly), by keys."""
+    rows, number = sum(own.values()), sum(keys.values())
+    beside_rows = max(0.0, float(sizes.get("leaf_bytes", 0)) - rows)
+    beside_nodes = max(0.0, float(sizes.get("engine_state_bytes", 0)) - nodes)
+    for name in own:
+        own[name] *= 1 + beside_rows / rows if rows else 1.0
+        own[name] += beside_nodes * keys[name] / number if number else 0.0
+
+
+def _view(
+    view: Mapping[str, Any],
+    per_key: Mapping[str, float],
+    inner_share: Mapping[str, float],
+    whole: set[str],
+    looked_up: set[str],
+) -> MeasuredView:
     counters = view["counters"]
     return MeasuredView(
         name=view["name"],
@@ -118,6 +159,8 @@ def _view(view: Mapping[str, Any], per_key: Mapping[str, float], whole: set[str]
         whole=view["name"] in whole,
         keys=int(counters["covered_keys"]),
         key_bytes=per_key.get(view["name"]),
+        inner_share=inner_share.get(view["name"], 0.0),
+        looked_up=view["name"] in looked_up,
         hits=int(counters["hits"]),
         misses=int(counters["misses"]),
         filled=int(counters["filled"]),

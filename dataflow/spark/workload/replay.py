@@ -13,6 +13,7 @@ all are there.
 *Invariants*: nothing that was not filled is a hit.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,10 +21,15 @@ from numpy.typing import NDArray
 
 from dataflow.eviction.policies import by_name
 from dataflow.eviction.policy import GHOST_BYTES, Policy
+from dataflow.spark.workload.inner import LEAST_COST, Holding, Inner
 from dataflow.spark.workload.sample import KeySizes, Sample
 
 #: `service.runtime.budget.TARGET`.
 TARGET = 0.95
+#: `service.runtime.budget.ENOUGH_KEYS`.
+ENOUGH_KEYS = 0.1
+#: `dataflow.engine.upquery`: what is held beside each key that a waiting read has fetched.
+_UNDER_WAY_BYTES = 700
 #: How often workers report what was read.
 TOLD_US = 1_000_000
 
@@ -50,23 +56,27 @@ def replay(
     lost: NDArray[np.bool_] | None = None,
     target: float = TARGET,
     told_us: int = TOLD_US,
+    inner: Inner | None = None,
 ) -> Replayed:
     """The reads in a memory of that many bytes. `told_us`: how often the policy hears of hits. `lost`: reads whose
     key had gone for another reason than memory."""
-    run = _Run(sample, sizes, memory_bytes, policy, target, told_us)
+    run = _Run(sample, sizes, memory_bytes, policy, target, told_us, inner)
     there = np.zeros(len(sample), dtype=bool)
     gone = [False] * len(sample) if lost is None else lost.tolist()
     request = -1
     times = np.maximum(1, np.rint(sample.times)).astype(np.int64).tolist()
-    reads = zip(sample.key.tolist(), sample.request.tolist(), sample.time_us.tolist(), times, gone, strict=True)
-    for place, (key, of_request, time_us, as_often, is_gone) in enumerate(reads):
+    reads = zip(
+        sample.key.tolist(), sample.line.tolist(), sample.request.tolist(), sample.time_us.tolist(), times, gone,
+        strict=True,
+    )  # fmt: skip
+    for place, (key, line, of_request, time_us, as_often, is_gone) in enumerate(reads):
         if of_request != request:
             request = of_request
-            run.fill_missing()
+            run.answer()
             run.tell(time_us)
         if is_gone:
             run.lose(key)
-        there[place] = run.read(key, as_often)
+        there[place] = run.read(key, line, as_often)
     return Replayed(there, np.frombuffer(run.held, dtype=np.bool_))
 
 
@@ -75,50 +85,91 @@ class _Run:
     `told_us`."""
 
     def __init__(
-        self, sample: Sample, sizes: KeySizes, memory_bytes: float, policy: str, target: float, told_us: int
+        self,
+        sample: Sample,
+        sizes: KeySizes,
+        memory_bytes: float,
+        policy: str,
+        target: float,
+        told_us: int,
+        inner: Inner | None,
     ) -> None:
         self.policy: Policy[int] = by_name(policy)
         self.memory = memory_bytes
         self.target = memory_bytes * target
         self.used = 0.0
         scale = sample.keys.scale
-        self.weights: list[float] = (sizes.memory_bytes * scale).tolist()
+        self.holding = None if inner is None else Holding(inner)
+        self.weights: list[float] = ((sizes.memory_bytes if inner is None else inner.outside) * scale).tolist()
         self.policy_weights: list[int] = np.maximum(1, sizes.policy_bytes * scale).astype(np.int64).tolist()
         self.costs: list[float] = (sizes.cost * scale).tolist()
         #: Bytes for each byte that those weighed which the policy remembers.
         keys = float(scale.sum())
         self.ghost_share = GHOST_BYTES / max(1.0, float(sizes.policy_bytes @ scale) / keys) if keys else 0.0
         self.held = bytearray(len(sample.keys))
-        self.missing: list[int] = []
+        self.scale: list[float] = scale.tolist()
+        self.view: list[int] = sample.keys.view.tolist()
+        self.keys_held = 0.0
+        self.under_way = 0
+        #: Of the request that is being read.
+        self.found: list[tuple[int, int, int]] = []
+        #: By line.
+        self.missing: dict[int, dict[int, None]] = {}
         self.untold: dict[int, int] = {}
         self.every_us = told_us
         self.told_us = 0
 
-    def read(self, key: int, times: int) -> bool:
+    def read(self, key: int, line: int, times: int) -> bool:
         """Whether it is there."""
         if self.held[key]:
-            self.untold[key] = self.untold.get(key, 0) + times
+            self.found.append((key, line, times))
             return True
-        self.missing.append(key)
+        self.missing.setdefault(line, {})[key] = None
         return False
 
     def lose(self, key: int) -> None:
         """The key has gone."""
         if self.held[key]:
-            self.held[key] = 0
-            self.used -= self.weights[key]
+            self._let_go(key)
             self.policy.forget(key)
 
-    def fill_missing(self) -> None:
+    def answer(self) -> None:
         """What the last request asked for is there now."""
-        for key in self.missing:
-            if not self.held[key]:
-                self.policy.fill(key, self.policy_weights[key], self.costs[key])
-                self.held[key] = 1
-                self.used += self.weights[key]
-                if self._in_use() > self.memory:
-                    self._evict()
+        # Of a read that was no hit the policy does not hear, not even of the keys that were there.
+        there = 0
+        for key, line, times in self.found:
+            if line in self.missing:
+                there += 1
+            else:
+                self.untold[key] = self.untold.get(key, 0) + times
+        missing = list(dict.fromkeys(key for keys in self.missing.values() for key in keys))
+        for key, cost in zip(missing, self._costs_of(missing, there), strict=True):
+            self.policy.fill(key, self.policy_weights[key], cost)
+            self._hold(key)
+            if self._in_use() > self.memory:
+                self._evict()
+        self.under_way = 0
+        self.found.clear()
         self.missing.clear()
+
+    def _costs_of(self, keys: Sequence[int], there: int) -> list[float]:
+        """What getting each of the keys costs that one request misses; of what it wants, so many are there. As
+        `dataflow.engine.upquery` counts: who is looked up pays for that, the others share all lookups with the whole of
+        what is wanted."""
+        if self.holding is None or not keys:
+            return [self.costs[key] for key in keys]
+        lacks = [self.holding.lacks(key) for key in keys]
+        own = [key for key, lack in zip(keys, lacks, strict=True) if lack is None]
+        of_inner, number = self.holding.cost(keys)
+        self.under_way = _UNDER_WAY_BYTES * (number + len(own))
+        of_all = (
+            of_inner + len({self.view[key] for key in own}) + sum(self.costs[key] / self.scale[key] - 1 for key in own)
+        )
+        each = max(LEAST_COST, of_all / (len(keys) + there))
+        return [
+            self.costs[key] if lack is None else (each if lack else LEAST_COST) * self.scale[key]
+            for key, lack in zip(keys, lacks, strict=True)
+        ]
 
     def tell(self, time_us: int) -> None:
         """Tells the policy what was read, if it is time to."""
@@ -129,12 +180,30 @@ class _Run:
             self.told_us = time_us
 
     def _in_use(self) -> float:
-        return self.used + self.ghost_share * self.policy.ghost_weight()
+        churn = 0.0 if self.holding is None else self.holding.churn_bytes()
+        return self.used + churn + self.under_way + self.ghost_share * self.policy.ghost_weight()
 
     def _evict(self) -> None:
-        while self._in_use() > self.target:
+        enough = ENOUGH_KEYS * self.keys_held
+        before = self.keys_held
+        while (used := self._in_use()) > self.target:
+            if used <= self.memory and before - self.keys_held >= enough:
+                return
             victim = self.policy.victim()
             if victim is None:
                 return
-            self.held[victim] = 0
-            self.used -= self.weights[victim]
+            self._let_go(victim)
+
+    def _hold(self, key: int) -> None:
+        self.held[key] = 1
+        self.keys_held += self.scale[key]
+        self.used += self.weights[key]
+        if self.holding is not None:
+            self.used += self.holding.hold(key)
+
+    def _let_go(self, key: int) -> None:
+        self.held[key] = 0
+        self.keys_held -= self.scale[key]
+        self.used -= self.weights[key]
+        if self.holding is not None:
+            self.used -= self.holding.let_go(key)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dataflow.spark.problems import SparkProblem
 from dataflow.spark.workload.assemble import SHARES, Asked, assemble
-from dataflow.spark.workload.log import Bounds, files_of, read_log
+from dataflow.spark.workload.log import Bounds, files_of, hashes_of, read_log
 from dataflow.spark.workload.measured import measured_of
 from dataflow.spark.workload.model import Model, read_model
 from dataflow.spark.workload.page import page
@@ -46,7 +46,9 @@ def report(spark: "SparkSession", wanted: Wanted) -> Model:
     measured = None if wanted.documents is None else measured_of(wanted.documents)
     last = None if wanted.last is None else read_model(wanted.last)
     log = read_log(spark, wanted.log, wanted.bounds)
-    model = assemble(log, Asked(measured, last, wanted.policy, wanted.budget_bytes, wanted.shares))
+    footprints = None if measured is None else measured.footprints
+    hashes = None if footprints is None else hashes_of(spark, footprints.keys)
+    model = assemble(log, Asked(measured, last, wanted.policy, wanted.budget_bytes, wanted.shares, hashes))
     try:
         wanted.out.mkdir(parents=True, exist_ok=True)
         model.write(wanted.out / MODEL)

@@ -23,12 +23,14 @@ Ints = NDArray[np.int64]
 @dataclass(frozen=True, slots=True)
 class Keys:
     """Keys of the sample. `view`: index into the names of views; `reads`: in the whole log; `rows_bytes`: of the
-    largest answer; `scale`: of how many keys this is one."""
+    largest answer; `scale`: of how many keys this is one; `hash`: of the name of the view and the
+    key's texts, as Spark's ``xxhash64`` makes it."""
 
     view: Ints
     reads: Ints
     rows_bytes: Ints
     scale: Floats
+    hash: Ints
 
     def __len__(self) -> int:
         return len(self.view)
@@ -61,7 +63,8 @@ class Sample:
         """Only these keys, with other scales (of all keys)."""
         number = np.cumsum(chosen) - 1
         kept = chosen[self.key]
-        keys = Keys(self.keys.view[chosen], self.keys.reads[chosen], self.keys.rows_bytes[chosen], scale[chosen])
+        old = self.keys
+        keys = Keys(old.view[chosen], old.reads[chosen], old.rows_bytes[chosen], scale[chosen], old.hash[chosen])
         return Sample(
             self.views, keys, number[self.key[kept]], self.time_us[kept], self.request[kept], self.line[kept],
             self.computed[kept], self.times[kept],

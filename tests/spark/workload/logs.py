@@ -24,7 +24,7 @@ def sample_of(ids: Ints, seed: int = 1) -> tuple[Sample, KeySizes]:
     _, key = np.unique(ids, return_inverse=True)
     reads = np.bincount(key)
     rows = np.random.default_rng(seed).integers(50, 3000, len(reads))
-    keys = Keys(np.zeros(len(reads), dtype=np.int64), reads, rows, np.ones(len(reads)))
+    keys = Keys(np.zeros(len(reads), dtype=np.int64), reads, rows, np.ones(len(reads)), np.arange(len(reads)))
     place = np.arange(len(key))
     sample = Sample(
         ("v",), keys, key, START_US + place * 500, place, place, np.zeros(len(key), dtype=bool), np.ones(len(key))

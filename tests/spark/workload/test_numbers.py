@@ -89,6 +89,17 @@ def test_reads_of_one_request_do_not_find_what_the_others_fill() -> None:
     assert lost.there.tolist() == [False, False, False]
 
 
+def test_the_policy_hears_only_of_reads_whose_keys_were_all_there() -> None:
+    """A read of two keys, of which one is there, is none of that one."""
+    sample, _ = sample_of(np.array([0, 1, 0, 2, 3, 1]))
+    line = np.array([0, 1, 2, 2, 3, 4])
+    listed = Sample(sample.views, sample.keys, sample.key, sample.time_us, line, line, sample.computed, sample.times)
+    even = KeySizes(np.ones(4), np.ones(4), np.ones(4))
+    # The fourth key takes the place of the first.
+    there = replay(listed, even, 3.0, "lru", target=1.0, told_us=0).there
+    assert there.tolist() == [False, False, True, False, False, True]
+
+
 def test_what_the_policy_remembers_takes_room() -> None:
     """Of keys that are read once each, S3-FIFO remembers as many bytes as are there."""
     sample, _ = sample_of(np.arange(4_000))
