@@ -10,6 +10,7 @@ from typing import Any
 from service.access_log.log import AccessLog
 from service.access_log.noted import NOTED, Noted
 from service.auth.guard import DirectApp
+from service.http.coming import Coming
 from service.http.messages import Receive, Reply, Scope, Send
 
 _BEFORE_ROWS = len(b'{"rows":')
@@ -29,26 +30,26 @@ class Logged:
         self.reads_body = app.reads_body
         self.log = log
 
-    def answer(self, scope: Scope, body: bytes | None) -> Reply | None:
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | Coming | None:
         """The response, if it can be given at once."""
         started = _now_ns()
         if body is not None:
             return self._batch(scope, body, started)
         reply = self._answer(scope, None)
-        if reply is not None:
+        if isinstance(reply, Reply):
             rows_bytes = reply.body.rfind(_BEHIND_ROWS) + 1 - _BEFORE_ROWS if reply.status == 200 else None
             took = _now_ns() - started
             self.log.hit(started, took, scope["raw_path"], scope["query_string"], reply.status, rows_bytes)
         return reply
 
-    def _batch(self, scope: Scope, body: bytes, started: int) -> Reply | None:
+    def _batch(self, scope: Scope, body: bytes, started: int) -> Reply | Coming | None:
         noted = Noted()
         token = NOTED.set(noted)
         try:
             reply = self._answer(scope, body)
         finally:
             NOTED.reset(token)
-        if reply is not None:
+        if isinstance(reply, Reply):
             self.log.request(started, _now_ns() - started, reply.status, noted)
         return reply
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from service.auth.authority import Authority
 from service.auth.principal import SCOPE_KEY, Principal, Right
 from service.errors import ApiError
+from service.http.coming import Coming
 from service.http.messages import App, Receive, Reply, Scope, Send, problem_reply, send_reply
 
 #: How often a request that goes on is looked at again.
@@ -32,8 +33,8 @@ class DirectApp(Protocol):
         """Whether `answer` needs the request's body."""
         ...
 
-    def answer(self, scope: Scope, body: bytes | None) -> Reply | None:
-        """The response, if it can be given at once."""
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | Coming | None:
+        """The response, if it can be given at once, or without a task."""
         ...
 
 
@@ -48,8 +49,8 @@ class Guard:
         """Whether `answer` needs the request's body. Of a stranger none is waited for."""
         return self._known(scope) is not None and self._app.reads_body(scope)
 
-    def answer(self, scope: Scope, body: bytes | None) -> Reply | None:
-        """The response, if it can be given at once."""
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | Coming | None:
+        """The response, if it can be given at once, or without a task."""
         principal = self._known(scope)
         if principal is None:
             return None

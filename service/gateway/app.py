@@ -14,10 +14,12 @@ from service.gateway.asked import is_batch
 from service.gateway.batches import Batches
 from service.gateway.incoming import PodGone
 from service.gateway.reading import Reads
+from service.gateway.relaying import Relays
 from service.gateway.sockets import Sockets
 from service.gateway.streams import Streams
 from service.http.body_limit import too_large
-from service.http.messages import Receive, Reply, Scope, Send, problem_reply, send_reply
+from service.http.coming import Coming
+from service.http.messages import Receive, Scope, Send, problem_reply, send_reply
 from service.http.request_body import RequestBody
 from service.http.view_reads import VIEWS_PATH
 from service.subscriptions.asked import is_live, wants_events
@@ -29,12 +31,20 @@ _log = structlog.get_logger(__name__)
 
 
 class GatewayApp:
-    """ASGI. Also `Direct`, of which it makes no use: nothing is answered here without asking a pod."""
+    """ASGI. Also `Direct`: plain reads are answered without a task."""
 
     def __init__(
-        self, reads: Reads, batches: Batches, streams: Streams, sockets: Sockets, *, max_body_bytes: int
+        self,
+        reads: Reads,
+        relays: Relays,
+        batches: Batches,
+        streams: Streams,
+        sockets: Sockets,
+        *,
+        max_body_bytes: int,
     ) -> None:
         self._reads = reads
+        self._relays = relays
         self._batches = batches
         self._streams = streams
         self._sockets = sockets
@@ -44,9 +54,13 @@ class GatewayApp:
         """No."""
         return False
 
-    def answer(self, scope: Scope, body: bytes | None) -> Reply | None:  # noqa: ARG002
-        """None."""
-        return None
+    def answer(self, scope: Scope, body: bytes | None) -> Coming | None:  # noqa: ARG002
+        """Of a GET of a view's key, by who may read it."""
+        view = _view_of(scope["path"]) if scope["method"] == "GET" else None
+        if view is None or self._is_stream(scope):
+            return None
+        principal = principal_of(scope)
+        return self._relays.of(scope, view) if principal is None or principal.may_read(view) else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -120,4 +134,4 @@ def _view_of(path: str) -> str | None:
     if not path.startswith(VIEWS_PATH):
         return None
     name = path.removeprefix(VIEWS_PATH).removesuffix(_SUBSCRIBE)
-    return name if name and "/" not in name else None
+    return name if name and "/" not in name and not name.endswith("\n") else None

@@ -33,8 +33,9 @@ class Owner(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """*State*: `_incoming` is the response that is awaited, None while there is none; `_heard_at` is when something
-    came last, or was asked."""
+    """*State*: `_incoming` is the response that is awaited, None while there is none, for at most `_allowed_s` without
+    a byte; `_heard_at` is when something came last, or was asked. `_look_at` is when that is looked at, and `_late` the
+    timer, which goes off then or earlier: one for each request would cost more than most else about it."""
 
     def __init__(self, owner: Owner, silent_s: float, suspect_s: float) -> None:
         self._owner = owner
@@ -44,8 +45,11 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._incoming: Incoming | None = None
         self._late: asyncio.TimerHandle | None = None
-        self._heard_at = 0.0
+        self._late_at = self._look_at = self._heard_at = 0.0
+        self._allowed_s = silent_s
         self._paused = False
+        #: Whether the request has not gone out yet.
+        self._unsent = False
         #: Whether it has been used.
         self.used = False
         #: Whether it counts among those that are bounded.
@@ -64,12 +68,19 @@ class Connection(asyncio.Protocol):
     def ask(self, request: bytes, *, is_head: bool, silent_s: float | None = None) -> Incoming:
         """Send a request. Only while it is free."""
         assert self._incoming is None
-        assert self._transport is not None
         self._incoming = incoming = Incoming(self, is_head=is_head)
-        self._heard_at = self._loop.time()
-        self._watch(silent_s or self._silent_s)
-        self._transport.write(request)
+        self._heard_at = now = self._loop.time()
+        self._allowed_s = silent_s or self._silent_s
+        self._watch(now)
+        # Behind all that has come: a pod on this machine takes the core of whoever wakes it, for each request anew.
+        self._unsent = True
+        self._loop.call_soon(self._send, request)
         return incoming
+
+    def _send(self, request: bytes) -> None:
+        self._unsent = False
+        if self._transport is not None and self.is_open:
+            self._transport.write(request)
 
     def close(self) -> None:
         """End it."""
@@ -105,7 +116,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Some of a response."""
         incoming = self._incoming
-        if incoming is None:
+        if incoming is None or self._unsent:
+            # Nobody has asked for that.
             self.close()
             return
         self._heard_at = self._loop.time()
@@ -114,20 +126,21 @@ class Connection(asyncio.Protocol):
             self._finished(incoming.reusable)
         elif incoming.failed is not None:
             self.close()
+        incoming.wake()
 
     def eof_received(self) -> None:
         """The pod closes it."""
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """It is gone."""
-        self._end_watch()
+        if self._late is not None:
+            self._late.cancel()
         incoming, self._incoming = self._incoming, None
         if incoming is not None:
             incoming.end(stale=self.used)
         self._owner.lost(self)
 
     def _finished(self, reusable: bool) -> None:
-        self._end_watch()
         self._incoming = None
         self.used = True
         if self._paused:
@@ -137,26 +150,33 @@ class Connection(asyncio.Protocol):
         else:
             self.close()
 
-    def _watch(self, silent_s: float) -> None:
-        left_s = self._heard_at + silent_s - self._loop.time()
-        self._late = self._loop.call_later(max(0.0, min(left_s, self._suspect_s)), self._look, silent_s)
+    def _watch(self, now: float) -> None:
+        self._look_at = now + max(0.0, min(self._heard_at + self._allowed_s - now, self._suspect_s))
+        if self._late is None or self._look_at < self._late_at:
+            self._look_in(self._look_at - now)
 
-    def _look(self, silent_s: float) -> None:
+    def _look_in(self, after_s: float) -> None:
+        if self._late is not None:
+            self._late.cancel()
+        self._late_at = self._look_at
+        self._late = self._loop.call_later(after_s, self._look)
+
+    def _look(self) -> None:
         """Whether it has said nothing for too long, while somebody waited for it."""
-        incoming = self._incoming
+        self._late = None
+        incoming, now = self._incoming, self._loop.time()
         if incoming is None:
             return
+        if now < self._look_at:
+            # That was an earlier request's.
+            self._look_in(self._look_at - now)
+            return
         if self._paused or not incoming.is_awaited:
-            self._heard_at = self._loop.time()
-        if self._loop.time() - self._heard_at < silent_s:
-            self._watch(silent_s)
+            self._heard_at = now
+        if now - self._heard_at < self._allowed_s:
+            self._watch(now)
             if not incoming.began:
                 self._owner.suspect()
         else:
-            incoming.fail(f"it said nothing for {silent_s:g} s")
+            incoming.fail(f"it said nothing for {self._allowed_s:g} s")
             self.close()
-
-    def _end_watch(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None

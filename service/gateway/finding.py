@@ -11,6 +11,7 @@ believed.
 from service.gateway.known import KnownViews
 from service.gateway.pods import NOT_FOUND
 from service.gateway.topology import Topology
+from service.http.messages import Headers
 
 MISDIRECTED = "misdirected"
 #: What another shard may not say: it has the view still, or already.
@@ -46,6 +47,13 @@ class Finding:
         """`shard` has answered."""
         if self.is_whole:
             self._known.learn_whole(self.view, self.shard)
+
+    def learn(self, headers: Headers) -> None:
+        """It has answered with these."""
+        self.answered()
+        for name, value in headers:
+            if name == b"vary" and b"authorization" in value.lower():
+                self._known.learn_private(self.view)
 
     def _others(self, code: str) -> list[int]:
         if code == MISDIRECTED:

@@ -5,8 +5,6 @@ batches) is not passed on. A response goes on as it comes, and no faster than th
 not finish is not finished here either, so that nobody takes it for whole.
 """
 
-from collections.abc import Iterable
-
 import structlog
 
 from service.gateway.incoming import Incoming, PodGone
@@ -22,6 +20,8 @@ _OF_CONNECTION = frozenset(
 )  # fmt: skip
 #: Of a response; this server says what time it is.
 _OF_RESPONSE = frozenset({b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade", b"date"})
+#: Of one that has no body.
+_OF_BARE = _OF_RESPONSE | {b"content-length"}
 _NONE: Headers = []
 _WITHOUT_BODY = frozenset({204, 304})
 _log = structlog.get_logger(__name__)
@@ -31,46 +31,40 @@ def request_bytes(
     scope: Scope, body: bytes | None, without: frozenset[bytes] = frozenset(), more: Headers = _NONE
 ) -> bytes:
     """The request with this body; None: without one. It has `more` headers, and not those of the names `without`."""
-    query = scope["query_string"]
-    target = scope["raw_path"] + b"?" + query if query else scope["raw_path"]
-    content = [scope["method"].encode(), b" ", target, b" HTTP/1.1\r\n"]
-    for name, value in _passed_on(scope, without):
-        content += (name, b": ", value, b"\r\n")
-    for name, value in more:
-        content += (name, b": ", value, b"\r\n")
-    if body is None:
-        content.append(b"\r\n")
-    else:
-        content += (b"content-length: %d\r\n\r\n" % len(body), body)
+    path, query = scope["raw_path"], scope["query_string"]
+    target = b"%b?%b" % (path, query) if query else path
+    content = [b"%b %b HTTP/1.1\r\n" % (scope["method"].encode(), target)]
+    content += [b"%b: %b\r\n" % header for header in _passed_on(scope, without)]
+    content += [b"%b: %b\r\n" % header for header in more]
+    content.append(b"\r\n" if body is None else b"content-length: %d\r\n\r\n%b" % (len(body), body))
     return b"".join(content)
 
 
-def _passed_on(scope: Scope, without: frozenset[bytes]) -> Iterable[tuple[bytes, bytes]]:
+def _passed_on(scope: Scope, without: frozenset[bytes]) -> Headers:
     headers: Headers = scope["headers"]
     dropped = _OF_CONNECTION | without if without else _OF_CONNECTION
+    passed = [header for header in headers if header[0] not in dropped]
     forwarded = []
-    for name, value in headers:
-        if name == b"connection":
-            dropped = dropped | {each.strip().lower() for each in value.split(b",")}
-        elif name == b"x-forwarded-for":
-            forwarded.append(value)
-    for header in headers:
-        if header[0] not in dropped:
-            yield header
+    if len(passed) < len(headers):
+        named = {each.strip().lower() for name, value in headers if name == b"connection" for each in value.split(b",")}
+        passed = [header for header in passed if header[0] not in named]
+        forwarded = [value for name, value in headers if name == b"x-forwarded-for"]
     client = scope.get("client")
     if client is not None:
         forwarded.append(str(client[0]).encode())
-        yield b"x-forwarded-for", b", ".join(forwarded)
+        passed.append((b"x-forwarded-for", b", ".join(forwarded)))
+    return passed
+
+
+def passed_back(incoming: Incoming) -> Headers:
+    """The headers of a response, as the client gets them."""
+    dropped = _OF_BARE if incoming.status in _WITHOUT_BODY else _OF_RESPONSE
+    return [header for header in incoming.headers if header[0] not in dropped]
 
 
 async def pass_on(incoming: Incoming, send: Send, path: str) -> None:
     """The response, to its end."""
-    bare = incoming.status in _WITHOUT_BODY
-    headers = [
-        header
-        for header in incoming.headers
-        if header[0] not in _OF_RESPONSE and not (bare and header[0] == b"content-length")
-    ]
+    headers = passed_back(incoming)
     await send({"type": "http.response.start", "status": incoming.status, "headers": headers})
     try:
         more = True

@@ -11,6 +11,7 @@ from service.gateway.batches import Batches
 from service.gateway.counting import GatewayCounters
 from service.gateway.known import KnownViews
 from service.gateway.reading import Reads
+from service.gateway.relaying import Relays
 from service.gateway.replica import Reach
 from service.gateway.sockets import Sockets
 from service.gateway.streams import Streams
@@ -49,6 +50,7 @@ class Gateway:
         reads = Reads(topology, known)
         app = GatewayApp(
             reads,
+            Relays(topology, known, settings.log.slow_ms / 1000),
             Batches(topology, known, reads, http, counters),
             Streams(counters),
             Sockets(topology, known, counters, section.connect_timeout_s),

@@ -39,6 +39,14 @@ class Request:
     streams: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A request that has been sent, and whom it was sent to."""
+
+    replica: Replica
+    incoming: Incoming
+
+
 class ShardPods:
     """The replicas of the shard `number`."""
 
@@ -52,17 +60,34 @@ class ShardPods:
         """Whether one of them can be asked."""
         return not all(replica.is_away for replica in self.replicas)
 
-    async def ask(self, slot: int, request: Request) -> Incoming:
+    def begin(self, slot: int, content: bytes) -> Begun | None:
+        """Ask the first of them, if that can be done at once; not a HEAD."""
+        for replica in self.order(slot)[:1]:
+            incoming = replica.begin(content)
+            if incoming is not None:
+                self._counters.requests[self.number] += 1
+                return Begun(replica, incoming)
+        return None
+
+    async def ask(self, slot: int, request: Request, begun: Begun | None = None) -> Incoming:
         """The response of the first that has one; of status 404 and 503, all of it is there. ApiError
         ``engine_unavailable`` if none can be reached, ``overloaded``."""
-        self._counters.requests[self.number] += 1
+        order = self.order(slot)
+        if begun is None:
+            self._counters.requests[self.number] += 1
+        else:
+            order = [begun.replica, *[replica for replica in order if replica is not begun.replica]]
         silent_s = _STREAM_SILENT_S if request.streams else None
         refused: dict[str, Incoming] = {}
-        for n, replica in enumerate(self.order(slot)):
+        for n, replica in enumerate(order):
             self._counters.retries += n > 0
             try:
                 incoming = await replica.ask(
-                    request.content, is_head=request.is_head, counted=not request.streams, silent_s=silent_s
+                    request.content,
+                    is_head=request.is_head,
+                    counted=not request.streams,
+                    silent_s=silent_s,
+                    begun=begun.incoming if begun is not None and n == 0 else None,
                 )
                 if incoming.status not in _CODES:
                     return incoming

@@ -14,7 +14,8 @@ from service.gateway.forwarding import pass_on, request_bytes
 from service.gateway.homes import slot_of_query
 from service.gateway.incoming import Incoming
 from service.gateway.known import KnownViews
-from service.gateway.pods import Request, code_of
+from service.gateway.pods import Begun, Request, code_of
+from service.gateway.relaying import Relay
 from service.gateway.topology import Topology
 from service.http.messages import Receive, Scope, Send
 from service.subscriptions.leaving import until_left
@@ -36,8 +37,15 @@ class Reads:
 
     async def serve_view(self, scope: Scope, receive: Receive, send: Send, view: str, *, streams: bool = False) -> None:
         """A read of a view's key, or a stream of it. ApiError."""
-        slot = slot_of_query(view, scope["query_string"], self._known.asker(view, scope["headers"]))
         request = Request(request_bytes(scope, None), is_head=scope["method"] == "HEAD", streams=streams)
+        relay = Relay.taken_over(scope)
+        if relay is not None:
+            # Whose client nobody has looked after so far.
+            with until_left(receive):
+                incoming = await self._ask_view(relay.finding, relay.slot, request, relay.begun)
+                await pass_on(incoming, send, scope["path"])
+            return
+        slot = slot_of_query(view, scope["query_string"], self._known.asker(view, scope["headers"]))
         with until_left(receive, 0.0 if streams else _WATCH_AFTER_S):
             finding = Finding(self._topology, self._known, view, self._topology.home(slot))
             await pass_on(await self._ask_view(finding, slot, request), send, scope["path"])
@@ -57,14 +65,16 @@ class Reads:
         finding = Finding(self._topology, self._known, view)
         return await self._ask_view(finding, slot, request) if finding.refused(MISDIRECTED, _FIRST) else incoming
 
-    async def _ask_view(self, finding: Finding, slot: int, request: Request) -> Incoming:
-        """The response about a view: of the shard that has it, or the refusal that says most. ApiError."""
+    async def _ask_view(self, finding: Finding, slot: int, request: Request, begun: Begun | None = None) -> Incoming:
+        """The response about a view: of the shard that has it, or the refusal that says most. `begun`: asking the first
+        one. ApiError."""
         refusals: list[Incoming] = []
         while True:
             try:
-                incoming = await self._topology.pods(finding.shard).ask(slot, request)
+                asked, begun = begun, None
+                incoming = await self._topology.pods(finding.shard).ask(slot, request, asked)
                 if incoming.status not in REFUSALS:
-                    self._learn(incoming, finding)
+                    finding.learn(incoming.headers)
                     return incoming
                 code = await refusal_of(incoming)
             except ApiError as error:
@@ -74,12 +84,6 @@ class Reads:
             refusals.append(incoming)
             if not finding.refused(code):
                 return max(refusals, key=_says)
-
-    def _learn(self, incoming: Incoming, finding: Finding) -> None:
-        finding.answered()
-        for name, value in incoming.headers:
-            if name == b"vary" and b"authorization" in value.lower():
-                self._known.learn_private(finding.view)
 
 
 async def refusal_of(incoming: Incoming) -> str:

@@ -80,12 +80,16 @@ class Replica:
         counted: bool = True,
         anew: bool = False,
         silent_s: float | None = None,
+        begun: Incoming | None = None,
     ) -> Incoming:
         """The response to a request, once its head is there. `counted`: among those that are bounded; `anew`: over a
-        new connection. PodGone if there is none; ApiError ``overloaded``."""
+        new connection; `begun`: it has been sent (`begin`). PodGone if there is none; ApiError ``overloaded``."""
         while True:
-            connection = await self._connection(counted=counted, anew=anew)
-            incoming = connection.ask(request, is_head=is_head, silent_s=silent_s)
+            if begun is None:
+                connection = await self._connection(counted=counted, anew=anew)
+                incoming = connection.ask(request, is_head=is_head, silent_s=silent_s)
+            else:
+                incoming, begun = begun, None
             try:
                 await incoming.head()
             except PodGone as gone:
@@ -98,6 +102,15 @@ class Replica:
                 raise
             else:
                 return incoming
+
+    def begin(self, request: bytes) -> Incoming | None:
+        """The response to a request that is sent at once, not to a HEAD; None: it would have to wait."""
+        connection = self._take_idle() if self._in_use < self._reach.connections else None
+        if connection is None:
+            return None
+        self._in_use += 1
+        connection.counted = True
+        return connection.ask(request, is_head=False)
 
     def weaken(self) -> None:
         """It said that it is not ready."""

@@ -11,7 +11,8 @@ from typing import Any
 from service.auth.guard import DirectApp
 from service.auth.principal import principal_of
 from service.errors import ApiError
-from service.http.messages import Receive, Scope, Send, problem_reply, send_reply
+from service.http.coming import Coming
+from service.http.messages import Receive, Reply, Scope, Send, problem_reply, send_reply
 
 
 class ClientLimit:
@@ -23,10 +24,26 @@ class ClientLimit:
     def __init__(self, app: DirectApp, most: int) -> None:
         self._app = app
         self._most = most
-        #: What is answered at once passes.
+        #: Whether `answer` needs the request's body.
         self.reads_body = app.reads_body
-        self.answer = app.answer
+        self._answer = app.answer
         self.waiting: Counter[str] = Counter()
+
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | Coming | None:
+        """The response, if it can be given at once, which passes; or without a task, unless too many wait."""
+        reply = self._answer(scope, body)
+        if not isinstance(reply, Coming):
+            return reply
+        client = _client_of(scope)
+        if self.waiting[client] >= self._most:
+            return None
+        self.waiting[client] += 1
+
+        def came(reply: Reply | None) -> Reply | None:
+            self._leave(client)
+            return reply
+
+        return reply.through(came)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -49,9 +66,7 @@ class ClientLimit:
             nonlocal counted
             if counted:
                 counted = False
-                self.waiting[client] -= 1
-                if not self.waiting[client]:
-                    del self.waiting[client]
+                self._leave(client)
 
         async def sending(message: MutableMapping[str, Any]) -> None:
             leave()
@@ -61,6 +76,11 @@ class ClientLimit:
             await self._app(scope, receive, sending)
         finally:
             leave()
+
+    def _leave(self, client: str) -> None:
+        self.waiting[client] -= 1
+        if not self.waiting[client]:
+            del self.waiting[client]
 
 
 def _client_of(scope: Scope) -> str:

@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from service.auth.guard import DirectApp
+from service.http.coming import Coming
 from service.http.messages import VARY, Headers, Receive, Reply, Scope, Send, send_reply
 
 try:
@@ -67,9 +68,14 @@ class Compression:
         self._threads = ThreadPoolExecutor(_THREADS, "compress")
         self._waiting = 0
 
-    def answer(self, scope: Scope, body: bytes | None) -> Reply | None:
-        """The response, if it can be given at once."""
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | Coming | None:
+        """The response, if it can be given at once, or without a task."""
         reply = self._answer(scope, body)
+        if isinstance(reply, Coming):
+            return reply.through(lambda came: self._at_once(scope, came))
+        return self._at_once(scope, reply)
+
+    def _at_once(self, scope: Scope, reply: Reply | None) -> Reply | None:
         if reply is None or len(reply.body) < self._least_bytes or not _is_plain(reply.headers):
             return reply
         coding = coding_of(scope["headers"])

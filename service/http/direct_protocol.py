@@ -3,7 +3,7 @@
 *Theory*: of what an empty response costs uvicorn, more than half is the way to the application and back: a task, two
 messages, checks of headers that another author may have written. A hit needs none of it: it waits for nothing, and its
 headers are ours. So where a request would become a task it is first offered to the application's fast routes
-(`Direct`); what they answer goes out at once, anything else takes the ordinary way.
+(`Direct`); what they answer goes out at once, or when it comes (`Coming`), anything else takes the ordinary way.
 
 *Invariants*: answers go out in the order of their requests: only a request that nothing before it waits for is answered
 so. A client that does not read what it is sent gets no more of it, and one that sends many requests at once does not
@@ -22,6 +22,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from service.http.bounded_protocol import BoundedProtocol, ConnectionLimits, response_bytes
+from service.http.coming import Coming
 from service.http.messages import App, Reply, Scope
 from service.subscriptions.stalled import EndsStalled
 
@@ -29,6 +30,7 @@ from service.subscriptions.stalled import EndsStalled
 _MAX_AWAITED_BYTES = 1 << 15
 #: How long requests that came together are answered without a turn for other connections.
 _TURN_S = 0.005
+_CLOSE = (b"connection", b"close")
 
 
 @runtime_checkable
@@ -39,9 +41,9 @@ class Direct(Protocol):
         """Whether `answer` needs the request's body."""
         ...
 
-    def answer(self, scope: Scope, body: bytes | None) -> Reply | None:
-        """The response, or None: the request has to go the ordinary way. Must not wait for anything. `body` is there if
-        `reads_body` said so."""
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | Coming | None:
+        """The response; what brings it soon; or None: the request has to go the ordinary way. Must not wait for
+        anything. `body` is there if `reads_body` said so."""
         ...
 
 
@@ -84,9 +86,18 @@ class DirectProtocol(EndsStalled, BoundedProtocol):
         except Exception:
             # Out of here it would be taken for a mistake of the client's. The ordinary way meets it again, and says so.
             reply = None
-        if reply is None:
+        if isinstance(reply, Reply):
+            self._send(cycle, reply)
+        elif reply is None:
             super()._serve(cycle, app)
         else:
+            reply.begin(lambda reply: self._came(cycle, app, reply))
+
+    def _came(self, cycle: RequestResponseCycle, app: App, reply: Reply | None) -> None:
+        """What was begun has come, or has to go on the ordinary way, even if only to find that the client has gone."""
+        if reply is None:
+            super()._serve(cycle, app)
+        elif not (cycle.disconnected or self.transport.is_closing()):
             self._send(cycle, reply)
 
     def on_message_complete(self) -> None:
@@ -102,9 +113,14 @@ class DirectProtocol(EndsStalled, BoundedProtocol):
         return cycle.keep_alive and not waits
 
     def _send(self, cycle: RequestResponseCycle, reply: Reply) -> None:
+        if not cycle.keep_alive:
+            # The server is being stopped, since the request was begun.
+            reply.headers.append(_CLOSE)
         content = response_bytes(reply, self.server_state.default_headers, cycle.scope["method"] != "HEAD")
         cycle.response_started = cycle.response_complete = True
         self.transport.write(content)
+        if not cycle.keep_alive:
+            self.transport.close()
         self.on_response_complete()
 
 

@@ -15,6 +15,7 @@ import orjson
 import structlog
 
 from service.auth.guard import DirectApp
+from service.http.coming import BEGAN_AT
 from service.http.messages import Headers, Receive, Scope, Send
 
 #: Lines of a second.
@@ -33,7 +34,7 @@ class RequestLog:
     def __init__(self, app: DirectApp, slow_ms: float) -> None:
         self._app = app
         self._slow_s = slow_ms / 1000
-        #: What is answered at once passes.
+        #: What is answered at once passes, and so does what comes: nothing does that failed or took that long.
         self.reads_body = app.reads_body
         self.answer = app.answer
         self._second = 0
@@ -44,7 +45,7 @@ class RequestLog:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started = time.perf_counter()
+        started = scope.get(BEGAN_AT) or time.perf_counter()
         line: dict[str, Any] | None = None
 
         async def sending(message: MutableMapping[str, Any]) -> None:

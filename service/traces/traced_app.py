@@ -14,6 +14,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, StatusCode, use_span
 
 from service.auth.guard import DirectApp
+from service.http.coming import Coming
 from service.http.messages import Headers, Receive, Reply, Scope, Send
 from service.http.view_reads import VIEWS_PATH
 from service.traces.tracing import Tracing, context_of
@@ -40,11 +41,11 @@ class TracedApp:
         self._sample_rate = sample_rate
         self._random = (random or Random()).random
 
-    def answer(self, scope: Scope, body: bytes | None) -> Reply | None:
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | Coming | None:
         """The response, if it can be given at once."""
         begun = self._begun(scope["headers"])
         reply = self._answer(scope, body)
-        if reply is None:
+        if not isinstance(reply, Reply):
             scope[_DECIDED] = begun
         elif begun is not None:
             span = self._span(scope, begun)

@@ -1,0 +1,145 @@
+"""Plain reads, passed on without a task.
+
+*Theory*: a gateway has to choose a pod for a read, and to write twice; a task, the messages of an application and the
+waiting for each of them cost more than that. Most reads are answered soon, and in one piece, by the pod that is asked
+first. So a request is sent on while it is parsed, and its answer while that is. What turns out otherwise (refusals,
+connections that break, answers that are large, of no known length, or late) goes the ordinary way from where it is.
+
+*Invariants*: nothing is asked twice because of it, but for a request that is kept from the ordinary way for long (while
+its token is looked up, say). What was begun is passed on, or taken over by the ordinary way, or left within a moment.
+What would be watched or logged there is not passed on here.
+
+Not here: which requests these are (`app`); the ordinary way (`reading`).
+"""
+
+import asyncio
+from time import perf_counter
+
+from service.gateway.finding import Finding
+from service.gateway.forwarding import passed_back, request_bytes
+from service.gateway.homes import slot_of_query
+from service.gateway.known import KnownViews
+from service.gateway.pods import Begun
+from service.gateway.topology import Topology
+from service.http.coming import BEGAN_AT, Coming, Done
+from service.http.messages import Reply, Scope
+
+_FOUND, _UNCHANGED = 200, 304
+#: What takes longer is watched.
+_SOON_S = 0.1
+#: Within which the ordinary way takes over, unless it refuses the request, or finds out for longer whether it does.
+_TAKEN_S = 1.0
+_RELAY = "upquery.relay"
+
+
+class Relays:
+    """*State*: `open` are those that were begun, the first one first; while there are any, `_looking` is the one timer
+    that looks after them."""
+
+    def __init__(self, topology: Topology, known: KnownViews, slow_s: float) -> None:
+        """`slow_s`: what takes longer is logged."""
+        self.open: dict[Relay, None] = {}
+        self.within_s = min(_SOON_S, slow_s)
+        self._topology = topology
+        self._known = known
+        self._looking: asyncio.TimerHandle | None = None
+
+    def of(self, scope: Scope, view: str) -> Coming:
+        """The response to a GET of a view's key."""
+        slot = slot_of_query(view, scope["query_string"], self._known.asker(view, scope["headers"]))
+        finding = Finding(self._topology, self._known, view, self._topology.home(slot))
+        return Coming(Relay(self, scope, finding, slot).begin)
+
+    def begin(self, relay: "Relay") -> Begun | None:
+        """Send its request, if that can be done at once."""
+        begun = self._topology.pods(relay.finding.shard).begin(relay.slot, request_bytes(relay.scope, None))
+        if begun is not None:
+            self.open[relay] = None
+            if self._looking is None:
+                self._look_in(self.within_s)
+        return begun
+
+    def _look_in(self, after_s: float) -> None:
+        self._looking = asyncio.get_running_loop().call_later(after_s, self._look)
+
+    def _look(self) -> None:
+        self._looking = None
+        while self.open:
+            relay = next(iter(self.open))
+            if relay.left_s > 0:
+                self._look_in(relay.left_s)
+                return
+            relay.go_on()
+
+
+class Relay:
+    """One request: where its view is looked for, at which slot; once it was sent, what was `begun`, and who is told of
+    the response (`_done`). *State*: `_leaving`, unless the ordinary way takes it over."""
+
+    __slots__ = ("_began_at", "_done", "_leaving", "_relays", "begun", "finding", "scope", "slot")
+
+    def __init__(self, relays: Relays, scope: Scope, finding: Finding, slot: int) -> None:
+        self.scope = scope
+        self.finding = finding
+        self.slot = slot
+        self.begun: Begun | None = None
+        self._relays = relays
+        self._done: Done | None = None
+        self._leaving: asyncio.TimerHandle | None = None
+        self._began_at = 0.0
+
+    @staticmethod
+    def taken_over(scope: Scope) -> "Relay | None":
+        """What was begun of a request that goes the ordinary way, if anything was."""
+        relay: Relay | None = scope.pop(_RELAY, None)
+        if relay is not None and relay._leaving is not None:
+            relay._leaving.cancel()
+        return relay
+
+    @property
+    def left_s(self) -> float:
+        """Until it is too late."""
+        return self._relays.within_s - (perf_counter() - self._began_at)
+
+    def begin(self, done: Done) -> None:
+        """Ask a pod."""
+        self._began_at = self.scope[BEGAN_AT] = perf_counter()
+        self._done = done
+        self.begun = begun = self._relays.begin(self)
+        if begun is None:
+            done(None)
+        else:
+            begun.incoming.tell(self._told)
+
+    def go_on(self) -> None:
+        """Leave it to the ordinary way."""
+        self.scope[_RELAY] = self
+        self._leaving = asyncio.get_running_loop().call_later(_TAKEN_S, self._leave)
+        self._end(None)
+
+    def _told(self) -> None:
+        """Something has come, or the end."""
+        assert self.begun is not None
+        incoming = self.begun.incoming
+        if incoming.will_be_whole:
+            return
+        status = incoming.status
+        is_plain = incoming.complete and (status == _UNCHANGED or (status == _FOUND and incoming.sized))
+        if is_plain and self.left_s > 0:
+            self.finding.learn(incoming.headers)
+            self._end(Reply(status, passed_back(incoming), incoming.taken()))
+        else:
+            self.go_on()
+
+    def _end(self, reply: Reply | None) -> None:
+        assert self.begun is not None
+        assert self._done is not None
+        del self._relays.open[self]
+        # Each holds the other.
+        self.begun.incoming.tell(None)
+        self._done(reply)
+
+    def _leave(self) -> None:
+        if self.begun is not None:
+            begun, self.begun = self.begun, None
+            begun.incoming.leave()
