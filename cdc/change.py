@@ -44,9 +44,11 @@ class TableChange:
 
     With `truncated`, all rows from before are gone, `removed` is empty and `added` is what came afterwards. With
     `overflow` the transaction was too large to hold: both bags are empty and anything may have changed.
+
+    `layout` is what the rows were read by, None if that is not said. It is no part of what was done.
     """
 
-    __slots__ = ("added", "overflow", "removed", "truncated")
+    __slots__ = ("added", "layout", "overflow", "removed", "truncated")
 
     def __init__(
         self,
@@ -54,11 +56,17 @@ class TableChange:
         added: list[ChangedRow] | None = None,
         truncated: bool = False,
         overflow: bool = False,
+        layout: TableLayout | None = None,
     ) -> None:
         self.removed: list[ChangedRow] = [] if removed is None else removed
         self.added: list[ChangedRow] = [] if added is None else added
         self.truncated = truncated
         self.overflow = overflow
+        self.layout = layout
+
+    def is_by(self, layout: TableLayout) -> bool:
+        """Whether the rows can be read by that layout."""
+        return self.layout is None or self.layout is layout or self.layout == layout
 
     def settle(self) -> bool:
         """Cancel rows that were both added and removed; returns whether anything is left to say.
@@ -82,7 +90,9 @@ class TableChange:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TableChange):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        return (self.removed, self.added, self.truncated, self.overflow) == (
+            other.removed, other.added, other.truncated, other.overflow,
+        )  # fmt: skip
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -89,6 +89,11 @@ class PostgresSnapshot:
         """
         return other.horizon is not None and self.xmin >= other.horizon
 
+    def closed(self) -> "PostgresSnapshot":
+        """As if all that had begun had ended. What covers it sees all of that."""
+        horizon = self.xmax if self.horizon is None else self.horizon
+        return PostgresSnapshot(horizon, horizon)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PostgresSnapshot):
             return NotImplemented

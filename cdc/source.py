@@ -44,7 +44,8 @@ class Snapshot(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Where the stream begins. What `snapshot` sees is not in the stream; everything else is, from `position` on.
+    """Where the stream begins. What `snapshot` does not see is in the stream, from `position` on; so may some be that
+    it does see.
 
     `gtids`: all that ended at or before `position`, if the source says the global ids of what passes (`Batch.passed`).
     Of MySQL some may be left out that were just about to commit. `server` says which server it is, if the source knows.
@@ -72,6 +73,10 @@ class Source(Protocol):
 
     def request_position(self) -> None:
         """Ask how far the stream is; `next_batch` returns when that is known."""
+        ...
+
+    async def followed(self) -> None:
+        """Return once the tables that are to be followed by now are, from here on; or the stream is lost."""
         ...
 
     def acknowledge(self, position: int) -> None:

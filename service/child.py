@@ -118,12 +118,22 @@ class GatewayWorkerChild:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamChild:
+    """Configuration of the process that reads the change stream for several engines; `listener` is an inherited file
+    descriptor."""
+
+    settings: "Settings"
+    listener: int
+
+
+@dataclass(frozen=True, slots=True)
 class EngineChild:
-    """Configuration of the engine's process."""
+    """Configuration of the engine's process. `stream`: who reads the change stream for it, if not it itself."""
 
     settings: "Settings"
     run_directory: Path
     shard: Shard = ALONE
+    stream: Path | None = None
 
     @property
     def name(self) -> str:
@@ -140,6 +150,10 @@ def main() -> None:
         from service.engine_process import run_engine
 
         sys.exit(run_engine(configuration))
+    if isinstance(configuration, StreamChild):
+        from service.stream_process import run_stream
+
+        sys.exit(run_stream(configuration))
     if isinstance(configuration, WorkerChild):
         _run_worker(configuration)
     if isinstance(configuration, GatewayWorkerChild):

@@ -47,9 +47,8 @@ async def examine(settings: Settings, *, fix: bool = False) -> Examination:
     try:
         async with upstream.session() as session:
             found.findings += await session.check_server()
-            streams = max(settings.engine.shards, settings.shard.of)
-            if streams > 1:
-                found.findings += await session.check_streams(streams)
+            if settings.shard.of > 1:
+                found.findings += await session.check_streams(settings.shard.of)
             catalog = await session.load_catalog()
             plans = await _plans(session, catalog, settings.views, found)
             tables = sorted(frozenset[str]().union(*(plan.tables for plan in plans)))

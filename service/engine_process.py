@@ -43,7 +43,7 @@ async def _main(child: EngineChild) -> int:
     tracing = traces_of(child.settings.traces, child.name)
     try:
         traced = None if tracing is None else tracing.lookups
-        runtime = Runtime(child.settings, paths.leaf, traced, child.shard)
+        runtime = Runtime(child.settings, paths.leaf, traced, child.shard, child.stream)
     except SettingsError as error:
         return _cannot_start(str(error))
     wire = WireServer(paths.engine_socket, runtime, None if tracing is None else tracing.within)

@@ -94,7 +94,8 @@ class Child:
 
     async def _spawn(self) -> StartReport:
         self.process = process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "service.child",
+            # The name is for whoever looks at the processes.
+            sys.executable, "-P", "-m", "service.child", self.name,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             pass_fds=self._inherited,

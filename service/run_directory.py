@@ -43,6 +43,11 @@ class RunPaths:
         return self.directory / "control.sock"
 
     @property
+    def stream_socket(self) -> Path:
+        """Where engines reach the process that reads the change stream for all of them."""
+        return self.directory / "stream.sock"
+
+    @property
     def report_socket(self) -> Path:
         """Where a gateway's workers say what they have counted."""
         return self.directory / "reports.sock"

@@ -18,7 +18,7 @@ from service.keeping import Child, start_all
 from service.ports import AdminPort, Endpoints, Ports, check_auth
 from service.run_directory import RunDirectory
 from service.settings.load import Settings
-from service.shards.shares import engine_children, shards_of
+from service.shards.shares import engine_children, shards_of, stream_child
 from service.worker import WorkerConfig
 
 
@@ -30,6 +30,9 @@ class Supervisor:
         self._ports: Ports | None = None
         self._run: RunDirectory | None = None
         self._admin: AdminPort | None = None
+        #: Reads the change stream, if there are several engines.
+        self.stream: Child | None = None
+        self._stream_listener: socket.socket | None = None
         self.engines: list[Child] = []
         self.workers: list[Child] = []
 
@@ -46,12 +49,21 @@ class Supervisor:
         check_auth(settings.auth)
         self._ports = ports = Ports(settings.http)
         self._run = run = RunDirectory(settings.engine.directory)
-        self.engines = [Child(child.name, child) for child in engine_children(settings, run.path)]
+        self.engines = [Child(child.name, child) for child in engine_children(settings, run.paths)]
+        if len(self.engines) > 1:
+            self.stream = self._stream(run)
         self.workers = [self._worker(n, run, ports.api) for n in range(settings.http.workers)]
         self._admin = AdminPort(admin_app(self._control(run), self), settings.http, settings.auth, ports.admin)
         # The workers wait for the leaf store themselves: starting both at once saves a second.
-        await start_all([*self.engines, *self.workers])
+        await start_all(self.children())
         return ports.endpoints(os.getpid())
+
+    def _stream(self, run: RunDirectory) -> Child:
+        """Its socket is bound here: engines that come before it, or while it is started again, wait."""
+        self._stream_listener = listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(run.paths.stream_socket))
+        listener.listen(len(self.engines))
+        return Child("stream", stream_child(self._settings, listener.fileno()), (listener.fileno(),))
 
     def _worker(self, number: int, run: RunDirectory, listener: socket.socket) -> Child:
         first, *others = [run.paths.of_shard(shard) for shard in shards_of(self._settings)]
@@ -82,7 +94,8 @@ class Supervisor:
 
     def children(self) -> list[Child]:
         """All children, whether they run or not."""
-        return [*self.engines, *self.workers]
+        stream = [] if self.stream is None else [self.stream]
+        return [*stream, *self.engines, *self.workers]
 
     def served_before(self) -> bool:
         """Whether an engine was there once: its leaf store is."""
@@ -92,6 +105,10 @@ class Supervisor:
         """Stops all processes, readers first, and removes what the run left. May be called again."""
         await asyncio.gather(*(worker.stop() for worker in self.workers))
         await asyncio.gather(*(engine.stop() for engine in self.engines))
+        if self.stream is not None:
+            await self.stream.stop()
+        if self._stream_listener is not None:
+            self._stream_listener.close()
         if self._admin is not None:
             await self._admin.close()
         if self._ports is not None:

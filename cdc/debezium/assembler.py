@@ -386,10 +386,11 @@ class Assembler:
             if table is None or table.rows is None or self.position <= table.rows.layout.since:
                 continue
             if overflow or collection in head.partial:
-                tables[table.rows.name] = TableChange(overflow=True)
+                tables[table.rows.name] = TableChange(overflow=True, layout=table.rows.layout)
                 continue
             change = head.table_change(collection)
             if change.removed or change.added or change.truncated:
+                change.layout = table.rows.layout
                 tables[table.rows.name] = change
                 self.rows += len(change.removed) + len(change.added)
         return Transaction(head.xid or self.position, self.position, tables) if tables else None

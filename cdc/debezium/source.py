@@ -98,8 +98,7 @@ class DebeziumSource:
         snapshot = await self._take_snapshot()
         if isinstance(snapshot, PostgresSnapshot):
             # What has been given an id is left out, whether it has ended or not: lookups wait until it has.
-            horizon = snapshot.xmax if snapshot.horizon is None else snapshot.horizon
-            snapshot = PostgresSnapshot(horizon, horizon)
+            snapshot = snapshot.closed()
         self._assembler = Assembler(snapshot, modes, self._limits, watermark)
         self._reader = Reader(self._assembler.dialect)
         self._assembler.follow(layouts)
@@ -203,6 +202,9 @@ class DebeziumSource:
 
     def request_position(self) -> None:
         """Nothing can be asked of the connector: the next END says how far it is."""
+
+    async def followed(self) -> None:
+        """At once."""
 
     def acknowledge(self, position: int) -> None:
         """Nothing is committed: every start begins at the topics' ends."""

@@ -29,15 +29,12 @@ class Group:
     #: Too many rows to hold: later ones are not even looked at.
     overflown: bool = False
     unread: set[tuple[str, str]] = field(default_factory=set)
-    #: What the rows of `changes` were read by.
-    layouts: dict[str, TableLayout] = field(default_factory=dict)
 
     def change_of(self, name: str, layouts: Mapping[str, TableLayout]) -> TableChange:
         """The change of a followed table."""
         change = self.changes.get(name)
         if change is None:
-            change = self.changes[name] = TableChange(overflow=self.overflown)
-            self.layouts[name] = layouts[name]
+            change = self.changes[name] = TableChange(overflow=self.overflown, layout=layouts[name])
         return change
 
     def count(self, rows: int, size: int) -> None:
@@ -75,7 +72,8 @@ def at_commit(group: Group, bindings: Bindings, end: int) -> Group:
     for name in list(_no_longer_followed(group, bindings, end)):
         del group.changes[name]
     for name, change in group.changes.items():
-        layout, read_by = bindings.layouts[name], group.layouts[name]
+        layout, read_by = bindings.layouts[name], change.layout
+        assert read_by is not None
         if (layout, layout.since) != (read_by, read_by.since):
             change.overflown()
     for key in group.unread:

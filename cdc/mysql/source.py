@@ -252,6 +252,9 @@ class MySqlSource:
         else:
             self._start_asking()
 
+    async def followed(self) -> None:
+        """At once."""
+
     def acknowledge(self, position: int) -> None:
         """The server keeps its log for as long as it is told to, whoever reads it."""
 

@@ -63,10 +63,13 @@ class _Binding:
     followed has a change of its own that is never delivered and looks overflown, so that its rows are not even parsed.
     """
 
-    __slots__ = ("change", "missing", "name", "pick")
+    __slots__ = ("change", "layout", "missing", "name", "pick")
 
-    def __init__(self, name: str, pick: Callable[[Values], ChangedRow], missing: bool) -> None:
+    def __init__(
+        self, name: str, pick: Callable[[Values], ChangedRow], missing: bool, layout: TableLayout | None = None
+    ) -> None:
         self.name = name
+        self.layout = layout
         #: Values in the server's order (and one None behind them, if some are `missing`) to a row of the layout.
         self.pick = pick
         self.missing = missing
@@ -114,7 +117,10 @@ class Decoder:
 
     def follow(self, layouts: Mapping[str, TableLayout]) -> None:
         """Decode these tables, from the next transaction on."""
-        if layouts != (self._layouts if self._next_layouts is None else self._next_layouts):
+        asked = self._layouts if self._next_layouts is None else self._next_layouts
+        if layouts != asked:
+            for name in [n for n in self._noticed if layouts.get(n) != asked.get(n)]:
+                del self._noticed[name]
             self._next_layouts = dict(layouts)
 
     def advance(self, position: int) -> None:
@@ -208,24 +214,17 @@ class Decoder:
 
     def _begin(self, data: bytes, at: int) -> None:
         if self._next_layouts is not None:
-            self._relayout(self._next_layouts)
-            self._next_layouts = None
+            self._layouts, self._next_layouts = self._next_layouts, None
+            self._bindings.clear()
         self._commit_lsn, _, xid = _BEGIN(data, at + 1)
         self._xid = self._near = widen(xid, self._near)
         self._open = True
-
-    def _relayout(self, layouts: dict[str, TableLayout]) -> None:
-        for name in list(self._noticed):
-            if layouts.get(name) != self._layouts.get(name):
-                del self._noticed[name]
-        self._layouts = layouts
-        self._bindings.clear()
 
     def _touch(self, binding: _Binding) -> TableChange:
         """The open transaction's change of a table that it has not changed before (under this binding)."""
         change = self._changes.get(binding.name)
         if change is None:
-            change = self._changes[binding.name] = TableChange(overflow=self._overflown)
+            change = self._changes[binding.name] = TableChange(overflow=self._overflown, layout=binding.layout)
         binding.change = change
         self._touched.append(binding)
         return change
@@ -286,7 +285,8 @@ class Decoder:
         else:
             self._noticed.pop(name, None)
         order = [relation.columns.index(c) if c in relation.columns else len(relation.columns) for c in layout.columns]
-        return _Binding(name, _picker(order, len(relation.columns)), len(relation.columns) in order)
+        pick = _picker(order, len(relation.columns))
+        return _Binding(name, pick, len(relation.columns) in order, layout)
 
     def _lost_identity(self, oid: int, binding: _Binding) -> None:
         """An old row is missing although the Relation message promised it: the transaction is not whole."""

@@ -267,6 +267,9 @@ class PostgresSource:
         self._asked = True
         self._send_status(wants_reply=True)
 
+    async def followed(self) -> None:
+        """At once."""
+
     def acknowledge(self, position: int) -> None:
         """What ends at or before `position` will never be asked for again: the server may drop its log."""
         if position > self._acknowledged:

@@ -35,7 +35,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class StreamStarted:
-    """The stream begins at `position`; `snapshot` sees exactly what was committed before (a slot's exported snapshot).
+    """The stream begins at `position`; `snapshot` sees all that was committed before, and perhaps some of what comes.
 
     Must be the first event, and comes again after continuity was lost: everything is then evicted.
     """

@@ -30,13 +30,12 @@ from load.experiments.shard_scale_report import (
     table_of_costs,
     tables_of_turns,
 )
-from load.experiments.shard_scale_turns import ENGINE, GATEWAY, WORKER, Running, Sizes, Turn, turn
-from load.experiments.upquery_stats import Admin
+from load.experiments.shard_scale_turns import ENGINE, GATEWAY, READER, WORKER, Pids, Running, Sizes, Turn, turn
 from load.report.figures import number
 from load.report.write import JsonOption, OutputOption, perform
 from load.sides.pods import PodSettings, running_pods
 from load.sides.postgres import running_upstream
-from load.sides.side import Side, Upstream
+from load.sides.side import Upstream
 from load.sides.upquery import upquery
 from load.workloads.changes import votes
 
@@ -131,23 +130,18 @@ def _running(way: Way, upstream: Upstream) -> Iterator[Running]:
         settings = PodSettings(workers=way.workers // way.shards, memory=_MEMORY)
         with running_pods(upstream, site, way.shards, settings) as gateway:
             pods = gateway.behind.pods
-            engines = [Admin(pod).stats().engine_pid for pod in pods]
-            workers = [pid for pod in pods for pid in _children(pod.pids()) if pid not in engines]
-            gateways = _children(processes.family(gateway.served.pid))
-            yield Running(gateway.side, upstream, {ENGINE: engines, WORKER: workers, GATEWAY: gateways})
+            kinds = _kinds([pid for pod in pods for pid in pod.pids()])
+            gateways = _kinds(processes.family(gateway.served.pid))[WORKER]
+            yield Running(gateway.side, upstream, {**kinds, GATEWAY: gateways})
         return
     sections = {"engine": {"shards": way.shards}}
     with upquery(_MEMORY, workers=way.workers, name=way.name, sections=sections)(upstream, site) as side:
-        engines = _engines(side)
-        workers = [pid for pid in _children(side.pids()) if pid not in engines]
-        yield Running(side, upstream, {ENGINE: engines, WORKER: workers})
+        yield Running(side, upstream, _kinds(side.pids()))
 
 
-def _engines(side: Side) -> list[int]:
-    said = Admin(side).stats().document
-    return [int(shard["pid"]) for shard in said.get("shards") or [said]]
-
-
-def _children(pids: Sequence[int]) -> list[int]:
-    """What supervisors have started."""
-    return [pid for pid in pids if "service.child" in processes.title(pid)]
+def _kinds(pids: Sequence[int]) -> Pids:
+    """What supervisors have started, by kind: their names are the last words of their commands."""
+    names = {pid: title.split()[-1] for pid in pids if "service.child" in (title := processes.title(pid))}
+    prefixes = {ENGINE: "engine", READER: "stream", WORKER: "worker"}
+    found = {kind: [pid for pid in names if names[pid].startswith(prefix)] for kind, prefix in prefixes.items()}
+    return {kind: of_kind for kind, of_kind in found.items() if of_kind}

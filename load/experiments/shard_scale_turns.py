@@ -31,8 +31,10 @@ from load.sides.side import Side, SideError, Upstream
 from load.workloads.changes import Writer
 from load.workloads.vote import STORY_WITH_VOTES, VIEW
 
-#: Kinds of processes; the database's are two, what sends its log and the others.
-ENGINE, WORKER, GATEWAY, SENDER, DATABASE = "engine", "API worker", "gateway", "WAL sender", "database"
+#: Kinds of processes; several engines have one that reads the stream. The database's are two:
+#: what sends its log, and the others.
+ENGINE, READER, WORKER, GATEWAY = "engine", "stream reader", "API worker", "gateway"
+SENDER, DATABASE = "WAL sender", "database"
 #: Keys of a batch; two sizes tell what a part costs from what a key does.
 BATCHES = (10, 100)
 #: Votes of a transaction.
@@ -143,7 +145,7 @@ class _Measuring:
         """Votes for the hottest stories, until every shard's answers have the last."""
         changes = self._sizes.changes // MANY * MANY
         with _Used(self._pids) as used:
-            with _stopped(self._running.pids[ENGINE]):
+            with _stopped([*self._running.pids[ENGINE], *self._running.pids.get(READER, ())]):
                 position = self._vote(changes)
             begin = monotonic()
             # The service lets it wait until they are.

@@ -146,6 +146,8 @@ class Changes:
                 ]
                 fresh = await session.load_catalog()
                 await self.installer.admit(session, [plan for _, plan in plans], fresh)
+            for _, plan in plans:
+                self.repair.require_unchanged(plan)
         except UpstreamError as error:
             raise upstream_problem(error) from None
         except TableRefusedError as refused:

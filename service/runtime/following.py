@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from cdc.change import TableLayout
+from cdc.source import Source
 from dataflow.schema import Catalog
 from service.settings.sections import CdcSettings
 from service.upstream.upstream import UpstreamSession
@@ -50,6 +51,10 @@ class Following:
     catalog: Catalog = field(default_factory=Catalog)
     #: By qualified name; the source asks for it before it decodes a transaction.
     layouts: dict[str, TableLayout] = field(default_factory=dict)
+    #: What decodes them; None before it has begun, which is with what is followed then.
+    stream: Source | None = None
+    #: Columns that the stream has said something about since they are followed, which no view uses.
+    doubted: dict[str, set[str]] = field(default_factory=dict)
     #: Warnings that were told.
     _warned: set[Finding] = field(default_factory=set)
 
@@ -102,16 +107,22 @@ class Following:
         for table in wanted:
             self.catalog.tables[table] = fresh.tables[table]
             self.layouts[table] = layouts[table]
+            self.doubted.pop(table, None)
+        if self.stream is not None:
+            await self.stream.followed()
 
     def unfollow(self, tables: Iterable[str]) -> None:
         """No view reads `tables` any more."""
         for table in tables:
             self.layouts.pop(table, None)
+            self.doubted.pop(table, None)
 
     def restart(self, fresh: Catalog) -> None:
         """A new engine, and a new stream that follows nothing yet."""
         self.catalog = Catalog({}, fresh.search_path, text=fresh.text, dialect=fresh.dialect)
         self.layouts.clear()
+        self.doubted.clear()
+        self.stream = None
 
 
 def _refusal(finding: Finding) -> TableRefusedError:

@@ -86,8 +86,13 @@ class Installer:
         if not new:
             return
         await self.following.publish(session, new)
-        await self.following.follow(session, new, fresh)
-        taken = await self.lookups.snapshot()
+        try:
+            await self.following.follow(session, new, fresh)
+            taken = await self.lookups.snapshot()
+        except BaseException:
+            # Followed and not announced, they would be taken for ones that have joined.
+            self.following.unfollow(new)
+            raise
         for table in new:
             self.dispatcher.step(TableJoined(table, bridge.snapshot(taken.snapshot)))
 

@@ -50,9 +50,28 @@ class Repair:
         if used:
             log.warning("table changed", table=notice.table, reason=notice.reason)
             self.break_views({notice.table}, notice.reason)
-        elif (notice.table, notice.columns) not in self._known:
+            return
+        if (notice.table, notice.columns) not in self._known:
             self._known.add((notice.table, notice.columns))
             log.info("table changed; no view uses what changed", table=notice.table, reason=notice.reason)
+        following = self.installer.following
+        if not notice.columns:
+            # None of its rows may come any more: the next view that reads it follows it anew.
+            following.unfollow({notice.table})
+        elif notice.table in following.layouts:
+            following.doubted.setdefault(notice.table, set()).update(notice.columns)
+
+    def require_unchanged(self, plan: Plan) -> None:
+        """The stream may have said something of a table since it was joined, and will not say it again. Raises
+        `TableAlteredError`; if the plan is installed before the loop's next turn, it is right."""
+        following = self.installer.following
+        for table in sorted(plan.tables):
+            columns = tuple(following.doubted.get(table, ()))
+            if table not in following.layouts:
+                raise TableAlteredError(table)
+            if columns and self._uses(plan, SchemaNotice(table, "", columns)):
+                self.break_views({table}, "The table has changed; the view is being planned anew.")
+                raise TableAlteredError(table)
 
     def break_views(self, tables: set[str], reason: str) -> None:
         """Takes all views on `tables` out of the engine, and stops following these."""
@@ -115,6 +134,7 @@ class Repair:
                 plan = await self.installer.planning(fresh, definition).plan(session, definition)
                 await self.installer.join(session, plan.tables, fresh)
                 await self.installer.admit(session, [plan], fresh)
+                self.require_unchanged(plan)
             except ApiError as error:
                 self.installer.bury(registered, reason_of(error))
             except TableAlteredError:

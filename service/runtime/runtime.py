@@ -14,7 +14,9 @@ from typing import Any
 import structlog
 
 from cdc.change import StreamLost
+from cdc.fanout.source import FannedSource
 from cdc.mysql.gtid import Gtids
+from cdc.source import Snapshot
 from dataflow.engine.events import Touched
 from dataflow.types import Position
 from service.adhoc.asking import Asking
@@ -51,7 +53,7 @@ from service.runtime.workers import WorkersTelemetry
 from service.settings.load import Settings
 from service.settings.sections import ViewSettings
 from service.shards.homes import ALONE, Shard
-from service.upstream.opening import open_upstream
+from service.upstream.opening import MakeSource, open_upstream
 from service.upstream.upstream import Lookups
 from service.upstream.words import Finding, UpstreamError
 from service.views import Definition, Origin, StateError, ViewOptions, ViewRegistry
@@ -70,7 +72,7 @@ class Runtime:
 
     def __init__(
         self, settings: Settings, leaf_path: Path, traced: Callable[[Lookups], Lookups] | None = None,
-        shard: Shard = ALONE,
+        shard: Shard = ALONE, stream: Path | None = None,
     ) -> None:  # fmt: skip
         upstream = settings.upstream
         self.shard = shard
@@ -123,7 +125,7 @@ class Runtime:
         self._lock = lock
         self._parts = Parts(
             settings, self.upstream, self.lookup_tasks, self.loads, self.telling, self.refreshing, installer, repair,
-            self.budget, self.ages, self.positions, self.gtids, self.lineage, self.counters,
+            self.budget, self.ages, self.positions, self.gtids, self.lineage, self.counters, self._source(stream),
         )  # fmt: skip
         self._poisoned: set[Definition] = set()
         self._session: Session | None = None
@@ -133,6 +135,16 @@ class Runtime:
         self.dispatcher.on_reach(self._reach)
         self.dispatcher.on_move(self._moved)
         self.dispatcher.on_failure(self._engine_failed)
+
+    def _source(self, stream: Path | None) -> MakeSource:
+        """Makes change streams: its own, or what another process of this service reads."""
+        if stream is None:
+            return self.upstream.source
+
+        async def take_snapshot() -> Snapshot:
+            return (await self.lookups.snapshot()).snapshot
+
+        return lambda layouts: FannedSource(stream, layouts, take_snapshot, lambda: self.upstream.server)
 
     # Sessions
 

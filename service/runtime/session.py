@@ -43,6 +43,7 @@ from service.runtime.refreshing import Refreshing
 from service.runtime.repair import Repair, keep_checking
 from service.runtime.stream import applying, follow
 from service.settings.load import Settings
+from service.upstream.opening import MakeSource
 from service.upstream.upstream import Upstream, UpstreamSession
 from service.views import Definition, Plan, RegisteredView
 
@@ -70,6 +71,7 @@ class Parts:
     gtids: AppliedGtids
     lineage: Lineage
     counters: Counters
+    make_source: MakeSource
 
 
 @dataclass(slots=True)
@@ -105,8 +107,9 @@ class Session:
             tables = frozenset[str]().union(*(plan.tables for plan in here))
             await parts.installer.following.publish(upstream, tables)
             await parts.installer.following.follow(upstream, tables, fresh)
-        self._source = source = parts.upstream.source(lambda: parts.installer.following.layouts)
+        self._source = source = parts.make_source(lambda: parts.installer.following.layouts)
         started = await source.start()
+        parts.installer.following.stream = source
         if started.server and parts.upstream.server not in ("", started.server):
             raise StreamLost(
                 f"The change stream is of another server ({started.server}) than lookups ({parts.upstream.server}).",
@@ -179,7 +182,8 @@ class Session:
         installer = parts.installer
         dispatcher = installer.dispatcher
         apply = applying(
-            self._source, dispatcher, parts.counters, parts.repair.schema_changed, parts.gtids.passed
+            self._source, installer.following.layouts, dispatcher, parts.counters, parts.repair.schema_changed,
+            parts.gtids.passed,
         )  # fmt: skip
         self.hold = Hold(apply, self._sees_applied)
         await _first_ended(

@@ -7,9 +7,9 @@ Not here: reconnecting (`runtime.runtime`), decoding (`cdc`), when nothing is ap
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from cdc.change import Batch, SchemaNotice
+from cdc.change import Batch, SchemaNotice, TableLayout, Transaction
 from cdc.source import Source
 from dataflow.engine.events import Advance, Apply
 from service import bridge
@@ -27,12 +27,14 @@ async def follow(source: Source, dispatcher: Dispatcher, step_rows: int, hold: H
 
 def applying(
     source: Source,
+    layouts: Mapping[str, TableLayout],
     dispatcher: Dispatcher,
     counters: Counters,
     on_schema: Callable[[SchemaNotice], None],
     on_passed: Callable[[Sequence[int]], None],
 ) -> Callable[[Batch], None]:
-    """What applies a batch. `on_passed` is told the global ids of what was applied."""
+    """What applies a batch. `layouts` are what is followed by now; `on_passed` is told the global ids of what was
+    applied."""
 
     def apply(batch: Batch) -> None:
         if not dispatcher.running:
@@ -42,6 +44,7 @@ def applying(
         if batch.transactions:
             counters.transactions += len(batch.transactions)
             counters.rows += bridge.rows_in(batch.transactions)
+            _forget_other_rows(batch.transactions, layouts)
             dispatcher.step(Apply(bridge.transactions(batch.transactions), batch.position))
         else:
             dispatcher.step(Advance(batch.position))
@@ -50,3 +53,13 @@ def applying(
         source.acknowledge(batch.position)
 
     return apply
+
+
+def _forget_other_rows(transactions: Iterable[Transaction], layouts: Mapping[str, TableLayout]) -> None:
+    """A table may be followed anew while a transaction is read, or held: what is laid out as it was before would be
+    misread, so anything may have changed."""
+    for transaction in transactions:
+        for name, change in transaction.tables.items():
+            layout = layouts.get(name)
+            if layout is not None and not change.is_by(layout):
+                change.overflown()

@@ -3,11 +3,10 @@
 Not here: starting its process (`service.supervisor`).
 """
 
-from pathlib import Path
-
 from pydantic import ByteSize
 
-from service.child import EngineChild
+from service.child import EngineChild, StreamChild
+from service.run_directory import RunPaths
 from service.settings.load import Settings
 from service.shards.homes import Shard
 
@@ -23,10 +22,16 @@ def shards_of(settings: Settings) -> list[Shard]:
     return [Shard(number, of) for number in range(of)]
 
 
-def engine_children(settings: Settings, run_directory: Path) -> list[EngineChild]:
-    """The configurations of all engine processes."""
-    own = share_of(settings)
-    return [EngineChild(own, run_directory, shard) for shard in shards_of(settings)]
+def engine_children(settings: Settings, run: RunPaths) -> list[EngineChild]:
+    """The configurations of all engine processes. Several have their change stream read by another process."""
+    own, stream = share_of(settings), run.stream_socket if settings.engine.shards > 1 else None
+    return [EngineChild(own, run.directory, shard, stream) for shard in shards_of(settings)]
+
+
+def stream_child(settings: Settings, listener: int) -> StreamChild:
+    """The configuration of the process that reads the change stream for several engines."""
+    upstream = settings.upstream.model_copy(update={"pool_size": 1})
+    return StreamChild(settings.model_copy(update={"upstream": upstream}), listener)
 
 
 def share_of(settings: Settings) -> Settings:

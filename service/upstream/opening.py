@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from cdc.change import TableLayout
+from cdc.change import StreamLost, TableLayout
 from cdc.source import Source
 from service.settings.errors import SettingsError
 from service.settings.load import MYSQL_SCHEMES, Settings
 from service.settings.secrets import connection_url, replication_password, upstream_password
 from service.settings.sections import KafkaSettings
 from service.upstream.upstream import Capture, Layouts, Lookups, Upstream
-from service.upstream.words import Finding
+from service.upstream.words import Finding, UpstreamError
 
 MakeSource = Callable[[Layouts], Source]
 
@@ -77,7 +77,10 @@ def _debezium(kafka: KafkaSettings, lookups: Lookups, transaction_rows: int) -> 
     options = debezium_options(kafka)
 
     async def take_snapshot() -> Any:
-        return (await lookups.snapshot()).snapshot
+        try:
+            return (await lookups.snapshot()).snapshot
+        except UpstreamError as error:
+            raise StreamLost(error.detail, error.retryable, error.hint) from None
 
     def make(layouts: Layouts) -> Source:
         return DebeziumSource(options, layouts, take_snapshot, transaction_rows)

@@ -251,6 +251,29 @@ def test_layouts_change_between_transactions() -> None:
     assert decode(made, begin(), insert(*ROW), commit()) == []
 
 
+def test_changes_say_by_which_layout() -> None:
+    made = decoder()
+    before, after = TableLayout(COLUMNS, OID), TableLayout(("name",), OID)
+    decode(made, begin(), relation())
+    made.follow({NAME: after})
+    (first, second) = decode(made, insert(*ROW), commit(), begin(), insert(*ROW), commit())
+    assert (first.tables[NAME].layout, second.tables[NAME].layout) == (before, after)
+
+
+def test_what_was_said_is_said_again_to_who_follows_anew() -> None:
+    """Also if it is the same as before, and nothing was decoded in between."""
+    layout = TableLayout(COLUMNS, OID, types=((25, -1),) * 3)
+    made = decoder(layout)
+    decode(made, begin(), relation(kind=23), insert(*ROW), commit())
+    assert made.take_notices()
+    decode(made, begin(), insert(*ROW), commit())
+    assert not made.take_notices()
+    made.follow({})
+    made.follow({NAME: layout})
+    decode(made, begin(), insert(*ROW), commit())
+    assert made.take_notices()
+
+
 @pytest.mark.parametrize(
     "message",
     [b"I", b"I" + pack("!I", 99) + b"N", insert(*ROW)[:-1], insert(UNCHANGED, "a", "x"), b"?", b"", relation()[:20],

@@ -23,22 +23,14 @@ from tests.fixtures.service import (
     running_service,
     until,
 )
+from tests.integration.forty_stories import stories
 from tests.tidy.sources import ROOT
 
 pytestmark = pytest.mark.postgres
+__all__ = ["stories"]
 
 STORY = "SELECT id, title FROM stories WHERE id = :id"
 TOKEN = "of-the-gateway"
-
-
-@pytest.fixture(scope="module")
-def stories(module_database: Database) -> Database:
-    module_database.execute(
-        "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL)",
-        "ALTER TABLE stories REPLICA IDENTITY FULL",
-        "INSERT INTO stories SELECT i, 'title ' || i FROM generate_series(1, 40) i",
-    )
-    return module_database
 
 
 @pytest.fixture(scope="module")

@@ -10,22 +10,14 @@ import pytest
 from service.shards.homes import Homes
 from tests.fixtures.postgres import Database
 from tests.fixtures.service import HTTP, RunningService, processes_of, running_service, until
+from tests.integration.forty_stories import stories
 
 pytestmark = pytest.mark.postgres
+__all__ = ["stories"]
 
 STORY = "SELECT id, title FROM stories WHERE id = :id"
 #: As many as make it sure that each shard is the home of one of them.
 WHOLE = {f"whole_{n}": f"SELECT count(*) + {n} AS n FROM stories" for n in range(4)}
-
-
-@pytest.fixture(scope="module")
-def stories(module_database: Database) -> Database:
-    module_database.execute(
-        "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL)",
-        "ALTER TABLE stories REPLICA IDENTITY FULL",
-        "INSERT INTO stories SELECT i, 'title ' || i FROM generate_series(1, 40) i",
-    )
-    return module_database
 
 
 @pytest.fixture(scope="module")

@@ -19,12 +19,18 @@ from service.demo.postgres_server import EmbeddedPostgres
 from service.shards.homes import Homes
 from service.shards.placing import key_part
 from tests.fixtures.postgres import Database, empty_database
-from tests.fixtures.service import HTTP, RunningService, alive, processes_of, running_service, until
+from tests.fixtures.service import HTTP, RunningService, alive, process_named, processes_of, running_service, until
 from tests.integration.consistency import Load
-from tests.integration.news_setups import Setup, postgres_direct, serving
+from tests.integration.news_setups import (
+    Setup,
+    mariadb_direct,
+    postgres_direct,
+    postgres_kafka,
+    serving,
+)
 
 pytestmark = pytest.mark.postgres
-__all__ = ["postgres_direct"]
+__all__ = ["mariadb_direct", "postgres_direct", "postgres_kafka"]
 
 SHARDS = {"engine": {"shards": 2}, "http": {"workers": 2}}
 STORY = "SELECT id, title FROM stories WHERE id = :id"
@@ -32,20 +38,27 @@ STORY = "SELECT id, title FROM stories WHERE id = :id"
 WHOLE = {f"whole_{n}": f"SELECT count(*) + {n} AS n FROM stories" for n in range(4)}
 
 
-def test_every_answer_is_the_databases(postgres_direct: Setup, tmp_path: Path) -> None:
-    postgres_direct.sections |= SHARDS
-    with serving(tmp_path / "service", postgres_direct) as service, Load(postgres_direct.news, service) as load:
-        for _ in range(4):
+@pytest.mark.parametrize("upstream", ["postgres_direct", "mariadb_direct", "postgres_kafka"])
+def test_every_answer_is_the_databases(upstream: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    setup: Setup = request.getfixturevalue(upstream)
+    setup.sections |= SHARDS
+    with serving(tmp_path / "service", setup) as service, Load(setup.news, service) as load:
+        for _ in range(2):
             load.compare()
             load.pause(1.0)
+        for shard in shards_of(service):
+            assert shard["engine"].get("redo", 0) > 0, "lookups raced with no transaction: the test shows nothing"
         victim = shards_of(service)[1]["pid"]
         load.disturb(lambda: os.kill(victim, signal.SIGKILL))
         load.compare()
         assert shards_of(service)[1]["pid"] != victim
+        # The other one did not lose its stream; with who reads it, all do.
+        assert counted(service, "streams") == [1, 1]
+        load.disturb(lambda: os.kill(process_named("stream", service.pid), signal.SIGKILL))
+        load.compare()
+        assert counted(service, "streams") == [2, 2]
         sys.stdout.write(f"{load.summary()} {outcomes(service)}\n")
         assert outcomes(service)["met"], "no answers of two shards were ever of one version"
-        for shard in shards_of(service):
-            assert shard["engine"].get("redo", 0) > 0, "lookups raced with no transaction: the test shows nothing"
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +107,19 @@ def views_of(service: RunningService) -> list[dict[str, Any]]:
 def shards_of(service: RunningService) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = service.stats()["shards"]
     return found
+
+
+def counted(service: RunningService, counter: str) -> list[int]:
+    """Of each shard."""
+    return [shard["counters"][counter] for shard in shards_of(service)]
+
+
+def has_titles(service: RunningService, stories: Database, title: str) -> None:
+    """The first ten stories have this title by now."""
+    ((version,),) = stories.query("SELECT pg_current_wal_insert_lsn()::text")
+    for n in range(1, 11):
+        answer = service.read("story", id=n, headers={"Upquery-Min-Version": version})
+        assert answer.json()["rows"] == [{"id": n, "title": title}]
 
 
 def outcomes(service: RunningService) -> Counter[str]:
@@ -241,14 +267,45 @@ def test_evicting_at_all_shards(service: RunningService) -> None:
     assert service.call("POST", "/v1/evict", json={"view": "none"}).status_code == 404
     assert service.call("GET", "/v1/graph", params={"shard": 1}).status_code == 200
     assert service.call("GET", "/v1/graph", params={"shard": 2}).status_code == 400
+    for n in range(1, 9):
+        service.rows("story", id=n)
+    told = service.call("GET", "/v1/footprints").json()
+    assert sorted(texts for texts, *_ in told["views"]["story"]["keys"]) == [[str(n)] for n in range(1, 9)]
+    needed = [place for _, _, reads, _ in told["views"]["story"]["keys"] for place in reads]
+    assert set(needed) <= set(range(len(told["inner"])))
     nodes = service.stats()["nodes"]
     assert {node["shard"] for node in nodes} == {0, 1}
     assert nodes[0]["id"] == shards_of(service)[0]["nodes"][0]["id"]
 
 
+def test_one_stream_is_read(service: RunningService, stories: Database) -> None:
+    assert stories.query(
+        "SELECT count(*) FROM pg_replication_slots WHERE active AND database = current_database()"
+    ) == [(1,)]
+    for n in range(1, 11):
+        service.rows("story", id=n)
+    before = counted(service, "rows")
+    stories.execute("UPDATE stories SET title = 'new' WHERE id < 11")
+    has_titles(service, stories, "new")
+    until(lambda: [rows - b for rows, b in zip(counted(service, "rows"), before, strict=True)] == [20, 20])
+
+
+def test_an_altered_table(service: RunningService, stories: Database) -> None:
+    """The shards look at it anew at different times, and share what is decoded again."""
+    service.rows("story", id=1)
+    stories.execute("ALTER TABLE stories ALTER title TYPE varchar(99)", "UPDATE stories SET title = 'x' WHERE id = 1")
+    # They break, and are mended, each at its time: then there is an answer of each.
+    ((version,),) = stories.query("SELECT pg_current_wal_insert_lsn()::text")
+    headers = {"Upquery-Min-Version": version}
+    until(lambda: all(service.read("story", id=n, headers=headers).status_code == 200 for n in range(1, 11)), 60)
+    assert service.rows("story", id=1) == [{"id": 1, "title": "x"}]
+    stories.execute("UPDATE stories SET title = 'y'")
+    has_titles(service, stories, "y")
+
+
 def test_nothing_is_left(service: RunningService) -> None:
     children = processes_of(service.pid)
-    assert len(children) == 4
+    assert len(children) == 5
     service.stop(signal.SIGKILL)
     until(lambda: not any(map(alive, children)))
     assert not any((path / "0").exists() for path in service.run.iterdir())

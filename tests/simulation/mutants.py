@@ -58,8 +58,8 @@ def no_eviction_of_what_a_key_drives() -> AbstractContextManager[Any]:
     """A driving key is evicted alone."""
     original = evict._target_keys
 
-    def target_keys(dependent: Any, columns: Any, key: Any) -> Any:
-        return () if columns and dependent.position == 0 else original(dependent, columns, key)
+    def target_keys(dependent: Any, columns: Any, *rest: Any) -> Any:
+        return () if columns and dependent.position == 0 else original(dependent, columns, *rest)
 
     return patch.object(evict, "_target_keys", target_keys)
 
@@ -265,10 +265,10 @@ def no_eviction_of_what_is_joined_with_everything() -> AbstractContextManager[An
     """An input of a cross join is evicted alone."""
     original = evict._target_keys
 
-    def target_keys(dependent: Any, columns: Any, key: Any) -> Any:
+    def target_keys(dependent: Any, columns: Any, *rest: Any) -> Any:
         steps = dependent.use.route.steps
         crossed = dependent.position and not steps[dependent.position - 1].columns
-        return () if crossed else original(dependent, columns, key)
+        return () if crossed else original(dependent, columns, *rest)
 
     return patch.object(evict, "_target_keys", target_keys)
 
@@ -614,8 +614,8 @@ def derived_from_what_was_lost() -> AbstractContextManager[Any]:
 #: A table joins soon, what is open then commits late and is visible later still, and much is read meanwhile.
 JOINING = {
     "join_table": 20, "install": 25, "drop": 0, "write": 4, "transaction": 6, "commit": 4, "reveal": 0.5, "overflow": 0,
-    "truncate": 0, "read": 60, "execute_forward": 30, "forward_done": 20, "apply": 40, "restart": 0, "crash": 0,
-    "change_schema": 0, "break": 0,
+    "truncate": 0, "read": 60, "execute_forward": 30, "forward_done": 20, "apply": 40, "restart": 0, "rejoin": 0,
+    "crash": 0, "change_schema": 0, "break": 0,
 }  # fmt: skip
 MYSQL = ("mysql", "mysql_unordered")
 #: Much is kept whole, loaded and derived, slowly.
@@ -647,9 +647,9 @@ MUTANTS: dict[Mutant, Focus | None] = {
     padding_by_key: Focus(("on_",)),
     rest_of_on_forgotten_going_up: Focus(("on_",)),
     rest_of_on_not_relevant: Focus(("on_title",)),
-    padding_leads_nowhere: Focus(("on_answered",), {"restart": 0, "crash": 0}),
+    padding_leads_nowhere: Focus(("on_answered",), {"restart": 0, "rejoin": 0, "crash": 0}),
     condition_not_relevant: Focus(("conditioned",)),
-    padding_makes_no_condition_true: Focus(("conditioned",), {"restart": 0, "crash": 0}),
+    padding_makes_no_condition_true: Focus(("conditioned",), {"restart": 0, "rejoin": 0, "crash": 0}),
     no_eviction_of_what_is_joined_with_everything: Focus(("users_tags", "between", "across")),
     branch_forgotten_in_the_cascade: Focus(("people", "active", "activity")),
     equal_branches_count_once: Focus(("twice",)),

@@ -20,6 +20,7 @@ from tests.simulation.ordered_views import ORDERED_VIEWS
 from tests.simulation.refreshed_views import EARLY_REFRESHED, LATE_REFRESHED, REFRESHED
 from tests.simulation.simulation import Simulation
 from tests.simulation.views import LATE_VIEWS, SHAPES, VIEWS
+from tests.simulation.waiting import drain
 
 Action = tuple[str, int]
 
@@ -29,7 +30,7 @@ WEIGHTS = {
     "noise": 1, "execute": 22, "execute_forward": 4, "apply": 20, "advance": 5, "heartbeat": 4, "join_table": 0,
     "install": 1.5, "drop": 0.6, "read": 22, "cancel": 1, "deliver": 22, "fail": 1, "break": 0.05,
     "change_schema": 0.05, "forward_done": 4, "pin": 1.5, "unpin": 1, "evict_key": 3, "evict_inner": 5,
-    "evict_some": 2, "touch": 8, "restart": 0.15, "crash": 0.1, "work": 20,
+    "evict_some": 2, "touch": 8, "restart": 0.15, "rejoin": 0.15, "crash": 0.1, "work": 20,
 }  # fmt: skip
 #: Limits that are tight in some runs.
 MEMORY_LIMITS = {"key_bytes": (1, 2), "evict_bytes": (1, 2000), "hot_refills": (0, 1)}
@@ -170,7 +171,7 @@ def replay(configuration: Configuration, actions: Sequence[Action], trace: list[
         for name, number in actions:
             verdict.actions.append((name, number))
             simulation.act(name, number)
-        simulation.drain()
+        drain(simulation)
     except Exception as error:  # whatever the engine raises is a finding
         verdict.kind, verdict.failure = kind_of(error), describe_error(error)
     if simulation is not None:

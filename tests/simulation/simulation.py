@@ -87,13 +87,11 @@ from tests.simulation.refreshing import Fetch, Refreshing
 from tests.simulation.report import DivergenceError, brief, brief_relation, describe, require
 from tests.simulation.schema import LATE_TABLE
 from tests.simulation.views import VIEWS
-from tests.simulation.waiting import is_covered, require_quiet, uncovered_pins, unready
+from tests.simulation.waiting import is_covered
 from tests.simulation.world import World
 
 VIEW_BY_NAME = {view.name: view for view in (*VIEWS, *ORDERED_VIEWS, *(r.view for r in REFRESHED.values()))}
 LEAF_EFFECTS = (LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafLoaded, LeafDrop)
-#: Rounds of delivering everything that is left, at the end of a run.
-DRAIN_ROUNDS = 300
 EMPTY: Counter[Any] = Counter()
 
 
@@ -653,6 +651,11 @@ class Simulation:
         del rng
         self.start_stream()
 
+    def do_rejoin(self, rng: Random) -> None:
+        """Continuity is lost to this engine only: it joins a stream that goes on, perhaps far behind the log's end."""
+        del rng
+        self.step(StreamStarted(self.position, self.world.visibility.joined()))
+
     def do_crash(self, rng: Random) -> None:
         """The engine's process dies; another starts, with the same views."""
         del rng
@@ -662,39 +665,3 @@ class Simulation:
         self.start_engine()
         for view_id in list(self.views):
             self.install(view_id)
-
-    # --- the end of a run --------------------------------------------------------------------------------------------
-
-    def drain(self) -> None:
-        """Everything ends, everything arrives: then nobody may be waiting."""
-        world, rng = self.world, self.rng
-        rng.seed(self.configuration.seed)
-        for transaction in list(world.open.values()):
-            world.commit(transaction, rng)
-        world.reveal_all()
-        for _ in range(DRAIN_ROUNDS):
-            if not self.drain_once(rng):
-                break
-        require_quiet(self)
-        self.counters += self.engine.counters
-
-    def drain_once(self, rng: Random) -> bool:
-        """Deliver what is there; whether anything is left or was issued again by the heartbeat."""
-        world = self.world
-        while self.next_entry < len(world.log):
-            self.apply(3, rng)
-        self.position = world.wal
-        self.step(Advance(self.position))
-        self.step(SnapshotTaken(world.visibility.landmark()))
-        for flight in self.under_way():
-            if flight.result is None:
-                self.execute(flight, rng)
-            while flight in self.under_way():
-                self.deliver(flight, rng)
-        while self.engine.working:
-            self.step(Work(rng.choice((1, 100))))
-        for _ in list(self.forwards):
-            self.do_execute_forward(rng)
-            self.do_forward_done(rng)
-        waiting = self.under_way() or self.forwards or self.reads or uncovered_pins(self) or unready(self)
-        return bool(waiting or self.engine.loading())

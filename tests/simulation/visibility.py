@@ -9,6 +9,7 @@ A transaction's id in the stream is the one by which snapshots name it. The snap
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, ClassVar
@@ -31,7 +32,7 @@ class SimulatedSnapshot:
 
     exact: ClassVar[bool] = True
 
-    def __init__(self, xmax: int, running: "frozenset[int] | set[int] | list[int]") -> None:
+    def __init__(self, xmax: int, running: Iterable[int]) -> None:
         self.xmax = xmax
         self.running = frozenset(running)
 
@@ -92,6 +93,10 @@ class Visibility(ABC):
         """Everything before the end of the log: what a stream that begins now does not have."""
         return self.landmark()
 
+    def joined(self) -> Snapshot:
+        """What sees all before the place of a stream that runs, and perhaps some of what it is to bring."""
+        return self.start()
+
     def barrier(self) -> Snapshot:
         """For a table that has joined: what the stream may lack of it was committed, or was open, before this."""
         return self.landmark()
@@ -118,6 +123,10 @@ class Ids(Visibility):
     def start(self) -> SimulatedSnapshot:
         """What a slot created now exports: every commit before its position."""
         return SimulatedSnapshot(self.world.next_xid, set(self.world.open))
+
+    def joined(self) -> SimulatedSnapshot:
+        """All that has begun."""
+        return SimulatedSnapshot(self.world.next_xid, ())
 
     def bound(self, rng: Random) -> Position:
         """Behind all that is visible; how far behind says nothing."""

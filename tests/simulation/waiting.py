@@ -1,7 +1,9 @@
 """What is to be there: what a read that is answered asked for; and at the end of a run, all that anybody waits for."""
 
+from random import Random
 from typing import TYPE_CHECKING
 
+from dataflow.engine.events import Advance, SnapshotTaken, Work
 from dataflow.state.ordering import END, Interval
 from dataflow.types import Key, ViewId
 from tests.simulation.configuration import Asked
@@ -10,6 +12,10 @@ from tests.simulation.report import require
 
 if TYPE_CHECKING:
     from tests.simulation.simulation import Simulation
+
+
+#: Of deliveries, until nothing is left.
+_DRAIN_ROUNDS = 300
 
 
 def is_covered(run: "Simulation", asked: Asked) -> bool:
@@ -27,22 +33,56 @@ def is_covered(run: "Simulation", asked: Asked) -> bool:
     return reached is not None and (reached == END or asked.base is None or order.further(reached, asked.base))
 
 
-def require_quiet(run: "Simulation") -> None:
+def drain(run: "Simulation") -> None:
+    """The end of a run: everything ends, everything arrives. Then nobody may be waiting."""
+    run.rng.seed(run.configuration.seed)
+    for transaction in list(run.world.open.values()):
+        run.world.commit(transaction, run.rng)
+    run.world.reveal_all()
+    for _ in range(_DRAIN_ROUNDS):
+        if not _drain_once(run, run.rng):
+            break
+    _require_quiet(run)
+    run.counters += run.engine.counters
+
+
+def _drain_once(run: "Simulation", rng: Random) -> bool:
+    """Deliver what is there; whether anything is left or was issued again by the heartbeat."""
+    while run.next_entry < len(run.world.log):
+        run.apply(3, rng)
+    run.position = run.world.wal
+    run.step(Advance(run.position))
+    run.step(SnapshotTaken(run.world.visibility.landmark()))
+    for flight in run.under_way():
+        if flight.result is None:
+            run.execute(flight, rng)
+        while flight in run.under_way():
+            run.deliver(flight, rng)
+    while run.engine.working:
+        run.step(Work(rng.choice((1, 100))))
+    for _ in list(run.forwards):
+        run.do_execute_forward(rng)
+        run.do_forward_done(rng)
+    waiting = run.under_way() or run.forwards or run.reads or _uncovered_pins(run) or _unready(run)
+    return bool(waiting or run.engine.loading())
+
+
+def _require_quiet(run: "Simulation") -> None:
     """Liveness: all reads are answered, all pinned keys and full views are there."""
     require(not run.under_way(), f"lookups without end: {run.under_way()}")
     require(not run.reads, f"reads without an answer: {run.reads}")
-    require(not uncovered_pins(run), f"pinned keys are not covered: {uncovered_pins(run)}")
+    require(not _uncovered_pins(run), f"pinned keys are not covered: {_uncovered_pins(run)}")
     require(not run.engine.loading(), f"loads without end: {run.engine.loading()}")
-    require(not unready(run), f"views kept whole are not ready: {unready(run)}")
+    require(not _unready(run), f"views kept whole are not ready: {_unready(run)}")
 
 
-def unready(run: "Simulation") -> list[ViewId]:
+def _unready(run: "Simulation") -> list[ViewId]:
     """Views that are kept whole and not there."""
     leaves = run.engine.graph.leaves.values()
     return [x.view_id for x in leaves if x.full and not x.broken and not run.leaf.covers(x.view_id, ())]
 
 
-def uncovered_pins(run: "Simulation") -> list[tuple[ViewId, Key]]:
+def _uncovered_pins(run: "Simulation") -> list[tuple[ViewId, Key]]:
     """Pinned keys that are holes although they need not be."""
     if not run.configuration.stores_all:
         return []

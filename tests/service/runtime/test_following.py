@@ -1,15 +1,32 @@
 """Which definition and which layout a table is followed by."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from cdc.change import SchemaNotice
+from service.errors import ApiError
 from service.runtime.following import Following, TableRefusedError
 from service.settings.sections import CdcSettings
 from service.upstream.postgres.connect import UpstreamPool
 from service.upstream.postgres.upstream import PostgresSession
+from service.upstream.words import UpstreamError
+from service.views import Status, ViewOptions
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import run
+from tests.service.runtime.running import running, until
 
 pytestmark = pytest.mark.postgres
+
+NOTES = "SELECT id FROM notes WHERE id = :id"
+
+
+class Unanswered:
+    """Lookups while the database does not answer."""
+
+    async def snapshot(self) -> Any:
+        raise UpstreamError("timeout", "It took too long.", retryable=True)
 
 
 @pytest.mark.parametrize(
@@ -41,3 +58,44 @@ def test_a_table_that_was_altered_after_the_catalog_was_read_is_refused(database
     following = run(follow())
     assert not following.layouts
     assert not following.catalog.tables
+
+
+def test_a_table_that_could_not_be_announced_is_not_followed(database: Database, tmp_path: Path) -> None:
+    """Else the next view on it would take it for one that has joined."""
+    database.execute("CREATE TABLE stories (id int PRIMARY KEY, title text)", "CREATE TABLE notes (id int PRIMARY KEY)")
+    database.execute("ALTER TABLE stories REPLICA IDENTITY FULL", "ALTER TABLE notes REPLICA IDENTITY FULL")
+
+    async def put() -> None:
+        async with running(database, tmp_path) as runtime:
+            installer = runtime.changes.installer
+            lookups, installer.lookups = installer.lookups, Unanswered()
+            with pytest.raises(ApiError):
+                await runtime.changes.put("notes", NOTES, ViewOptions(), create_only=False)
+            assert "public.notes" not in runtime.following.layouts
+            installer.lookups = lookups
+            await runtime.changes.put("notes", NOTES, ViewOptions(), create_only=False)
+            assert "public.notes" in runtime.following.layouts
+
+    run(put())
+
+
+def test_what_was_said_of_a_column_before_a_view_used_it_is_not_forgotten(database: Database, tmp_path: Path) -> None:
+    """The stream says it once."""
+    database.execute("CREATE TABLE stories (id int PRIMARY KEY, title text, author text)")
+    database.execute("ALTER TABLE stories REPLICA IDENTITY FULL")
+    sql = "SELECT author FROM stories WHERE id = :id"
+    notice = SchemaNotice("public.stories", "Columns of public.stories were altered: author.", ("author",))
+
+    async def put() -> None:
+        async with running(database, tmp_path, cdc={"schema_check_s": 0.05}) as runtime:
+            runtime.changes.repair.schema_changed(notice)
+            story = runtime.registry.views["story"]
+            assert story.status is not Status.BROKEN
+            with pytest.raises(ApiError, match="altered"):
+                await runtime.changes.put("author", sql, ViewOptions(), create_only=False)
+            # All that reads the table follows it anew; then it is another table.
+            await until(lambda: story.status is not Status.BROKEN and "public.stories" in runtime.following.layouts)
+            await runtime.changes.put("author", sql, ViewOptions(), create_only=False)
+            assert runtime.registry.views["author"].status is not Status.BROKEN
+
+    run(put())

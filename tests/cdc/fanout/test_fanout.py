@@ -1,0 +1,528 @@
+"""A hub and those who listen, over a real socket; the stream is a script."""
+
+import asyncio
+import socket
+import tempfile
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from cdc.change import Batch, SchemaNotice, StreamLost, TableChange, TableLayout, Transaction
+from cdc.fanout.frames import Follow, Followed, Joined, frame_of
+from cdc.fanout.hub import Hub
+from cdc.fanout.receiver import AHEAD_BYTES, Receiver
+from cdc.fanout.source import FannedSource
+from cdc.mysql.gtid import GtidPosition
+from cdc.position import PostgresSnapshot
+from cdc.source import Started
+
+A, B = TableLayout(("id",), 1, since=1), TableLayout(("id",), 2, since=1)
+LIMIT_S = 10.0
+
+
+@dataclass
+class Script:
+    """Is a `Source` that brings what the test puts into `coming`, and remembers what it is told."""
+
+    tables: Callable[[], Mapping[str, TableLayout]]
+    coming: "asyncio.Queue[Batch | StreamLost]" = field(default_factory=asyncio.Queue)
+    looked: dict[str, TableLayout] = field(default_factory=dict)
+    asked: int = 0
+    acknowledged: int = 0
+    closed: bool = False
+    #: Whether it answers at once how far it is.
+    answers: bool = True
+    #: What it was given at the start, not a copy of it.
+    given: Mapping[str, TableLayout] = field(default_factory=dict)
+    now: int = 100
+    lays_out: bool = True
+
+    async def start(self) -> Started:
+        self.given = self.tables()
+        self.looked = dict(self.given)
+        return Started(100, PostgresSnapshot(5, 5), GtidPosition.parse("0-1-5"), "server 1")
+
+    async def next_batch(self, max_rows: int = 1000) -> Batch:  # noqa: ARG002
+        """It looks before it waits: what comes is laid out as it was then."""
+        self.looked = dict(self.tables())
+        came = await self.coming.get()
+        if isinstance(came, StreamLost):
+            raise came
+        self.now = came.position
+        for transaction in came.transactions if self.lays_out else ():
+            for name, change in transaction.tables.items():
+                change.layout = self.looked.get(name)
+        return came
+
+    def request_position(self) -> None:
+        self.asked += 1
+        if self.answers:
+            self.coming.put_nowait(Batch([], self.now))
+
+    async def followed(self) -> None:
+        return
+
+    def acknowledge(self, position: int) -> None:
+        self.acknowledged = position
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class Site:
+    """A hub that listens, the streams that it began, and where it is reached."""
+
+    path: Path
+    streams: list[Script] = field(default_factory=list)
+    refuse: list[StreamLost] = field(default_factory=list)
+    stalled: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def make(self, tables: Callable[[], Mapping[str, TableLayout]]) -> Script:
+        if self.refuse:
+            raise self.refuse.pop()
+        self.streams.append(Script(tables))
+        return self.streams[-1]
+
+    async def prepare(self) -> None:
+        return
+
+    @property
+    def stream(self) -> Script:
+        return self.streams[-1]
+
+    def bring(self, end: int, *tables: str, rows: int = 1, size: int = 1) -> None:
+        """A transaction that adds rows to tables, each a text of some size."""
+        added = [(f"{end}".zfill(size),)] * rows
+        changes = {table: TableChange([], list(added)) for table in tables}
+        self.stream.coming.put_nowait(Batch([Transaction(end, end, changes)], end, passed=[end]))
+
+    def say(self, notice: SchemaNotice, position: int = 100) -> None:
+        self.stream.coming.put_nowait(Batch([], position, [notice]))
+
+
+class Engine:
+    """One that listens."""
+
+    def __init__(self, site: Site, **layouts: TableLayout) -> None:
+        self.layouts = dict(layouts)
+        self.server = "server 1"
+        self.source = FannedSource(site.path, lambda: self.layouts, self._snapshot, lambda: self.server)
+
+    async def _snapshot(self) -> PostgresSnapshot:
+        return PostgresSnapshot(7, 9, frozenset({8}), 12)
+
+    async def start(self) -> Started:
+        return await self.source.start()
+
+    async def until(self, position: int) -> Batch:
+        """All that comes up to a position, put together."""
+        found = await self.source.next_batch()
+        while found.position < position:
+            more = await self.source.next_batch()
+            found = Batch(
+                found.transactions + more.transactions, more.position, found.schema + more.schema,
+                found.passed + more.passed,
+            )  # fmt: skip
+        return found
+
+
+@asynccontextmanager
+async def hub(**options: Any) -> AsyncIterator[Site]:
+    """A hub, running."""
+    with tempfile.TemporaryDirectory(prefix="fan") as directory:
+        site = Site(Path(directory) / "stream.sock")
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(site.path))
+        running = Hub(site.make, site.prepare, site.stalled.set, **options)
+        server = await running.serve(listener)
+        task = asyncio.ensure_future(running.run())
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                yield site
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            server.close()
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """On the loop that the processes have, which is stricter with connections that are gone."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(scenario())
+
+
+async def met(condition: Callable[[], Any]) -> None:
+    """Waits for a condition."""
+    async with asyncio.timeout(LIMIT_S):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def _until_lost(source: FannedSource) -> StreamLost:
+    while True:
+        try:
+            await source.next_batch()
+        except StreamLost as lost:
+            return lost
+
+
+def ends(batch: Batch, table: str) -> list[int]:
+    """The transactions that changed a table."""
+    return [t.end_lsn for t in batch.transactions if table in t.tables]
+
+
+def test_each_gets_what_it_follows_from_where_it_joined() -> None:
+    async def scenario() -> None:
+        async with hub() as site:
+            one, two = Engine(site, a=A, b=B), Engine(site, b=B)
+            started = await one.start()
+            assert (started.position, started.server) == (100, "server 1")
+            # What had begun when it joined, lookups must see.
+            assert started.snapshot == PostgresSnapshot(12, 12)
+            site.bring(110, "a", "b")
+            batch = await one.until(110)
+            assert (ends(batch, "a"), ends(batch, "b"), batch.passed) == ([110], [110], [110])
+            late = await two.start()
+            assert late.position == 110
+            assert late.gtids == GtidPosition.parse("0-1-5").extended([110])
+            site.bring(120, "a")
+            site.bring(130, "a", "b")
+            first, second = await one.until(130), await two.until(130)
+            assert (ends(first, "a"), ends(first, "b")) == ([120, 130], [130])
+            assert (ends(second, "a"), ends(second, "b")) == ([], [130])
+            assert len(site.streams) == 1
+
+    run(scenario)
+
+
+def test_what_a_source_was_given_stays_as_it_was() -> None:
+    """It may compare with it, and begin to read what is new."""
+
+    async def scenario() -> None:
+        async with hub() as site:
+            await Engine(site, a=A).start()
+            await Engine(site, b=B).start()
+            assert site.stream.given == {"a": A}
+            await met(lambda: site.stream.tables() == {"a": A, "b": B})
+
+    run(scenario)
+
+
+def test_an_engine_that_takes_nothing_is_sent_no_more_than_it_can_hold() -> None:
+    async def scenario() -> None:
+        async with hub() as site:
+            engine = Engine(site, a=A)
+            await engine.start()
+            last = 110 + 4 * AHEAD_BYTES // (1 << 20)
+            for end in range(111, last + 1):
+                site.bring(end, "a", size=1 << 20)
+            transport = engine.source._transport
+            assert transport is not None
+            await met(lambda: not transport.is_reading())
+            assert len(engine.source._came) < 10
+            assert len(ends(await engine.until(last), "a")) == last - 110
+
+    run(scenario)
+
+
+def test_what_has_come_is_put_together_up_to_so_many_rows() -> None:
+    async def scenario() -> None:
+        async with hub() as site:
+            engine = Engine(site, a=A)
+            await engine.start()
+            for end in range(110, 160, 10):
+                site.bring(end, "a", rows=4)
+            await met(lambda: site.stream.coming.empty())
+            await met(lambda: len(engine.source._came) >= 5)
+            assert ends(await engine.source.next_batch(8), "a") == [110, 120]
+            assert ends(await engine.source.next_batch(9), "a") == [130, 140, 150]
+
+    run(scenario)
+
+
+def test_a_table_that_is_followed_later_comes_from_then_on() -> None:
+    async def scenario() -> None:
+        async with hub() as site:
+            one, two = Engine(site, a=A), Engine(site, b=B)
+            await one.start()
+            await two.start()
+            site.bring(110, "b")
+            one.layouts["b"] = B
+            following = asyncio.ensure_future(one.source.followed())
+            batch = await one.until(110)
+            assert ends(batch, "b") == []
+            while not following.done():
+                site.bring(120, "b")
+                batch = await one.source.next_batch()
+            site.bring(130, "b")
+            assert 130 in ends(await one.until(130), "b")
+            del one.layouts["b"]
+            site.bring(140, "a")
+            await one.until(140)
+            site.bring(150, "b")
+            site.bring(160, "a")
+            assert ends(await one.until(160), "b") == []
+
+    run(scenario)
+
+
+def test_a_table_that_is_another_one_is_followed_anew_by_all() -> None:
+    async def scenario() -> None:
+        async with hub() as site:
+            one, two = Engine(site, a=A), Engine(site, a=A)
+            await one.start()
+            await two.start()
+            altered = TableLayout(("id", "new"), 1, since=105)
+            two.layouts["a"] = altered
+            following = asyncio.ensure_future(two.source.followed())
+            while not following.done():
+                await asyncio.wait(
+                    {following, asyncio.ensure_future(two.source.next_batch())}, return_when="FIRST_COMPLETED"
+                )
+            batch = await one.source.next_batch()
+            while not batch.schema:
+                batch = await one.source.next_batch()
+            assert [(n.table, n.columns) for n in batch.schema] == [("a", ())]
+            site.bring(110, "a")
+            assert ends(await one.until(110), "a") == []
+            # The decoder saw that it had gone, then the new one.
+            assert site.stream.looked == {"a": altered}
+            assert site.stream.asked >= 1
+            one.layouts["a"] = replace(altered, since=112)
+            following = asyncio.ensure_future(one.source.followed())
+            while not following.done():
+                site.stream.coming.put_nowait(Batch([], 115))
+                await one.source.next_batch()
+            site.bring(120, "a")
+            assert 120 in ends(await one.until(120), "a")
+            assert site.stream.looked["a"].since == 105
+
+    run(scenario)
+
+
+def test_who_joins_waits_until_it_is_followed() -> None:
+    """Else its snapshot would miss what is committed until then."""
+
+    async def scenario() -> None:
+        async with hub() as site:
+            one, two = Engine(site, a=A), Engine(site, a=replace(A, columns=("id", "new"), since=105))
+            await one.start()
+            site.stream.answers = False
+            starting = asyncio.ensure_future(two.start())
+            await met(lambda: site.stream.asked)
+            # The decoder has not looked since the table was taken from the other one: nobody gets this.
+            site.bring(110, "a")
+            assert (await starting).position == 110
+            site.bring(120, "a")
+            assert ends(await two.until(120), "a") == [120]
+
+    run(scenario)
+
+
+def test_rows_that_were_begun_to_be_read_otherwise_are_anything() -> None:
+    async def scenario() -> None:
+        async with hub() as site:
+            one, two = Engine(site, a=A), Engine(site, a=replace(A, columns=("id", "new"), since=105))
+            await one.start()
+            await two.start()
+            begun = TableChange([], [("1",)], layout=A)
+            site.stream.lays_out = False
+            site.stream.coming.put_nowait(Batch([Transaction(110, 110, {"a": begun})], 110))
+            (transaction,) = (await two.until(110)).transactions
+            assert transaction.tables == {"a": TableChange(overflow=True)}
+
+    run(scenario)
+
+
+def test_who_is_with_another_server_ends_the_stream_of_all() -> None:
+    async def scenario() -> None:
+        async with hub() as site:
+            one, two = Engine(site, a=A), Engine(site, a=A)
+            await one.start()
+            two.server = "server 2"
+            starting = asyncio.ensure_future(two.start())
+            assert "Another database server" in str(await _until_lost(one.source))
+            await starting
+            assert len(site.streams) == 2
+            assert site.streams[0].closed
+
+    run(scenario)
+
+
+def test_engines_that_die_take_no_other_along() -> None:
+    async def scenario() -> None:
+        async with hub() as site:
+            one = Engine(site, a=A)
+            await one.start()
+            for end in range(110, 310, 2):
+                other = Engine(site, a=A)
+                await other.start()
+                site.bring(end, "a")
+                other.source._transport.abort()  # type: ignore[union-attr]
+                other.source.acknowledge(end)
+                site.bring(end + 1, "a")
+                other.source.request_position()
+                assert (await one.until(end + 1)).position == end + 1
+                await _until_lost(other.source)
+                other.source.request_position()
+            assert len(site.streams) == 1
+
+    run(scenario)
+
+
+def test_an_engine_that_has_died_is_sent_nothing() -> None:
+    """Its death may be told later than the next batch comes."""
+
+    async def scenario() -> None:
+        reached = asyncio.Event()
+        receivers = []
+
+        def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            receivers.append(Receiver(reader, writer))
+            reached.set()
+
+        with tempfile.TemporaryDirectory(prefix="fan") as directory:
+            server = await asyncio.start_unix_server(receive, f"{directory}/s")
+            _, writer = await asyncio.open_unix_connection(f"{directory}/s")
+            await reached.wait()
+            (receiver,) = receivers
+            receiver.join(Joined(100, None, ""))
+            writer.transport.abort()
+            with suppress(ConnectionError):
+                assert await receiver.messages() is None
+            receiver.close()
+            for _ in range(3):
+                await asyncio.sleep(0)
+                receiver.send(frame_of(Followed(1)))
+            receiver.refuse(frame_of(Followed(1)))
+            server.close()
+
+    run(scenario)
+
+
+def test_a_layout_that_was_called_wrong_is_not_followed_again() -> None:
+    async def scenario() -> None:
+        async with hub() as site:
+            engine = Engine(site, a=A, b=B)
+            await engine.start()
+            site.say(SchemaNotice("a", "a was dropped."))
+            assert (await engine.source.next_batch()).schema
+            # It has not been let go yet (what came is held, say).
+            site.bring(110, "a", "b")
+            batch = await engine.until(110)
+            assert (ends(batch, "a"), ends(batch, "b")) == ([], [110])
+            assert not batch.schema
+            engine.layouts["a"] = replace(A, since=115)
+            following = asyncio.ensure_future(engine.source.followed())
+            while not following.done():
+                site.stream.coming.put_nowait(Batch([], 115))
+                await engine.source.next_batch()
+            site.bring(120, "a")
+            assert 120 in ends(await engine.until(120), "a")
+
+    run(scenario)
+
+
+def test_what_nobody_needs_any_more_is_what_all_acknowledged() -> None:
+    async def scenario() -> None:
+        async with hub() as site:
+            one, two = Engine(site, a=A), Engine(site, a=A)
+            await one.start()
+            await two.start()
+            one.source.acknowledge(150)
+            two.source.request_position()
+            await met(lambda: site.stream.asked)
+            assert site.stream.acknowledged in (0, 100)
+            two.source.acknowledge(120)
+            await met(lambda: site.stream.acknowledged == 120)
+
+    run(scenario)
+
+
+def test_a_lost_stream_is_lost_for_all_and_begun_anew() -> None:
+    async def scenario() -> None:
+        async with hub() as site:
+            engines = [Engine(site, a=A), Engine(site, a=A)]
+            for engine in engines:
+                await engine.start()
+            site.bring(110, "a")
+            site.stream.coming.put_nowait(StreamLost("The server went away.", True, "Wait."))
+            for engine in engines:
+                assert ends(await engine.until(110), "a") == [110]
+                with pytest.raises(StreamLost, match=r"went away\. Wait") as lost:
+                    await engine.source.next_batch()
+                assert lost.value.retryable
+                await engine.source.close()
+            await met(lambda: site.stream.closed)
+            again = Engine(site, a=A)
+            assert (await again.start()).position == 100
+            assert len(site.streams) == 2
+
+    run(scenario)
+
+
+def test_a_stream_that_cannot_begin_says_why() -> None:
+    async def scenario() -> None:
+        async with hub() as site:
+            site.refuse = [StreamLost("There is no publication.", False, "CREATE PUBLICATION")]
+            with pytest.raises(StreamLost, match="There is no publication") as lost:
+                await Engine(site, a=A).start()
+            assert (lost.value.retryable, lost.value.hint) == (False, "CREATE PUBLICATION")
+            await Engine(site, a=A).start()
+
+    run(scenario)
+
+
+def test_the_stream_ends_with_the_last_who_listens() -> None:
+    async def scenario() -> None:
+        async with hub() as site:
+            one, two = Engine(site, a=A), Engine(site, a=A)
+            await one.start()
+            await two.start()
+            await one.source.close()
+            site.bring(110, "a")
+            await two.until(110)
+            assert not site.stream.closed
+            await two.source.close()
+            await met(lambda: site.stream.closed)
+            with pytest.raises(StreamLost, match="closed"):
+                await two.source.next_batch()
+
+    run(scenario)
+
+
+def test_one_that_takes_nothing_is_let_go() -> None:
+    async def scenario() -> None:
+        async with hub(stalled_s=0.2) as site:
+            engine = Engine(site, a=A)
+            await engine.start()
+            _, stalled = await asyncio.open_unix_connection(site.path)
+            stalled.write(frame_of(Follow(1, {"a": A})))
+            last = 110 + 2 * AHEAD_BYTES // (1 << 20)
+            for end in range(111, last + 1):
+                site.bring(end, "a", size=1 << 20)
+            assert len(ends(await engine.until(last), "a")) == last - 110
+            await site.stalled.wait()
+            stalled.close()
+
+    run(scenario)
+
+
+def test_a_hub_that_ends_is_a_lost_stream() -> None:
+    async def scenario() -> None:
+        with tempfile.TemporaryDirectory(prefix="fan") as directory:
+            site = Site(Path(directory) / "stream.sock")
+            server = await asyncio.start_unix_server(lambda _, writer: writer.close(), site.path)
+            with pytest.raises(StreamLost, match="has ended"):
+                await Engine(site, a=A).start()
+            server.close()
+            with pytest.raises(StreamLost, match="cannot be reached"):
+                await Engine(site, a=A).start()
+
+    run(scenario)

@@ -1,0 +1,190 @@
+"""Which tables are decoded how, and who gets them."""
+
+from dataclasses import replace
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from cdc.change import SchemaNotice, TableLayout
+from cdc.fanout.union import Union
+
+OLD = TableLayout(("id", "title"), 1, since=10)
+NEW = TableLayout(("id", "name"), 1, since=20)
+GONE = SchemaNotice("t", "t was dropped.")
+COLUMN = SchemaNotice("t", "Columns of t were dropped: title.", ("title",))
+
+
+def follow(union: Union[str], receiver: str, layout: TableLayout | None) -> list[tuple[str, SchemaNotice]]:
+    """As a hub does whose decoder looks at once."""
+    layouts = {} if layout is None else {"t": layout}
+    told = union.make_way(receiver, layouts)
+    union.looked()
+    return told + union.take(receiver, layouts)
+
+
+def test_equal_layouts_are_one_of_which_the_oldest_counts() -> None:
+    union: Union[str] = Union()
+    assert follow(union, "a", OLD) == []
+    assert follow(union, "b", replace(OLD, since=15)) == []
+    assert union.decoded["t"].since == 10
+    assert union.tables("a") == union.tables("b") == {"t"}
+    union.forget("a")
+    assert union.decoded["t"].since == 10
+    union.forget("b")
+    assert union.decoded == {}
+
+
+def test_another_layout_displaces() -> None:
+    union: Union[str] = Union()
+    follow(union, "a", OLD)
+    ((told, notice),) = union.make_way("b", {"t": NEW})
+    assert (told, notice.table, notice.columns) == ("a", "t", ())
+    assert union.tables("a") == frozenset()
+    # The decoder has to see that it has gone.
+    assert union.decoded == {}
+    assert not union.is_ready({"t": NEW})
+    assert union.is_ready({"other": OLD})
+    union.looked()
+    assert union.is_ready({"t": NEW})
+    assert union.take("b", {"t": NEW}) == []
+    assert union.decoded == {"t": NEW}
+
+
+def test_a_layout_that_was_read_again_is_followed_anew() -> None:
+    union: Union[str] = Union()
+    follow(union, "a", OLD)
+    assert union.make_way("a", {"t": replace(OLD, since=30)}) == []
+    assert union.decoded == {}
+    assert not union.is_ready({"t": OLD})
+
+
+def test_what_is_fatal_takes_the_table_away() -> None:
+    union: Union[str] = Union()
+    follow(union, "a", OLD)
+    follow(union, "b", OLD)
+    union.say(GONE, 20)
+    assert union.tables("a") == union.tables("b") == frozenset()
+    assert not union.is_ready({"t": OLD})
+
+
+def test_what_is_said_of_columns_is_said_to_all_who_share() -> None:
+    union: Union[str] = Union()
+    follow(union, "a", OLD)
+    union.say(COLUMN, 20)
+    assert union.tables("a") == {"t"}
+    assert follow(union, "b", replace(OLD, since=40)) == [("b", COLUMN)]
+    assert union.tables("a") == union.tables("b") == {"t"}
+
+
+def test_who_follows_anew_what_something_was_said_of_has_it_looked_at_anew() -> None:
+    union: Union[str] = Union()
+    follow(union, "a", OLD)
+    follow(union, "b", OLD)
+    union.say(COLUMN, 20)
+    assert [told for told, _ in union.make_way("a", {"t": replace(OLD, since=40)})] == ["b"]
+    assert union.decoded == {}
+    union.looked()
+    assert union.take("a", {"t": replace(OLD, since=40)}) == []
+    assert follow(union, "b", replace(OLD, since=50)) == []
+    assert union.tables("a") == union.tables("b") == {"t"}
+
+
+def test_who_read_the_layout_before_is_told_what_was_said() -> None:
+    for notice in (GONE, COLUMN):
+        union: Union[str] = Union()
+        follow(union, "a", OLD)
+        union.say(notice, 20)
+        assert union.make_way("b", {"t": OLD}) == []
+        union.looked()
+        assert union.take("b", {"t": OLD}) == [("b", notice)]
+        assert ("t" in union.tables("b")) == bool(notice.columns)
+        # Of what it reads after that, the notice says nothing.
+        assert "b" not in dict(follow(union, "b", replace(OLD, since=50)))
+        assert union.tables("b") == {"t"}
+
+
+def test_what_is_read_behind_what_was_said_of_it_is_taken() -> None:
+    union: Union[str] = Union()
+    follow(union, "a", OLD)
+    union.say(GONE, 20)
+    # It may be of a transaction that was read in part.
+    assert follow(union, "b", replace(OLD, since=25)) == [("b", GONE)]
+    union.advance(20)
+    assert follow(union, "c", replace(OLD, since=25)) == [("c", GONE)]
+    union.advance(30)
+    assert follow(union, "d", replace(OLD, since=30)) == []
+    assert union.tables("d") == {"t"}
+
+
+def test_another_decoder_knows_nothing() -> None:
+    union: Union[str] = Union()
+    follow(union, "a", OLD)
+    union.say(GONE, 20)
+    union.restart()
+    assert union.is_ready({"t": OLD})
+    assert union.take("a", {"t": OLD}) == []
+
+
+class Followers(RuleBasedStateMachine):
+    """Two receivers follow, let go and are told, in any order."""
+
+    receivers = st.sampled_from("ab")
+    layouts = st.dictionaries(
+        st.sampled_from("tu"), st.builds(replace, st.sampled_from([OLD, NEW]), since=st.integers(0, 3))
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.union: Union[str] = Union()
+        #: What each is to have, as it knows.
+        self.has: dict[str, dict[str, TableLayout]] = {}
+        self.decoder: dict[str, TableLayout] = {}
+
+    def heard(self, told: list[tuple[str, SchemaNotice]]) -> None:
+        for receiver, notice in told:
+            if not notice.columns:
+                self.has[receiver].pop(notice.table, None)
+
+    @rule(receiver=receivers, layouts=layouts)
+    def follow(self, receiver: str, layouts: dict[str, TableLayout]) -> None:
+        self.heard(self.union.make_way(receiver, layouts))
+        had = self.has.setdefault(receiver, {})
+        for name in [n for n in had if n not in layouts or (had[n], had[n].since) != (layouts[n], layouts[n].since)]:
+            del had[name]
+        if not self.union.is_ready(layouts):
+            self.look()
+        self.has[receiver] = dict(layouts)
+        self.heard(self.union.take(receiver, layouts))
+
+    @rule()
+    def look(self) -> None:
+        self.decoder = dict(self.union.decoded)
+        self.union.looked()
+
+    @rule(notice=st.sampled_from([GONE, COLUMN, replace(GONE, table="u"), replace(COLUMN, table="u")]))
+    def say(self, notice: SchemaNotice) -> None:
+        holders = [r for r, has in self.has.items() if notice.table in has]
+        self.union.say(notice, 20)
+        self.heard([(holder, notice) for holder in holders])
+
+    @rule(receiver=receivers)
+    def leave(self, receiver: str) -> None:
+        self.has.pop(receiver, None)
+        self.union.forget(receiver)
+
+    @invariant()
+    def a_table_is_lost_only_if_told(self) -> None:
+        for receiver, has in self.has.items():
+            assert self.union.tables(receiver) == has.keys()
+
+    @invariant()
+    def all_have_it_as_it_is_decoded(self) -> None:
+        assert self.union.decoded.keys() == set().union(*(has.keys() for has in self.has.values()))
+        for has in self.has.values():
+            for name, layout in has.items():
+                assert self.union.decoded[name] == layout
+
+
+TestFollowers = Followers.TestCase
+TestFollowers.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
