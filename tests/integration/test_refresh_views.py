@@ -64,10 +64,6 @@ def refreshes(service: RunningService) -> int:
     return int(service.stats()["counters"]["refreshes"])
 
 
-def hits(service: RunningService, view: str, **parameters: Any) -> bool:
-    return "; hit" in service.read(view, **parameters).headers["cache-status"]
-
-
 def test_stale_then_fresh(service: RunningService, database: Database) -> None:
     state = put(service, "thread", THREAD)
     assert state["tier"] == "refresh"
@@ -76,17 +72,17 @@ def test_stale_then_fresh(service: RunningService, database: Database) -> None:
     assert state["parameters"] == [{"name": "root", "type": "int4"}]
     first = service.rows("thread", root=4)
     assert [row["id"] for row in first] == [4, 8, 9]
-    assert hits(service, "thread", root=4)
+    assert service.hits("thread", root=4)
     database.execute("INSERT INTO comments VALUES (20, 9, 1, 'new', 0, false)")
     after = service.read("thread", headers=fresh(database), root=4)
     assert [row["id"] for row in after.json()["rows"]] == [4, 8, 9, 20]
-    assert hits(service, "thread", root=4)
+    assert service.hits("thread", root=4)
 
 
 def test_stale_for_a_while_and_never_at_a_wrong_version(service: RunningService, database: Database) -> None:
     put(service, "thread", THREAD, stale_while_refresh=60)
     service.rows("thread", root=4)
-    assert hits(service, "thread", root=4)
+    assert service.hits("thread", root=4)
     seen = set()
     for n in range(20, 60):
         database.execute(f"INSERT INTO comments VALUES ({n}, 9, 1, 'new', 0, false)")
@@ -129,7 +125,7 @@ def test_a_change_that_does_not_matter_is_none(service: RunningService, database
     changed = service.read("spread", headers=fresh(database), story=1)
     assert "; hit" not in changed.headers["cache-status"]
     assert changed.json()["rows"][0]["n"] == answer.json()["rows"][0]["n"] + 1
-    assert hits(service, "spread", story=2)
+    assert service.hits("spread", story=2)
     assert refreshes(service) == before + 1
 
 
@@ -150,7 +146,7 @@ def test_an_answer_that_expires(service: RunningService, database: Database) -> 
     until(lambda: service.rows("visits") == [{"n": 2}])
     assert put(service, "clock", "SELECT now() > '2020-01-01' AS later", ttl=60)["tier"] == "ttl"
     assert service.rows("clock") == [{"later": True}]
-    assert hits(service, "clock")
+    assert service.hits("clock")
 
 
 def test_null_lists_and_pages(service: RunningService) -> None:
@@ -158,7 +154,7 @@ def test_null_lists_and_pages(service: RunningService) -> None:
     put(service, "listed", "SELECT id FROM comments WHERE id IN (:ids) ORDER BY id DESC", tier="refresh")
     everything = service.read("either", None, **{"story:null": ""}).json()["rows"]
     assert len(everything) == 15
-    assert hits(service, "either", **{"story:null": ""})
+    assert service.hits("either", **{"story:null": ""})
     assert len(service.rows("either", story=0)) == 5
     page = service.read("either", story=0, limit=2).json()
     assert [row["id"] for row in page["rows"]] == [3, 6]
@@ -302,4 +298,4 @@ def test_a_value_that_the_database_refuses_breaks_nothing(service: RunningServic
     assert service.rows("configured", config="simple") == [{"words": "'one':1"}]
     refused = service.read("configured", None, config="nothing")
     assert refused.status_code >= 400
-    assert hits(service, "configured", config="simple")
+    assert service.hits("configured", config="simple")
