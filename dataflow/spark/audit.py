@@ -20,7 +20,7 @@ import psycopg
 from psycopg.pq import ExecStatus
 
 from dataflow.spark.problems import SparkProblem, found_in
-from dataflow.spark.read_postgres import Upstream, at_snapshot
+from dataflow.spark.read_postgres import Exported, at_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +29,7 @@ _SAVED = b"SAVEPOINT question"
 _BACK = b"ROLLBACK TO SAVEPOINT question"
 
 
-def answered(upstream: Upstream, lines: Iterable[str]) -> Iterator[str]:
+def answered(upstream: Exported, lines: Iterable[str]) -> Iterator[str]:
     """A line of answer for each line of question. Raises SparkProblem."""
     with at_snapshot(upstream) as connection:
         connection.execute(_SAVED)
@@ -66,7 +66,7 @@ def run(spark: "SparkSession", job: Mapping[str, Any]) -> None:
         count = 0
         try:
             with path.open("w", encoding="utf-8") as file:
-                for line in answered(Upstream(url, None, snapshot), lines):
+                for line in answered(Exported(url, None, snapshot), lines):
                     file.write(line + "\n")
                     count += 1
         except SparkProblem as problem:

@@ -16,8 +16,9 @@ from typing import Any
 from dataflow.plan.nodes import Aggregate, Chain
 from dataflow.schema import Table
 from dataflow.spark.problems import SparkProblem
-from dataflow.spark.read_postgres import Upstream
+from dataflow.spark.read_postgres import Exported
 from dataflow.spark.relations import can_build
+from dataflow.spark.upstreams import PostgresUpstream, ReadersUpstream, Upstream
 
 PART_BYTES = 64 << 20
 
@@ -52,15 +53,12 @@ def read_job(text: str) -> Job:
     """The job that a document describes. Raises SparkProblem."""
     try:
         told = json.loads(text)
-        kind = told["upstream"]["kind"]
         job = _job(told)
     except SparkProblem:
         raise
     except Exception:
         # Whatever unpickling may raise; what it says may quote the document.
         raise SparkProblem("invalid_job", "The job's description is not one.", "See dataflow/spark/build.py.") from None
-    if kind != "postgresql":
-        raise SparkProblem("unsupported", "Spark reads PostgreSQL only.", "Load the view without Spark.")
     for wanted in job.relations:
         reason = can_build(wanted.relation)
         if reason is not None:
@@ -68,12 +66,21 @@ def read_job(text: str) -> Job:
     return job
 
 
+def _upstream(told: Mapping[str, Any], snapshot: str) -> Upstream:
+    match told["kind"]:
+        case "postgresql":
+            return PostgresUpstream(Exported(str(told["url"]), told.get("password"), snapshot))
+        case "readers":
+            return ReadersUpstream(snapshot)
+    raise SparkProblem("unsupported", "Spark does not read this kind of database.", "Load the view without Spark.")
+
+
 def _job(told: Mapping[str, Any]) -> Job:
-    upstream, snapshot, spark = told["upstream"], told["snapshot"], told.get("spark", {})
+    snapshot, spark = told["snapshot"], told.get("spark", {})
     return Job(
         fingerprint=str(told["fingerprint"]),
         out=Path(told["out"]),
-        upstream=Upstream(str(upstream["url"]), upstream.get("password"), str(snapshot["name"])),
+        upstream=_upstream(told["upstream"], str(snapshot["name"])),
         version=str(snapshot["version"]),
         bound=int(snapshot["bound"]),
         relations=tuple(_wanted(relation) for relation in told["relations"]),

@@ -5,7 +5,7 @@ Who goes on with an interrupted build must cut the tables as they were cut befor
 A chain makes one file for each part of its table. So does an aggregate whose table is one range. Of several, state rows
 of the parts are put together group by group, and there is a file for each bucket of groups.
 
-Not here: ranges (`partitions`), how they are read (`build_tasks`).
+Not here: ranges (`partitions`, `key_ranges`), how they are read (`build_tasks`).
 """
 
 import json
@@ -15,12 +15,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
 from dataflow.plan.nodes import Aggregate
 from dataflow.spark.build_job import Job, Wanted
 from dataflow.spark.manifest import write_json
-from dataflow.spark.partitions import Part, Range, parts_of
+from dataflow.spark.upstreams import Opened, Part
 
 NAME = "plan.json"
 #: An aggregate's parts are as much larger: each of them has most groups, and all of these are put together.
@@ -49,23 +47,23 @@ def file_name(index: int) -> str:
     return f"part-{index:05}.parquet"
 
 
-def plan_for(job: Job, connection: psycopg.Connection, cores: int) -> tuple[Plan, bool]:
+def plan_for(job: Job, opened: Opened, cores: int) -> tuple[Plan, bool]:
     """The plan, and whether it is that of an earlier run, whose files are of use. Raises SparkProblem."""
     kept = _kept(job)
     if kept is not None:
         return kept, True
-    plan = {wanted.id: _planned(job, wanted, connection, cores) for wanted in job.relations}
+    plan = {wanted.id: _planned(job, wanted, opened, cores) for wanted in job.relations}
     write_json(job.out / NAME, {**_identity(job), "relations": {name: asdict(one) for name, one in plan.items()}})
     return plan, False
 
 
-def _planned(job: Job, wanted: Wanted, connection: psycopg.Connection, cores: int) -> RelationPlan:
-    parts = parts_of(connection, wanted.table.name, job.part_bytes, job.parts)
+def _planned(job: Job, wanted: Wanted, opened: Opened, cores: int) -> RelationPlan:
+    parts = opened.parts(wanted.table, job.part_bytes, job.parts)
     if not isinstance(wanted.relation, Aggregate):
         return RelationPlan(tuple(parts), None)
     least = min(len(parts), max(cores, math.ceil(len(parts) / _AGGREGATE_BYTES)))
     if job.parts is None and least < len(parts):
-        parts = parts_of(connection, wanted.table.name, job.part_bytes, least)
+        parts = opened.parts(wanted.table, job.part_bytes, least)
     if len(parts) == 1 and len(parts[0]) == 1:
         return RelationPlan(tuple(parts), None)
     groups = bool(wanted.relation.group) or any(call.argument is not None for call in wanted.relation.calls)
@@ -82,14 +80,14 @@ def _kept(job: Job) -> Plan | None:
         told = json.loads((job.out / NAME).read_text(encoding="utf-8"))
         if {name: told[name] for name in _identity(job)} != _identity(job):
             return None
-        plan = {name: _relation_plan(one) for name, one in told["relations"].items()}
+        plan = {name: _relation_plan(job, one) for name, one in told["relations"].items()}
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return plan if set(plan) == {wanted.id for wanted in job.relations} else None
 
 
-def _relation_plan(told: Mapping[str, Any]) -> RelationPlan:
-    return RelationPlan(tuple(tuple(Range(**one) for one in part) for part in told["parts"]), told["buckets"])
+def _relation_plan(job: Job, told: Mapping[str, Any]) -> RelationPlan:
+    return RelationPlan(tuple(map(job.upstream.part, told["parts"])), told["buckets"])
 
 
 def forget(folder: Path) -> None:

@@ -1,6 +1,6 @@
 """What runs on Spark: parts of tables become files.
 
-A part whose rows are the file's goes from the upstream's COPY to Parquet within one Python task; Java sees none of it.
+A part whose rows are the file's goes from the upstream to Parquet within one Python task; Java sees none of it.
 State rows that have to be put together go through Spark's shuffle, by the texts of what they are grouped by.
 
 *Invariants*: a task that is tried again makes the same file; what it says when it fails holds no SQL.
@@ -26,11 +26,10 @@ from dataflow.plan.nodes import Aggregate
 from dataflow.spark.build_job import Wanted
 from dataflow.spark.build_parts import names, write_part
 from dataflow.spark.build_plan import RelationPlan, file_name
-from dataflow.spark.partitions import ranged
 from dataflow.spark.problems import SparkProblem
-from dataflow.spark.read_postgres import Upstream
 from dataflow.spark.relations import Merge, merges
-from dataflow.spark.snapshot_source import read, register, relation_options, upstream_options
+from dataflow.spark.snapshot_source import read, register, relation_options
+from dataflow.spark.upstreams import Upstream
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +64,8 @@ def write_buckets(
     assert plan.buckets is not None
     columns = merges(wanted.relation)
     register(spark)
-    statements = [ranged(wanted.relation, wanted.table, part) for part in plan.parts]
-    options = {**upstream_options(upstream), **relation_options(statements, names(len(columns)))}
+    statements = [upstream.ranged(wanted.relation, wanted.table, part) for part in plan.parts]
+    options = {**upstream.options(), **relation_options(statements, names(len(columns)))}
     rows = merged(spark.read.format("upquery").options(**options).load(), columns, plan.buckets)
     spark.dataSource.register(BucketSink)
     sink = {"folder": str(folder), "width": str(len(columns)), "missing": json.dumps(sorted(missing))}

@@ -13,14 +13,11 @@ from dataflow.spark.build_job import Job
 from dataflow.spark.build_plan import Plan, file_name, plan_for
 from dataflow.spark.build_progress import ProgressLines
 from dataflow.spark.manifest import FilePart, Manifest, RelationFiles, read_note, write_manifest
-from dataflow.spark.partitions import ranged
 from dataflow.spark.problems import SparkProblem, found_in
-from dataflow.spark.read_postgres import at_snapshot, problems
 from dataflow.spark.relations import width
 from dataflow.spark.session import cores, java_process, session
 
 if TYPE_CHECKING:
-    import psycopg
     from pyspark.sql import SparkSession
 
 #: Of a job, unless its `conf` says otherwise: what is read is split here, and nothing is to be split otherwise.
@@ -61,9 +58,9 @@ class BuildWork:
     def run(self, lines: ProgressLines) -> None:
         """Carry it out. Raises SparkProblem."""
         job = self._job
-        with at_snapshot(job.upstream) as connection:
-            _keep(connection, job)
-            plan, known = plan_for(job, connection, cores(job.master))
+        with job.upstream.opened() as opened:
+            opened.require(job.version, sorted({wanted.table.name for wanted in job.relations}))
+            plan, known = plan_for(job, opened, cores(job.master))
             self._look(plan, known)
             if self._missing():
                 self._spark = session(
@@ -149,7 +146,7 @@ class BuildWork:
             FileTask(
                 str(self._path(wanted.id, index)),
                 width(wanted.relation),
-                tuple(ranged(wanted.relation, wanted.table, plan[wanted.id].parts[index])),
+                tuple(job.upstream.ranged(wanted.relation, wanted.table, plan[wanted.id].parts[index])),
             )
             for wanted in job.relations
             if plan[wanted.id].buckets is None
@@ -176,17 +173,6 @@ class BuildWork:
             relations[name] = RelationFiles(sum(part.rows for part in files), files)
         job = self._job
         write_manifest(job.out, Manifest(job.fingerprint, job.version, job.bound, job.upstream.snapshot, relations))
-
-
-def _keep(connection: "psycopg.Connection", job: Job) -> None:
-    """Whether the snapshot is the one that was named; and no table is rewritten as long as the job reads."""
-    with problems():
-        row = connection.execute("SELECT pg_catalog.pg_current_snapshot()::text").fetchone()
-        if row is None or row[0] != job.version:
-            raise SparkProblem("snapshot_lost", "The snapshot is not of the version that it was said to be.", "", True)
-        tables = sorted({wanted.table.name for wanted in job.relations})
-        if tables:
-            connection.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS SHARE MODE".encode())
 
 
 def _forget(path: Path) -> None:

@@ -18,7 +18,7 @@ import psycopg
 
 from dataflow.plan.lookup import chain_of, lookup_sql
 from dataflow.plan.nodes import Aggregate, Chain
-from dataflow.schema import Catalog, Table
+from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.spark.problems import SparkProblem
 from dataflow.spark.read_postgres import problems
 
@@ -36,6 +36,12 @@ FROM family f JOIN pg_catalog.pg_class c ON c.oid = f.oid JOIN pg_catalog.pg_nam
 LEFT JOIN pg_catalog.pg_am a ON a.oid = c.relam
 WHERE c.relkind <> 'p'
 ORDER BY c.oid
+"""
+_COLUMNS = """
+SELECT a.attname, t.typname, t.typtype::text, COALESCE(l.collisdeterministic, true)
+FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+LEFT JOIN pg_catalog.pg_collation l ON l.oid = a.attcollation
+WHERE a.attrelid = pg_catalog.to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
 
 
@@ -60,11 +66,30 @@ class Range:
         return f"(SELECT * FROM {'ONLY ' if self.only else ''}{self.table} s{where})"
 
 
-#: What one task reads, one after the other.
-Part = tuple[Range, ...]
+def table_of(connection: psycopg.Connection, name: str) -> Table:
+    """A table by its name, with as much of its types as filters need. Raises SparkProblem."""
+    with problems():
+        rows = connection.execute(_COLUMNS, [name]).fetchall()
+    if not rows:
+        raise SparkProblem("upstream_changed", "The table is not there.", "Give its name with its schema.")
+    columns = [
+        Column(
+            column,
+            SqlType(
+                type_name,
+                type_name,
+                kind="base" if kind == "b" else "other",
+                collation="deterministic" if deterministic else "nondeterministic",
+            ),
+        )
+        for column, type_name, kind, deterministic in rows
+    ]
+    return Table(name, tuple(columns))
 
 
-def parts_of(connection: psycopg.Connection, table: str, part_bytes: int, count: int | None = None) -> list[Part]:
+def parts_of(
+    connection: psycopg.Connection, table: str, part_bytes: int, count: int | None = None
+) -> list[tuple[Range, ...]]:
     """The table's rows in parts of about `part_bytes`, or in about `count` parts. Raises SparkProblem."""
     with problems():
         leaves = connection.execute(_LEAVES, [table]).fetchall()
@@ -77,7 +102,7 @@ def parts_of(connection: psycopg.Connection, table: str, part_bytes: int, count:
     if count is not None:
         part_bytes = math.ceil(sum(size for _, _, size, _ in leaves) / max(1, count))
     cuts = connection.info.server_version >= _RANGE_SCANS
-    parts: list[Part] = []
+    parts: list[tuple[Range, ...]] = []
     small: list[Range] = []
     small_bytes = 0
     for name, paged, size, block in leaves:
@@ -99,7 +124,7 @@ def _ranges(leaf: str, pages: int, pages_each: int) -> list[Range]:
     return [Range(leaf, True, first, end) for first, end in zip([None, *cuts], [*cuts, None], strict=True)]
 
 
-def ranged(relation: Chain | Aggregate, table: Table, part: Part) -> Sequence[str]:
+def ranged(relation: Chain | Aggregate, table: Table, part: Sequence[Range]) -> Sequence[str]:
     """The statements of a lookup of everything of `relation` that see nothing but `part` of the table: one for each
     range. An aggregate's are state rows of the range alone."""
     return [_ranged(relation, table, of.sql) for of in part]
@@ -111,4 +136,4 @@ def _ranged(relation: Chain | Aggregate, table: Table, source: str) -> str:
     return lookup_sql(over, (), Catalog({source: replace(table, name=source)}))
 
 
-__all__ = ["Part", "Range", "parts_of", "ranged"]
+__all__ = ["Range", "parts_of", "ranged", "table_of"]

@@ -6,47 +6,62 @@ values print alike and the text is how such a value prints: integers, and text w
 Not here: reading (`snapshot_source`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql.datasource import EqualTo, Filter, In, IsNotNull, IsNull
 
-from dataflow.plan.render import quote, render
-from dataflow.scalar import Literal
-from dataflow.schema import SqlType
+from dataflow.plan.expressions import BOOL
+from dataflow.scalar import Call, ColumnRef, Literal, Scalar
+from dataflow.schema import SqlType, Table
 from dataflow.values import INTEGERS, TEXTS
 
 _INT8 = SqlType("int8", "int8")
 _TEXT = SqlType("text", "text")
 
 
-def condition(wanted: Filter, columns: Mapping[str, SqlType]) -> str | None:
-    """The filter as SQL over a table ``t`` with these columns; None if only Spark decides it exactly."""
+def condition(wanted: Filter, table: Table, compares_texts: bool) -> Scalar | None:
+    """The filter over a table's columns; None if only Spark decides it exactly."""
     match wanted:
-        case IsNull(attribute=(name,)) if name in columns:
-            return f"t.{quote(name)} IS NULL"
-        case IsNotNull(attribute=(name,)) if name in columns:
-            return f"t.{quote(name)} IS NOT NULL"
-        case EqualTo(attribute=(name,), value=value) if name in columns:
-            return _one_of(name, columns[name], [value])
-        case In(attribute=(name,), value=values) if name in columns:
-            return _one_of(name, columns[name], values)
+        case IsNull(attribute=(name,)):
+            return _of_null("is null", table, name)
+        case IsNotNull(attribute=(name,)):
+            return _of_null("is not null", table, name)
+        case EqualTo(attribute=(name,), value=value):
+            return _one_of(table, name, [value], compares_texts)
+        case In(attribute=(name,), value=values):
+            return _one_of(table, name, values, compares_texts)
     return None
 
 
-def _one_of(name: str, sql_type: SqlType, values: Sequence[object]) -> str | None:
-    literals = [_literal(sql_type, value) for value in values]
-    if not literals or any(literal is None for literal in literals):
+def _column(table: Table, name: str) -> ColumnRef | None:
+    try:
+        ordinal = table.ordinal(name)
+    except KeyError:
         return None
-    return f"t.{quote(name)} IN ({', '.join(str(literal) for literal in literals)})"
+    return ColumnRef(ordinal, table.columns[ordinal].type)
 
 
-def _literal(sql_type: SqlType, value: object) -> str | None:
+def _of_null(function: str, table: Table, name: str) -> Scalar | None:
+    column = _column(table, name)
+    return None if column is None else Call(function, (column,), BOOL)
+
+
+def _one_of(table: Table, name: str, values: Sequence[object], compares_texts: bool) -> Scalar | None:
+    column = _column(table, name)
+    literals = [] if column is None else [_literal(column.type, value, compares_texts) for value in values]
+    known = [literal for literal in literals if literal is not None]
+    if column is None or not known or len(known) < len(literals):
+        return None
+    return Call("in", (column, *known), BOOL)
+
+
+def _literal(sql_type: SqlType, value: object, compares_texts: bool) -> Literal | None:
     if not isinstance(value, str) or "\0" in value or sql_type.kind != "base":
         return None
-    if sql_type.name in TEXTS and sql_type.collation != "nondeterministic":
-        return render(Literal(value, _TEXT), str)
+    if sql_type.name in TEXTS and sql_type.collation != "nondeterministic" and compares_texts:
+        return Literal(value, _TEXT)
     if sql_type.name in INTEGERS and _is_printed_integer(value):
-        return render(Literal(value, _INT8), str)
+        return Literal(value, _INT8)
     return None
 
 

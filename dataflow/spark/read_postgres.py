@@ -57,8 +57,8 @@ _LOST_HINT = "The snapshot ends with the connection that holds it. Begin again w
 
 
 @dataclass(frozen=True, slots=True)
-class Upstream:
-    """Where to read, and at which exported snapshot."""
+class Exported:
+    """An exported snapshot, and where it can be imported."""
 
     url: str = field(repr=False)
     password: str | None = field(repr=False)
@@ -85,7 +85,7 @@ def connect(url: str, password: str | None) -> psycopg.Connection:
 
 
 @contextmanager
-def at_snapshot(upstream: Upstream) -> Iterator[psycopg.Connection]:
+def at_snapshot(upstream: Exported) -> Iterator[psycopg.Connection]:
     """A connection in a transaction that sees the snapshot. Raises SparkProblem."""
     if not _SNAPSHOT.fullmatch(upstream.snapshot):
         raise SparkProblem("snapshot_lost", "What was given as the snapshot's name is none.", _LOST_HINT)
@@ -167,4 +167,4 @@ def _problem(problem: psycopg.Error) -> SparkProblem:
     return SparkProblem("upstream_failed", f"The upstream said: {detail}", "", retryable=False)
 
 
-__all__ = ["SESSION_SETTINGS", "Upstream", "at_snapshot", "batches", "connect", "problems", "session_sql"]
+__all__ = ["SESSION_SETTINGS", "Exported", "at_snapshot", "batches", "connect", "problems", "session_sql"]

@@ -1,38 +1,34 @@
-"""``spark.read.format("upquery")``: tables of PostgreSQL in parallel at one snapshot of known version, as texts.
+"""``spark.read.format("upquery")``: tables in parallel at one snapshot of known version, as texts.
 
-Options: ``url`` and ``password``; ``snapshot``, the name of an exported snapshot that somebody holds (`holding`); what
-to read: ``table`` (a qualified name) with ``columns`` (a JSON list of names; all of them unless given), or
-``relation``, the SQL of each part already made (`relation_options`); ``partitions`` or ``partition_bytes``.
+Options: where (`Upstream.options`): ``url``, ``password`` and ``snapshot``, the name of an exported snapshot of
+PostgreSQL that somebody holds (`holding`); or ``readers``, the socket of processes that hold one of MariaDB or MySQL.
+What: ``table`` (a qualified name) with ``columns`` (a JSON list of names; all of them unless given), or ``relation``,
+the statements of each part already made (`relation_options`); ``partitions`` or ``partition_bytes``.
 
 *Invariants*: a task that is tried again reads the same rows; columns are strings, byte for byte what a lookup gives.
 
-Not here: CSV and connections (`read_postgres`), ranges (`partitions`), filters (`pushdown`).
+Not here: connections (`upstreams`), ranges (`partitions`, `key_ranges`), filters (`pushdown`).
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 
-import psycopg
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StringType, StructField, StructType
 
-from dataflow.plan.render import quote
-from dataflow.schema import SqlType
-from dataflow.spark.partitions import parts_of
+from dataflow.plan.expressions import BOOL
+from dataflow.plan.nodes import Chain
+from dataflow.scalar import Call, ColumnRef, Scalar
+from dataflow.schema import Table
 from dataflow.spark.problems import SparkProblem
 from dataflow.spark.pushdown import condition
-from dataflow.spark.read_postgres import Upstream, at_snapshot, batches, problems
+from dataflow.spark.read_postgres import Exported
+from dataflow.spark.upstreams import PostgresUpstream, ReadersUpstream, Upstream
 
 PART_BYTES = 64 << 20
-_COLUMNS = """
-SELECT a.attname, t.typname, t.typtype::text, COALESCE(l.collisdeterministic, true)
-FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
-LEFT JOIN pg_catalog.pg_collation l ON l.oid = a.attcollation
-WHERE a.attrelid = pg_catalog.to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
-"""
 
 
 def register(spark: SparkSession) -> None:
@@ -87,38 +83,42 @@ class TableReader(UpqueryReader):
     """Reads a table, of which the upstream drops what it can."""
 
     def __init__(
-        self, upstream: Upstream, table: str, columns: Mapping[str, SqlType], part_bytes: int, count: int | None
+        self, upstream: Upstream, table: Table, names: Sequence[str], part_bytes: int, count: int | None
     ) -> None:
-        super().__init__(upstream, list(columns), [])
+        super().__init__(upstream, names, [])
         self._table = table
-        self._columns = dict(columns)
         self._part_bytes = part_bytes
         self._count = count
-        self._conditions: list[str] = []
+        self._conditions: list[Scalar] = []
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 (Spark's name)
         """Takes what the upstream decides exactly; the rest is Spark's."""
         for wanted in filters:
-            sql = condition(wanted, self._columns)
-            if sql is None:
+            found = condition(wanted, self._table, self.upstream.compares_texts)
+            if found is None:
                 yield wanted
             else:
-                self._conditions.append(sql)
+                self._conditions.append(found)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Ranges of the table's pages."""
-        with at_snapshot(self.upstream) as connection:
-            parts = parts_of(connection, self._table, self._part_bytes, self._count)
-        selected = ", ".join(f"t.{quote(name)}" for name in self.names)
-        where = f" WHERE {' AND '.join(self._conditions)}" if self._conditions else ""
-        return [Statements(tuple(f"SELECT {selected} FROM {of.sql} t{where}" for of in part)) for part in parts]
+        """Ranges of the table."""
+        with self.upstream.opened() as opened:
+            parts = opened.parts(self._table, self._part_bytes, self._count)
+        return [Statements(tuple(self.upstream.ranged(self._chain(), self._table, part))) for part in parts]
+
+    def _chain(self) -> Chain:
+        ordinals = [self._table.ordinal(name) for name in self.names]
+        columns = tuple(ColumnRef(ordinal, self._table.columns[ordinal].type) for ordinal in ordinals)
+        conditions = tuple(self._conditions)
+        predicate = Call("and", conditions, BOOL) if len(conditions) > 1 else next(iter(conditions), None)
+        return Chain(self._table.name, predicate, columns)
 
 
 def read(upstream: Upstream, statements: Sequence[str], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The rows of some statements at the snapshot. Raises SparkProblem."""
-    with at_snapshot(upstream) as connection:
-        for sql in statements:
-            yield from batches(connection, sql, list(names))
+    with upstream.opened() as opened:
+        for statement in statements:
+            yield from opened.batches(statement, names)
 
 
 def marked(found: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -134,53 +134,40 @@ def relation_options(statements: Sequence[Sequence[str]], names: Sequence[str]) 
     return {"relation": json.dumps({"names": list(names), "statements": [list(part) for part in statements]})}
 
 
-def upstream_options(upstream: Upstream) -> dict[str, str]:
-    """Where from. Spark leaves out of its plans what is called a password."""
-    options = {"url": upstream.url, "snapshot": upstream.snapshot}
-    return options if upstream.password is None else {**options, "password": upstream.password}
+def _upstream(options: MutableMapping[str, str]) -> Upstream:
+    if "readers" in options:
+        return ReadersUpstream(options["readers"])
+    for name in ("url", "snapshot"):
+        if name not in options:
+            raise ValueError(
+                f"the option {name} is missing: a snapshot of PostgreSQL is held by dataflow.spark.snapshot_holder;"
+                " of MariaDB and MySQL the option readers says where those listen that hold one"
+            )
+    return PostgresUpstream(Exported(options["url"], options.get("password"), options["snapshot"]))
 
 
 def _reader(options: MutableMapping[str, str]) -> UpqueryReader:
-    for name in ("url", "snapshot"):
-        if name not in options:
-            raise ValueError(f"the option {name} is missing: a snapshot is held by dataflow.spark.snapshot_holder")
-    upstream = Upstream(options["url"], options.get("password"), options["snapshot"])
+    upstream = _upstream(options)
     if "relation" in options:
         told = json.loads(options["relation"])
         return UpqueryReader(upstream, told["names"], told["statements"])
     if "table" not in options:
         raise ValueError("the option table is missing")
     try:
-        with at_snapshot(upstream) as connection:
-            columns = _columns(connection, options["table"])
+        with upstream.opened() as opened:
+            table = opened.table(options["table"])
     except SparkProblem as problem:
         raise RuntimeError(problem.marked()) from None
-    wanted = json.loads(options["columns"]) if "columns" in options else list(columns)
-    unknown = [name for name in wanted if name not in columns]
+    known = [column.name for column in table.columns]
+    wanted = json.loads(options["columns"]) if "columns" in options else known
+    unknown = [name for name in wanted if name not in known]
     if unknown or not wanted:
         raise ValueError(f"the table has no column {', '.join(unknown)}")
     count = int(options["partitions"]) if "partitions" in options else None
-    part_bytes = int(options.get("partition_bytes", PART_BYTES))
-    return TableReader(upstream, options["table"], {name: columns[name] for name in wanted}, part_bytes, count)
-
-
-def _columns(connection: psycopg.Connection, table: str) -> dict[str, SqlType]:
-    with problems():
-        rows = connection.execute(_COLUMNS, [table]).fetchall()
-    if not rows:
-        raise SparkProblem("upstream_changed", "The table is not there.", "Give its name with its schema.")
-    return {
-        name: SqlType(
-            type_name,
-            type_name,
-            kind="base" if kind == "b" else "other",
-            collation="deterministic" if deterministic else "nondeterministic",
-        )
-        for name, type_name, kind, deterministic in rows
-    }
+    return TableReader(upstream, table, wanted, int(options.get("partition_bytes", PART_BYTES)), count)
 
 
 __all__ = [
     "PART_BYTES", "Statements", "TableReader", "UpqueryReader", "UpquerySource", "marked", "read", "register",
-    "relation_options", "upstream_options",
+    "relation_options",
 ]  # fmt: skip

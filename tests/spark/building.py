@@ -21,6 +21,7 @@ from dataflow.spark.fingerprint import fingerprint
 from dataflow.spark.manifest import Manifest, read_manifest, verify
 from dataflow.spark.snapshot_holder import HeldSnapshot
 from dataflow.types import LookupId, NodeId, Row
+from service.runtime.builds.holder import Held
 from service.upstream.postgres.connect import UpstreamPool
 from service.upstream.postgres.lookups import Lookups
 from tests.fixtures.postgres import Database
@@ -31,8 +32,8 @@ MASTER = "local[2]"
 
 
 def document(
-    database: Database,
-    held: HeldSnapshot,
+    url: str,
+    held: HeldSnapshot | Held,
     out: Path,
     relations: Relations,
     tables: Mapping[str, Table],
@@ -42,7 +43,7 @@ def document(
     return {
         "fingerprint": fingerprint(relations, tables),
         "out": str(out),
-        "upstream": {"kind": "postgresql", "url": database.url, "password": None},
+        "upstream": {"kind": "postgresql", "url": url, "password": None},
         "snapshot": {"name": held.name, "version": held.version, "bound": held.bound},
         "relations": [
             {

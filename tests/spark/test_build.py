@@ -74,7 +74,7 @@ def test_awkward_values_are_those_of_a_lookup(database: Database, connect, tmp_p
     ]
     expected = looked_up(database, relations, tables)
     with holding(database.url, None, list(tables)) as held:
-        manifest = build(document(database, held, tmp_path, relations, tables, partitions=3))
+        manifest = build(document(database.url, held, tmp_path, relations, tables, partitions=3))
     for n, rows in enumerate(expected):
         found = built(tmp_path, manifest, f"r{n}")
         assert found == rows, n
@@ -104,7 +104,7 @@ def test_leaves_empty_tables_and_odd_names(database: Database, tmp_path: Path) -
     tables = {table.name: table for table in (odd, *ids)}
     expected = looked_up(database, relations, tables)
     with holding(database.url, None, list(tables)) as held:
-        manifest = build(document(database, held, tmp_path, relations, tables, partitions=4))
+        manifest = build(document(database.url, held, tmp_path, relations, tables, partitions=4))
     for n, rows in enumerate(expected):
         assert built(tmp_path, manifest, f"r{n}") == rows, n
 
@@ -121,7 +121,7 @@ def test_one_snapshot_however_much_is_written(database: Database, tmp_path: Path
             writing.execute("INSERT INTO notes SELECT n, 'later', true FROM generate_series(1, 3000) n")
             writing.commit()
             database.execute("UPDATE notes SET note = 'changed'", "VACUUM notes")
-            manifest = build(document(database, held, tmp_path, relations, tables, partitions=3))
+            manifest = build(document(database.url, held, tmp_path, relations, tables, partitions=3))
     assert [built(tmp_path, manifest, name) for name in ("r0", "r1")] == expected
     assert (manifest.version, manifest.bound) == (held.version, held.bound)
 
@@ -131,7 +131,7 @@ def test_a_snapshot_that_is_gone(database: Database, tmp_path: Path) -> None:
     tables = {NOTES.name: NOTES}
     holder = SnapshotHolder(database.url, None, list(tables))
     holder.check()
-    told = document(database, holder.snapshot, tmp_path, [NOTE], tables)
+    told = document(database.url, holder.snapshot, tmp_path, [NOTE], tables)
     other = {**told, "snapshot": {**told["snapshot"], "version": "1:1:"}}
     with pytest.raises(SparkProblem) as found:
         build(other)
@@ -154,7 +154,7 @@ def test_what_tasks_run_into(database: Database, tmp_path: Path) -> None:
     count = Aggregate(fails, (0,), (ROWS,))
     for relation in (fails, count):
         with holding(database.url, None, list(tables)) as held, pytest.raises(SparkProblem) as found:
-            build(document(database, held, tmp_path, [relation], tables, partitions=3))
+            build(document(database.url, held, tmp_path, [relation], tables, partitions=3))
         assert found.value.code == "upstream_failed"
         assert "invalid input syntax" in found.value.detail
         assert "SELECT" not in str(found.value)
@@ -170,7 +170,7 @@ def test_a_stopped_build_goes_on_where_it_was(database: Database, connect, tmp_p
     lock = connect()
     lock.execute("SELECT pg_advisory_lock(7)")
     with holding(database.url, None, list(tables)) as held:
-        told = document(database, held, tmp_path, relations, tables, partitions=1)
+        told = document(database.url, held, tmp_path, relations, tables, partitions=1)
         said = _stopped(told, lambda line: line["tasks_done"] == 1)
         assert said[0]["phase"] == "starting"
         assert said[-2]["tasks"] == 2

@@ -18,7 +18,7 @@ pytest.importorskip("pyarrow")
 
 from dataflow.spark.build_tasks import decimals_added
 from dataflow.spark.partitions import parts_of, ranged
-from dataflow.spark.read_postgres import Upstream, at_snapshot, batches
+from dataflow.spark.read_postgres import Exported, at_snapshot, batches
 from dataflow.spark.snapshot_holder import holding
 from tests.spark.building import rows_of
 
@@ -61,7 +61,7 @@ def test_state_rows_of_parts_make_those_of_the_whole(database: Database, connect
     relations.append(Aggregate(CHAIN, (4, 5), (CASES[0].call,)))
     whole = looked_up(database, relations, TABLES)
     with holding(database.url, None, [TABLE.name]) as held:
-        upstream = Upstream(database.url, None, held.name)
+        upstream = Exported(database.url, None, held.name)
         with at_snapshot(upstream) as reader:
             parts = parts_of(reader, TABLE.name, 1 << 20, 4)
             assert len(parts) == 4

@@ -10,20 +10,25 @@ pytest.importorskip("pyspark")
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, IsNotNull, IsNull
 
 from cdc.postgres.session import SESSION_SETTINGS as STREAM
-from dataflow.schema import SqlType
+from dataflow.plan.render import render
+from dataflow.schema import Column, SqlType, Table
 from dataflow.spark.partitions import Range
 from dataflow.spark.pushdown import condition
-from dataflow.spark.read_postgres import SESSION_SETTINGS, Upstream
+from dataflow.spark.read_postgres import SESSION_SETTINGS, Exported
 from dataflow.spark.snapshot_holder import holding
-from dataflow.spark.snapshot_source import register, upstream_options
+from dataflow.spark.snapshot_source import register
+from dataflow.spark.upstreams import PostgresUpstream
 from tests.fixtures.postgres import Database
 
-COLUMNS = {
-    "i": SqlType("int4", "int4"),
-    "t": SqlType("text", "text", collation="deterministic"),
-    "x": SqlType("text", "text", collation="nondeterministic"),
-    "n": SqlType("numeric", "numeric"),
-}
+TABLE = Table(
+    "public.t",
+    (
+        Column("i", SqlType("int4", "int4")),
+        Column("t", SqlType("text", "text", collation="deterministic")),
+        Column("x", SqlType("text", "text", collation="nondeterministic")),
+        Column("n", SqlType("numeric", "numeric")),
+    ),
+)
 
 
 def test_values_print_as_in_the_stream() -> None:
@@ -50,7 +55,13 @@ def test_values_print_as_in_the_stream() -> None:
     ],
 )
 def test_only_what_is_exact_is_asked_of_the_upstream(wanted: Filter, sql: str | None) -> None:
-    assert condition(wanted, COLUMNS) == sql
+    found = condition(wanted, TABLE, compares_texts=True)
+    assert (None if found is None else render(found, lambda n: f't."{TABLE.columns[n].name}"')) == sql
+
+
+def test_texts_are_asked_of_no_upstream_to_which_others_are_equal() -> None:
+    assert condition(EqualTo(("t",), "a"), TABLE, compares_texts=False) is None
+    assert condition(EqualTo(("i",), "5"), TABLE, compares_texts=False) is not None
 
 
 def test_a_range_is_a_table_to_the_rest_of_the_statement() -> None:
@@ -72,7 +83,7 @@ def test_a_table_as_a_frame(database: Database, spark: Any) -> None:
     with holding(database.url, None, ["public.items"]) as held:
         database.execute("DELETE FROM items WHERE id > 100")
         options = {
-            **upstream_options(Upstream(database.url, "secret-word", held.name)),
+            **PostgresUpstream(Exported(database.url, "secret-word", held.name)).options(),
             "table": "public.items",
             "columns": json.dumps(["price", "name", "id"]),
             "partitions": "2",

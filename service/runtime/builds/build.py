@@ -52,8 +52,8 @@ class Order:
     relations: Sequence[Chain | Aggregate]
     tables: Mapping[str, Table]
     settings: SparkSettings
-    url: str
-    password: str | None
+    #: What the job is told of the database.
+    upstream: Mapping[str, Any]
     program: Sequence[str] = PROGRAM
 
     @property
@@ -162,7 +162,7 @@ class Build:
         document: dict[str, Any] = {
             "fingerprint": order.fingerprint,
             "out": str(self.out),
-            "upstream": {"kind": "postgresql", "url": order.url, "password": order.password},
+            "upstream": order.upstream,
             "snapshot": {"name": held.name, "version": held.version, "bound": held.bound},
             "relations": [
                 {"id": _id(n), "pickle": b64encode(dumps((relation, order.tables[table_of(relation)]))).decode()}

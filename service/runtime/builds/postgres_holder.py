@@ -11,13 +11,15 @@ Not here: who reads at it (`builds.build`).
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
 
 from cdc.position import PostgresSnapshot, parse_lsn
+from service.runtime.builds.holder import Held
 from service.upstream.postgres.connect import UpstreamPool
 
 #: How often the connection is tried, and how long it may take to answer.
@@ -31,22 +33,23 @@ _SNAPSHOT = (
 )
 
 
-@dataclass(slots=True)
-class Held:
-    """A snapshot that others can read at, by its name."""
+class PostgresHolder:
+    """Is a `Holder`."""
 
-    name: str
-    #: As ``pg_current_snapshot()`` prints it.
-    version: str
-    bound: int
-    expired: asyncio.Event = field(default_factory=asyncio.Event)
-    #: Set by whoever needs it no more: the transaction ends, and what it keeps of old rows can go.
-    released: asyncio.Event = field(default_factory=asyncio.Event)
+    def __init__(self, pool: UpstreamPool, url: str, password: str | None) -> None:
+        self._pool = pool
+        self._url = url
+        self._password = password
 
     @property
-    def snapshot(self) -> PostgresSnapshot:
-        """What is seen at it."""
-        return PostgresSnapshot.parse(self.version)
+    def upstream(self) -> dict[str, Any]:
+        """What a job is told of it."""
+        return {"kind": "postgresql", "url": self._url, "password": self._password}
+
+    def held(self, tables: Iterable[str], folder: Path) -> AbstractAsyncContextManager[Held]:
+        """A snapshot, and the tables as they are."""
+        del folder
+        return held_snapshot(self._pool, tables)
 
 
 @asynccontextmanager
@@ -89,7 +92,8 @@ async def _export(connection: AsyncConnection, tables: list[str]) -> Held:
         await connection.execute(f"LOCK TABLE ONLY {table} IN ACCESS SHARE MODE".encode())
     row = await (await connection.execute(_SNAPSHOT)).fetchone()
     assert row is not None
-    return Held(str(row[0]), str(row[1]), parse_lsn(str(row[2])))
+    version = str(row[1])
+    return Held(str(row[0]), version, PostgresSnapshot.parse(version), parse_lsn(str(row[2])))
 
 
 async def _until_released(connection: AsyncConnection, held: Held) -> None:

@@ -23,18 +23,20 @@ from dataflow.plan.nodes import Aggregate, Relation, table_of
 from dataflow.schema import Catalog
 from dataflow.spark.manifest import Manifest
 from dataflow.spark.relations import can_build
+from dataflow.spark.session import cores, is_local
 from dataflow.types import Position, Row, Snapshot
 from service import bridge
 from service.run_directory import RunDirectory
 from service.runtime.builds.build import Build, BuildFailed, Order
-from service.runtime.builds.holder import Held, held_snapshot
+from service.runtime.builds.holder import Held, Holder
 from service.runtime.builds.job import PROGRAM
+from service.runtime.builds.postgres_holder import PostgresHolder
 from service.runtime.builds.requirements import missing_requirement
 from service.runtime.loading.way import BATCH_ROWS, Opened, Told
 from service.settings.load import Settings
 from service.settings.secrets import upstream_password
 from service.settings.spark import SparkSettings
-from service.upstream.postgres.connect import UpstreamPool
+from service.upstream.upstream import Upstream
 from service.upstream.words import UpstreamError
 
 log = structlog.get_logger()
@@ -52,13 +54,10 @@ class SparkWay:
     """
 
     def __init__(
-        self, settings: SparkSettings, url: str, password: str | None, pool: UpstreamPool, directory: Path,
-        program: Sequence[str] = PROGRAM,
-    ) -> None:  # fmt: skip
+        self, settings: SparkSettings, holder: Holder, directory: Path, program: Sequence[str] = PROGRAM
+    ) -> None:
         self._settings = settings
-        self._url = url
-        self._password = password
-        self._pool = pool
+        self._holder = holder
         self._parent = settings.directory or directory / "builds"
         self._program = program
         self._run: RunDirectory | None = None
@@ -94,9 +93,6 @@ class SparkWay:
         read = sum(_rows_read(lookup, catalog) for lookup in lookups)
         if max(rows, read) < self._settings.threshold_rows or self._is_aside():
             return False
-        if catalog.dialect != "postgres":
-            self._say(f"Spark reads PostgreSQL only, this is {catalog.dialect}.")
-            return False
         for lookup in lookups:
             reason = self._refused.get(lookup.relation) or can_build(lookup.relation)
             if reason is not None:
@@ -125,10 +121,10 @@ class SparkWay:
         assert self._run is not None
         folder = self._run.path / f"build-{next(self._numbers)}"
         relations = [lookup.relation for lookup in lookups]
-        order = Order(relations, catalog.tables, self._settings, self._url, self._password, self._program)
+        order = Order(relations, catalog.tables, self._settings, self._holder.upstream, self._program)
         try:
             folder.mkdir(mode=0o700)
-            async with held_snapshot(self._pool, map(table_of, relations)) as held:
+            async with self._holder.held(map(table_of, relations), folder) as held:
                 build = Build(order, held, folder, told)
                 self.builds.append(build)
                 making = asyncio.ensure_future(self._make(build, relations))
@@ -214,15 +210,29 @@ class _Opened:
             raise UpstreamError("failed", f"A build cannot be read: {error}.", retryable=True) from None
 
 
-def spark_way(settings: Settings, pool: UpstreamPool | None) -> SparkWay | None:
-    """The way, if it is configured; `pool` is PostgreSQL's, None for other databases. Raises `SettingsError`."""
+def spark_way(settings: Settings, upstream: Upstream) -> SparkWay | None:
+    """The way, if it is configured and Spark can read that database from where it runs. Raises `SettingsError`."""
     if settings.spark is None:
         return None
-    if pool is None:
-        log.info("read without Spark", reason="[spark] is for PostgreSQL: other databases are read by one connection.")
+    holder = _holder(settings, settings.spark, upstream)
+    return None if holder is None else SparkWay(settings.spark, holder, settings.state.directory)
+
+
+def _holder(settings: Settings, spark: SparkSettings, upstream: Upstream) -> Holder | None:
+    from service.upstream.postgres.upstream import PostgresUpstream
+
+    url, password = settings.upstream.url, upstream_password(settings.upstream)
+    if isinstance(upstream, PostgresUpstream):
+        return PostgresHolder(upstream.pool, url, password)
+    from service.runtime.builds.mysql_holder import MySqlHolder
+    from service.upstream.mysql.upstream import MySqlUpstream
+
+    assert isinstance(upstream, MySqlUpstream)
+    if not is_local(spark.master):
+        reason = "tables of MariaDB and MySQL are read by processes on this machine, which other masters do not reach"
+        log.info("read without Spark", reason=f"[spark] master is {spark.master}: {reason}.")
         return None
-    password = upstream_password(settings.upstream)
-    return SparkWay(settings.spark, settings.upstream.url, password, pool, settings.state.directory)
+    return MySqlHolder(upstream.pool, url, password, cores(spark.master), spark.nice)
 
 
 __all__ = ["SparkWay", "spark_way"]

@@ -12,7 +12,6 @@ def ways_of(settings: Settings, upstream: Upstream) -> tuple[Way, ...]:
     if settings.spark is None:
         return (direct,)
     from service.runtime.builds.spark_way import spark_way
-    from service.upstream.postgres.upstream import PostgresUpstream
 
-    spark = spark_way(settings, upstream.pool if isinstance(upstream, PostgresUpstream) else None)
+    spark = spark_way(settings, upstream)
     return (direct,) if spark is None else (spark, direct)

@@ -7,12 +7,16 @@ while the snapshot is taken, as ``mysqldump --single-transaction --master-data``
 right: RELOAD), and no longer than that; how long running statements may keep it waiting, which holds back others, is
 bounded.
 
-*Invariants*: the lock is gone when this returns, also if it fails.
+Several connections that begin at the same place see the same (`begin`, `locked`): each commit has a place of its own.
+
+*Invariants*: the lock is gone when its block ends, however that ends.
 
 Not here: what is read (`reading`).
 """
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from cdc.mysql.bracket import BracketSnapshot
 from cdc.mysql.gtid import GtidSet
@@ -36,20 +40,30 @@ Exact = BinlogSnapshot | BracketSnapshot
 
 async def exact_snapshot(pool: UpstreamPool, wire: Wire, tries: int = TRIES) -> Exact:
     """Begin a transaction at such a snapshot. Raises UpstreamError, ServerError, ConnectionBroken."""
-    flavour = pool.flavour
-    assert flavour is not None, "known since the first connection"
+    flavour = known_flavour(pool)
     for number in range(tries):
-        snapshot = await _begin(wire, flavour)
+        snapshot = await begin(wire, flavour)
         if snapshot is not None:
             return snapshot
         await wire.query(END)
-        # Not in step with whoever writes.
-        await asyncio.sleep(_PAUSE_S * (number % 7) / 7)
-    return await _begin_locked(pool, wire, flavour)
+        await pause(number)
+    async with locked(pool):
+        return await begin_locked(wire, flavour)
 
 
-async def _begin(wire: Wire, flavour: Flavour) -> Exact | None:
-    """A transaction, and its snapshot if that is exact."""
+def known_flavour(pool: UpstreamPool) -> Flavour:
+    """Which server it is."""
+    assert pool.flavour is not None, "known since the first connection"
+    return pool.flavour
+
+
+async def pause(number: int) -> None:
+    """Between two tries: not in step with whoever writes."""
+    await asyncio.sleep(_PAUSE_S * (number % 7) / 7)
+
+
+async def begin(wire: Wire, flavour: Flavour) -> Exact | None:
+    """A transaction, and its snapshot if that is exact. Raises ServerError, ConnectionBroken, UpstreamError."""
     if flavour.dialect == "mariadb":
         visible, _, end = await wire.query_all([VISIBLE, BEGIN, flavour.log_end])
         place = end_place(end)
@@ -63,19 +77,26 @@ async def _begin(wire: Wire, flavour: Flavour) -> Exact | None:
     return BracketSnapshot(seen, end_place(end), seen, exact=True)
 
 
-async def _begin_locked(pool: UpstreamPool, wire: Wire, flavour: Flavour) -> Exact:
+@asynccontextmanager
+async def locked(pool: UpstreamPool) -> AsyncIterator[None]:
+    """Nothing commits until the end of the block: all that has a place in the log has committed, and nothing gets one.
+    Raises UpstreamError."""
     async with pool.apart() as locker:
         await locker.query(f"SET lock_wait_timeout = {_LOCK_S}")
         try:
             await locker.query(_LOCK)
         except ServerError as problem:
             raise _refused(pool, problem) from None
-        # All that has a place in the log has committed, and nothing gets one.
-        snapshot = await _begin(wire, flavour)
-        if snapshot is None and flavour.dialect == "mariadb":
-            # Told of another connection's place, perhaps; the end of the log is this one's.
-            snapshot = BinlogSnapshot(end_place(await wire.query(flavour.log_end)))
+        yield
         await locker.query("UNLOCK TABLES")
+
+
+async def begin_locked(wire: Wire, flavour: Flavour) -> Exact:
+    """A transaction, and its snapshot, while nothing commits. Raises as `begin`."""
+    snapshot = await begin(wire, flavour)
+    if snapshot is None and flavour.dialect == "mariadb":
+        # Told of another connection's place, perhaps; the end of the log is this one's.
+        snapshot = BinlogSnapshot(end_place(await wire.query(flavour.log_end)))
     if snapshot is None:
         raise UpstreamError("failed", "The server's places in its binary log make no sense.", retryable=True)
     return snapshot

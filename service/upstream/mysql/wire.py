@@ -14,7 +14,7 @@ Not here: what the packets say (`packets`), how many connections there are (`con
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from socket import socket
 from typing import Any
 
@@ -89,7 +89,7 @@ class Wire:
                 raise reply.error
         return replies
 
-    async def stream(self, statement: str, rows: int) -> AsyncIterator[Reply]:
+    async def stream(self, statement: str, rows: int) -> AsyncGenerator[Reply]:
         """The rows of one statement as they come, `rows` or some more at a time; what is not taken stays with the
         server. Raises ServerError, ConnectionBroken; left before its end, the connection is busy."""
         replies = Replies(1)

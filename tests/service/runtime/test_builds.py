@@ -25,8 +25,8 @@ from dataflow.types import LookupId, NodeId, Row
 from service.doctor import examine
 from service.runtime.builds import build as builds
 from service.runtime.builds import requirements, spark_way
-from service.runtime.builds.holder import held_snapshot
 from service.runtime.builds.job import Job
+from service.runtime.builds.postgres_holder import PostgresHolder, held_snapshot
 from service.runtime.builds.spark_way import SparkWay
 from service.runtime.loading.way import Progress
 from service.settings.load import Settings
@@ -73,7 +73,7 @@ class Setting:
         self.told: list[Progress] = []
         self.pool = UpstreamPool(database.url)
         self.way = SparkWay(
-            SparkSettings(threshold_rows=rows, **settings), database.url, None, self.pool, folder,
+            SparkSettings(threshold_rows=rows, **settings), PostgresHolder(self.pool, database.url, None), folder,
             (str(JOB), str(self.acts), *acts),
         )  # fmt: skip
         self.catalog = Catalog()
@@ -329,7 +329,6 @@ def test_what_is_taken(database: Database, tmp_path: Path) -> None:
         async with Setting(database, tmp_path, "rows", rows=5000) as setting:
             assert not setting.way.takes(setting.lookups, setting.catalog, 4999)
             assert setting.way.takes(setting.lookups, setting.catalog, 5000)
-            assert not setting.way.takes(setting.lookups, Catalog(dialect="mariadb"), 5000)
             columnless = Lookup(LookupId(9), NodeId(9), Chain("public.stories", None, ()), (), ((),))
             assert not setting.way.takes([*setting.lookups, columnless], setting.catalog, 5000)
             database.execute("ANALYZE stories")
@@ -337,7 +336,9 @@ def test_what_is_taken(database: Database, tmp_path: Path) -> None:
                 analyzed = await load_catalog(connection)
             counted = Lookup(LookupId(9), NodeId(9), Aggregate(setting.lookups[0].relation, (), ()), (), ((),))
             assert not setting.way.takes([counted], analyzed, 1)
-            setting.way = SparkWay(SparkSettings(threshold_rows=ROWS), "", None, setting.pool, tmp_path, ("-",))
+            setting.way = SparkWay(
+                SparkSettings(threshold_rows=ROWS), PostgresHolder(setting.pool, "", None), tmp_path, ("-",)
+            )
             assert setting.way.takes([counted], analyzed, 1)
 
     run(check())
@@ -369,7 +370,7 @@ def test_what_spark_needs_and_is_not_there_is_said(
         raise RequirementMissing("pyspark_missing", "pyspark is not installed.", "Install it.")
 
     monkeypatch.setattr(requirements, "check_packages", check_packages)
-    way = SparkWay(SparkSettings(), database.url, None, UpstreamPool(database.url), tmp_path)
+    way = SparkWay(SparkSettings(), PostgresHolder(UpstreamPool(database.url), database.url, None), tmp_path)
     assert not way.takes([], Catalog(), 1e9)
     way.close()
     found = asyncio.run(examine(Settings.model_validate({"upstream": {"url": database.url}, "spark": {}})))

@@ -17,7 +17,7 @@ from service.upstream.mysql.exact import TRIES
 from service.upstream.mysql.reading import BATCH_ROWS, MySqlReading, reading
 from service.upstream.mysql.upstream import MySqlUpstream
 from service.upstream.words import UpstreamError
-from tests.fixtures.binlogs import following
+from tests.fixtures.binlogs import BinlogStream, following
 from tests.fixtures.mariadb import MariaDatabase
 from tests.fixtures.streams import run
 from tests.service.upstream.mysql.upstreams import opened
@@ -77,17 +77,22 @@ def test_rows_are_as_the_log_makes_them_at_the_place(mariadb: MariaDatabase, tri
                 for writer in writers:
                     await asyncio.to_thread(writer.result)
             assert found.snapshot.exact
-            state = Counter(rows)
-            for transaction in await stream.catch_up():
-                if not found.snapshot.sees(transaction.xid, transaction.end_lsn):
-                    for change in transaction.tables.values():
-                        state.subtract(change.removed)
-                        state.update(change.added)
-        assert +state == state
-        there = [tuple(map(str, row)) for row in mariadb.query("SELECT id, n, body FROM a")]
-        assert sorted(state.elements()) == sorted(there)
+            await assert_there(mariadb, stream, found.snapshot, rows)
 
     run(scenario())
+
+
+async def assert_there(database: MariaDatabase, stream: BinlogStream, snapshot: Any, rows: list[Row]) -> None:
+    """Rows of a snapshot, and what the log has since, are those of the table. Nobody writes any more."""
+    state = Counter(rows)
+    for transaction in await stream.catch_up():
+        if not snapshot.sees(transaction.xid, transaction.end_lsn):
+            for change in transaction.tables.values():
+                state.subtract(change.removed)
+                state.update(change.added)
+    assert +state == state
+    there = [tuple(map(str, row)) for row in database.query("SELECT id, n, body FROM a")]
+    assert sorted(state.elements()) == sorted(there)
 
 
 def test_nothing_is_read_ahead_and_what_is_left_ends(mariadb: MariaDatabase) -> None:
@@ -118,7 +123,7 @@ def test_a_connection_that_ends_is_an_error_in_words(mariadb: MariaDatabase) -> 
             async def cut_off() -> None:
                 async with reading(upstream.pool, catalog) as found:
                     async for _ in found.batches(lookup):
-                        _end_others(mariadb)
+                        end_others(mariadb)
 
             with pytest.raises(UpstreamError) as raised:
                 await cut_off()
@@ -127,7 +132,8 @@ def test_a_connection_that_ends_is_an_error_in_words(mariadb: MariaDatabase) -> 
     run(scenario())
 
 
-def _end_others(database: MariaDatabase) -> None:
+def end_others(database: MariaDatabase) -> None:
+    """Ends all connections to a database."""
     with closing(database.connect()) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT id FROM information_schema.processlist WHERE db = %s", [database.name])
         for (process,) in cursor.fetchall():

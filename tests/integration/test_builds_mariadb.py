@@ -1,0 +1,103 @@
+"""A large view of MariaDB's that Spark builds while it is written to, by processes that hold one snapshot together."""
+
+import os
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from load.processes import family, title
+from tests.fixtures.mariadb import MariaDatabase
+from tests.fixtures.service import RunningService, running_service, until
+from tests.integration.test_builds import (
+    COUNTS,
+    LIMIT_S,
+    SETTINGS,
+    STORIES,
+    VOTES,
+    assert_right,
+    eventually,
+    is_there,
+    javas,
+    votes_told,
+)
+
+pytestmark = pytest.mark.mariadb
+
+TABLES = (
+    "CREATE TABLE stories (id int PRIMARY KEY, title varchar(200) NOT NULL)",
+    "CREATE TABLE votes (story_id int NOT NULL, user_id int NOT NULL, PRIMARY KEY (story_id, user_id), KEY (user_id))",
+    f"INSERT INTO stories SELECT seq, CONCAT('story ', seq) FROM seq_1_to_{STORIES}",
+    f"INSERT INTO votes SELECT seq % {STORIES} + 1, seq FROM seq_1_to_{VOTES}",
+    "ANALYZE TABLE stories, votes",
+)
+
+
+class Writer(threading.Thread):
+    """Moves votes from one story to another, one a transaction: how many there are does not change."""
+
+    def __init__(self, database: MariaDatabase) -> None:
+        super().__init__(daemon=True)
+        self._database = database
+        self._end = threading.Event()
+        self.moved = 0
+
+    def run(self) -> None:
+        chance = random.Random(7)
+        with closing(self._database.connect()) as connection, connection.cursor() as cursor:
+            while not self._end.wait(0.002):
+                user = chance.randint(1, VOTES)
+                cursor.execute("UPDATE votes SET story_id = %s WHERE user_id = %s", [chance.randint(1, STORIES), user])
+                if self.moved % 50 == 0:
+                    cursor.execute("UPDATE stories SET title = CONCAT(title, '!') WHERE id = %s", [user % STORIES + 1])
+                self.moved += 1
+
+    def stop(self) -> None:
+        self._end.set()
+        self.join()
+
+
+@contextmanager
+def writing(database: MariaDatabase) -> Iterator[Writer]:
+    """A writer, which has begun."""
+    writer = Writer(database)
+    writer.start()
+    try:
+        until(lambda: writer.moved > 10)
+        yield writer
+    finally:
+        writer.stop()
+
+
+def readers(service: RunningService) -> list[int]:
+    """Processes that hold a snapshot."""
+    return [pid for pid in family(service.pid) if "runtime.builds.reader" in title(pid)]
+
+
+def test_a_view_is_built_at_a_snapshot_that_several_processes_hold(mariadb: MariaDatabase, tmp_path: Path) -> None:
+    """One of them is killed, and with it the snapshot: all is built anew at another one."""
+    mariadb.execute(*TABLES)
+    with running_service(tmp_path, mariadb.url, **SETTINGS) as service:
+        with writing(mariadb) as writer:
+            service.put("counts", COUNTS).raise_for_status()
+            # Once there is a Java, the snapshot has been taken.
+            java = eventually(lambda: javas(service))
+            first = readers(service)
+            assert len(first) == 2
+            os.kill(first[0], 9)
+            eventually(lambda: not set(first) & set(readers(service)) and not java & javas(service))
+            eventually(lambda: is_there(service))
+            assert votes_told(service) == VOTES
+            moved = writer.moved
+            until(lambda: writer.moved > moved + 100 and votes_told(service) == VOTES, LIMIT_S)
+        assert_right(service, mariadb)
+        log = service.log.read_text()
+        assert "The snapshot has expired" in log
+        assert "built" in log
+        assert "way=spark" in log
+        assert not readers(service)
+        assert service.stop() == 0
+        assert list((tmp_path / "state" / "builds").iterdir()) == []
