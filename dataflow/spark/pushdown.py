@@ -60,7 +60,8 @@ def _literal(sql_type: SqlType, value: object, compares_texts: bool) -> Literal 
         return None
     if sql_type.name in TEXTS and sql_type.collation != "nondeterministic" and compares_texts:
         return Literal(value, _TEXT)
-    if sql_type.name in INTEGERS and _is_printed_integer(value):
+    # (To MariaDB and MySQL the constant 50 is the year 2050.)
+    if sql_type.name in INTEGERS and _is_printed_integer(value) and not sql_type.sql.startswith("year"):
         return Literal(value, _INT8)
     return None
 

@@ -127,6 +127,8 @@ def is_local(master: str) -> bool:
 
 def cores(master: str) -> int:
     """How many tasks run at a time; of other masters than local ones a guess."""
+    if master == "local":
+        return 1
     found = re.match(r"local\[([0-9]+)", master)
     return int(found[1]) if found else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
 

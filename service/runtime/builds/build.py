@@ -98,7 +98,7 @@ class Build:
                 "spark job failed", attempt=self.attempt, code=ended.problem, reason=ended.detail, log=list(ended.log)
             )
             if ended.problem == "snapshot_lost":
-                raise _expired()
+                raise BuildFailed("expired", f"The snapshot has expired: {ended.detail}")
             if not ended.retryable or ended.problem in _LASTING or self.attempt == ATTEMPTS:
                 raise BuildFailed(ended.problem, f"Spark did not build it: {ended.detail}", ended.hint)
             await self._pause(_PAUSES_S[self.attempt - 1])

@@ -102,7 +102,8 @@ class Job:
             asyncio.ensure_future(_collect(process.stderr, log)),
         }
         try:
-            with suppress(ConnectionError):  # It has died: that is seen below.
+            # It has died: that is seen below. (RuntimeError is uvloop's word for it.)
+            with suppress(ConnectionError, RuntimeError):
                 process.stdin.write(json.dumps(document).encode() + b"\n")
                 await process.stdin.drain()
             # `wait` waits for the pipes, too, and what the job started may keep them open.

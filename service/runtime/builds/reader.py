@@ -1,13 +1,15 @@
 """A process that reads MariaDB or MySQL at a snapshot: ``python -m service.runtime.builds.reader``.
 
-On standard input, a line of JSON: the upstream's ``url`` and ``password``, the number of a socket that ``listens``.
+On standard input, a line of JSON: the upstream's ``url`` and ``password``, the number of a socket that ``listens``, and
+the ``tables`` that are wanted.
 Then words: ``begin`` takes a snapshot, and says which if it is exact; ``locked`` does while nothing commits; ``serve``
 says that it is the one that is wanted, and questions are answered (`dataflow.spark.readers`). Each word is answered by
 a line on standard output. The end of the input ends the process; so does whatever happens to its connection, which is
 the snapshot.
 
-*Invariants*: one question at a time; nobody else reads on this connection; who goes away in the middle of an
-answer leaves the snapshot as it was.
+*Invariants*: one question at a time; nobody else reads on this connection; a question leaves the snapshot as it was,
+also one whose asker has gone away. Tables are locked before the first question: whoever alters one waits for the end
+of the snapshot, and no question waits behind that.
 
 Not here: who begins at one place with others (`builds.mysql_holder`).
 """
@@ -16,6 +18,7 @@ import asyncio
 import json
 import os
 import sys
+import traceback
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing, suppress
@@ -31,7 +34,7 @@ from dataflow.types import Row
 from service.upstream.mysql.address import Address
 from service.upstream.mysql.answers import lookup_rows
 from service.upstream.mysql.catalog import load_catalog
-from service.upstream.mysql.connect import UpstreamPool
+from service.upstream.mysql.connect import CANCEL_S, UpstreamPool
 from service.upstream.mysql.exact import Exact, begin, begin_locked, known_flavour
 from service.upstream.mysql.place import END
 from service.upstream.mysql.texts import listed_names, unqualified
@@ -40,7 +43,7 @@ from service.upstream.words import UpstreamError
 
 #: Rows of a batch, about.
 _BATCH_ROWS = 4000
-_LINE_LIMIT = 16 << 20
+_LINE_LIMIT = 64 << 20
 #: How soon it is noticed that the connection is gone while nobody asks.
 _PULSE_S = 0.5
 _END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
@@ -53,7 +56,7 @@ _CODES = {
     "credentials": ("upstream_refused", "Check the role and its password."),
     "missing": ("upstream_changed", "A table or column is not what it was when the catalog was read."),
     "overloaded": ("upstream_busy", "The upstream is short of connections, memory or disk."),
-    "timeout": ("upstream_unavailable", "Somebody cancelled the statement."),
+    "timeout": ("upstream_unavailable", "Somebody cancelled the statement, or has locked the table."),
 }
 
 
@@ -82,19 +85,30 @@ class Reader:
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
+    async def lock(self, tables: Iterable[str]) -> None:
+        """As long as the snapshot lives, nobody alters a table. (A read keeps the lock that it takes on metadata until
+        its transaction ends.) Raises ServerError, ConnectionBroken."""
+        for table in tables:
+            await self._wire.query(f"SELECT 1 FROM {table} LIMIT 0")
+
     async def serve(self, listener: socket) -> None:
         """Answers one question after the other, until the connection is gone."""
         loop = asyncio.get_running_loop()
-        while not self._wire.broken:
-            with suppress(TimeoutError):
-                client, _ = await asyncio.wait_for(loop.sock_accept(listener), _PULSE_S)
-                client.setblocking(False)
-                reading, writing = await asyncio.open_connection(sock=client, limit=_LINE_LIMIT)
-                try:
-                    with suppress(OSError, asyncio.IncompleteReadError):
-                        await self._answer_one(reading, writing)
-                finally:
-                    writing.close()
+        while True:
+            accepting = asyncio.ensure_future(loop.sock_accept(listener))
+            # Never cancelled to look around: somebody may have been accepted already.
+            while not accepting.done():
+                if self._wire.broken:
+                    return
+                await asyncio.wait({accepting}, timeout=_PULSE_S)
+            client, _ = accepting.result()
+            reading, writing = await asyncio.open_connection(sock=client, limit=_LINE_LIMIT)
+            try:
+                with suppress(OSError, asyncio.IncompleteReadError):
+                    await self._answer_one(reading, writing)
+            finally:
+                writing.close()
+            await self._stop()
 
     async def _answer_one(self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
         question = json.loads(await reading.readuntil())
@@ -105,12 +119,18 @@ class Reader:
         for task in (answering, leaving):
             task.cancel()
         await asyncio.gather(answering, leaving, return_exceptions=True)
-        if self._wire.busy and not self._wire.broken:
-            with suppress(ServerError, ConnectionBroken, UpstreamError):
+
+    async def _stop(self) -> None:
+        """Nothing is under way, even if whoever asked has gone."""
+        if not self._wire.busy or self._wire.broken:
+            return
+        with suppress(ServerError, ConnectionBroken, UpstreamError, TimeoutError):
+            async with asyncio.timeout(CANCEL_S):
                 await self._pool.kill(self._wire.thread_id)
-                await self._wire.drop()
-        if not answering.cancelled():
-            answering.result()
+        with suppress(ConnectionBroken):
+            await self._wire.drop()
+            # What the kill came too late for, the next statement may be told.
+            await self._wire.ask("DO 0")
 
     async def _answer(self, question: Mapping[str, Any], writing: asyncio.StreamWriter) -> None:
         names = question["names"]
@@ -126,6 +146,11 @@ class Reader:
                     await writing.drain()
         except (ServerError, ConnectionBroken, UpstreamError) as problem:
             last = self._problem(problem).as_json()
+        except (pa.ArrowException, TypeError, ValueError, KeyError) as problem:
+            # More than a batch can hold, or a fault of ours: of this question, not of the snapshot.
+            traceback.print_exc()
+            detail = f"A process that reads for Spark failed ({type(problem).__name__})."
+            last = SparkProblem("failed", detail, "The log says more. Load the view without Spark.", True).as_json()
         writing.write(_END_OF_STREAM + json.dumps(last).encode() + b"\n")
         await writing.drain()
 
@@ -168,7 +193,7 @@ class Reader:
         return SparkProblem(code, detail, hint, error.retryable)
 
 
-async def _words(reader: Reader, stdin: asyncio.StreamReader, listener: socket) -> None:
+async def _words(reader: Reader, stdin: asyncio.StreamReader, listener: socket, tables: Iterable[str]) -> None:
     """Does what the parent says. Returns when it says no more."""
     serving: asyncio.Future[None] | None = None
     try:
@@ -179,11 +204,13 @@ async def _words(reader: Reader, stdin: asyncio.StreamReader, listener: socket) 
                 case b"locked":
                     _say({"snapshot": _packed(await reader.begin_locked())})
                 case b"serve":
+                    await reader.lock(tables)
                     serving = asyncio.ensure_future(reader.serve(listener))
                     _say({})
     finally:
         if serving is not None:
             serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
 
 
 async def _next(stdin: asyncio.StreamReader, serving: "asyncio.Future[None] | None") -> bytes:
@@ -220,7 +247,7 @@ async def _main() -> None:
         async with pool.apart() as wire:
             reader = Reader(pool, wire)
             _say({})
-            await _words(reader, stdin, listener)
+            await _words(reader, stdin, listener, told["tables"])
     except (ServerError, ConnectionBroken) as problem:
         _say({"error": pool.error(problem).code, "detail": pool.error(problem).detail})
     except UpstreamError as error:

@@ -10,7 +10,7 @@ import asyncio
 import atexit
 import shutil
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -124,7 +124,11 @@ class SparkWay:
         order = Order(relations, catalog.tables, self._settings, self._holder.upstream, self._program)
         try:
             folder.mkdir(mode=0o700)
-            async with self._holder.held(map(table_of, relations), folder) as held:
+            async with AsyncExitStack() as stack:
+                try:
+                    held = await stack.enter_async_context(self._holder.held(map(table_of, relations), folder))
+                except UpstreamError as error:
+                    raise self._not_held(error) from None
                 build = Build(order, held, folder, told)
                 self.builds.append(build)
                 making = asyncio.ensure_future(self._make(build, relations))
@@ -152,6 +156,10 @@ class SparkWay:
         self._expired = 0
         log.info("built", tables=sorted(set(map(table_of, relations))), attempts=build.attempt)
         return manifest
+
+    def _not_held(self, error: UpstreamError) -> UpstreamError:
+        """There is no snapshot. Unless the database cannot be reached, one connection may do where several do not."""
+        return error if error.code == "unavailable" else self._failed(error.code, str(error))
 
     def _failed(self, code: str, detail: str) -> UpstreamError:
         """What to say; and what is done about it from now on."""

@@ -24,6 +24,11 @@ _SERVER = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_id', 'server_uu
 CANCEL_S = 2.0
 #: How long a connection may be left alone that is kept for long.
 _PATIENT_S = 86_400
+#: By dialect: nothing that runs or waits for long is ended.
+_UNLIMITED = {
+    "mariadb": "max_statement_time = 0, idle_transaction_timeout = 0, idle_readonly_transaction_timeout = 0",
+    "mysql": "max_execution_time = 0",
+}
 #: What changes how SQL is read, or what it computes, from what the dialect here takes it for; and names for sets of
 #: these, which bring them back.
 _UNWANTED_MODES = frozenset({
@@ -103,9 +108,10 @@ class UpstreamPool:
             raise self.error(problem) from None
         try:
             assert self.flavour is not None, "known since the first connection"
-            unlimited = "max_statement_time" if self.flavour.dialect == "mariadb" else "max_execution_time"
-            # The server would take who does not read on for gone.
-            await wire.query(f"SET {unlimited} = 0, net_write_timeout = {_PATIENT_S}, wait_timeout = {_PATIENT_S}")
+            # The server would take who does not read on, or asks nothing for long, for gone.
+            await wire.query(
+                f"SET {_UNLIMITED[self.flavour.dialect]}, net_write_timeout = {_PATIENT_S}, wait_timeout = {_PATIENT_S}"
+            )
             yield wire
         except (ServerError, ConnectionBroken) as problem:
             raise self.error(problem) from problem

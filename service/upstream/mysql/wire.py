@@ -30,6 +30,8 @@ from service.upstream.mysql.packets import (
 )
 
 _READ_BYTES = 256 * 1024
+#: Of a reply that is taken while it comes: about so much at a time, however few rows that is.
+_STREAM_BYTES = 16 << 20
 #: What a socket of TLS or not says when there is nothing to be done now.
 _LATER = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -42,7 +44,8 @@ class Wire:
     """A connection after its log in.
 
     *State*: `_waiting` is set while replies are awaited; what arrives otherwise breaks the connection. `_most_rows`, of
-    a reply that is taken while it comes: from so many on nothing more is read, and `_is_held` until they are taken.
+    a reply that is taken while it comes: from so many on, or after so many `_read_bytes`, nothing more is read, and
+    `_is_held` until they are taken.
     """
 
     def __init__(self, connected: Any) -> None:
@@ -61,6 +64,7 @@ class Wire:
         self.broken = False
         self._problem = ConnectionBroken("The connection is closed.")
         self._most_rows: int | None = None
+        self._read_bytes = 0
         self._is_held = False
         self._loop.add_reader(self._socket, self._readable)
 
@@ -93,7 +97,7 @@ class Wire:
         """The rows of one statement as they come, `rows` or some more at a time; what is not taken stays with the
         server. Raises ServerError, ConnectionBroken; left before its end, the connection is busy."""
         replies = Replies(1)
-        self._most_rows = rows
+        self._most_rows, self._read_bytes = rows, 0
         try:
             self._send(command(COMMAND_QUERY, statement.encode()), replies)
             while not replies.done:
@@ -200,8 +204,12 @@ class Wire:
         if replies is None:
             raise ConnectionBroken("The server ended the connection.")
         replies.feed(data)
-        if self._most_rows is not None and replies.rows_read >= self._most_rows:
+        self._read_bytes += len(data)
+        if self._most_rows is not None and (
+            replies.rows_read >= self._most_rows or (self._read_bytes >= _STREAM_BYTES and replies.rows_read)
+        ):
             self._is_held = True
+            self._read_bytes = 0
             self._loop.remove_reader(self._socket)
             self._tell()
         if replies.done and not self._unsent:

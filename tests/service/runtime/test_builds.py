@@ -8,7 +8,8 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from dataflow.types import LookupId, NodeId, Row
 from service.doctor import examine
 from service.runtime.builds import build as builds
 from service.runtime.builds import requirements, spark_way
+from service.runtime.builds.holder import Held
 from service.runtime.builds.job import Job
 from service.runtime.builds.postgres_holder import PostgresHolder, held_snapshot
 from service.runtime.builds.spark_way import SparkWay
@@ -281,6 +283,7 @@ def test_a_job_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     starter = f"""
 import asyncio
 from pathlib import Path
+from service.runtime.builds.holder import Held
 from service.runtime.builds.job import Job
 job = Job(({str(JOB)!r}, {str(acts)!r}, "wait"), 0, Path({str(tmp_path)!r}))
 asyncio.run(job.run({{"relations": []}}, lambda said: None))
@@ -340,6 +343,31 @@ def test_what_is_taken(database: Database, tmp_path: Path) -> None:
                 SparkSettings(threshold_rows=ROWS), PostgresHolder(setting.pool, "", None), tmp_path, ("-",)
             )
             assert setting.way.takes([counted], analyzed, 1)
+
+    run(check())
+
+
+@pytest.mark.parametrize(("code", "again"), [("unavailable", True), ("overloaded", False), ("failed", False)])
+def test_without_a_snapshot_it_is_read_in_another_way(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, again: bool
+) -> None:
+    """Unless nothing can be read at all."""
+    database.execute(*TABLES)
+
+    @asynccontextmanager
+    async def held(*_: object) -> AsyncIterator[Held]:
+        raise UpstreamError(code, "Not now.", retryable=True)
+        yield
+
+    monkeypatch.setattr(PostgresHolder, "held", held)
+
+    async def check() -> None:
+        async with Setting(database, tmp_path, "rows") as setting:
+            with pytest.raises(UpstreamError, match="Not now") as raised:
+                await setting.rows()
+            assert raised.value.retryable
+            assert setting.way.takes(setting.lookups, setting.catalog, 5000) == again
+            assert setting.is_clean()
 
     run(check())
 
