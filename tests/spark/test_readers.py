@@ -239,6 +239,24 @@ def test_who_goes_away_leaves_the_snapshot_as_it_was(mariadb: MariaDatabase, tmp
     run(scenario(), LIMIT_S)
 
 
+def test_what_the_server_is_at_ends_with_the_snapshot(mariadb: MariaDatabase, tmp_path: Path) -> None:
+    sleeping = "SELECT 1 FROM information_schema.processlist WHERE info LIKE 'SELECT SLEEP%'"
+
+    async def scenario() -> None:
+        async with opened(mariadb.url) as upstream:
+            async with holding(upstream, mariadb.url, tmp_path, 2) as held:
+                question = json.dumps({"sql": "SELECT SLEEP(1000)", "types": ["int4"]})
+                asking = asyncio.ensure_future(asyncio.to_thread(list, Readers(held.name).batches(question, ["a"])))
+                while not mariadb.query(sleeping):
+                    await asyncio.sleep(0.01)
+            assert not mariadb.query(sleeping)
+            with pytest.raises(SparkProblem):
+                await asking
+            assert not _readers()
+
+    run(scenario(), LIMIT_S)
+
+
 def test_what_ends_a_snapshot_is_said(mariadb: MariaDatabase, tmp_path: Path) -> None:
     """A connection, a process, or a table."""
     fill(mariadb)

@@ -119,6 +119,8 @@ class Reader:
         for task in (answering, leaving):
             task.cancel()
         await asyncio.gather(answering, leaving, return_exceptions=True)
+        if not answering.cancelled():
+            answering.result()
 
     async def _stop(self) -> None:
         """Nothing is under way, even if whoever asked has gone."""
