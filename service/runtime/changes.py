@@ -4,13 +4,14 @@ Invariants: nothing is kept on disk that was not accepted; a name in the configu
 """
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
 
 from dataflow.schema import Catalog
 from service.errors import ApiError
-from service.runtime.following import TableRefusedError
+from service.runtime.following import TableAlteredError, TableRefusedError
 from service.runtime.heartbeat import wall_ms
 from service.runtime.installer import Installer
 from service.runtime.reads import no_stream, upstream_problem
@@ -20,6 +21,9 @@ from service.upstream.words import UpstreamError
 from service.views import Definition, Origin, Plan, RegisteredView, StateError, Status, ViewOptions
 
 log = structlog.get_logger()
+
+#: How often a view is planned whose tables are altered meanwhile.
+_LOOKS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,20 +142,12 @@ class Changes:
 
     async def _install(self, definition: Definition) -> None:
         try:
-            async with self.upstream.session() as session:
-                plans = [(definition, await self._prepared(session, definition))]
-                plans += [
-                    (reader, await self._prepared_reader(session, reader, definition))
-                    for reader in self._readers(definition.name)
-                ]
-                fresh = await session.load_catalog()
-                await self.installer.admit(session, [plan for _, plan in plans], fresh)
-            for _, plan in plans:
-                self.repair.require_unchanged(plan)
+            plans = await self._planned(definition)
         except UpstreamError as error:
             raise upstream_problem(error) from None
         except TableRefusedError as refused:
-            raise ApiError("view_unsupported", refused.reason, refused.hint) from None
+            again = isinstance(refused, TableAlteredError)
+            raise ApiError("view_unsupported", refused.reason, refused.hint, retryable=again) from None
         self._require_stream()
         before = self.installer.registry.views.get(definition.name)
         was = None if before is None else before.definition
@@ -163,6 +159,27 @@ class Changes:
             raise ApiError(
                 "internal_error", f"View {definition.name!r} cannot be installed; the engine's log says more."
             )
+
+    async def _planned(self, definition: Definition) -> list[tuple[Definition, Plan]]:
+        """The plans of a view and of those that read it, right until the loop's next turn."""
+        for _ in range(_LOOKS - 1):
+            with suppress(TableAlteredError):
+                return await self._planned_once(definition)
+        return await self._planned_once(definition)
+
+    async def _planned_once(self, definition: Definition) -> list[tuple[Definition, Plan]]:
+        """Raises `TableAlteredError` if a table is another one by now: then the next plan is of that."""
+        async with self.upstream.session() as session:
+            plans = [(definition, await self._prepared(session, definition))]
+            plans += [
+                (reader, await self._prepared_reader(session, reader, definition))
+                for reader in self._readers(definition.name)
+            ]
+            fresh = await session.load_catalog()
+            await self.installer.admit(session, [plan for _, plan in plans], fresh)
+        for _, plan in plans:
+            self.repair.require_unchanged(plan)
+        return plans
 
     def _restore(self, name: str, was: Definition | None) -> None:
         registered = self.installer.registry.views[name]
