@@ -91,7 +91,7 @@ class Readers:
 def _answer(path: str, question: Mapping[str, Any]) -> Iterator[IOBase]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         try:
-            connect_in_folder(connection, Path(path))
+            _connect_in_folder(connection, Path(path))
             connection.sendall(json.dumps(question).encode() + b"\n")
         except OSError:
             raise SparkProblem("snapshot_lost", _LOST, _LOST_HINT, retryable=True) from None
@@ -99,7 +99,7 @@ def _answer(path: str, question: Mapping[str, Any]) -> Iterator[IOBase]:
             yield file
 
 
-def connect_in_folder(connection: socket.socket, path: Path) -> None:
+def _connect_in_folder(connection: socket.socket, path: Path) -> None:
     """Connect to a socket, however long its path is: the address of one has room for some hundred bytes. OSError"""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     try:
@@ -124,4 +124,4 @@ def listen_in_folder(path: Path) -> socket.socket:
     return listener
 
 
-__all__ = ["Readers", "connect_in_folder", "listen_in_folder"]
+__all__ = ["Readers", "listen_in_folder"]

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,24 +46,27 @@ SETTINGS: dict[str, Any] = {
 
 
 class Writer(threading.Thread):
-    """Moves votes from one story to another, one a transaction: how many there are does not change."""
+    """Moves votes from one story to another, one a transaction: how many there are does not change. `opened` makes
+    what executes a statement and commits it."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, opened: Callable[[], AbstractContextManager[Any]]) -> None:
         super().__init__(daemon=True)
-        self._url = url
+        self._opened = opened
         self._end = threading.Event()
         self.moved = 0
 
     def run(self) -> None:
         chance = random.Random(7)
-        with psycopg.connect(self._url, autocommit=True) as connection:
+        with self._opened() as connection:
             while not self._end.wait(0.002):
                 user = chance.randint(1, VOTES)
                 connection.execute(
                     "UPDATE votes SET story_id = %s WHERE user_id = %s", [chance.randint(1, STORIES), user]
                 )
                 if self.moved % 50 == 0:
-                    connection.execute("UPDATE stories SET title = title || '!' WHERE id = %s", [user % STORIES + 1])
+                    connection.execute(
+                        "UPDATE stories SET title = concat(title, '!') WHERE id = %s", [user % STORIES + 1]
+                    )
                 self.moved += 1
 
     def stop(self) -> None:
@@ -72,15 +75,19 @@ class Writer(threading.Thread):
 
 
 @contextmanager
-def writing(database: Database) -> Iterator[Writer]:
+def writing(opened: Callable[[], AbstractContextManager[Any]]) -> Iterator[Writer]:
     """A writer, which has begun."""
-    writer = Writer(database.url)
+    writer = Writer(opened)
     writer.start()
     try:
         until(lambda: writer.moved > 10)
         yield writer
     finally:
         writer.stop()
+
+
+def connected(database: Database) -> Callable[[], AbstractContextManager[Any]]:
+    return lambda: psycopg.connect(database.url, autocommit=True)
 
 
 def is_there(service: RunningService) -> bool:
@@ -127,7 +134,7 @@ def test_a_view_is_built_while_others_write(database: Database, tmp_path: Path) 
     database.execute(*TABLES)
     with running_service(tmp_path, database.url, **SETTINGS) as service:
         service.put("author", AUTHOR).raise_for_status()
-        with writing(database) as writer:
+        with writing(connected(database)) as writer:
             service.put("counts", COUNTS).raise_for_status()
             pause = threading.Event()
             while not is_there(service):
@@ -149,7 +156,7 @@ def test_a_build_survives_what_is_killed(database: Database, tmp_path: Path) -> 
     """First its Java, then the engine's process."""
     database.execute(*TABLES)
     with running_service(tmp_path, database.url, **SETTINGS) as service:
-        with writing(database):
+        with writing(connected(database)):
             service.put("counts", COUNTS).raise_for_status()
             first = eventually(lambda: javas(service))
             for java in first:

@@ -1,22 +1,23 @@
 """A large view of MariaDB's that Spark builds while it is written to, by processes that hold one snapshot together."""
 
 import os
-import random
-import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from load.processes import family, title
 from tests.fixtures.mariadb import MariaDatabase
 from tests.fixtures.service import HTTP, RunningService, running_service, until
-from tests.integration.test_builds import LIMIT_S, SETTINGS, STORIES, VOTES, eventually, is_there, javas
+from tests.integration.test_builds import LIMIT_S, SETTINGS, STORIES, VOTES, eventually, is_there, javas, writing
 
 pytestmark = pytest.mark.mariadb
 
 TABLES = (
+    "CREATE TABLE stories (id int PRIMARY KEY, title varchar(200) NOT NULL)",
+    f"INSERT INTO stories SELECT seq, CONCAT('story ', seq) FROM seq_1_to_{STORIES}",
     "CREATE TABLE votes (story_id int NOT NULL, user_id int NOT NULL, PRIMARY KEY (story_id, user_id), KEY (user_id))",
     f"INSERT INTO votes SELECT seq % {STORIES} + 1, seq FROM seq_1_to_{VOTES}",
     "ANALYZE TABLE votes",
@@ -24,38 +25,11 @@ TABLES = (
 COUNTS = "SELECT story_id, count(*) AS votes FROM votes GROUP BY story_id"
 
 
-class Writer(threading.Thread):
-    """Moves votes from one story to another, one a transaction: how many there are does not change."""
-
-    def __init__(self, database: MariaDatabase) -> None:
-        super().__init__(daemon=True)
-        self._database = database
-        self._end = threading.Event()
-        self.moved = 0
-
-    def run(self) -> None:
-        chance = random.Random(7)
-        with closing(self._database.connect()) as connection, connection.cursor() as cursor:
-            while not self._end.wait(0.002):
-                moved = [chance.randint(1, STORIES), chance.randint(1, VOTES)]
-                cursor.execute("UPDATE votes SET story_id = %s WHERE user_id = %s", moved)
-                self.moved += 1
-
-    def stop(self) -> None:
-        self._end.set()
-        self.join()
-
-
 @contextmanager
-def writing(database: MariaDatabase) -> Iterator[Writer]:
-    """A writer, which has begun."""
-    writer = Writer(database)
-    writer.start()
-    try:
-        until(lambda: writer.moved > 10)
-        yield writer
-    finally:
-        writer.stop()
+def connected(database: MariaDatabase) -> Iterator[Any]:
+    """A cursor, in autocommit."""
+    with closing(database.connect()) as connection, connection.cursor() as cursor:
+        yield cursor
 
 
 def readers(service: RunningService) -> list[int]:
@@ -72,7 +46,7 @@ def test_a_view_is_built_at_a_snapshot_that_several_processes_hold(mariadb: Mari
     """One of them is killed, and with it the snapshot: all is built anew at another one."""
     mariadb.execute(*TABLES)
     with running_service(tmp_path, mariadb.url, **SETTINGS) as service:
-        with writing(mariadb) as writer:
+        with writing(lambda: connected(mariadb)) as writer:
             service.put("counts", COUNTS).raise_for_status()
             # Once there is a Java, the snapshot has been taken.
             java = eventually(lambda: javas(service))

@@ -30,7 +30,7 @@ from service.upstream.mysql.exact import TRIES, Exact, locked, pause
 from service.upstream.words import UpstreamError
 
 #: Of one snapshot, at most.
-READERS = 8
+_READERS = 8
 _PROGRAM = "service.runtime.builds.reader"
 #: How long one may take until it is connected, and to answer a word.
 _START_S = 60.0
@@ -49,7 +49,7 @@ class MySqlHolder:
         self._pool = pool
         self._url = url
         self._password = password
-        self._readers = min(readers, READERS)
+        self._readers = min(readers, _READERS)
         self._nice = nice
 
     @property
@@ -193,4 +193,4 @@ async def _watch(readers: Sequence[_Reader], held: Held) -> None:
             task.cancel()
 
 
-__all__ = ["READERS", "MySqlHolder"]
+__all__ = ["MySqlHolder"]
