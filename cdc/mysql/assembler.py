@@ -85,7 +85,7 @@ class Assembler:
         self._group: Group | None = None
         self._prepared = Prepared(max_transaction_rows)
         self._checksums = False
-        #: When the file was begun; asked for again by the next connection.
+        #: When `file` was begun, by its first event; compared by the next connection. None until that has been read.
         self._file_time: int | None = None
         self._reconnected = False
         self._end = position_of(file, offset)
@@ -224,6 +224,7 @@ class Assembler:
         if file != self.file:
             self._forget_group()
             self.file = file
+            self._file_time = None
             self._end = position_of(file, offset)
 
     # ── Rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -126,6 +126,22 @@ def test_another_file_of_the_same_name() -> None:
     assert raised.value.retryable
 
 
+def test_a_connection_that_breaks_between_two_files() -> None:
+    """The next file's first event has a time of its own: it is not compared with the file before."""
+    log = recorded()
+    assembler = following({})
+    feed(assembler, log)
+    assert (assembler.file, assembler.offset) == ("binlog.000002", 4)
+    assembler.reconnected()
+    description = pack("<I", unpack_from("<I", log[0])[0] + 1) + log[0][4:]
+    feed(assembler, [description])
+    assert assembler.file == "binlog.000002"
+    # From then on the new file's time counts.
+    assembler.reconnected()
+    with pytest.raises(StreamLost, match=r"binlog\.000002 of the binary log is another file"):
+        feed(assembler, [_made_up(log[0])])
+
+
 def test_malformed_events() -> None:
     """Whatever the bytes are, they are either understood or said not to be."""
     log = recorded()
