@@ -8,4 +8,4 @@ from pathlib import Path
 #: that might be encrypted: 50 ms of processor time.
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "fixtures" / "authority.pem")
 
-pytest_plugins = ["tests.fixtures.postgres", "tests.fixtures.mariadb", "tests.fixtures.kafka", "tests.fixtures.corpus"]
+pytest_plugins = [f"tests.fixtures.{name}" for name in ("seeds", "servers", "scopes", "postgres", "mariadb", "kafka", "corpus")]
