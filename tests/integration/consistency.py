@@ -6,6 +6,7 @@ at that version; in between, reads over several views never show money created o
 
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,6 +15,7 @@ from typing import Any, Self
 
 import httpx
 
+from tests.fixtures.seeds import day_seed
 from tests.fixtures.service import RunningService, until
 from tests.integration.news_workload import ACCOUNTS, ALL_KEYS, MONEY, OWNERS, VIEWS, WRITERS, Gate, News, Writer
 
@@ -132,20 +134,20 @@ class Load:
     """Writers and clients, running inside of a ``with`` block, which ends them and raises their first failure.
 
     `disturbed` is set while something is broken on purpose: then the service may say that it cannot answer, and
-    whatever it does answer is right all the same. `pause_s`: between what a writer or
-    a client does, so that what was killed can start beside them.
+    whatever it does answer is right all the same.
     """
 
-    def __init__(self, news: News, service: RunningService, writers: int = WRITERS, pause_s: float = 0.0) -> None:
+    def __init__(self, news: News, service: RunningService) -> None:
         self.news = news
         self.service = service
         self.disturbed = threading.Event()
         self._gate = Gate()
-        self.writers: list[Writer] = [news.writer(self._gate, seed) for seed in range(writers)]
-        for writer in self.writers:
-            writer.pause_s = pause_s
-        self.pause_s = pause_s
-        self.clients: list[Client] = [Reader(self, 1), Reader(self, 2), Auditor(self, 3), Evictor(self, 4)]
+        seed = day_seed("consistency")
+        self.writers: list[Writer] = [news.writer(self._gate, seed + n) for n in range(WRITERS)]
+        #: Between two requests of a client.
+        self.pause_s = 0.0
+        kinds = (Reader, Reader, Auditor, Evictor)
+        self.clients: list[Client] = [kind(self, seed - n) for n, kind in enumerate(kinds, 1)]
         self._pause = threading.Event()
         self.rounds = 0
         self.rows = 0
@@ -163,6 +165,12 @@ class Load:
         if error is None:
             self.check()
 
+    def spare(self) -> None:
+        """From now on, writers and clients pause after each thing they do: what was killed starts beside them."""
+        self.pause_s = 0.02
+        for writer in self.writers:
+            writer.pause_s = 0.04
+
     @property
     def commits(self) -> int:
         """Transactions so far."""
@@ -178,6 +186,16 @@ class Load:
         """Let them run."""
         self.check()
         self._pause.wait(seconds)
+
+    def compare_until(self, shown: Callable[[], bool], rounds: int, pause_s: float = 0.3) -> None:
+        """Compare at least so many times, and until it is `shown` what the test is about. AssertionError if that takes
+        too long."""
+        rounds += self.rounds
+        deadline = time.monotonic() + RECOVERY_S
+        while self.rounds < rounds or not shown():
+            assert time.monotonic() < deadline, f"too slow to show anything: {self.summary()}"
+            self.compare()
+            self.pause(pause_s)
 
     def compare(self, *, each: bool = False) -> None:
         """Every key of every view at one version, and `each` by itself, too. Raises `Unanswered`."""

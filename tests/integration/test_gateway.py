@@ -99,6 +99,7 @@ def test_every_answer_is_the_databases(postgres_direct: Setup, tmp_path: Path) -
         for _ in range(3):
             load.compare(each=True)
             load.pause(0.5)
+        load.spare()
         load.disturb(lambda: kill(pods[1]), lambda: pods[1].start() and None)
         load.compare(each=True)
         sys.stdout.write(f"{load.summary()} {counted(gateway)}\n")
@@ -112,6 +113,7 @@ def test_another_shard_takes_its_keys_while_all_are_read(postgres_direct: Setup,
         Load(postgres_direct.news, gateway) as load,
     ):
         load.compare(each=True)
+        load.spare()
         pods.append(news_pod(tmp_path, postgres_direct, 2, 3))
         start(running, pods[2])
         gateway.follow([[pod] for pod in pods])

@@ -21,8 +21,6 @@ from tests.integration.news_setups import Setup, mariadb_direct, mariadb_kafka, 
 
 __all__ = ["mariadb_direct", "mariadb_kafka", "postgres_direct", "postgres_kafka"]
 
-WRITERS = 4
-
 
 @pytest.fixture(scope="module")
 def postgres_server() -> Iterator[EmbeddedPostgres]:
@@ -38,9 +36,6 @@ def mariadb_server() -> Iterator[MariaDbServer]:
     server = start_mariadb()
     yield server
     server.discard()
-
-
-PAUSE_S = 0.02
 
 
 def kill_engine(service: RunningService) -> None:
@@ -64,7 +59,8 @@ def break_kafka(setup: Setup, load: Load) -> None:
 @pytest.mark.mariadb
 def test_mariadb_direct(mariadb_direct: Setup, mariadb: MariaDatabase, tmp_path: Path) -> None:
     with serving(tmp_path / "service", mariadb_direct) as service:
-        with Load(mariadb_direct.news, service, WRITERS, PAUSE_S) as load:
+        with Load(mariadb_direct.news, service) as load:
+            load.spare()
             load.compare()
             load.disturb(lambda: kill_engine(service))
             load.disturb(mariadb.server.kill, mariadb.server.start)
@@ -75,7 +71,8 @@ def test_mariadb_direct(mariadb_direct: Setup, mariadb: MariaDatabase, tmp_path:
 @pytest.mark.postgres
 def test_postgres_direct(postgres_direct: Setup, database: Database, tmp_path: Path) -> None:
     with serving(tmp_path / "service", postgres_direct) as service:
-        with Load(postgres_direct.news, service, WRITERS, PAUSE_S) as load:
+        with Load(postgres_direct.news, service) as load:
+            load.spare()
             load.compare()
             load.disturb(lambda: database.server.stop("immediate"), database.server.start)
         load.compare()
@@ -86,7 +83,8 @@ def test_postgres_direct(postgres_direct: Setup, database: Database, tmp_path: P
 @pytest.mark.kafka
 def test_mariadb_over_kafka(mariadb_kafka: Setup, mariadb: MariaDatabase, tmp_path: Path) -> None:
     with serving(tmp_path / "service", mariadb_kafka) as service:
-        with Load(mariadb_kafka.news, service, WRITERS, PAUSE_S) as load:
+        with Load(mariadb_kafka.news, service) as load:
+            load.spare()
             load.compare()
             break_kafka(mariadb_kafka, load)
             load.disturb(lambda: kill_engine(service))
@@ -99,7 +97,8 @@ def test_mariadb_over_kafka(mariadb_kafka: Setup, mariadb: MariaDatabase, tmp_pa
 @pytest.mark.kafka
 def test_postgres_over_kafka(postgres_kafka: Setup, database: Database, tmp_path: Path) -> None:
     with serving(tmp_path / "service", postgres_kafka) as service:
-        with Load(postgres_kafka.news, service, WRITERS, PAUSE_S) as load:
+        with Load(postgres_kafka.news, service) as load:
+            load.spare()
             load.compare()
             break_kafka(postgres_kafka, load)
             load.disturb(lambda: kill_engine(service))
