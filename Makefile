@@ -10,8 +10,10 @@ BIN := $(VENV)/bin
 # The first Python on the path that is new enough; `make demo PYTHON=/path/to/python` overrides it.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
-# Tests run on this many processes.
-JOBS ?= auto
+# Tests run on this many processes: many of them wait for servers, so two more than there are processors.
+JOBS ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
+# Whoever sets it pays for it: each of some hundred processes that the tests start would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 # An environment whose interpreter has gone (upgraded away) or that was made in another folder is made anew.
@@ -26,9 +28,10 @@ help: ## Show this list
 	@echo "Upquery: SQL views answered from memory, kept right by the database's change stream."
 	@echo
 	@echo "  make demo   try it: an embedded PostgreSQL, a news site, a live write load, curl lines to copy"
-	@echo "  make test   check it: lint, types, all tests"
+	@echo "  make check  while working: lint, types, all tests that need no server"
+	@echo "  make test   before a change goes in: lint, types, all tests, on servers that they start themselves"
 	@echo
-	@echo "Both need Python 3.11 or newer and a network, install into ./$(VENV) only, and are the only set-up there is."
+	@echo "All need Python 3.11 or newer and a network, install into ./$(VENV) only, and are the only set-up there is."
 	@echo
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 	@echo
@@ -39,18 +42,33 @@ demo: $(VENV)/made ## Start the demo; Ctrl-C stops all of it
 	@$(BIN)/upquery demo $(ARGS)
 
 .PHONY: test
-test: lint servers ## Lint, types, then all tests
+test: servers ## Lint, types, then all tests; ARGS='tests/cdc' only some
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint $(if $(ARGS),,compiled)
 	@echo "── pytest"
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+.PHONY: check
+check: lint ## Lint, types, and the tests that need no server: after each change
+	@echo "── pytest, without servers"
+	@UPQUERY_SIM_STEPS=50000 $(BIN)/python -m pytest -n $(JOBS) -m 'not server' $(ARGS)
+
+# All test processes would compile the same modules at once.
+.PHONY: compiled
+compiled: $(VENV)/made-dev
+	@$(BIN)/python -m compileall -q api_schemas cdc dataflow load service
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null
 
 # Fetched into the user's cache once, so that tests do not wait for it.
 .PHONY: servers
-servers: $(VENV)/made-dev
+servers: $(VENV)/made-servers
+
+$(VENV)/made-servers: $(VENV)/made-dev $(wildcard tests/fixtures/jvm/* tests/fixtures/*.sh) tests/fixtures/jvm.py tests/fixtures/node.py
 	@tests/fixtures/install_servers.sh
 	@echo "── Apache Kafka and Debezium, by Maven"
 	@$(BIN)/python -m tests.fixtures.jvm
 	@echo "── TypeScript and generators of clients, by npm"
 	@$(BIN)/python -m tests.fixtures.node
+	@touch $@
 
 .PHONY: lint
 lint: $(VENV)/made-dev ## ruff (lint and format) and mypy, changing nothing
@@ -73,6 +91,10 @@ sim: $(VENV)/made-dev ## The long simulation: 2 million random steps against an 
 .PHONY: fuzz
 fuzz: $(VENV)/made-dev ## Random SQL against PostgreSQL (MariaDB: ARGS='--database mariadb'): 20,000 reads under random changes
 	@$(BIN)/python -m tests.fuzz $(ARGS)
+
+.PHONY: soak
+soak: $(VENV)/made-servers ## Writers, readers and evictions for 10 minutes on each kind of upstream: UPQUERY_SOAK_SECONDS=3600
+	@UPQUERY_SOAK_SECONDS=$${UPQUERY_SOAK_SECONDS:-600} $(BIN)/python -m pytest -s tests/integration/test_consistency.py $(ARGS)
 
 .PHONY: fuzz-api
 fuzz-api: $(VENV)/made-dev ## Random requests to both ports of a live service: 20,000 of them
