@@ -1,5 +1,6 @@
 """Normal forms and order forms against the server itself: every type, every pair of awkward values."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -86,11 +87,19 @@ VALUES: dict[SqlType, tuple[str, ...]] = {
 TYPES = pytest.mark.parametrize("sql_type", VALUES, ids=lambda t: t.sql)
 
 
+@pytest.fixture(scope="module")
+def connection(module_database: Database) -> Iterator[psycopg.Connection[Any]]:
+    # Tests have other tables of the same name: nothing may be prepared.
+    with psycopg.connect(module_database.url, options=PINNED, autocommit=True, prepare_threshold=None) as connection:
+        connection.execute("CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')")
+        yield connection
+
+
 @pytest.fixture
-def server(database: Database) -> psycopg.Connection[Any]:
-    connection = psycopg.connect(database.url, options=PINNED, autocommit=True)
-    connection.execute("CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')")
-    return connection
+def server(connection: psycopg.Connection[Any]) -> Iterator[psycopg.Connection[Any]]:
+    """Leaves no tables behind."""
+    yield connection
+    connection.execute("DISCARD TEMP")
 
 
 def printed(server: psycopg.Connection[Any], sql_type: SqlType) -> list[str]:

@@ -2,20 +2,48 @@
 
 import pytest
 
+from tests.simulation import mutants
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.runs import first_failure, replay
 
 #: Runs that a mutant may survive; most are caught by one of the first ten.
 SEEDS = 200
 ACTIONS = 800
+#: Seeds that are tried first: each caught a mutant that few runs catch. A change of the views or of the mix makes other
+#: runs of them; all seeds are tried before a mutant has survived.
+CAUGHT_BY: dict[Mutant, int] = {
+    mutants.no_eviction_of_what_looked_a_key_up: 20,
+    mutants.new_state_on_all_sides: 45,
+    mutants.padding_dropped_going_backwards: 30,
+    mutants.install_before_the_bound: 23,
+    mutants.overflow_ignored: 37,
+    mutants.start_snapshot_ignored: 36,
+    mutants.publication_barrier_ignored: 96,
+    mutants.forwarded_while_a_table_joins: 22,
+    mutants.refreshed_while_a_table_joins: 91,
+    mutants.rest_of_on_forgotten_going_up: 39,
+    mutants.rest_of_on_not_relevant: 95,
+    mutants.condition_not_relevant: 30,
+    mutants.padding_makes_no_condition_true: 110,
+    mutants.rows_behind_an_interval_kept: 24,
+    mutants.evicted_key_filled_again: 5,
+    mutants.refill_of_a_dropped_view: 89,
+    mutants.unsure_ones_only: 11,
+    mutants.trimmed_though_unsure: 31,
+    mutants.seen_logged_too: 15,
+    mutants.load_before_the_bound: 42,
+    mutants.half_a_view_is_left: 13,
+    mutants.pending_rows_of_a_union_count: 31,
+}
 #: What a mutant raises that no longer fits the engine; such a one proves nothing.
 MISTAKES = ("AttributeError", "NameError", "TypeError")
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_broken_rule_is_caught(mutant: Mutant) -> None:
+    seeds = sorted(range(SEEDS), key=lambda seed: seed != CAUGHT_BY.get(mutant))
     with mutant():
-        caught = first_failure(range(SEEDS), ACTIONS, MUTANTS[mutant])
+        caught = first_failure(seeds, ACTIONS, MUTANTS[mutant])
     assert caught is not None, f"{mutant.__name__} survived {SEEDS} runs"
     assert not caught.kind.startswith(MISTAKES), f"{mutant.__name__} does not work any more: {caught.failure}"
     assert replay(caught.configuration, caught.actions).failure is None, "what was caught is not the mutant"

@@ -9,33 +9,68 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("api_schemas", "cdc", "dataflow", "load", "service")
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function or method: its name, where it begins, how long it is."""
+
+    name: str
+    lineno: int
+    lines: int
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A Python file: its path below the root, with slashes, and its syntax tree."""
+    """A Python file: its path below the root, with slashes, and what the tests want to know of it.
+
+    Its syntax tree is not kept: those of all files would be a million objects for the garbage collector to visit.
+    """
 
     path: str
-    tree: ast.Module
+    #: All modules it imports, wherever in the file, by their full dotted names.
+    imports: tuple[str, ...]
+    #: All functions, methods and nested ones included.
+    functions: tuple[Function, ...]
+    #: Whether it is empty, or begins with a docstring.
+    described: bool
 
     @property
     def package(self) -> str:
         """The top folder."""
         return self.path.split("/", 1)[0]
 
-    def imports(self) -> Iterator[str]:
-        """All modules it imports, wherever in the file, by their full dotted names."""
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                assert node.level == 0, f"{self.path}:{node.lineno}: imports are absolute here"
-                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    def tree(self) -> ast.Module:
+        """Parse it again."""
+        return parsed(self.path)
 
-    def functions(self) -> Iterator[Function]:
-        """All functions, methods and nested ones included."""
-        return (node for node in ast.walk(self.tree) if isinstance(node, Function))
+
+def parsed(path: str) -> ast.Module:
+    """The syntax tree of a file."""
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"), path)
+
+
+def read(path: str) -> Source:
+    """Parse a file, and keep what is wanted of it."""
+    tree = parsed(path)
+    nodes = list(ast.walk(tree))
+    functions = tuple(
+        Function(node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1)
+        for node in nodes
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    described = not tree.body or ast.get_docstring(tree, clean=False) is not None
+    return Source(path, tuple(imported(path, nodes)), functions, described)
+
+
+def imported(path: str, nodes: list[ast.AST]) -> Iterator[str]:
+    """The modules that statements of a file import."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: imports are absolute here"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 @cache
@@ -53,9 +88,8 @@ def tracked_files() -> tuple[str, ...]:
 
 @cache
 def sources() -> tuple[Source, ...]:
-    """All Python files, parsed."""
-    names = (name for name in tracked_files() if name.endswith(".py"))
-    return tuple(Source(name, ast.parse((ROOT / name).read_text(encoding="utf-8"), name)) for name in names)
+    """All Python files."""
+    return tuple(read(name) for name in tracked_files() if name.endswith(".py"))
 
 
 def sources_of(*packages: str) -> list[Source]:

@@ -26,7 +26,7 @@ def is_ours(module: str) -> bool:
 
 
 def refused(files: list[Source], allowed: Callable[[Source, str], bool]) -> list[str]:
-    return [f"{file.path} imports {module}" for file in files for module in file.imports() if not allowed(file, module)]
+    return [f"{file.path} imports {module}" for file in files for module in file.imports if not allowed(file, module)]
 
 
 #: The batch side: it reads the upstream by itself, in processes that Spark starts.

@@ -29,5 +29,5 @@ def pauses_outside_loops(tree: ast.AST) -> Iterator[int]:
 
 
 def test_no_test_sleeps() -> None:
-    found = [f"{source.path}:{line}" for source in sources_of("tests") for line in pauses_outside_loops(source.tree)]
+    found = [f"{source.path}:{line}" for source in sources_of("tests") for line in pauses_outside_loops(source.tree())]
     assert found == []

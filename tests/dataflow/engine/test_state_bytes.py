@@ -2,6 +2,7 @@
 
 import gc
 import tracemalloc
+from collections.abc import Iterator
 
 import pytest
 
@@ -37,6 +38,14 @@ SHAPES = {
     "parts of keys": "SELECT c.text, u.name FROM comments c JOIN users u ON u.id = c.author WHERE c.story_id = :story"
     " ORDER BY c.at, c.id LIMIT :n",
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _only_new_objects_are_collected() -> Iterator[None]:
+    """The garbage collector need not visit all that other modules have made, time and again."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def _filled(site: Site, view: ViewId, first: int, behind: int, extent: Extent = None) -> None:

@@ -5,7 +5,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
@@ -23,7 +23,7 @@ from dataflow.types import Row, Value
 from service.demo.postgres_server import EmbeddedPostgres
 from service.upstream.postgres.catalog import load_catalog
 from tests.dataflow.functions.awkward import VALUES
-from tests.dataflow.functions.server import PINNED, Connection, Failed, evaluate, printed
+from tests.dataflow.functions.server import PINNED, Connection, Failed, StoredRows, printed
 
 pytestmark = pytest.mark.postgres
 COLUMNS = {
@@ -58,10 +58,24 @@ class Upstream:
     connection: Connection
     catalog: Catalog
     rows: list[Row]
+    stored: StoredRows
+    #: By expression as it is written.
+    _evaluated: dict[str, list[Value | Failed]] = field(default_factory=dict)
+    _planned: dict[str, Scalar] = field(default_factory=dict)
 
     def evaluate(self, sql: str) -> list[Value | Failed]:
-        """What the server prints for an expression, row by row."""
-        return evaluate(self.connection, sql, list(COLUMNS.values()), self.rows, list(COLUMNS))
+        """What the server prints for an expression, row by row; the same at another time."""
+        if sql not in self._evaluated:
+            self._evaluated[sql] = self.stored.evaluate(sql)
+        return self._evaluated[sql]
+
+    def planned(self, sql: str) -> Scalar:
+        """The expression over the table's row."""
+        if sql not in self._planned:
+            view = plan_view("v", f"SELECT {sql} AS x FROM awkward", self.catalog)
+            assert isinstance(view.relation, Chain)
+            self._planned[sql] = view.relation.columns[view.output[0].column]
+        return self._planned[sql]
 
 
 @pytest.fixture(scope="module")
@@ -77,15 +91,8 @@ def upstream(postgres_server: EmbeddedPostgres) -> Iterator[Upstream]:
         rng = Random(7)
         values = [printed(connection, t, VALUES.get(t, VALUES.get(t.split("(")[0], ()))) for t in COLUMNS.values()]
         rows = [tuple(rng.choice(v) for v in values) for _ in range(ROWS)]
-        yield Upstream(connection, asyncio.run(load()), rows)
+        yield Upstream(connection, asyncio.run(load()), rows, StoredRows(connection, COLUMNS, rows))
         connection.execute("DROP TABLE awkward; DROP TYPE mood")
-
-
-def planned(upstream: Upstream, sql: str) -> Scalar:
-    """The expression over the table's row."""
-    view = plan_view("v", f"SELECT {sql} AS x FROM awkward", upstream.catalog)
-    assert isinstance(view.relation, Chain)
-    return view.relation.columns[view.output[0].column]
 
 
 def differences(rows: list[Row], expected: list[Value | Failed], expression: Scalar) -> list[tuple[object, ...]]:
@@ -105,7 +112,7 @@ def differences(rows: list[Row], expected: list[Value | Failed], expression: Sca
 
 @pytest.mark.parametrize("sql", [e for e in expressions() if e not in REFUSED])
 def test_an_expression_is_the_server_s(upstream: Upstream, sql: str) -> None:
-    expression = planned(upstream, sql)
+    expression = upstream.planned(sql)
     expected = upstream.evaluate(sql)
     assert not all(isinstance(e, Failed) for e in expected), expected[0]
     assert differences(upstream.rows, expected, expression) == []
@@ -114,7 +121,7 @@ def test_an_expression_is_the_server_s(upstream: Upstream, sql: str) -> None:
 @pytest.mark.parametrize("sql", [e for e in expressions() if e not in REFUSED])
 def test_what_is_looked_up_is_the_same_expression(upstream: Upstream, sql: str) -> None:
     """As SQL for the upstream, it has the same type and the same values."""
-    expression = planned(upstream, sql)
+    expression = upstream.planned(sql)
     names = list(COLUMNS)
     rendered = render(expression, lambda i: names[i])
     assert upstream.evaluate(rendered) == upstream.evaluate(sql), rendered
@@ -141,7 +148,7 @@ def test_the_server_s_spelling_of_it_is_the_same(upstream: Upstream, sql: str) -
     view = plan_view("v", definition.rstrip(";"), upstream.catalog)
     assert isinstance(view.relation, Chain)
     again = outcomes(view.relation.columns[view.output[0].column], upstream.rows)
-    assert again == outcomes(planned(upstream, sql), upstream.rows), definition
+    assert again == outcomes(upstream.planned(sql), upstream.rows), definition
 
 
 def outcomes(expression: Scalar, rows: list[Row]) -> list[Value | Failed]:
@@ -159,4 +166,4 @@ def outcomes(expression: Scalar, rows: list[Row]) -> list[Value | Failed]:
 @pytest.mark.parametrize("sql", sorted(REFUSED))
 def test_what_is_not_exact_is_refused(upstream: Upstream, sql: str) -> None:
     with pytest.raises(UnsupportedQuery):
-        planned(upstream, sql)
+        upstream.planned(sql)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import product
+from math import prod
 from random import Random
 
 import psycopg
@@ -62,14 +63,25 @@ def cases() -> list[tuple[str, Signature]]:
 
 def rows_of(server: Connection, name: str, signature: Signature) -> list[Row]:
     """Combinations of awkward values, a random part of them where there are many."""
-    lists = []
+    lists: list[list[Value]] = []
     for place, type_name in enumerate(signature.arguments):
-        values = CONSTANTS.get((name, place)) or printed(server, type_name, VALUES[type_name])
+        values = list(CONSTANTS.get((name, place), ())) or printed(server, type_name, VALUES[type_name])
         if name in FOLDED_ASCII:
             values = [v for v in values if v is None or v.isascii()]
         lists.append(values)
-    rows = list(product(*lists))
-    return rows if len(rows) <= MAX_ROWS else Random(len(rows)).sample(rows, MAX_ROWS)
+    number = prod(map(len, lists))
+    if number <= MAX_ROWS:
+        return list(product(*lists))
+    return [combination(lists, place) for place in Random(number).sample(range(number), MAX_ROWS)]
+
+
+def combination(lists: list[list[Value]], place: int) -> Row:
+    """The row at a place of the lists' product, which may be far too long to be made."""
+    row: list[Value] = []
+    for values in reversed(lists):
+        place, index = divmod(place, len(values))
+        row.append(values[index])
+    return tuple(reversed(row))
 
 
 def differences(

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,7 +16,7 @@ from dataflow.state.ordering import END, START, WHOLE, Cut, Interval, Ordering
 from dataflow.types import Key, Row, Value, ViewId
 from service.leaf_store.answer import Answer, Window
 from service.leaf_store.catalog import describe
-from service.leaf_store.request import Values, request_of
+from service.leaf_store.request import Request, Values, request_of
 from service.leaf_store.writer import LeafWriter
 from tests.service.leaf_store.sample_views import make_view
 from tests.service.leaf_store.test_model import scanned_bytes
@@ -48,18 +49,46 @@ class Model:
     def __init__(self) -> None:
         self.rows: dict[tuple[ViewId, Key], Counter[Row]] = {}
         self.covered: dict[tuple[ViewId, Key], list[Interval]] = {}
+        #: Those that were asked for since they changed, sorted.
+        self._bags: dict[tuple[ViewId, Key], list[Row]] = {}
 
     def bag(self, view: ViewId, key: Key) -> list[Row]:
-        return sorted(self.rows.get((view, key), Counter()).elements(), key=ordering(view).place_of_row)
+        at = (view, key)
+        if at not in self._bags:
+            self._bags[at] = sorted(self.rows.get(at, Counter()).elements(), key=ordering(view).place_of_row)
+        return self._bags[at]
+
+    def change(self, view: ViewId, key: Key, removed: list[Row], added: list[Row]) -> None:
+        bag = self.rows.setdefault((view, key), Counter())
+        bag.update(added)
+        bag.subtract(removed)
+        self._bags.pop((view, key), None)
+
+    def clear(self, view: ViewId) -> None:
+        for at in [at for at in self.rows if at[0] == view]:
+            self.rows[at].clear()
+            self._bags.pop(at, None)
 
     def known(self, view: ViewId, key: Key) -> list[Row]:
         intervals = self.covered.get((view, key), [])
         return [row for row in self.bag(view, key) if any(inside(view, row, interval) for interval in intervals)]
 
 
+@cache
 def ordering(view: ViewId) -> Ordering:
     plan = VIEWS[view]
     return Ordering(plan.storage_order, column_types(plan.relation))
+
+
+@cache
+def answer_ordering(view: ViewId) -> Ordering:
+    plan = VIEWS[view]
+    return Ordering(plan.order, column_types(plan.relation))
+
+
+@cache
+def request(view: ViewId, values: Values) -> Request:
+    return request_of(describe(view, VIEWS[view], "[]", "ready", True), values)
 
 
 def inside(view: ViewId, row: Row, interval: Interval) -> bool:
@@ -109,7 +138,7 @@ def expected(view: ViewId, plan: View, model: Model, values: Values) -> list[Row
         rows = [
             r for r in rows if (v := r[bound.column]) is not None and _OPERATORS[bound.operator](int(v), int(value))
         ]
-    rows.sort(key=Ordering(plan.order, column_types(plan.relation)).place_of_row)
+    rows.sort(key=answer_ordering(view).place_of_row)
     limit_rows, offset_rows = plan.limit_rows, plan.offset_rows
     if plan.limit_parameter:
         limit_rows, offset_rows = (None if value is None else int(str(value)) for value in rest)  # type: ignore[assignment]
@@ -158,7 +187,8 @@ def check(writer: LeafWriter, model: Model) -> None:
 
 def check_read(writer: LeafWriter, model: Model, view: ViewId, plan: View, values: Values) -> None:
     answer = read(writer, view, values, None)
-    want = shown(expected(view, plan, model, values))
+    wanted = expected(view, plan, model, values)
+    want = shown(wanted)
     if answer is None:
         assert not enough(view, plan, model, values)
         return
@@ -167,8 +197,8 @@ def check_read(writer: LeafWriter, model: Model, view: ViewId, plan: View, value
         assert Counter(map(json.dumps, rows)) == Counter(map(json.dumps, want))
     else:
         assert rows == want
-    if request_of(writer.info(view), values).keys and view != UNORDERED:
-        assert writer.render(view, expected(view, plan, model, values), values).tag == answer.tag
+    if request(view, values).keys and view != UNORDERED:
+        assert writer.render(view, wanted, values).tag == answer.tag
     if view in (UNORDERED, PICKED):
         return
     paged: list[object] = []
@@ -193,10 +223,10 @@ def read(writer: LeafWriter, view: ViewId, values: Values, window: Window | None
 
 def enough(view: ViewId, plan: View, model: Model, values: Values) -> bool:
     """Whether what is covered certainly has the answer: all of each key, or its first rows."""
-    request = request_of(describe(view, plan, "[]", "ready", True), values)
-    for (key,) in request.keys:
+    asked = request(view, values)
+    for (key,) in asked.keys:
         intervals = model.covered.get((view, (key,)), [])
-        if any(within(view, request.part, interval) for interval in intervals):
+        if any(within(view, asked.part, interval) for interval in intervals):
             continue
         if view not in (TOP, LISTED) or not intervals or intervals[0].start != START:
             return False
@@ -233,15 +263,13 @@ def effects_on(draw: st.DrawFn, model: Model) -> LeafEffect | None:
         have = model.bag(view, key)
         removed = [have[i] for i in draw(st.lists(st.sampled_from(range(len(have))), unique=True))] if have else []
         added = draw(st.lists(rows_of(author), max_size=4))
-        model.rows.setdefault(at, Counter()).update(added)
-        model.rows[at].subtract(removed)
+        model.change(view, key, removed, added)
         if at not in model.covered:
             return None
         known = [[r for r in rows if any(inside(view, r, i) for i in model.covered[at])] for rows in (removed, added)]
         return LeafChange(view, {key: (known[0], known[1])})
     if kind == "clear":
-        for other in [other for other in model.rows if other[0] == view]:
-            model.rows[other].clear()
+        model.clear(view)
         return LeafClear(view)
     if kind == "evict":
         model.covered.pop(at, None)

@@ -52,10 +52,10 @@ def write(database: MariaDatabase, stop: Event) -> None:
 
 
 def fill(database: MariaDatabase) -> None:
-    database.execute("CREATE TABLE a (id int PRIMARY KEY, n int NOT NULL, body text)")
-    with closing(database.connect(autocommit=False)) as connection, connection.cursor() as cursor:
-        cursor.executemany("INSERT INTO a VALUES (%s, 0, %s)", [(i, "é" * (i % 90)) for i in range(ROWS)])
-        connection.commit()
+    database.execute(
+        "CREATE TABLE a (id int PRIMARY KEY, n int NOT NULL, body text)",
+        f"INSERT INTO a SELECT seq, 0, REPEAT('é', seq % 90) FROM seq_0_to_{ROWS - 1}",
+    )
 
 
 @pytest.mark.parametrize("tries", [TRIES, 0], ids=["between writers", "locked"])
