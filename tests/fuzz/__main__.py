@@ -9,6 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.fixtures import seeds
 from tests.fuzz.databases import DATABASES
 from tests.fuzz.running import Outcome, run_seed
 
@@ -51,6 +52,8 @@ def _say(seed: int, outcome: Outcome, wrong: int, seconds: float) -> None:
 
 def _summary(outcome: Outcome) -> None:
     print("\n".join(outcome.problems))  # noqa: T201
+    if outcome.problems:
+        print(f"Evictions and the views that are read are those of {seeds.VARIABLE}={seeds.run_seed()}.")  # noqa: T201
     print("tiers: " + ", ".join(f"{tier} {number}" for tier, number in outcome.tiers.most_common()))  # noqa: T201
     print("not incremental:")  # noqa: T201
     for reason, number in outcome.reasons.most_common(40):

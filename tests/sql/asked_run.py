@@ -5,9 +5,11 @@ Its views are there, so many queries mean one; every answer is compared as that 
 
 from collections import Counter
 
+import httpx
+
 from tests.fixtures.service import RunningService
 from tests.sql.comparison import parse
-from tests.sql.corpus_file import Arguments, CorpusFile, CorpusView
+from tests.sql.corpus_file import CorpusFile, CorpusView
 from tests.sql.corpus_run import CorpusRun, _Read
 from tests.sql.upstream_oracle import Oracle
 
@@ -20,18 +22,23 @@ class AskedRun(CorpusRun):
         self.answered: Counter[str] = Counter()
 
     def _compare(self, reads: list[_Read], when: str) -> None:
-        headers = {"Upquery-Min-Version": self._oracle.position(), "Prefer": "wait=20"}
-        for number, read in enumerate(reads):
-            view = read.view
-            with_constants = number % 2 == 0
-            sql = self._oracle.written(view.upstream_sql, read.arguments) if with_constants else view.upstream_sql
-            params: Arguments = {} if with_constants else read.arguments
-            response = self._data.post("/v1/query", json={"sql": sql, "params": params}, headers=headers)
+        headers = self._headers()
+        responses = [self._connections.submit(self._ask, *read, headers) for read in enumerate(reads)]
+        for read, answer in zip(reads, responses, strict=True):
+            self._answer(self._sql(read))
+            response = answer.result()
             if response.status_code != 200:
                 self._compare_failure(read, response, when)
                 continue
             self.answered["view" if "upquery-view" in response.headers else "upstream"] += 1
             self._compare_rows(read, dict(parse(response.content))["rows"], when)
+
+    def _ask(self, number: int, read: _Read, headers: dict[str, str]) -> httpx.Response:
+        """Every second query with constants, the others with parameters."""
+        body = {"sql": read.view.upstream_sql, "params": read.arguments}
+        if number % 2 == 0:
+            body = {"sql": self._sql(read), "params": {}}
+        return self._data.post("/v1/query", json=body, headers=headers)
 
     def _walk_pages(self) -> None:
         """A query has none."""

@@ -2,17 +2,19 @@
 
 *Invariants*: no expected rows are stored anywhere; what the upstream answers to the same SQL at the same state is
 right. All reads of a view's keys but the first ones are of keys that were kept up to date, but for those that were
-evicted.
+evicted. Requests are made over several connections at once, and all of them are answered before the next change.
 """
 
-import zlib
+import re
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 import httpx
 
+from tests.fixtures.seeds import VARIABLE, day_seed, run_seed
 from tests.fixtures.service import RunningService, until
 from tests.sql.comparison import Answer, Row, difference, is_ordered, parse, without_limit
 from tests.sql.corpus_file import Arguments, CorpusFile, CorpusView, Step
@@ -20,6 +22,8 @@ from tests.sql.upstream_oracle import Oracle
 
 #: Reads of one request.
 BATCH = 100
+#: Requests under way at once.
+CONNECTIONS = 4
 #: How likely a view is read after a step (after the last one all are), and how likely its keys are evicted before.
 READ_SHARE, EVICT_SHARE = 0.33, 0.08
 LIMIT_S = 30.0
@@ -62,8 +66,14 @@ class Report:
 
     @property
     def problems(self) -> list[str]:
-        """All that is wrong, worst first."""
-        return [*self.wrong_answers, *self.failures, *self.other_tier]
+        """All that is wrong, worst first, and how it is repeated."""
+        found = [*self.wrong_answers, *self.failures, *self.other_tier]
+        return [*found, self.seeded] if found else []
+
+    @property
+    def seeded(self) -> str:
+        """How the same random choices are made again."""
+        return f"{self.file}: {VARIABLE}={run_seed()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +93,24 @@ class _Read:
 
 
 class CorpusRun:
-    """One file over a service and its upstream. *State*: `report`; `_installed`, the views that can be read."""
+    """One file over a service and its upstream. Its random choices are those of the day (`tests.fixtures.seeds`).
+
+    *State*: `report`; `_installed`, the views that can be read; `_written`, what the upstream is asked, by view and
+    arguments; `_expected`, what it answers, by statement, since the last change.
+    """
 
     def __init__(self, file: CorpusFile, service: RunningService, oracle: Oracle) -> None:
         self.report = Report(file.path.stem, file.feature, file.tier)
         self._file = file
         self._service = service
         self._oracle = oracle
-        self._rng = Random(zlib.crc32(file.path.name.encode()))
+        self._rng = Random(day_seed(file.path.name))
+        self._connections = ThreadPoolExecutor(CONNECTIONS)
         self._data = httpx.Client(base_url=service.http, timeout=LIMIT_S)
         self._admin = httpx.Client(base_url=service.admin, timeout=LIMIT_S)
         self._installed: list[CorpusView] = []
+        self._written: dict[tuple[object, ...], str] = {}
+        self._expected: dict[str, Answer | str] = {}
         self._states: dict[str, dict[str, Any]] = {}
         self._ttl = file.tier == "ttl"
         #: What the upstream answered before, by view and statement, of answers that may be old.
@@ -104,7 +121,7 @@ class CorpusRun:
 
     def run(self) -> Report:
         """The whole file. Its views are dropped afterwards."""
-        with self._data, self._admin:
+        with self._data, self._admin, self._connections:
             try:
                 self._run()
             except Abandoned:
@@ -122,6 +139,7 @@ class CorpusRun:
         self._walk_pages()
 
     def _execute(self, step: Step) -> None:
+        self._expected.clear()
         message = self._oracle.execute(step.sql)
         if step.error is None and message is not None:
             self._fail(step.line, f"the statement failed: {message.splitlines()[0]}")
@@ -129,23 +147,43 @@ class CorpusRun:
             self._fail(step.line, f"the statement should have failed with {step.error!r}: {message}")
 
     def _install(self) -> None:
-        for view in self._file.views:
-            response = self._admin.put(
-                f"/v1/catalog/views/{view.name}", json={"sql": view.sql} | _PUT[view.options.keep]
-            )
-            if view.error is not None:
-                self._check_refusal(view, response)
-                continue
-            self.report.views += 1
-            if response.status_code in (200, 201, 202):
-                self._installed.append(view)
-            else:
-                self.report.count("refused")
-                self.report.other_tier.append(f"{self._at(view.line)} {view.name}: {_problem(response)}")
+        for views in self._independent():
+            for view, response in zip(views, self._connections.map(self._put, views), strict=True):
+                self._check_put(view, response)
         if self._installed:
             until(self._all_built)
         for view in list(self._installed):
             self._check_tier(view)
+        self.kept = list(self._connections.map(self._kept, self._installed))
+
+    def _independent(self) -> list[list[CorpusView]]:
+        """The views in their order, in groups of such that do not name each other: these can be put at once."""
+        groups: list[list[CorpusView]] = [[]]
+        names: set[str] = set()
+        words: set[str] = set()
+        for view in self._file.views:
+            own = set(re.findall(r"\w+", view.sql))
+            if view.name in words or not names.isdisjoint(own):
+                groups.append([])
+                names, words = set(), set()
+            groups[-1].append(view)
+            names.add(view.name)
+            words |= own
+        return groups
+
+    def _put(self, view: CorpusView) -> httpx.Response:
+        return self._admin.put(f"/v1/catalog/views/{view.name}", json={"sql": view.sql} | _PUT[view.options.keep])
+
+    def _check_put(self, view: CorpusView, response: httpx.Response) -> None:
+        if view.error is not None:
+            self._check_refusal(view, response)
+            return
+        self.report.views += 1
+        if response.status_code in (200, 201, 202):
+            self._installed.append(view)
+        else:
+            self.report.count("refused")
+            self.report.other_tier.append(f"{self._at(view.line)} {view.name}: {_problem(response)}")
 
     def _check_refusal(self, view: CorpusView, response: httpx.Response) -> None:
         assert view.error is not None
@@ -167,14 +205,14 @@ class CorpusRun:
             self.report.other_tier.append(f"{self._at(view.line)} {view.name}: {state['status']}: {state['reason']}")
             return
         self.report.count(state["tier"])
-        self.kept.append(self._kept(view, state))
         self.report.full += state["tier"] == "incremental" and state["materialization"] == "full"
         if state["tier"] != self._file.tier and view.options.keep is None:
             self.report.other_tier.append(
                 f"{self._at(view.line)} {view.name} is {state['tier']}, not {self._file.tier}: {state['reason']}"
             )
 
-    def _kept(self, view: CorpusView, state: dict[str, Any]) -> Kept:
+    def _kept(self, view: CorpusView) -> Kept:
+        state = self._states[view.name]
         materialization = state["materialization"] or "-"
         reason = state["reason"] or ""
         if state["tier"] == "incremental" and materialization == "full":
@@ -185,40 +223,57 @@ class CorpusRun:
         for step in self._file.steps:
             self._execute(step)
             last = step is self._file.steps[-1]
-            for view in self._installed:
-                if self._rng.random() < EVICT_SHARE:
-                    self._evict(view)
+            self._evict()
             wanted = [view for view in self._installed if last or self._ttl or self._rng.random() < READ_SHARE]
             self._compare([_Read(view, key) for view in wanted for key in view.keys], f"after line {step.line}")
 
-    def _evict(self, view: CorpusView) -> None:
-        """One key, or all that the view has."""
-        body: dict[str, Any] = {"view": view.name}
-        plain = [key for key in view.keys if key and all(isinstance(value, str) for value in key.values())]
+    def _evict(self) -> None:
+        """Of some views one key, or all that they have."""
+        chosen = [(view, self._evicted(view)) for view in self._installed if self._rng.random() < EVICT_SHARE]
+        responses = self._connections.map(lambda each: self._admin.post("/v1/evict", json=each[1]), chosen)
+        for (view, body), response in zip(chosen, responses, strict=True):
+            if response.status_code == 200:
+                self.report.evictions += 1
+            else:
+                self._fail(view.line, f"evicting {body}: {_problem(response)}")
+
+    def _evicted(self, view: CorpusView) -> dict[str, Any]:
+        plain = [key for key in _plain(view) if key]
         if plain and self._rng.random() < 0.7:
-            body["keys"] = [self._rng.choice(plain)]
-        response = self._admin.post("/v1/evict", json=body)
-        if response.status_code == 200:
-            self.report.evictions += 1
-        else:
-            self._fail(view.line, f"evicting {body}: {_problem(response)}")
+            return {"view": view.name, "keys": [self._rng.choice(plain)]}
+        return {"view": view.name}
 
     def _compare(self, reads: list[_Read], when: str) -> None:
-        """All reads in batches; each batch is one request, so that it is at one version."""
-        headers = {"Upquery-Min-Version": self._oracle.position(), "Prefer": "wait=20"}
-        for start in range(0, len(reads), BATCH):
-            self._compare_batch(reads[start : start + BATCH], headers, when)
+        """All reads in batches; each batch is one request, so that it is at one version. The upstream answers while
+        requests are under way."""
+        headers = self._headers()
+        batches = [reads[start : start + BATCH] for start in range(0, len(reads), BATCH)]
+        responses = [self._connections.submit(self._post, batch, headers) for batch in batches]
+        for batch, response in zip(batches, responses, strict=True):
+            self._compare_batch(batch, response, headers, when)
 
-    def _compare_batch(self, reads: list[_Read], headers: dict[str, str], when: str) -> None:
+    def _headers(self) -> dict[str, str]:
+        """Of reads that see all that was committed."""
+        return {"Upquery-Min-Version": self._oracle.position(), "Prefer": "wait=20"}
+
+    def _post(self, reads: list[_Read], headers: dict[str, str]) -> httpx.Response:
         body = {"reads": [{"view": read.view.name, "params": read.arguments} for read in reads]}
-        response = self._data.post("/v1/read", json=body, headers=headers)
+        return self._data.post("/v1/read", json=body, headers=headers)
+
+    def _compare_batch(
+        self, reads: list[_Read], answer: "Future[httpx.Response]", headers: dict[str, str], when: str
+    ) -> None:
+        if not self._ttl:
+            for read in reads:
+                self._answer(self._sql(read))
+        response = answer.result()
         if response.status_code != 200:
             if response.status_code == 503:
                 until(lambda: self._admin.get("/readyz").status_code == 200)
             if len(reads) > 1:
                 middle = len(reads) // 2
-                self._compare_batch(reads[:middle], headers, when)
-                self._compare_batch(reads[middle:], headers, when)
+                for half in (reads[:middle], reads[middle:]):
+                    self._compare_batch(half, self._connections.submit(self._post, half, headers), headers, when)
                 return
             self._compare_failure(reads[0], response, when)
             return
@@ -226,10 +281,25 @@ class CorpusRun:
         for read, result in zip(reads, results, strict=True):
             self._compare_rows(read, dict(result)["rows"], when)
 
+    def _sql(self, read: _Read) -> str:
+        """What the upstream is asked. It is written once: MariaDB's oracle parses the statement for it."""
+        key = (read.view.name, *read.arguments.items())
+        if key not in self._written:
+            self._written[key] = self._oracle.written(read.view.upstream_sql, read.arguments)
+        return self._written[key]
+
+    def _answer(self, sql: str) -> Answer | str:
+        """What the upstream answers. It is asked once until the next change, but where answers depend on the time."""
+        if self._ttl:
+            return self._oracle.answer(sql)
+        if sql not in self._expected:
+            self._expected[sql] = self._oracle.answer(sql)
+        return self._expected[sql]
+
     def _compare_failure(self, read: _Read, response: httpx.Response, when: str) -> None:
         """A read that fails is right where the upstream's fails, too."""
         self.report.reads += 1
-        expected = self._oracle.answer(self._oracle.written(read.view.upstream_sql, read.arguments))
+        expected = self._answer(self._sql(read))
         if not isinstance(expected, str):
             self._fail(
                 read.view.line, f"{read.view.name} {read.arguments} {when}: {_problem(response)}\n    {read.view.sql}"
@@ -240,13 +310,13 @@ class CorpusRun:
 
     def _compare_rows(self, read: _Read, found: list[Row], when: str) -> None:
         self.report.reads += 1
-        view, sql = read.view, self._oracle.written(read.view.upstream_sql, read.arguments)
-        expected = self._oracle.answer(sql)
+        view, sql = read.view, self._sql(read)
+        expected = self._answer(sql)
         if isinstance(expected, str):
             self._wrong(read, f"{len(found)} rows, where the upstream fails: {expected.strip()}", when)
             return
         unlimited = without_limit(sql) if view.options.ties else None
-        everything = None if unlimited is None else self._oracle.answer(unlimited)
+        everything = None if unlimited is None else self._answer(unlimited)
         assert not isinstance(everything, str), everything
         wrong = difference(view, found, expected, everything)
         if self._ttl:
@@ -259,19 +329,24 @@ class CorpusRun:
 
     def _walk_pages(self) -> None:
         """The pages of a key, put together, are its rows; and what GET answers is what POST does."""
-        headers = {"Upquery-Min-Version": self._oracle.position(), "Prefer": "wait=20"}
-        for view in self._installed:
-            for key in view.keys:
-                if view.options.page is not None:
-                    rows = [row for page in self._pages(view, key, headers) for row in page]
-                    self._compare_rows(_Read(view, key), rows, f"in pages of {view.options.page}")
-            plain = [key for key in view.keys if all(isinstance(value, str) for value in key.values())]
-            if plain:
-                response = self._data.get(f"/v1/views/{view.name}", params=plain[0], headers=headers)
-                if response.status_code == 200:
-                    self._compare_rows(_Read(view, plain[0]), dict(parse(response.content))["rows"], "by GET")
-                else:
-                    self._compare_failure(_Read(view, plain[0]), response, "by GET")
+        headers = self._headers()
+        paged = [_Read(view, key) for view in self._installed if view.options.page is not None for key in view.keys]
+        found = self._connections.map(lambda read: self._all_pages(read, headers), paged)
+        for read, rows in zip(paged, found, strict=True):
+            self._compare_rows(read, rows, f"in pages of {read.view.options.page}")
+        plain = [_Read(view, key) for view in self._installed for key in _plain(view)[:1]]
+        responses = self._connections.map(lambda read: self._get(read, headers), plain)
+        for read, response in zip(plain, responses, strict=True):
+            if response.status_code == 200:
+                self._compare_rows(read, dict(parse(response.content))["rows"], "by GET")
+            else:
+                self._compare_failure(read, response, "by GET")
+
+    def _get(self, read: _Read, headers: dict[str, str]) -> httpx.Response:
+        return self._data.get(f"/v1/views/{read.view.name}", params=read.arguments, headers=headers)
+
+    def _all_pages(self, read: _Read, headers: dict[str, str]) -> list[Row]:
+        return [row for page in self._pages(read.view, read.arguments, headers) for row in page]
 
     def _pages(self, view: CorpusView, key: Arguments, headers: dict[str, str]) -> Iterator[list[Row]]:
         assert is_ordered(view.sql), f"{view.name} has pages and no order"
@@ -290,8 +365,11 @@ class CorpusRun:
         self._fail(view.line, f"{view.name} {key}: its pages do not end")
 
     def _drop(self) -> None:
-        for view in reversed(self._file.views):
-            self._admin.delete(f"/v1/catalog/views/{view.name}")
+        for views in reversed(self._independent()):
+            responses = self._connections.map(lambda view: self._admin.delete(f"/v1/catalog/views/{view.name}"), views)
+            for view, response in zip(views, responses, strict=True):
+                if response.status_code not in (204, 404):
+                    self._fail(view.line, f"dropping {view.name}: {_problem(response)}")
 
     def _at(self, line: int) -> str:
         return f"{self._file.path.name}:{line}"
@@ -305,6 +383,11 @@ class CorpusRun:
         self.report.wrong_answers.append(
             f"{self._at(read.view.line)} {read.view.name} ({tier}) {given} {when}: {text}\n    {read.view.sql}"
         )
+
+
+def _plain(view: CorpusView) -> list[Arguments]:
+    """The keys without NULLs and lists."""
+    return [key for key in view.keys if all(isinstance(value, str) for value in key.values())]
 
 
 def _problem(response: httpx.Response) -> str:

@@ -6,6 +6,7 @@ And lookups bring what the plan needs: their rows, or the state rows put togethe
 import asyncio
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice, pairwise, product
@@ -93,14 +94,13 @@ def random_rows(rng: Random) -> dict[str, list[Row]]:
 
 @dataclass
 class Upstream:
-    """A database with the tables, refilled for each seed."""
+    """A database with the tables and a seed's rows."""
 
     server: EmbeddedPostgres
     catalog: Catalog
     connection: psycopg.Connection[Any]
 
     def fill(self, rows: dict[str, list[Row]]) -> None:
-        self.connection.execute("TRUNCATE users, stories, votes, comments, tags")
         for table, content in rows.items():
             if content:
                 width = len(content[0])
@@ -124,20 +124,36 @@ def array_literal(values: Sequence[Value]) -> str:
 
 
 @pytest.fixture(scope="module")
-def upstream() -> Iterator[Upstream]:
+def upstreams() -> Iterator[list[Upstream]]:
+    """By seed: copies of one database, of which the catalog is that without rows."""
     server = start_server()
     try:
-        connection = psycopg.connect(server.url, options=PINNED, autocommit=True)
-        connection.execute(SCHEMA)
-
-        async def load() -> Catalog:
-            async with await psycopg.AsyncConnection.connect(server.url, autocommit=True) as other:
-                return await load_catalog(other)
-
-        yield Upstream(server, asyncio.run(load()), connection)
-        connection.close()
+        with psycopg.connect(server.url, autocommit=True) as connection:
+            connection.execute("CREATE DATABASE plans")
+            catalog = asyncio.run(tables_made(server.database_url("plans")))
+            for seed in range(SEEDS):
+                connection.execute(f"CREATE DATABASE plans_{seed} TEMPLATE plans")
+        with ExitStack() as opened:
+            copies = [
+                Upstream(server, catalog, opened.enter_context(psycopg.connect(url, options=PINNED, autocommit=True)))
+                for url in (server.database_url(f"plans_{seed}") for seed in range(SEEDS))
+            ]
+            for seed, copy in enumerate(copies):
+                copy.fill(data(seed))
+            yield copies
     finally:
         discard_server(server)
+
+
+async def tables_made(url: str) -> Catalog:
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        await connection.execute(SCHEMA)
+        return await load_catalog(connection)
+
+
+@pytest.fixture
+def upstream(upstreams: list[Upstream]) -> Upstream:
+    return upstreams[0]
 
 
 @cache
@@ -240,12 +256,11 @@ def in_ranges(view: View, question: Question, row: Row) -> bool:
 
 
 @pytest.mark.parametrize("sql", queries())
-def test_a_plan_means_what_its_sql_means(upstream: Upstream, sql: str) -> None:
-    view = plan_view("v", sql, upstream.catalog)
-    assert [c.name for c in view.output] == unique(upstream, view)
+def test_a_plan_means_what_its_sql_means(upstreams: list[Upstream], sql: str) -> None:
+    view = plan_view("v", sql, upstreams[0].catalog)
+    assert [c.name for c in view.output] == unique(upstreams[0], view)
     alike = same_text(view)
-    for seed in range(SEEDS):
-        upstream.fill(data(seed))
+    for seed, upstream in enumerate(upstreams):
         for question in questions(view, seed):
             expected = [alike(row) for row in upstream.texts(question.sql(view))]
             found = [alike(row) for row in answer(view, question, seed)]
@@ -283,10 +298,9 @@ def unique(upstream: Upstream, view: View) -> list[str]:
 
 
 @pytest.mark.parametrize("sql", queries())
-def test_lookups_bring_the_rows_of_their_relations(upstream: Upstream, sql: str) -> None:
-    view = plan_view("v", sql, upstream.catalog)
-    for seed in range(2):
-        upstream.fill(data(seed))
+def test_lookups_bring_the_rows_of_their_relations(upstreams: list[Upstream], sql: str) -> None:
+    view = plan_view("v", sql, upstreams[0].catalog)
+    for seed, upstream in enumerate(upstreams[:2]):
         for lookup in lookups(view, upstream.catalog):
             check_lookup(upstream, lookup.relation, lookup.columns, lookup.sql, seed)
 

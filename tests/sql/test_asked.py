@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from service.demo.postgres_server import EmbeddedPostgres
+from tests.fixtures.corpus import corpus_running
 from tests.fixtures.mariadb import MariaDbServer
-from tests.fixtures.service import running_service
 from tests.sql.asked_run import AskedRun
 from tests.sql.corpus_file import CORPUS_MARIADB, read_corpus_file
 from tests.sql.lobsters.writes import lobsters, schema
@@ -25,7 +25,7 @@ def test_lobsters_reads(postgres_server: EmbeddedPostgres, tmp_path: Path) -> No
     url = postgres_server.database_url("lobsters_asked")
     with (
         closing(UpstreamOracle(url)) as oracle,
-        running_service(tmp_path / "service", url, cdc={"schema_check_s": 60}, adhoc=SETTINGS) as service,
+        corpus_running(tmp_path / "service", url, adhoc=SETTINGS) as service,
     ):
         oracle.connection.execute(schema())
         run = AskedRun(lobsters(3, TRANSACTIONS), service, oracle)
@@ -42,7 +42,7 @@ def test_mariadb(name: str, mariadb_server: MariaDbServer, tmp_path: Path) -> No
     url = mariadb_server.url("asked")
     with closing(MariaDbOracle(url)) as oracle:
         assert oracle.execute((CORPUS_MARIADB / "shared" / "schema.sql").read_text(encoding="utf-8")) is None
-        with running_service(tmp_path / "service", url, cdc={"schema_check_s": 60}, adhoc=SETTINGS) as service:
+        with corpus_running(tmp_path / "service", url, adhoc=SETTINGS) as service:
             run = AskedRun(read_corpus_file(CORPUS_MARIADB / f"{name}.test"), service, oracle)
             problems = run.run().problems
     assert not problems, "\n".join(problems)
