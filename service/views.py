@@ -8,7 +8,7 @@ Not here: planning and installing (`runtime.installer`); what readers see of a v
 
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 
@@ -99,6 +99,9 @@ class ViewOptions:
     def key_limits(self) -> KeyLimits:
         """What the engine needs of them."""
         return KeyLimits(self.limit_rows, self.limit_bytes)
+
+
+_OPTIONS = tuple(option.name for option in fields(ViewOptions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,4 +312,5 @@ class ViewRegistry:
 
 
 def _stored_options(options: ViewOptions) -> dict[str, object]:
-    return {name: value for name, value in asdict(options).items() if value is not None}
+    # All are plain values: `asdict` would copy them, of all views at every change of one.
+    return {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}

@@ -242,9 +242,14 @@ def types_of(views: Iterable[ViewInfo]) -> Iterator[SqlType]:
         yield from (column.type for column in view.storage)
 
 
-def dump_catalog(views: list[ViewInfo], digest: Callable[[Collation], str]) -> bytes:
-    """The catalog's record. `digest`: what it calls a collation (`collations`)."""
-    return _json(views, digest)
+def dump_view(view: ViewInfo, digest: Callable[[Collation], str]) -> bytes:
+    """A view's part of the catalog's record. `digest`: what it calls a collation (`collations`)."""
+    return _json(view, digest)
+
+
+def join_catalog(views: Iterable[bytes]) -> bytes:
+    """The catalog's record, from its views'."""
+    return b"[" + b",".join(views) + b"]"
 
 
 def _json(value: object, digest: Callable[[Collation], str]) -> bytes:

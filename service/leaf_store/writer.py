@@ -17,7 +17,7 @@ from dataflow.engine.effects import LeafDrop, LeafEffect
 from dataflow.plan.nodes import View
 from dataflow.types import Key, Position, Row, ViewId
 from service.leaf_store.answer import Answer, Window
-from service.leaf_store.catalog import ViewInfo, describe, dump_catalog, types_of
+from service.leaf_store.catalog import ViewInfo, describe, dump_view, join_catalog, types_of
 from service.leaf_store.collations import Written
 from service.leaf_store.commit import Commit
 from service.leaf_store.encoder import ViewEncoder
@@ -37,7 +37,8 @@ class LeafWriter:
     Order of calls for a view: `register` (before the first effect that names it), any number of commits, a `LeafDrop`.
     `register`, `publish` and `set_status` become visible to readers with the next `commit`.
 
-    *Maintains*: `_encoders` and `_views` have the same views: the registered ones.
+    *Maintains*: `_encoders` and `_views` have the same views: the registered ones. `_records` has some of them, each
+    with what it was written from.
     """
 
     def __init__(self, path: Path, map_bytes: int = 1 << 30) -> None:
@@ -57,6 +58,7 @@ class LeafWriter:
         self._collations = Written()
         self._encoders: dict[ViewId, ViewEncoder] = {}
         self._views: dict[ViewId, ViewInfo] = {}
+        self._records: dict[ViewId, tuple[ViewInfo, bytes]] = {}
         self._bytes: defaultdict[ViewId, int] = defaultdict(int)
         state = self._reader.state()
         self._catalog_version = 0 if state is None else state.catalog_version
@@ -85,6 +87,7 @@ class LeafWriter:
         self._collations.reset()
         self._encoders.clear()
         self._views.clear()
+        self._records.clear()
         self._bytes.clear()
         self.large_parts = {}
         self._epoch = epoch
@@ -165,7 +168,7 @@ class LeafWriter:
                     written: set[str] = set()
                     if changed:
                         written = self._collations.put(txn, types_of(views))
-                        txn.put(CATALOG_KEY, dump_catalog(views, self._collations.digest))
+                        txn.put(CATALOG_KEY, join_catalog(map(self._record, views)))
                     txn.put(META_KEY, META.pack(position, at_ms, version, one_by_one) + self._epoch.encode())
                 break
             except lmdb.MapFullError:
@@ -178,12 +181,20 @@ class LeafWriter:
         self.large_parts = {at: rows for at, rows in commit.large.items() if at[0] not in dropped}
         self._settle(grown, dropped)
 
+    def _record(self, info: ViewInfo) -> bytes:
+        """A view's part of the catalog, made once: each change of one view writes those of all."""
+        known = self._records.get(info.id)
+        if known is None or known[0] is not info:
+            known = self._records[info.id] = info, dump_view(info, self._collations.digest)
+        return known[1]
+
     def _settle(self, grown: dict[ViewId, int], dropped: list[ViewId]) -> None:
         """What follows from a commit that succeeded."""
         for view, more in grown.items():
             self._bytes[view] += more
         for view in dropped:
             del self._encoders[view], self._views[view]
+            self._records.pop(view, None)
             self._bytes.pop(view, None)
         self._commits += 1
         if self._commits % _COMMITS_PER_READER_CHECK == 0:

@@ -170,12 +170,11 @@ class Changes:
     async def _planned_once(self, definition: Definition) -> list[tuple[Definition, Plan]]:
         """Raises `TableAlteredError` if a table is another one by now: then the next plan is of that."""
         async with self.upstream.session() as session:
-            plans = [(definition, await self._prepared(session, definition))]
-            plans += [
-                (reader, await self._prepared_reader(session, reader, definition))
-                for reader in self._readers(definition.name)
-            ]
-            fresh = await session.load_catalog()
+            plan, fresh = await self._prepared(session, definition)
+            plans = [(definition, plan)]
+            for reader in self._readers(definition.name):
+                plan, fresh = await self._prepared_reader(session, reader, definition)
+                plans.append((reader, plan))
             await self.installer.admit(session, [plan for _, plan in plans], fresh)
         for _, plan in plans:
             self.repair.require_unchanged(plan)
@@ -189,18 +188,20 @@ class Changes:
         del self.installer.registry.views[name]
         self.installer.uninstall(registered.installed)
 
-    async def _prepared_reader(self, session: UpstreamSession, reader: Definition, put: Definition) -> Plan:
-        """The plan of a view that reads the one that is put."""
+    async def _prepared_reader(
+        self, session: UpstreamSession, reader: Definition, put: Definition
+    ) -> tuple[Plan, Catalog]:
+        """As `_prepared`, of a view that reads the one that is put."""
         fresh = await session.load_catalog()
         try:
             plan = await self.installer.planning(fresh, reader, put=put).plan(session, reader)
         except ApiError as error:
             raise ApiError("view_in_use", f"View {reader.name!r} reads it: {error.detail}", error.hint) from None
         await self.installer.join(session, plan.tables, fresh)
-        return plan
+        return plan, fresh
 
-    async def _prepared(self, session: UpstreamSession, definition: Definition) -> Plan:
-        """The plan, all of whose tables are followed."""
+    async def _prepared(self, session: UpstreamSession, definition: Definition) -> tuple[Plan, Catalog]:
+        """The plan, all of whose tables are followed, and the catalog it was made with."""
         fresh = await session.load_catalog()
         outdated = self.repair.outdated(fresh)
         if outdated:
@@ -212,7 +213,7 @@ class Changes:
                 await self.repair.mend(session, fresh)
         plan = await self.installer.planning(fresh, definition).plan(session, definition)
         await self.installer.join(session, plan.tables, fresh)
-        return plan
+        return plan, fresh
 
     def _save(self, name: str, at_ms: int | None) -> None:
         """A change of this view is in effect."""

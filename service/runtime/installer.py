@@ -38,7 +38,8 @@ from service.views import Definition, Installation, Origin, Plan, RegisteredView
 
 log = structlog.get_logger()
 
-_COLLECT_S = 0.2
+#: A collection stops everything for 0.1 s: while many views go, one after another, there is one so often.
+_COLLECT_S = 1.0
 #: Names of views that are made of queries (`service.adhoc.installing`).
 _ADHOC = re.compile("adhoc_[0-9a-f]{16}")
 

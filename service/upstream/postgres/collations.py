@@ -6,9 +6,11 @@ Not here: what follows from it (`dataflow.values`, `dataflow.functions.folding`)
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from hashlib import md5
+from weakref import WeakKeyDictionary
 
 from psycopg import AsyncConnection, Error
 
@@ -58,6 +60,10 @@ class _Provided:
     locale: str | None
 
 
+#: What was seen over connections: the process at a connection's other end maps letters in one way as long as it lives.
+_SEEN: WeakKeyDictionary[AsyncConnection, dict[_Provided, str]] = WeakKeyDictionary()
+
+
 async def load_collations(connection: AsyncConnection, used: Iterable[int]) -> dict[int, Collation]:
     """Every collation by OID, the database's default among them; upper and lower case of those in `used`."""
     utf8 = (await _all(connection, "SELECT pg_catalog.current_setting('server_encoding')"))[0][0] == "UTF8"
@@ -94,26 +100,32 @@ def _order(item: _Provided, utf8: bool) -> str:
 async def _folding(connection: AsyncConnection, item: _Provided) -> str:
     """The class of a collation's upper and lower case; empty if it is not one to one, character by character."""
     if item.provider == "c":
-        return ASCII if item.ctype in _ASCII_LOCALES else await _compared(connection, item.written)
+        return ASCII if item.ctype in _ASCII_LOCALES else await _seen(connection, item)
     if item.provider == "b":
         if item.locale == "C":
             return ASCII
-        return await _compared(connection, item.written) if item.locale in _SIMPLE_BUILTIN else ""
+        return await _seen(connection, item) if item.locale in _SIMPLE_BUILTIN else ""
     return ""
 
 
+async def _seen(connection: AsyncConnection, item: _Provided) -> str:
+    """As `_compared`; once over a connection, for it takes the server as long as all else of a catalog."""
+    seen = _SEEN.setdefault(connection, {})
+    if item not in seen:
+        with suppress(Error):
+            seen[item] = await _compared(connection, item.written)
+    return seen.get(item, "")
+
+
 async def _compared(connection: AsyncConnection, collation: str) -> str:
-    """The server's mappings of all letters, beside Unicode's as we have them."""
+    """The server's mappings of all letters, beside Unicode's as we have them. Raises `Error`."""
     ours = _unicode()
     source = _CHARACTERS.format(collation=collation)
-    try:
-        async with connection.transaction():
-            (digests,) = await _all(connection, _DIGESTS + source, [ours.characters])
-            if digests == ours.digests:
-                return class_of({}, {})
-            ((lower, upper),) = await _all(connection, _FOLDED + source, [ours.characters])
-    except Error:
-        return ""
+    async with connection.transaction():
+        (digests,) = await _all(connection, _DIGESTS + source, [ours.characters])
+        if digests == ours.digests:
+            return class_of({}, {})
+        ((lower, upper),) = await _all(connection, _FOLDED + source, [ours.characters])
     if not len(lower) == len(upper) == len(ours.characters):
         return ""
     exceptions = [
@@ -123,15 +135,15 @@ async def _compared(connection: AsyncConnection, collation: str) -> str:
     return class_of(*exceptions) if sum(map(len, exceptions)) <= _MAX_EXCEPTIONS else ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Unicode:
-    """All letters, and what becomes of them."""
+    """All letters, and what becomes of them. Not slotted: the digests are made once."""
 
     characters: str
     lower: str
     upper: str
 
-    @property
+    @cached_property
     def digests(self) -> tuple[str, str]:
         """Of the lower and the upper ones."""
         lower, upper = (md5(s.encode(), usedforsecurity=False).hexdigest() for s in (self.lower, self.upper))
