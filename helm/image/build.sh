@@ -9,9 +9,9 @@ wheels=$(mktemp -d)
 trap 'rm -rf "$wheels"' EXIT
 
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_ROOT_USER_ACTION=ignore
-${PYTHON:-python3} -m venv "$prefix"
-"$prefix/bin/python" -m pip wheel --quiet --no-deps --wheel-dir "$wheels" "$sources"
+python=${PYTHON:-python3}
+# The installer stays outside: whoever gets in finds none.
+"$python" -m venv --without-pip "$prefix"
+"$python" -m pip wheel --quiet --no-deps --wheel-dir "$wheels" "$sources"
 set -- "$wheels"/upquery-*.whl
-"$prefix/bin/python" -m pip install --quiet ${INSTALL_OPTIONS:-} "$1${extras:+[$extras]}"
-# Nothing is installed later: whoever gets in finds no installer.
-"$prefix/bin/python" -m pip uninstall --quiet --yes setuptools pip
+"$python" -m pip --python "$prefix/bin/python" install --quiet ${INSTALL_OPTIONS:-} "$1${extras:+[$extras]}"

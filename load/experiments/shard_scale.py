@@ -8,7 +8,7 @@ since they share them; CPU time for a thing done does not depend on that, and is
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import typer
@@ -125,7 +125,8 @@ def _about(options: Options) -> str:
 
 @contextmanager
 def _running(way: Way, upstream: Upstream) -> Iterator[Running]:
-    site = votes(1, 1, 0.0, 1).site
+    # Votes are not written through the side.
+    site = replace(votes(1, 1, 0.0, 1).site, writes=())
     if way.gateway:
         settings = PodSettings(workers=way.workers // way.shards, memory=_MEMORY)
         with running_pods(upstream, site, way.shards, settings) as gateway:

@@ -50,6 +50,8 @@ class Options:
     #: So many stories become the most popular an hour, one after the other.
     shifts_per_hour: float = 3600.0
     hottest: int = 20_000
+    #: Load that does not count, at first.
+    warm_s: float = 5.0
 
 
 def command(
@@ -80,8 +82,9 @@ def run(options: Options, conditions: Conditions, tell: Tell) -> Report:
         rate = options.rate or _capacity(side, spec, conditions, tell) * _LOAD
         shifting = replace(spec, shift_every=max(1, round(rate * 3600 / options.shifts_per_hour)))
         outcome = run_load(
-            side, shifting, rate=rate, seconds=options.minutes * 60, conditions=conditions, tell=tell, warm_s=5
-        )
+            side, shifting, rate=rate, seconds=options.minutes * 60, conditions=conditions, tell=tell,
+            warm_s=options.warm_s,
+        )  # fmt: skip
     return Report(
         title="Soak: the working set moves on",
         about=(

@@ -231,7 +231,8 @@ def _serve_hit(store: Path, listener: socket.socket, started: Connection) -> Non
     from service.leaf_store.reader import LeafReader
     from service.settings.sections import HttpSettings
     from service.wire import EngineClient
-    from service.worker import WorkerConfig, limits_of, wrapped
+    from service.worker import limits_of, wrapped
+    from service.worker_config import WorkerConfig
 
     http = HttpSettings()
     app = build_app(LeafReader.open(store), EngineClient(store / "no-engine"), limits_of(http))
@@ -243,7 +244,8 @@ def _serve_observed(
 ) -> None:
     """As a worker serves it that has an access log, or traces."""
     from service.settings.telemetry import AccessLogSettings, TraceSettings
-    from service.worker import WorkerConfig, run_worker
+    from service.worker import run_worker
+    from service.worker_config import WorkerConfig
 
     store, log, form, share = more
     access_log = None if form is None else AccessLogSettings(path=log, format=form)  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ import httpx
 
 from load.peers.configuration import LENGTH, PeerConfiguration
 from load.sides.child import running, wait_until
+from load.sides.side import SiteDefinition, Upstream
 
 _START_S = 60.0
 
@@ -36,6 +37,16 @@ def running_application(configuration: PeerConfiguration) -> Iterator[Applicatio
             _configure(process, configuration)
             wait_until(lambda: _answers(url), f"the peer {configuration.peer!r}", process, _START_S)
             yield Application(url, process.pid)
+
+
+@contextmanager
+def running_writes(upstream: Upstream, site: SiteDefinition) -> Iterator[Application | None]:
+    """The application that takes the site's writes, until the end; None if the site has none. Raises `SideError`."""
+    if not site.writes:
+        yield None
+        return
+    with running_application(PeerConfiguration("direct", site, upstream.url)) as application:
+        yield application
 
 
 def _configure(process: subprocess.Popen[bytes], configuration: PeerConfiguration) -> None:

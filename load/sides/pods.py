@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from load import processes
-from load.peers.configuration import PeerConfiguration
-from load.sides.application import running_application
+from load.sides.application import running_writes
 from load.sides.serving import Sections, Served, memory_directory, serving, stack_sections, write_config
 from load.sides.side import Side, SiteDefinition, Upstream
+from load.sides.together import together
 from load.sides.upquery import AdminPort
 
 
@@ -41,19 +41,21 @@ class Pods:
     #: By shard.
     pods: list[Side] = field(default_factory=list)
 
-    def add(self, of: int) -> Side:
-        """One more pod, the next shard `of` so many. No gateway knows it yet."""
-        number = len(self.pods)
+    def add(self, more: int, of: int) -> None:
+        """So many pods more, the next shards `of` so many. No gateway knows them yet."""
+        first = len(self.pods)
+        starting = [self._running(number, of) for number in range(first, first + more)]
+        self.pods += self.stack.enter_context(together(*starting))
+
+    @contextmanager
+    def _running(self, number: int, of: int) -> Iterator[Side]:
         directory = self.directory / f"pod-{number}"
         directory.mkdir()
-        run = self.stack.enter_context(tempfile.TemporaryDirectory(prefix="upquery-load-", dir=memory_directory()))
-        engine = {"memory": self.settings.memory}
-        usual = stack_sections(self.upstream.url, directory, run, engine, self.settings.workers)
-        sections = {**usual, "shard": {"number": number, "of": of}}
-        served = self.stack.enter_context(serving(directory / "upquery.toml", sections))
-        pod = _pod(f"pod {number}", served, Path(run))
-        self.pods.append(pod)
-        return pod
+        with tempfile.TemporaryDirectory(prefix="upquery-load-", dir=memory_directory()) as run:
+            engine = {"memory": self.settings.memory}
+            usual = stack_sections(self.upstream.url, directory, run, engine, self.settings.workers)
+            with serving(directory / "upquery.toml", {**usual, "shard": {"number": number, "of": of}}) as served:
+                yield _pod(f"pod {number}", served, Path(run))
 
     def pids(self) -> list[int]:
         """Their processes."""
@@ -79,23 +81,23 @@ class Gateway:
 def running_pods(upstream: Upstream, site: SiteDefinition, shards: int, settings: PodSettings) -> Iterator[Gateway]:
     """So many pods with the site's views, and a gateway. Raises `SideError`."""
     with (
-        running_application(PeerConfiguration("direct", site, upstream.url)) as writes,
+        running_writes(upstream, site) as application,
         tempfile.TemporaryDirectory(prefix="upquery-load-") as directory,
         ExitStack() as stack,
     ):
         behind = Pods(settings, upstream, stack, Path(directory))
-        for _ in range(shards):
-            behind.add(shards)
+        behind.add(shards, shards)
         config = Path(directory) / "gateway.toml"
         # It ends before its pods do.
         with serving(config, _gateway_sections(behind), "--role", "gateway") as served:
             admin = AdminPort(served.admin)
             admin.install(site, full=False)
+            applications = [] if application is None else [application.pid]
             side = Side(
                 name=f"{shards} pods behind a gateway",
                 reads_url=served.http,
-                writes_url=writes.url,
-                pids=lambda: [*processes.family(served.pid), *behind.pids(), writes.pid, *upstream.pids()],
+                writes_url=served.http if application is None else application.url,
+                pids=lambda: [*processes.family(served.pid), *behind.pids(), *applications, *upstream.pids()],
                 resident_bytes=lambda: sum(pod.resident_bytes() for pod in behind.pods),
                 state_bytes=lambda: sum(pod.state_bytes() for pod in behind.pods),
                 flush=admin.evict_all,

@@ -58,7 +58,7 @@ class Side:
     """A running side."""
 
     name: str
-    #: ``http://127.0.0.1:port`` of reads and of writes.
+    #: ``http://127.0.0.1:port`` of reads and of writes. Nobody answers writes that the site does not have.
     reads_url: str
     writes_url: str
     #: All processes that serve it (the database's included) of this moment: pinned, and their CPU time counted.

@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 
 from load import processes
-from load.peers.configuration import PeerConfiguration
-from load.sides.application import running_application
-from load.sides.serving import Sections, joined, memory_directory, serving, stack_sections
+from load.sides.application import Application, running_writes
+from load.sides.serving import Sections, Served, joined, memory_directory, serving, stack_sections
 from load.sides.side import Side, SideError, SiteDefinition, SiteView, StartSide, Upstream
+from load.sides.together import together
 
 #: Until all shards answer, and until all views are ready (full ones are built first).
 _START_S = 120.0
@@ -35,28 +35,31 @@ def upquery(
     @contextmanager
     def start(upstream: Upstream, site: SiteDefinition) -> Iterator[Side]:
         with (
-            running_application(PeerConfiguration("direct", site, upstream.url)) as writes,
             tempfile.TemporaryDirectory(prefix="upquery-load-") as directory,
             tempfile.TemporaryDirectory(prefix="upquery-load-", dir=memory_directory()) as run,
         ):
             usual = stack_sections(upstream.url, Path(directory), run, engine, workers)
-            with serving(Path(directory) / "upquery.toml", joined(usual, sections or {})) as served:
-                admin = AdminPort(served.admin)
-                admin.install(site, full=full)
-                yield Side(
-                    name=title,
-                    reads_url=served.http,
-                    writes_url=writes.url,
-                    pids=lambda: [*processes.family(served.pid), writes.pid, *upstream.pids()],
-                    resident_bytes=lambda: (
-                        processes.resident_bytes(processes.family(served.pid)) + processes.stored_bytes(Path(run))
-                    ),
-                    state_bytes=admin.state_bytes,
-                    flush=admin.evict_all,
-                    admin_url=served.admin,
-                )
+            service = serving(Path(directory) / "upquery.toml", joined(usual, sections or {}))
+            with together(running_writes(upstream, site), service) as (application, served):
+                AdminPort(served.admin).install(site, full=full)
+                yield _side(title, upstream, application, served, Path(run))
 
     return start
+
+
+def _side(title: str, upstream: Upstream, application: Application | None, served: Served, run: Path) -> Side:
+    admin = AdminPort(served.admin)
+    applications = [] if application is None else [application.pid]
+    return Side(
+        name=title,
+        reads_url=served.http,
+        writes_url=served.http if application is None else application.url,
+        pids=lambda: [*processes.family(served.pid), *applications, *upstream.pids()],
+        resident_bytes=lambda: processes.resident_bytes(processes.family(served.pid)) + processes.stored_bytes(run),
+        state_bytes=admin.state_bytes,
+        flush=admin.evict_all,
+        admin_url=served.admin,
+    )
 
 
 class AdminPort:

@@ -23,7 +23,7 @@ INSERT INTO votes (story_id, user_id, value) SELECT 7, name, 1 FROM users;
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def live(postgres_server: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     views = {view.name: view.sql.strip() for view in VIEWS}
     with empty_database(postgres_server) as database:
@@ -34,7 +34,7 @@ def live(postgres_server: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFac
             yield service
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def document(live: RunningService, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The service's OpenAPI document, as a file."""
     path = tmp_path_factory.mktemp("document") / "openapi.json"

@@ -4,17 +4,15 @@ Only valid values are replaced, and only by valid ones, so that a request that m
 """
 
 import json
-import os
+from pathlib import Path
 from typing import Any
 
 import schemathesis
 
-from tests.fuzz_api.site import VALUES_VARIABLE
-
 _BIGINT = 1 << 63
 
-with open(os.environ[VALUES_VARIABLE], encoding="utf-8") as _file:
-    _VALUES: dict[str, dict[str, list[Any]]] = json.load(_file)
+#: `site.values_of` the service, in the working directory.
+_VALUES: dict[str, dict[str, list[Any]]] = json.loads(Path("values.json").read_text(encoding="utf-8"))
 
 
 def _pick(values: list[Any], given: Any) -> Any:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.fixtures.service import RunningService
-from tests.fuzz_api.site import VALUES_VARIABLE, values_of
+from tests.fuzz_api.site import values_of
 
 #: What a schema can say of a request, it can also say of a response; what it cannot: see the README.
 _LEFT_OUT = "positive_data_acceptance"
@@ -29,8 +29,7 @@ class Found:
 
 def fuzz(service: RunningService, url: str, examples: int, seed: int, directory: Path) -> Found:
     """Requests from the document at `url`: so many `examples` of each operation, and those that cover its schema."""
-    values = directory / "values.json"
-    values.write_text(json.dumps(values_of(service)))
+    (directory / "values.json").write_text(json.dumps(values_of(service)), encoding="utf-8")
     done = subprocess.run(
         [
             sys.executable, "-m", "schemathesis.cli", "--config-file", str(_CONFIGURATION), "run",
@@ -40,8 +39,7 @@ def fuzz(service: RunningService, url: str, examples: int, seed: int, directory:
         ],
         cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env={
-            **os.environ, "SCHEMATHESIS_HOOKS": "tests.fuzz_api.hooks", VALUES_VARIABLE: str(values),
-            "PYTHONPATH": str(Path(__file__).parents[2]),
+            **os.environ, "SCHEMATHESIS_HOOKS": "tests.fuzz_api.hooks", "PYTHONPATH": str(Path(__file__).parents[2]),
         },
         check=False,
     )  # fmt: skip

@@ -14,8 +14,6 @@ from service.demo.views import VIEWS
 from tests.fixtures.postgres import empty_database
 from tests.fixtures.service import RunningService, running_service
 
-#: Names, to schemathesis' process, the file with `values_of`.
-VALUES_VARIABLE = "UPQUERY_FUZZ_VALUES"
 DATA = """
 INSERT INTO users (name, display_name, joined)
     SELECT 'user' || n, 'User ' || n, '2020-02-29' FROM generate_series(1, 9) n;

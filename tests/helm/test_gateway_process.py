@@ -222,6 +222,15 @@ def _all_are_answered(readers: list[Reader]) -> None:
     until(none_is_refused, LIMIT_S)
 
 
+def _until_it_is_there(new: Pod, readers: list[Reader]) -> None:
+    """A pod that starts has processor time to itself: readers go on, and rest in between."""
+    for reader in readers:
+        reader.rests = True
+    until(lambda: new.probe("startup") and new.probe("readiness"), LIMIT_S)
+    for reader in readers:
+        reader.rests = False
+
+
 def _a_shard_dies_and_is_back(running: Running, readers: list[Reader]) -> None:
     """What the other one keeps is answered all the while."""
     assert running.gateway is not None
@@ -235,7 +244,7 @@ def _a_shard_dies_and_is_back(running: Running, readers: list[Reader]) -> None:
         assert not reader.refused.keys() & reader.answered.keys()
     assert running.gateway.probe("readiness"), "it answers what it can"
     gone.start()
-    until(lambda: gone.probe("readiness"), LIMIT_S)
+    _until_it_is_there(gone, readers)
     _all_are_answered(readers)
 
 
@@ -246,7 +255,7 @@ def _shard_is_replaced(running: Running, shard: int, readers: list[Reader]) -> N
     _all_are_asked(readers)
     assert old.stop() == 0, old.log.read_text()
     new = running.shards[shard] = running.engine(shard)
-    until(lambda: new.probe("startup") and new.probe("readiness"), LIMIT_S)
+    _until_it_is_there(new, readers)
     _all_are_answered(readers)
 
 
@@ -254,7 +263,7 @@ def _gateway_is_replaced(running: Running, service: Service, readers: list[Reade
     """As a Deployment does it: the new pod is ready before the old one goes."""
     old, new = running.gateway, running.front(2)
     assert old is not None
-    until(lambda: new.probe("startup") and new.probe("readiness"), LIMIT_S)
+    _until_it_is_there(new, readers)
     service.url = new.url("http")
     running.gateway = new
     _all_are_asked(readers)
@@ -272,8 +281,10 @@ def _a_shard_is_added(running: Running, readers: list[Reader]) -> None:
     running.cluster.upgrade(render(values(shards=MORE_SHARDS, **more)))
     after = {each["metadata"]["name"]: each for each in running.release.of_kind("StatefulSet")}
     assert {name: after[name] for name in before} == before, "pods that are there stay"
-    running.shards.append(running.engine(SHARDS))
+    new = running.engine(SHARDS)
+    running.shards.append(new)
     running.gateway.follow()
+    _until_it_is_there(new, readers)
     _until(readers, lambda: _has_moved(running))
     _until(readers, lambda: all({*reader.answered} >= {*ITEMS} for reader in readers))
 

@@ -60,7 +60,10 @@ def test_arguments_are_the_commands(entry: str) -> None:
 def _parse(arguments: list[str]) -> None:
     command, rest = typer.main.get_command(app), list(arguments)
     while isinstance(command, typer.core.TyperGroup):
-        command = command.commands[rest.pop(0)]
+        name = rest.pop(0)
+        found = command.get_command(typer.Context(command), name)
+        assert found is not None, name
+        command = found
     command.make_context("upquery", rest)
 
 

@@ -27,6 +27,8 @@ VIEWS = {
     # Kept whole, by one of the shards.
     "front": {"sql": "SELECT id, n FROM items ORDER BY n DESC, id LIMIT 4"},
 }
+#: Of a reader that rests: so it still reads all items several times a second.
+REST_S = 0.02
 
 
 class Service:
@@ -93,7 +95,7 @@ class Reader(Client):
     lost; else over one that is kept, at whichever pod it is, until that closes it.
 
     *State*: how often each item was `answered`, or `refused` (503); `closed`, how often a kept connection was closed in
-    the moment in which it was used.
+    the moment in which it was used; `rests`, whether it leaves the processor to others after each item.
     """
 
     def __init__(self, service: Service, writer: Writer, *, fresh: bool) -> None:
@@ -104,6 +106,7 @@ class Reader(Client):
         self._last = [0] * len(ITEMS)
         self._url = service.url
         self.closed = 0
+        self.rests = False
         self.answered: Counter[int] = Counter()
         self.refused: Counter[int] = Counter()
 
@@ -118,6 +121,8 @@ class Reader(Client):
                 self._read_batch(client, item // 2)
                 if item == 0:
                     self._read_front(client)
+                if self.rests:
+                    self._ended.wait(REST_S)
 
     def _read_item(self, client: httpx.Client, item: int) -> None:
         rows = self._rows(client, "GET", "/v1/views/item", item, params={"id": item})

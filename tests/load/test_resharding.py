@@ -95,7 +95,7 @@ def test_percentiles() -> None:
 @pytest.mark.postgres
 def test_a_third_pod_takes_keys_and_no_answer_is_wrong() -> None:
     options = resharding.Options(
-        stories=200, pods=2, more=1, rate=40, reads=60, before_s=1.0, move_s=2.0, after_s=1.0
+        stories=200, pods=2, more=1, rate=50, reads=80, before_s=0.5, move_s=1.5, after_s=0.5
     )  # fmt: skip
     report = resharding.run(options, lambda _: None)
     made = {figure.name: figure for figure in report.results if isinstance(figure, Figure)}

@@ -109,7 +109,7 @@ def test_every_side_and_every_number_of_shards_has_its_rows() -> None:
 @pytest.mark.postgres
 def test_sides_are_started_read_written_and_compared() -> None:
     told: list[str] = []
-    sizes = Sizes(stories=1000, hottest=200, misses=100, changes=1000, seconds=0.2)
+    sizes = Sizes(stories=1000, hottest=200, misses=100, changes=1000, seconds=0.1)
     ways = (ALONE, Way(2, 1), ON_ONE_MACHINE, APART)
     options = shard_scale.Options(sizes, 1, ways, MIXES, Machines())
     report = shard_scale.run(options, Conditions(None, None), told.append)

@@ -124,18 +124,23 @@ def copy_of(server: Upstream) -> Upstream:
 
 
 @pytest.fixture(scope="module")
-def before(server: Upstream) -> Any:
-    """What the database says to all reads at first."""
+def application(server: Upstream) -> Iterator[Side]:
+    """The application of a copy, without a cache."""
     with direct(copy_of(server), SITE) as side:
-        return everything(side)
+        yield side
 
 
 @pytest.fixture(scope="module")
-def after(server: Upstream) -> Any:
+def before(application: Side) -> Any:
+    """What the database says to all reads at first."""
+    return everything(application)
+
+
+@pytest.fixture(scope="module")
+def after(application: Side, before: Any) -> Any:  # noqa: ARG001 - in this order.
     """What it says after all writes."""
-    with direct(copy_of(server), SITE) as side:
-        write_everything(Visitor(side))
-        return everything(side)
+    write_everything(Visitor(application))
+    return everything(application)
 
 
 def everything(side: Side) -> list[Any]:
@@ -227,12 +232,11 @@ def test_keys_that_one_statement_cannot_take_are_asked_one_by_one(upstream: Upst
     assert results == [[{"id": 2}, {"id": 4}], []]
 
 
-def test_rows_are_in_the_contracts_form_and_what_cannot_be_read_is_refused(upstream: Upstream) -> None:
-    with direct(upstream, SITE) as side:
-        (row,) = Visitor(side).get("stories_by_id", {"ids": [2]})
-        statuses = {path: httpx.get(f"{side.reads_url}/v1/views/{path}").status_code for path in REFUSED}
-        again = {"id": 1, "title": "", "author": "", "user": 1}
-        taken = [httpx.post(f"{side.writes_url}/writes/submit", json=again).status_code for _ in range(2)]
+def test_rows_are_in_the_contracts_form_and_what_cannot_be_read_is_refused(application: Side) -> None:
+    (row,) = Visitor(application).get("stories_by_id", {"ids": [2]})
+    statuses = {path: httpx.get(f"{application.reads_url}/v1/views/{path}").status_code for path in REFUSED}
+    again = {"id": 1, "title": "", "author": "", "user": 1}
+    taken = [httpx.post(f"{application.writes_url}/writes/submit", json=again).status_code for _ in range(2)]
     assert statuses == REFUSED
     assert taken == [409, 409]
     assert row == {

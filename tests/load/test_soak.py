@@ -20,6 +20,7 @@ def test_memory_stays_flat_while_the_working_set_moves_on() -> None:
         rate=100,
         shifts_per_hour=36_000,
         hottest=1000,
+        warm_s=0.5,
     )
     report = soak.run(options, Conditions(None, None), lambda _: None)
     (outcome,) = report.outcomes

@@ -45,7 +45,8 @@ def serving(fixed: Fixed) -> Iterator[Side]:
             """Quiet."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever)
+        # How often it looks whether it is to end: by default, each half second.
+        thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         url = f"http://127.0.0.1:{server.server_address[1]}"
         try:

@@ -8,7 +8,7 @@ from load.driver.search import highest_rate, why_not
 from load.experiments.experiment import Conditions
 from load.sides.side import Side
 from tests.load.driver.echo_server import running_echo
-from tests.load.driver.test_run import OneView
+from tests.load.driver.workloads import OneView
 
 ANYWHERE = Conditions(None, None)
 
