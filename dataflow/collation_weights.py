@@ -61,6 +61,9 @@ Rest = bytes | Implicit | CodePoints | None
 #: Computed weights begin with one of these.
 _LEADS = range(0xFB00, 0xFC00)
 _LAST = 0x10FFFF
+#: Characters are ranked by their numbers, small letters of ASCII before all others.
+_NO_SMALL_LETTER = _LAST + 1
+_NO_RANK = 2 * _NO_SMALL_LETTER
 #: Before the number of a character that is not of the character set; greater than all weights there are.
 _FOREIGN = chr(0x10FFFF)
 
@@ -117,6 +120,9 @@ class Words:
         return tokens
 
     def _word(self, weight: Weight) -> Word:
+        if self.levels == 1 and len(weight) == self._unit_bytes and isinstance(weight, bytes):
+            # Nearly all: what follows gives the same.
+            return ((chr(int.from_bytes(weight, "big")),),)
         levels = weight if isinstance(weight, tuple) else (weight,)
         first, *others = (_characters(data, self._unit_bytes) for data in levels)
         return tuple(self._units([self.tokens(first), *others]))
@@ -145,14 +151,14 @@ class Words:
 
     def _choose(self, words: Mapping[int, Word]) -> None:
         """Finds the primitive words and the representative of each: a small letter if there is one."""
-        best: dict[Word, tuple[bool, int]] = {}
+        best: dict[Word, int] = {}
         for code, word in words.items():
-            rank = (not 0x61 <= code <= 0x7A, code)
-            if word and (word not in best or rank < best[word]):
+            rank = code if 0x61 <= code <= 0x7A else code + _NO_SMALL_LETTER
+            if word and rank < best.get(word, _NO_RANK):
                 best[word] = rank
-        for word in sorted(best, key=lambda word: (len(word), best[word])):
+        for word in sorted(best, key=lambda word: len(word) * _NO_RANK + best[word]):
             if self._parsed(word) is None:
-                self._primitives[word] = chr(best[word][1])
+                self._primitives[word] = chr(best[word] % _NO_SMALL_LETTER)
                 lengths = self._lengths.setdefault(word[0], [])
                 if len(word) not in lengths:
                     lengths.append(len(word))
@@ -160,6 +166,8 @@ class Words:
     def _ambiguous(self) -> set[Word]:
         """The words that units are made of which others are made of, too (found as by Sardinas and Patterson)."""
         words = self._primitives
+        if all(len(word) == 1 for word in words):
+            return set()
         beginning: dict[Unit, list[Word]] = {}
         for word in words:
             beginning.setdefault(word[0], []).append(word)
@@ -204,6 +212,10 @@ class Words:
 
     def _parsed(self, units: Word) -> str | None:
         """The representatives of units; None if they are not made of known words."""
+        if len(units) == 1:
+            # Nearly all: what follows gives the same.
+            text = self._computed(units[0])
+            return self._primitives.get(units) if text is None else text
         #: By where a word ends: where it begins and what it is written as.
         ends: dict[int, tuple[int, str]] = {0: (0, "")}
         for start, unit in enumerate(units):

@@ -8,9 +8,13 @@ back behind it counts as two changes. So at milestones unchanged answers of diff
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from dataflow.engine.events import Transaction
 from dataflow.types import Position
+
+if TYPE_CHECKING:
+    # API workers know positions, and have no engine.
+    from dataflow.engine.events import Transaction
 
 #: Some dozens of small transactions.
 BYTES = 1 << 14
@@ -26,7 +30,7 @@ def milestone_before(position: Position) -> Position:
     return position - position % BYTES
 
 
-def between(transactions: list[Transaction]) -> Iterator[list[Transaction]]:
+def between(transactions: "list[Transaction]") -> "Iterator[list[Transaction]]":
     """Transactions in commit order, those between the same two milestones together."""
     begin = 0
     for n, transaction in enumerate(transactions):

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from service.cli_views import ADMIN_URL, AdminOption, JsonOption, Remote, TokenOption, print_json
+from service.cli_options import ADMIN_URL, AdminOption, JsonOption, TokenOption, print_json
+from service.cli_remote import Remote
 
 output = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)

@@ -1,19 +1,47 @@
-"""What ``upquery doctor`` prints: a table of findings, each with what repairs it."""
+"""``upquery doctor``: what is in the way, as a table of findings, each with what repairs it.
 
+Not here: the checks (`service.doctor`).
+"""
+
+import asyncio
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from service.cli_views import print_json
-from service.doctor import Examination
-from service.upstream.words import Finding
+from service.cli_failure import fail
+from service.cli_options import USAGE, ConfigOption, JsonOption, default_config, print_json
+
+if TYPE_CHECKING:
+    from service.doctor import Examination
+    from service.upstream.words import Finding
 
 output = Console(highlight=False)
 
 
-def show(found: Examination, *, as_json: bool) -> None:
+def doctor(
+    config: ConfigOption = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Run the fixes that only change what the log carries.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Look at the database, its change stream and the tables that the configured views read; say what to repair."""
+    # Only when it is run: the help of all commands needs none of it.
+    from service.doctor import examine
+    from service.settings.errors import SettingsError
+    from service.settings.load import load_settings
+
+    try:
+        found = asyncio.run(examine(load_settings(default_config(config)), fix=fix))
+    except SettingsError as error:
+        fail(str(error), as_json=as_json, code=USAGE)
+    show(found, as_json=as_json)
+    raise typer.Exit(0 if found.healthy else 1)
+
+
+def show(found: "Examination", *, as_json: bool) -> None:
     """All findings, what is in the way first."""
     findings = sorted(found.findings, key=lambda finding: not finding.fatal)
     if as_json:
@@ -31,7 +59,7 @@ def show(found: Examination, *, as_json: bool) -> None:
         output.print(f"[bold red]{count} {'thing is' if count == 1 else 'things are'} in the way.[/]")
 
 
-def _table(findings: list[Finding]) -> Table:
+def _table(findings: "list[Finding]") -> Table:
     table = Table("", "what", "about", "finding, and what repairs it")
     for finding in findings:
         text = escape(finding.reason) + (f"\n[bold]{escape(finding.fix)}[/]" if finding.fix else "")

@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from service.auth.principal import Right
 from service.auth.tokens import entry_text, new_token, read_tokens
-from service.cli_views import USAGE, JsonOption, print_json
+from service.cli_options import USAGE, JsonOption, print_json
 from service.settings.errors import SettingsError
 
 token_app = typer.Typer(help="Tokens for [auth] tokens_file.", no_args_is_help=True)

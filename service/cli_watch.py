@@ -11,19 +11,8 @@ import httpx
 import typer
 from rich.markup import escape
 
-from service.cli_views import (
-    URL,
-    JsonOption,
-    NameArgument,
-    Remote,
-    TokenOption,
-    UrlOption,
-    errors,
-    output,
-    parameters_of,
-    print_json,
-    print_rows,
-)
+from service.cli_options import URL, JsonOption, NameArgument, TokenOption, UrlOption, print_json
+from service.cli_remote import Remote, errors, output, parameters_of, print_rows
 
 _PAUSE_S = 1.0
 _GONE = 410

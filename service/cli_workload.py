@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from dataflow.spark.problems import SparkProblem
-from service.cli_views import ADMIN_URL, AdminOption, JsonOption, Remote, TokenOption, print_json
+from service.cli_options import ADMIN_URL, AdminOption, JsonOption, TokenOption, print_json
+from service.cli_remote import Remote
 
 workload_app = typer.Typer(help="What is read, what memory is worth, which keys are hot.", no_args_is_help=True)
 output = Console(highlight=False)

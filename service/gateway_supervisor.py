@@ -17,16 +17,18 @@ from service.admin.app import admin_app
 from service.admin.fleet import Fleet
 from service.admin.gateway import GatewayControl, WorkerReports, gateway_samples
 from service.admin.metrics import process_samples
+from service.admin.port import AdminPort
 from service.admin.remote import remote_client
 from service.child import GatewayWorkerChild
-from service.gateway.worker import GatewayWorkerConfig
+from service.gateway.worker_config import GatewayWorkerConfig
 from service.keeping import Child, StartError, start_all
-from service.ports import AdminPort, Endpoints, Ports, check_auth
+from service.ports import Endpoints, Ports
+from service.prometheus import prometheus_text
 from service.run_directory import RunDirectory
+from service.serving import check_auth
 from service.settings.errors import SettingsError
 from service.settings.following import Following
 from service.settings.gateway import GatewaySettings
-from service.telemetry import prometheus_text
 
 
 class GatewaySupervisor:
@@ -64,6 +66,7 @@ class GatewaySupervisor:
         control = GatewayControl(fleet.engines, self._reports)
         app = admin_app(control, self, self._metrics)
         self._admin = AdminPort(app, settings.http, settings.auth, ports.admin)
+        self._admin.open()
         following = Following(self._path, settings)
         self._tasks = [asyncio.create_task(fleet.run()), asyncio.create_task(following.run(self._follow))]
         self.workers = [self._worker(n) for n in range(settings.http.workers)]

@@ -1,31 +1,16 @@
 """The two ports of a service: bound before any child runs, so that a port in use is told at once.
 
-Not here: the admin routes (`admin`); what answers the other port (`worker`, `gateway`).
+Not here: what answers them (`admin.port`; `worker`, `gateway`).
 """
 
-import asyncio
-import contextlib
 import socket
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import uvicorn
-
-from service.auth.admin_guard import AdminGuard
-from service.auth.authority import Authority, check_settings
-from service.http.body_limit import BodyLimit
-from service.http.direct_protocol import bounded
-from service.http.messages import App
 from service.keeping import StartError
-from service.settings.auth import AuthSettings
-from service.settings.errors import SettingsError
 from service.settings.sections import HttpSettings
-from service.worker import connection_limits_of
 
 #: Connections waiting to be accepted.
 BACKLOG = 2048
-#: Of the admin port: this process has other things to do than to hold those of strangers.
-ADMIN_CONNECTIONS = 200
 #: Of each connection, in the kernel, as far as its client has not asked for them.
 _UNSENT_BYTES = 1 << 17
 
@@ -58,49 +43,6 @@ class Ports:
         """Both are free again."""
         self.api.close()
         self.admin.close()
-
-
-class _AdminServer(uvicorn.Server):
-    """uvicorn without its signal handlers: the supervisor has its own."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-class AdminPort:
-    """The admin port, answered by `app` in this process, for administrators only where there is ``[auth]``."""
-
-    def __init__(self, app: App, http: HttpSettings, auth: AuthSettings | None, listener: socket.socket) -> None:
-        limited: App = BodyLimit(app, http.max_body_bytes)
-        guarded = limited if auth is None else AdminGuard(limited, Authority.of(auth), open_metrics=auth.open_metrics)
-        config = uvicorn.Config(
-            guarded,
-            http=bounded(replace(connection_limits_of(http), max_connections=ADMIN_CONNECTIONS)),
-            ws="none",
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            proxy_headers=False,
-            server_header=False,
-            timeout_graceful_shutdown=1,
-        )
-        self._server = _AdminServer(config)
-        self._serving = asyncio.create_task(self._server.serve(sockets=[listener]))
-
-    async def close(self) -> None:
-        """Stops answering."""
-        self._server.should_exit = True
-        await asyncio.gather(self._serving, return_exceptions=True)
-
-
-def check_auth(auth: AuthSettings | None) -> None:
-    """Raises `StartError` if nobody could be let in."""
-    if auth is not None:
-        try:
-            check_settings(auth)
-        except SettingsError as error:
-            raise StartError(str(error), exit_code=2) from None
 
 
 def _bind(host: str, port: int, key: str) -> socket.socket:

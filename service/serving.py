@@ -3,9 +3,14 @@
 import asyncio
 import signal
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from service.keeping import StartError
 from service.ports import Endpoints
+from service.settings.errors import SettingsError
+
+if TYPE_CHECKING:
+    from service.settings.auth import AuthSettings
 
 
 class Service(Protocol):
@@ -42,3 +47,16 @@ async def _told_to_stop() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     await stop.wait()
+
+
+def check_auth(auth: "AuthSettings | None") -> None:
+    """Raises `StartError` if nobody could be let in."""
+    if auth is None:
+        return
+    # Only who has [auth] needs what checks it.
+    from service.auth.authority import check_settings
+
+    try:
+        check_settings(auth)
+    except SettingsError as error:
+        raise StartError(str(error), exit_code=2) from None

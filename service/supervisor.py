@@ -8,18 +8,19 @@ Not here: the admin routes (`admin`); what the children do (`engine_process`, `w
 import asyncio
 import os
 import socket
+from typing import TYPE_CHECKING
 
-from service.access_log.keys import claims_key
-from service.admin.app import admin_app
-from service.admin.control import Control, ControlClient
-from service.admin.engines import Engines
 from service.child import WorkerChild
 from service.keeping import Child, start_all
-from service.ports import AdminPort, Endpoints, Ports, check_auth
+from service.ports import Endpoints, Ports
 from service.run_directory import RunDirectory
+from service.serving import check_auth
 from service.settings.load import Settings
 from service.shards.shares import engine_children, shards_of, stream_child
-from service.worker import WorkerConfig
+from service.worker_config import WorkerConfig
+
+if TYPE_CHECKING:
+    from service.admin.port import AdminPort
 
 
 class Supervisor:
@@ -53,10 +54,27 @@ class Supervisor:
         if len(self.engines) > 1:
             self.stream = self._stream(run)
         self.workers = [self._worker(n, run, ports.api) for n in range(settings.http.workers)]
-        self._admin = AdminPort(admin_app(self._control(run), self), settings.http, settings.auth, ports.admin)
-        # The workers wait for the leaf store themselves: starting both at once saves a second.
-        await start_all(self.children())
+        # The workers wait for the leaf store themselves: starting all at once saves a second.
+        starting = asyncio.create_task(start_all(self.children()))
+        try:
+            await self._open_admin(run, ports)
+            await starting
+        finally:
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
         return ports.endpoints(os.getpid())
+
+    async def _open_admin(self, run: RunDirectory, ports: Ports) -> None:
+        """What it needs takes as long to import as the children take to start, so that is done meanwhile, in a thread:
+        a signal to stop is heeded."""
+
+        def admin_port() -> "AdminPort":
+            from service.admin.stack import stack_admin_port
+
+            return stack_admin_port(self._settings, run.paths, self, ports.admin)
+
+        self._admin = await asyncio.to_thread(admin_port)
+        self._admin.open()
 
     def _stream(self, run: RunDirectory) -> Child:
         """Its socket is bound here: engines that come before it, or while it is started again, wait."""
@@ -86,16 +104,21 @@ class Supervisor:
 
     def _claims_key(self) -> bytes | None:
         log, state = self._settings.access_log, self._settings.state
-        return claims_key(state.directory) if log is not None and log.claims == "hash" else None
+        if log is None or log.claims != "hash":
+            return None
+        # Only the access log needs it, and all that it knows of keys.
+        from service.access_log.keys import claims_key
 
-    def _control(self, run: RunDirectory) -> Control:
-        clients = [ControlClient(run.paths.of_shard(shard).control_socket) for shard in shards_of(self._settings)]
-        return clients[0] if len(clients) == 1 else Engines(clients)
+        return claims_key(state.directory)
 
     def children(self) -> list[Child]:
         """All children, whether they run or not."""
         stream = [] if self.stream is None else [self.stream]
         return [*stream, *self.engines, *self.workers]
+
+    def _behind(self) -> list[Child]:
+        """Those that are behind the workers."""
+        return [child for child in self.children() if child not in self.workers]
 
     def served_before(self) -> bool:
         """Whether an engine was there once: its leaf store is."""
@@ -104,15 +127,15 @@ class Supervisor:
     async def stop(self) -> None:
         """Stops all processes, readers first, and removes what the run left. May be called again."""
         await asyncio.gather(*(worker.stop() for worker in self.workers))
-        await asyncio.gather(*(engine.stop() for engine in self.engines))
-        if self.stream is not None:
-            await self.stream.stop()
+        await asyncio.gather(*(child.stop() for child in self._behind()), self._close_admin())
         if self._stream_listener is not None:
             self._stream_listener.close()
-        if self._admin is not None:
-            await self._admin.close()
         if self._ports is not None:
             self._ports.close()
         run, self._run = self._run, None
         if run is not None:
             run.close()
+
+    async def _close_admin(self) -> None:
+        if self._admin is not None:
+            await self._admin.close()

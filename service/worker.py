@@ -6,7 +6,6 @@ import resource
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,7 +17,7 @@ from service.access_log.logged import Logged
 from service.auth.authority import Authority
 from service.auth.guard import DirectApp, Guard
 from service.http.app import build_app
-from service.http.bounded_protocol import ConnectionLimits
+from service.http.bounded_protocol import ConnectionLimits, connection_limits_of
 from service.http.client_limit import ClientLimit
 from service.http.compression import Compression
 from service.http.direct_protocol import bounded
@@ -28,13 +27,14 @@ from service.http.request_log import RequestLog
 from service.http.server import DrainingServer
 from service.leaf_store.reader import LeafReader
 from service.settings.auth import AuthSettings
-from service.settings.sections import HttpSettings, SubscriptionSettings
-from service.settings.telemetry import AccessLogSettings, TraceSettings
+from service.settings.sections import HttpSettings
+from service.settings.telemetry import AccessLogSettings
 from service.shards.opening import sharded_app
 from service.shards.router import Router
 from service.subscriptions.socket_protocol import SocketProtocol
 from service.traces.opening import traces_of
 from service.wire import EngineClient
+from service.worker_config import WorkerConfig
 from service.worker_telemetry import WorkerTelemetry
 
 #: How often a worker reports its counters, and what was read.
@@ -43,32 +43,6 @@ _REPORT_S = 1.0
 _LOOK_S = 0.02
 #: Files that a worker has open beside its connections.
 _OTHER_FILES = 64
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerConfig:
-    """What a worker needs; picklable, for a spawned process."""
-
-    #: 0, 1, … : which worker this is, in its reports.
-    number: int
-    leaf_path: Path
-    engine_socket: Path
-    http: HttpSettings = field(default_factory=HttpSettings)
-    #: How long requests that are being answered have when the worker is stopped.
-    graceful_shutdown_s: float = 3.0
-    #: Who is let in; None: everybody.
-    auth: AuthSettings | None = None
-    subscriptions: SubscriptionSettings = field(default_factory=SubscriptionSettings)
-    #: Whether queries may name no view.
-    adhoc: bool = False
-    #: What is read is written down; None: it is not. Claims are hashed with this key.
-    access_log: AccessLogSettings | None = None
-    claims_key: bytes | None = None
-    traces: TraceSettings | None = None
-    #: What takes longer is logged.
-    slow_ms: float = 1000.0
-    #: Of further shards, the leaf store and the engine's socket.
-    others: tuple[tuple[Path, Path], ...] = ()
 
 
 def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
@@ -90,8 +64,8 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
     allow_files(config.http.max_connections + _OTHER_FILES)
     server.drain = app.drain
     # What is there now stays: a collection would only walk it again and again.
-    gc.collect()
     gc.freeze()
+    gc.enable()
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
         outcomes = {} if isinstance(app, HotRoute) else app.reads.outcomes
         telemetry = [WorkerTelemetry(server, engine, log, outcomes) for engine in engines]
@@ -154,18 +128,6 @@ def limits_of(http: HttpSettings) -> Limits:
         max_wait_s=http.max_wait_s,
         waiting_reads=http.waiting_reads,
         compress_bytes=http.compress_bytes,
-    )
-
-
-def connection_limits_of(http: HttpSettings) -> ConnectionLimits:
-    """The bounds of connections."""
-    return ConnectionLimits(
-        max_head_bytes=http.max_head_bytes,
-        max_headers=http.max_headers,
-        max_body_bytes=http.max_body_bytes,
-        receive_timeout_s=http.receive_timeout_s,
-        keep_alive_s=http.keep_alive_s,
-        max_connections=http.max_connections,
     )
 
 

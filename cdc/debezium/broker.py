@@ -5,9 +5,11 @@
 Not here: topics and offsets (`feed`).
 """
 
+import socket
 from typing import Any
 
 from kafka import errors
+from kafka.cluster import collect_hosts
 
 from cdc.change import StreamLost
 from cdc.debezium.options import DebeziumOptions
@@ -73,6 +75,20 @@ def consumer_settings(options: DebeziumOptions) -> dict[str, Any]:
         "allow_auto_create_topics": False,
         "metrics_enabled": False,
     }
+
+
+def require_broker(options: DebeziumOptions) -> None:
+    """Raises OSError if no connection to any of the servers can be made. (kafka-python tries for REQUEST_MS, whatever
+    it is told, and does not say what the matter was.)"""
+    servers = collect_hosts(client_settings(options)["bootstrap_servers"], randomize=False)
+    for number, (host, port, _) in enumerate(servers, start=1):
+        try:
+            socket.create_connection((host, port), REQUEST_MS / 1000 / len(servers)).close()
+        except OSError:
+            if number == len(servers):
+                raise
+        else:
+            return
 
 
 def lost(problem: Exception, options: DebeziumOptions) -> StreamLost:

@@ -18,7 +18,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 
 from cdc.change import StreamLost, TableLayout
-from cdc.debezium.broker import client_settings, consumer_settings, lost
+from cdc.debezium.broker import client_settings, consumer_settings, lost, require_broker
 from cdc.debezium.envelope import Reader, RowEvent
 from cdc.debezium.names import collection_of, topic_of
 from cdc.debezium.options import DebeziumOptions
@@ -159,6 +159,7 @@ def look(options: DebeziumOptions, layouts: Iterable[str]) -> dict[str, Topic]:
     wanted = {options.transactions, *(topic_of(options.topic_prefix, collection_of(table)) for table in layouts)}
     if options.routed_topic:
         wanted = {options.routed_topic}
+    require_broker(options)
     with closing(KafkaConsumer(**consumer_settings(options))) as consumer:
         topics = {name: Topic(0) for name in consumer.topics()}
         read = [name for name in wanted if name in topics]

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from api_schemas.problem import Problem
 from service.admin.control import Control, replied
-from service.admin.explain import graphviz
+from service.admin.graphviz import graphviz
 from service.admin.metrics import histograms_of, samples_of
 from service.admin.models import (
     Audit,
@@ -51,7 +51,8 @@ from service.http.problem_responses import (
     WORKLOAD_CODES,
     problem_responses,
 )
-from service.telemetry import RECENT_ERRORS, merged_errors, prometheus_text
+from service.prometheus import prometheus_text
+from service.telemetry import RECENT_ERRORS, merged_errors
 from service.workload.document import Workload, WorkloadModel
 
 log = structlog.get_logger()
@@ -100,7 +101,7 @@ Metrics = Callable[[], Awaitable[bytes]]
 
 def admin_app(engine: Control, supervisor: Children, metrics: Metrics | None = None) -> FastAPI:
     """The application of the admin port; `metrics`: others than the engine's and its workers'."""
-    app = FastAPI(
+    app = _AdminApp(
         title="Upquery control plane",
         version="1",
         description="Views are registered, explained and watched here. They are read on the data plane's port.",
@@ -117,17 +118,20 @@ def admin_app(engine: Control, supervisor: Children, metrics: Metrics | None = N
     _workload(app, engine)
     _for_gateways(app, engine)
     add_console(app)
-    _document(app)
     return app
 
 
-def _document(app: FastAPI) -> None:
+class _AdminApp(FastAPI):
     """Errors are problems everywhere; FastAPI would document its own form for bodies that it refuses."""
-    document = app.openapi()
-    schemas = document["components"]["schemas"]
-    schemas.pop("HTTPValidationError", None)
-    schemas.pop("ValidationError", None)
-    schemas["Problem"] = Problem.model_json_schema()
+
+    def openapi(self) -> dict[str, Any]:
+        """The document, made when it is first asked for: a service starts without it."""
+        if self.openapi_schema is None:
+            schemas = super().openapi()["components"]["schemas"]
+            schemas.pop("HTTPValidationError", None)
+            schemas.pop("ValidationError", None)
+            schemas["Problem"] = Problem.model_json_schema()
+        return super().openapi()
 
 
 def problem(error: ApiError, request: Request) -> JSONResponse:

@@ -12,8 +12,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from service.admin.control import Control
-from service.admin.footprints import merged_footprints
-from service.admin.merging import ELSEWHERE, merged_filling, merged_health, merged_stats, merged_view, merged_views
+from service.admin.merging import (
+    ELSEWHERE,
+    merged_filling,
+    merged_footprints,
+    merged_health,
+    merged_stats,
+    merged_view,
+    merged_views,
+)
 from service.admin.registering import Registering, is_away, told
 from service.errors import ApiError
 from service.shards.homes import homes_among

@@ -24,10 +24,10 @@ from service.admin.remote import RemoteControl
 from service.admin.replicas import Replicas
 from service.errors import ApiError
 from service.gateway.homes import replicas_of, slot_of
+from service.prometheus import Sample
 from service.runtime.heartbeat import wall_ms
 from service.settings.gateway import GatewaySettings
 from service.shards.homes import homes_among
-from service.telemetry import Sample
 
 log = structlog.get_logger()
 

@@ -2,11 +2,11 @@
 
 *Invariants*: of the engine's time no more than half, and never more than about `SLICE_S` at once.
 
-Not here: what is found (`dataflow.engine.footprints`).
+Not here: what is found (`dataflow.engine.footprints`); those of several engines (`merging`).
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
 
@@ -50,23 +50,3 @@ def _node(node: InnerNode) -> dict[str, Any]:
         "table_bytes": node.materialization.table_bytes(),
         "looked_up": isinstance(node.source, ChainNode),
     }
-
-
-def merged_footprints(said: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Those of several engines, none of which shares anything with another."""
-    nodes: list[Any] = []
-    inner: list[Any] = []
-    views: dict[str, Any] = {}
-    for each in said:
-        first_node, first = len(nodes), len(inner)
-        nodes += each["nodes"]
-        inner += [(first_node + node, size, *_moved(needs, first)) for node, size, *needs in each["inner"]]
-        for name, view in each["views"].items():
-            merged = views.setdefault(name, {"covered_keys": 0, "keys": []})
-            merged["covered_keys"] += view["covered_keys"]
-            merged["keys"] += [(key, size, *_moved(needs, first)) for key, size, *needs in view["keys"]]
-    return {"nodes": nodes, "inner": inner, "views": views}
-
-
-def _moved(needs: Sequence[Sequence[int]], first: int) -> list[list[int]]:
-    return [[first + place for place in places] for places in needs]

@@ -17,7 +17,8 @@ import orjson
 
 from service.admin.control import Control
 from service.admin.metrics import Labels, http_samples
-from service.telemetry import Sample, merged_errors
+from service.prometheus import Sample
+from service.telemetry import merged_errors
 
 #: Of all workers together, those that are remembered.
 _MOST_ERRORS = 50

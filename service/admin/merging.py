@@ -118,3 +118,23 @@ def _worker(said: list[Said]) -> Said:
 def _distinct(errors: Iterable[dict[str, str]]) -> list[dict[str, str]]:
     """A worker tells each engine."""
     return list({tuple(sorted(error.items())): error for error in errors}.values())
+
+
+def merged_footprints(said: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Those of several engines, none of which shares anything with another."""
+    nodes: list[Any] = []
+    inner: list[Any] = []
+    views: dict[str, Any] = {}
+    for each in said:
+        first_node, first = len(nodes), len(inner)
+        nodes += each["nodes"]
+        inner += [(first_node + node, size, *_moved(needs, first)) for node, size, *needs in each["inner"]]
+        for name, view in each["views"].items():
+            merged = views.setdefault(name, {"covered_keys": 0, "keys": []})
+            merged["covered_keys"] += view["covered_keys"]
+            merged["keys"] += [(key, size, *_moved(needs, first)) for key, size, *needs in view["keys"]]
+    return {"nodes": nodes, "inner": inner, "views": views}
+
+
+def _moved(needs: Sequence[Sequence[int]], first: int) -> list[list[int]]:
+    return [[first + place for place in places] for places in needs]

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from service.latency import BOUNDS_S
-from service.telemetry import Histogram, Sample
+from service.prometheus import Histogram, Sample
 
 Labels = tuple[tuple[str, str], ...]
 _HELP = {

@@ -13,6 +13,12 @@ TierName = Literal["incremental", "refresh", "ttl"]
 NodeKind = Literal["chain", "block", "union", "rows", "groups", "partitions", "view"]
 
 
+class Model(BaseModel):
+    """A response's body. What checks it is built when it is first needed: the engine's process needs few of them."""
+
+    model_config = ConfigDict(defer_build=True)
+
+
 class Body(BaseModel):
     """A request's body: what is not known is refused."""
 
@@ -40,14 +46,14 @@ class EvictKeys(Body):
     state_bytes: int | None = Field(default=None, ge=1, le=MOST, strict=True)
 
 
-class Named(BaseModel):
+class Named(Model):
     """A parameter or a column."""
 
     name: str
     type: str
 
 
-class NodeCounters(BaseModel):
+class NodeCounters(Model):
     """What became of keys and of changes, and what was looked up. A row of a change is *dropped* where it is under no
     key in memory."""
 
@@ -87,7 +93,7 @@ class ViewCounters(NodeCounters):
     inner_bytes: int = 0
 
 
-class ViewState(BaseModel):
+class ViewState(Model):
     """A registered view."""
 
     name: str
@@ -112,13 +118,13 @@ class ViewState(BaseModel):
     counters: ViewCounters = ViewCounters()
 
 
-class ViewList(BaseModel):
+class ViewList(Model):
     """All registered views."""
 
     views: list[ViewState]
 
 
-class PlanNode(BaseModel):
+class PlanNode(Model):
     """A node of a plan."""
 
     id: int
@@ -143,7 +149,7 @@ class PlanNode(BaseModel):
 Places = list[int]
 
 
-class FootprintNode(BaseModel):
+class FootprintNode(Model):
     """What a node inside takes, how much of that are tables by key, and of how many keys and rows; whether these are
     looked up, not derived."""
 
@@ -154,7 +160,7 @@ class FootprintNode(BaseModel):
     looked_up: bool
 
 
-class FootprintView(BaseModel):
+class FootprintView(Model):
     """Keys of a view: texts, bytes of its rows as the eviction policy weighs them, which inner keys each has read
     itself, and which others it may depend on. Of many keys some are told."""
 
@@ -162,7 +168,7 @@ class FootprintView(BaseModel):
     keys: list[tuple[list[str | None], int, Places, Places]]
 
 
-class Footprints(BaseModel):
+class Footprints(Model):
     """What keys of views need inside: an inner key stays while anything that is kept depends on it. ``inner``: the
     place of its node, about what it takes, which inner keys it has read itself, and which others it may depend on."""
 
@@ -171,7 +177,7 @@ class Footprints(BaseModel):
     views: dict[str, FootprintView]
 
 
-class Plan(BaseModel):
+class Plan(Model):
     """How a view is kept: its nodes, parents first."""
 
     name: str
@@ -196,7 +202,7 @@ class Plan(BaseModel):
     nodes: list[PlanNode] = []
 
 
-class Evicted(BaseModel):
+class Evicted(Model):
     """What an eviction request did."""
 
     views: int
@@ -218,7 +224,7 @@ class StartAudit(Body):
     time_s: float = Field(default=600.0, gt=0, le=86_400)
 
 
-class AuditedView(BaseModel):
+class AuditedView(Model):
     """What an audit found of a view: keys that are cached, how many were compared, how many of these differ; how many
     were not compared, by reason."""
 
@@ -230,7 +236,7 @@ class AuditedView(BaseModel):
     skipped: dict[str, int]
 
 
-class AuditDifference(BaseModel):
+class AuditDifference(Model):
     """A key whose cached rows are not the database's: rows as JSON, of many the first."""
 
     view: str
@@ -243,7 +249,7 @@ class AuditDifference(BaseModel):
     reordered: bool
 
 
-class Audit(BaseModel):
+class Audit(Model):
     """An audit: how far it is, or what it found."""
 
     status: Literal["none", "running", "done", "failed"]
@@ -273,7 +279,7 @@ class PrewarmKeys(Body):
     keys: list[list[str | None]] = Field(min_length=1, max_length=1_000_000)
 
 
-class Prewarmed(BaseModel):
+class Prewarmed(Model):
     """How far a request to fill keys is. Refused keys are none of the view's, or the database refuses them."""
 
     view: str
@@ -285,13 +291,13 @@ class Prewarmed(BaseModel):
     reason: str | None = None
 
 
-class PrewarmList(BaseModel):
+class PrewarmList(Model):
     """The last requests to fill keys, oldest first."""
 
     prewarmed: list[Prewarmed]
 
 
-class MemoryState(BaseModel):
+class MemoryState(Model):
     """The memory budget: engine state and leaf store."""
 
     budget_bytes: int
@@ -307,7 +313,7 @@ class ControlRequest(Body):
     arguments: dict[str, Any] = {}
 
 
-class Readiness(BaseModel):
+class Readiness(Model):
     """Whether reads can be answered as configured, and what is not as it should be."""
 
     ready: bool

@@ -3,52 +3,19 @@
 import asyncio
 import gc
 import socket
-from dataclasses import dataclass
-from pathlib import Path
 
 from service.gateway.counting import report
 from service.gateway.opening import Counted, Gateway
+from service.gateway.worker_config import GatewayWorkerConfig
+from service.http.bounded_protocol import connection_limits_of
 from service.http.server import DrainingServer
-from service.settings.auth import AuthSettings
 from service.settings.following import Following
-from service.settings.gateway import GatewaySettings
-from service.settings.sections import HttpSettings
-from service.worker import allow_files, connection_limits_of, server_of, wrapped
+from service.worker import allow_files, server_of, wrapped
 
 #: For each of which there may be connections, also one for each client: those of streams are not bounded otherwise.
 _MOST_SHARDS = 64
 #: Files that a worker has open beside its connections.
 _OTHER_FILES = 64
-
-
-@dataclass(frozen=True, slots=True)
-class GatewayWorkerConfig:
-    """What a worker needs; picklable, for a spawned process."""
-
-    #: 0, 1, … : which worker this is, in its reports.
-    number: int
-    settings: GatewaySettings
-    #: The file of the settings, which is followed; None: they stay as they are.
-    path: Path | None = None
-    #: A Unix datagram socket that is told once a second what was counted; None: nobody is.
-    report_path: Path | None = None
-    #: How long requests that are being answered have when the worker is stopped.
-    graceful_shutdown_s: float = 3.0
-
-    @property
-    def http(self) -> HttpSettings:
-        """Bounds of requests and connections."""
-        return self.settings.http
-
-    @property
-    def auth(self) -> AuthSettings | None:
-        """Who is let in; None: everybody, as far as the gateway goes."""
-        return self.settings.auth
-
-    @property
-    def slow_ms(self) -> float:
-        """What takes longer is logged."""
-        return self.settings.log.slow_ms
 
 
 def run_gateway_worker(config: GatewayWorkerConfig, listener: socket.socket) -> None:
@@ -61,8 +28,8 @@ def run_gateway_worker(config: GatewayWorkerConfig, listener: socket.socket) -> 
     server.drain = gateway.app.drain
     clients, connections = config.http.max_connections, config.settings.gateway.connections
     allow_files(clients + (clients + connections) * _MOST_SHARDS + _OTHER_FILES)
-    gc.collect()
     gc.freeze()
+    gc.enable()
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
         runner.run(_serve(server, gateway, following, config, listener))
 

@@ -18,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from service.errors import ApiError
 from service.http.body_limit import too_large
 from service.http.messages import Headers, Reply, Scope, problem_reply
+from service.settings.sections import HttpSettings
 
 #: What a connection may have sent beyond a request's limits before the application has seen that it is too much: what
 #: the server takes at once, and what it keeps before it reads no more.
@@ -37,6 +38,18 @@ class ConnectionLimits:
     receive_timeout_s: float = 15.0
     keep_alive_s: float = 75.0
     max_connections: int = 10_000
+
+
+def connection_limits_of(http: HttpSettings) -> ConnectionLimits:
+    """The bounds of connections."""
+    return ConnectionLimits(
+        max_head_bytes=http.max_head_bytes,
+        max_headers=http.max_headers,
+        max_body_bytes=http.max_body_bytes,
+        receive_timeout_s=http.receive_timeout_s,
+        keep_alive_s=http.keep_alive_s,
+        max_connections=http.max_connections,
+    )
 
 
 class BoundedProtocol(HttpToolsProtocol):

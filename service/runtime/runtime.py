@@ -189,6 +189,8 @@ class Runtime:
             assert session is not None
             await self._run_session(session, backoff)
             await self._end_session()
+            del session
+            garbage.collect()
             await self._begin_again(backoff)
 
     async def _run_session(self, session: Session, backoff: Backoff) -> None:
@@ -210,6 +212,7 @@ class Runtime:
             except (StreamLost, UpstreamError, TableRefusedError) as error:
                 log.error("the change stream cannot be started", reason=str(error), tried_again_after_s=delay_s)
                 await self._end_session()
+                garbage.collect()
             else:
                 log.warning("the change stream is back; continuity was lost and everything evicted")
                 return
@@ -222,8 +225,6 @@ class Runtime:
         self.loads.restart(self.following.catalog)
         self.refreshing.restart()
         self.reads.fail_all(no_stream())
-        del session
-        garbage.collect()
 
     async def close(self) -> None:
         """Stops everything."""

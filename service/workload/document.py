@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.admin.models import ViewName
+from service.admin.models import Model, ViewName
 
 #: Of each view.
 MOST_PREWARM = 20_000
@@ -38,7 +38,7 @@ class WorkloadModel(BaseModel):
     views: dict[ViewName, AppliedView]
 
 
-class AppliedState(BaseModel):
+class AppliedState(Model):
     """What is done about a view. `pinned`: keys of the engine; `refused`: keys that are none of the view's."""
 
     view: str
@@ -50,7 +50,7 @@ class AppliedState(BaseModel):
     prewarm: int
 
 
-class Workload(BaseModel):
+class Workload(Model):
     """The model that is applied."""
 
     applied: bool

@@ -1,7 +1,7 @@
 """Durations, and what Prometheus reads of them."""
 
 from service.latency import BOUNDS_S, Latency
-from service.telemetry import Histogram, Sample, prometheus_text
+from service.prometheus import Histogram, Sample, prometheus_text
 
 
 def test_durations_are_counted_by_their_bounds() -> None:

@@ -1,0 +1,21 @@
+"""The admin port of a stack, put together: whom it asks, and what it answers.
+
+The supervisor imports this, and all that it needs, beside the start of its children.
+"""
+
+import socket
+
+from service.admin.app import Children, admin_app
+from service.admin.control import Control, ControlClient
+from service.admin.engines import Engines
+from service.admin.port import AdminPort
+from service.run_directory import RunPaths
+from service.settings.load import Settings
+from service.shards.shares import shards_of
+
+
+def stack_admin_port(settings: Settings, run: RunPaths, children: Children, listener: socket.socket) -> AdminPort:
+    """Not open yet."""
+    clients = [ControlClient(run.of_shard(shard).control_socket) for shard in shards_of(settings)]
+    control: Control = clients[0] if len(clients) == 1 else Engines(clients)
+    return AdminPort(admin_app(control, children), settings.http, settings.auth, listener)

@@ -1,0 +1,67 @@
+"""What a process must not load: its start is mostly imports, and each costs time and memory in every one of them."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from tests.tidy.sources import ROOT
+
+#: All that `upquery serve` imports until its children run. The admin port's modules are imported beside their start.
+SUPERVISOR = (
+    "service.cli", "service.cli_serve", "service.keeping", "service.serving", "service.telemetry",
+    "service.settings.load", "service.supervisor",
+)  # fmt: skip
+
+#: What reads and plans SQL, and the databases' drivers.
+PLANNER = ("sqlglot", "dataflow.sql")
+DRIVERS = ("psycopg", "pymysql", "kafka")
+#: Of extras, and of commands that do something else.
+OTHERS = ("opentelemetry.sdk", "pyspark", "pyarrow", "load", "service.demo")
+HTTP = ("fastapi", "starlette", "uvicorn", "websockets")
+
+
+def modules(*imported: str) -> list[str]:
+    """What is loaded in a process that imports these."""
+    program = f"import sys, {', '.join(imported)}; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    return run.stdout.split()
+
+
+def found(loaded: Sequence[str], unwanted: Sequence[str]) -> list[str]:
+    """The modules that are among the unwanted ones, or below them."""
+    return [name for name in loaded if any(f"{name}.".startswith(f"{prefix}.") for prefix in unwanted)]
+
+
+@pytest.mark.parametrize(
+    ("process", "unwanted"),
+    [
+        pytest.param(("service.cli",), ("service.settings", "rich", "pydantic", "httpx", *DRIVERS), id="command"),
+        pytest.param(
+            SUPERVISOR, ("prometheus_client", "httpx", "dataflow", "cdc", *HTTP, *DRIVERS, *OTHERS), id="supervisor"
+        ),
+        pytest.param(
+            ("service.engine_process",),
+            ("prometheus_client", "typer", "httpx", "service.worker", *HTTP, *DRIVERS, *OTHERS),
+            id="engine",
+        ),
+        pytest.param(
+            ("service.worker",),
+            (
+                "prometheus_client", "typer", "httpx", "pydantic_settings", "dataflow.engine.engine",
+                "dataflow.engine.events", "service.runtime.runtime", *PLANNER, *DRIVERS, *OTHERS,
+            ),
+            id="worker",
+        ),
+        pytest.param(
+            ("service.admin.stack",),
+            ("httpx", "dataflow.engine.graph", "service.worker", *PLANNER, *DRIVERS, *OTHERS),
+            id="admin-port",
+        ),
+    ],
+)  # fmt: skip
+def test_a_process_loads_nothing_that_it_does_not_need(process: Sequence[str], unwanted: Sequence[str]) -> None:
+    loaded = modules(*process)
+    assert set(process) <= set(loaded)
+    assert found(loaded, unwanted) == []
