@@ -50,7 +50,7 @@ test: servers ## Lint, types, then all tests; ARGS='tests/cdc' only some
 .PHONY: check
 check: lint ## Lint, types, and the tests that need no server: after each change
 	@echo "── pytest, without servers"
-	@UPQUERY_SIM_STEPS=50000 $(BIN)/python -m pytest -n $(JOBS) -m 'not server' $(ARGS)
+	@SIM_STEPS=50000 $(BIN)/python -m pytest -n $(JOBS) -m 'not server' $(ARGS)
 
 # All test processes would compile the same modules at once.
 .PHONY: compiled
@@ -93,8 +93,8 @@ fuzz: $(VENV)/made-dev ## Random SQL against PostgreSQL (MariaDB: ARGS='--databa
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 .PHONY: soak
-soak: $(VENV)/made-servers ## Writers, readers and evictions for 10 minutes on each kind of upstream: UPQUERY_SOAK_SECONDS=3600
-	@UPQUERY_SOAK_SECONDS=$${UPQUERY_SOAK_SECONDS:-600} $(BIN)/python -m pytest -s tests/integration/test_consistency.py $(ARGS)
+soak: $(VENV)/made-servers ## Writers, readers and evictions for 10 minutes on each kind of upstream: SOAK_SECONDS=3600
+	@SOAK_SECONDS=$${SOAK_SECONDS:-600} $(BIN)/python -m pytest -s tests/integration/test_consistency.py $(ARGS)
 
 .PHONY: fuzz-api
 fuzz-api: $(VENV)/made-dev ## Random requests to both ports of a live service: 20,000 of them

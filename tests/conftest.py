@@ -8,4 +8,7 @@ from pathlib import Path
 #: that might be encrypted: 50 ms of processor time.
 os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "fixtures" / "authority.pem")
 
-pytest_plugins = [f"tests.fixtures.{name}" for name in ("seeds", "servers", "scopes", "postgres", "mariadb", "kafka", "corpus")]
+pytest_plugins = [
+    f"tests.fixtures.{name}"
+    for name in ("seeds", "servers", "scopes", "postgres", "mariadb", "kafka", "spark", "corpus")
+]

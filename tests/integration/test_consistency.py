@@ -20,7 +20,7 @@ __all__ = ["mariadb_direct", "mariadb_kafka", "postgres_direct", "postgres_kafka
 #: A run has shown enough after so many comparisons of all keys, transactions, and sums of all money.
 ROUNDS, COMMITS, AUDITS = 5, 600, 600
 #: `make soak` sets how long it goes on all the same.
-SOAK_S = float(os.environ.get("UPQUERY_SOAK_SECONDS", "0"))
+SOAK_S = float(os.environ.get("SOAK_SECONDS", "0"))
 
 
 def every_answer_is_the_databases(setup: Setup, service: RunningService) -> None:

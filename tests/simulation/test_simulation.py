@@ -10,7 +10,7 @@ from tests.fixtures.seeds import day_seed
 from tests.simulation.runs import PROOFS, REGRESSIONS, explain, load_regression, minimise, replay, run_steps
 
 #: `make check` takes fewer.
-STEPS = int(os.environ.get("UPQUERY_SIM_STEPS", "200000"))
+STEPS = int(os.environ.get("SIM_STEPS", "200000"))
 PART_STEPS = 25_000
 #: Steps of one part at most. It goes on until all that must happen has happened, the rarest in one run of twenty.
 MOST_STEPS = 200_000

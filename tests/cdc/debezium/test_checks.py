@@ -1,6 +1,7 @@
 """What the topics show of the connector: one finding for each thing that is in the way."""
 
 import json
+import socket
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from cdc.change import TableLayout
 from cdc.column_type import ColumnType
+from cdc.debezium.broker import require_broker
 from cdc.debezium.checks import Topic, TopicFinding, findings, stream_findings
 from cdc.debezium.options import DebeziumOptions
 from tests.cdc.debezium.publisher import Change, Committed, Publisher, layout
@@ -89,10 +91,20 @@ def test_values_that_are_not_told() -> None:
 
 
 def test_a_broker_that_is_not_there() -> None:
-    """The doctor says so, and goes on."""
+    """The doctor says so, and why, and goes on."""
     (finding,) = stream_findings(replace(OPTIONS, bootstrap_servers="127.0.0.1:9"), LAYOUTS, "postgres")
     assert finding.code == "kafka"
     assert "127.0.0.1:9" in finding.reason
+    assert "refused" in finding.reason
+
+
+def test_one_broker_is_enough() -> None:
+    """Of several that are named."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        require_broker(replace(OPTIONS, bootstrap_servers=f"127.0.0.1:9, 127.0.0.1:{port}"))
+        with pytest.raises(OSError, match="refused"):
+            require_broker(replace(OPTIONS, bootstrap_servers="127.0.0.1:9, 127.0.0.1:9"))
 
 
 @pytest.mark.kafka
