@@ -56,7 +56,7 @@ check: lint ## Lint, types, and the tests that need no server: after each change
 .PHONY: compiled
 compiled: $(VENV)/made-dev
 	@$(BIN)/python -m compileall -q api_schemas cdc dataflow load service
-	@$(BIN)/python -m pytest --collect-only -qq >/dev/null
+	@said=$$($(BIN)/python -m pytest --collect-only -qq 2>&1) || { echo "$$said" | tail -n 40; exit 1; }
 
 # Fetched into the user's cache once, so that tests do not wait for it.
 .PHONY: servers
