@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Role(StrEnum):
-    """What kind of service runs."""
+    """Kinds of services that `upquery serve` runs."""
 
     STACK = "stack"
     GATEWAY = "gateway"
@@ -64,7 +64,7 @@ def serve(config: ConfigOption = None, role: RoleOption = Role.STACK, as_json: J
 
 
 def _service(role: Role, config: Path | None) -> "Service":
-    """What is to be served: each role needs other modules. Raises `SettingsError`."""
+    """Build the service of a role; each role imports other modules. Raises `SettingsError`."""
     from service.telemetry import configure_logging
 
     if role is Role.GATEWAY:

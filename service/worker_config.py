@@ -10,7 +10,7 @@ from service.settings.telemetry import AccessLogSettings, TraceSettings
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """What a worker needs; picklable, for a spawned process."""
+    """Configuration of an API worker; picklable, for a spawned process."""
 
     #: 0, 1, … : which worker this is, in its reports.
     number: int

@@ -1,4 +1,4 @@
-"""What answers the admin port, in the supervisor's process.
+"""The server of the admin port, in the supervisor's process.
 
 Not here: the routes (`admin.app`).
 """
@@ -58,6 +58,6 @@ class AdminPort:
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._listener]))
 
     async def close(self) -> None:
-        """Stops answering."""
+        """Stop serving and wait until its connections are closed."""
         self._server.should_exit = True
         await asyncio.gather(*([] if self._serving is None else [self._serving]), return_exceptions=True)

@@ -15,7 +15,7 @@ from service.shards.shares import shards_of
 
 
 def stack_admin_port(settings: Settings, run: RunPaths, children: Children, listener: socket.socket) -> AdminPort:
-    """Not open yet."""
+    """Build the port; `AdminPort.open` starts it."""
     clients = [ControlClient(run.of_shard(shard).control_socket) for shard in shards_of(settings)]
     control: Control = clients[0] if len(clients) == 1 else Engines(clients)
     return AdminPort(admin_app(control, children), settings.http, settings.auth, listener)

@@ -1,4 +1,4 @@
-"""What a gateway's worker process is given by the supervisor, which needs nothing else of it."""
+"""Configuration of a gateway's worker process, apart from the worker's modules, which its supervisor does not need."""
 
 from dataclasses import dataclass
 from pathlib import Path
