@@ -65,8 +65,8 @@ class Supervisor:
         return ports.endpoints(os.getpid())
 
     async def _open_admin(self, run: RunDirectory, ports: Ports) -> None:
-        """What it needs takes as long to import as the children take to start, so that is done meanwhile, in a thread:
-        a signal to stop is heeded."""
+        """Import and open the admin port while the children start: both take about as long. The import runs in a
+        thread, so that a signal to stop is heeded."""
 
         def admin_port() -> "AdminPort":
             from service.admin.stack import stack_admin_port

@@ -1,4 +1,4 @@
-"""What an API worker's process is given by the supervisor, which needs nothing else of it."""
+"""Configuration of an API worker's process, apart from the worker's modules, which the supervisor does not need."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

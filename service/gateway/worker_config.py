@@ -10,7 +10,7 @@ from service.settings.sections import HttpSettings
 
 @dataclass(frozen=True, slots=True)
 class GatewayWorkerConfig:
-    """What a worker needs; picklable, for a spawned process."""
+    """Configuration of one worker; picklable, for a spawned process."""
 
     #: 0, 1, … : which worker this is, in its reports.
     number: int
@@ -29,10 +29,10 @@ class GatewayWorkerConfig:
 
     @property
     def auth(self) -> AuthSettings | None:
-        """Who is let in; None: everybody, as far as the gateway goes."""
+        """Settings of authentication; None: the gateway lets everybody in."""
         return self.settings.auth
 
     @property
     def slow_ms(self) -> float:
-        """What takes longer is logged."""
+        """Duration in milliseconds from which requests are logged."""
         return self.settings.log.slow_ms

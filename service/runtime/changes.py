@@ -191,7 +191,7 @@ class Changes:
     async def _prepared_reader(
         self, session: UpstreamSession, reader: Definition, put: Definition
     ) -> tuple[Plan, Catalog]:
-        """As `_prepared`, of a view that reads the one that is put."""
+        """Plan a view that reads the one that is put; otherwise like `_prepared`."""
         fresh = await session.load_catalog()
         try:
             plan = await self.installer.planning(fresh, reader, put=put).plan(session, reader)

@@ -109,7 +109,7 @@ async def _folding(connection: AsyncConnection, item: _Provided) -> str:
 
 
 async def _seen(connection: AsyncConnection, item: _Provided) -> str:
-    """As `_compared`; once over a connection, for it takes the server as long as all else of a catalog."""
+    """Compare once over a connection: it takes the server as long as all else of a catalog. See `_compared`."""
     seen = _SEEN.setdefault(connection, {})
     if item not in seen:
         with suppress(Error):
