@@ -5,16 +5,20 @@ infinities follow its tables.
 """
 
 from collections.abc import Callable
-from math import isqrt
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 from dataflow.errors import EvaluationError
 from dataflow.ops import numeric
+from dataflow.ops.numeric import EXACT, parse, render, scale_of
 
 _RANGES = {"int2": (2**15, "smallint"), "int4": (2**31, "integer"), "int8": (2**63, "bigint")}
 _SPECIAL = ("NaN", "Infinity", "-Infinity")
 _MAX_SCALE = 16_383
 _MAX_WHOLE_DIGITS = 131_072
+_INT8_DIGITS = 19
 _MAX_ROUNDED_SCALE = 2000
+#: Decimals take more time for a root than the upstream does.
+_MAX_ROOT_DIGITS = 10_000
 #: `NUMERIC_MAX_DISPLAY_SCALE`.
 _MAX_DISPLAY_SCALE = 1000
 
@@ -58,19 +62,14 @@ def add(a: str, b: str) -> str:
     if a in _SPECIAL or b in _SPECIAL:
         specials = {x for x in (a, b) if x in _SPECIAL}
         return specials.pop() if len(specials) == 1 else "NaN"
-    (x, s), (y, t) = numeric.parse(a), numeric.parse(b)
-    scale = max(s, t)
-    return _printed(x * 10 ** (scale - s) + y * 10 ** (scale - t), scale)
+    return printed(EXACT.add(parse(a), parse(b)))
 
 
 def negate(a: str) -> str:
     """Minus a numeric."""
-    if a == "NaN":
+    if not _sign(a) or a == "NaN":
         return a
-    if a in _SPECIAL:
-        return "Infinity" if a[0] == "-" else "-Infinity"
-    value, scale = numeric.parse(a)
-    return numeric.render(-value, scale)
+    return a[1:] if a[0] == "-" else "-" + a
 
 
 def subtract(a: str, b: str) -> str:
@@ -82,29 +81,28 @@ def multiply(a: str, b: str) -> str:
     """Product of two numerics."""
     if a in _SPECIAL or b in _SPECIAL:
         return _special_product(a, b)
-    (x, s), (y, t) = numeric.parse(a), numeric.parse(b)
-    if s + t > _MAX_SCALE:
-        raise EvaluationError("a product of more decimals than numeric holds")
-    return _printed(x * y, s + t)
+    if scale_of(a) + scale_of(b) > _MAX_SCALE:
+        raise EvaluationError("not computed: a product of more decimals than numeric holds, which newer servers round")
+    return printed(EXACT.multiply(parse(a), parse(b)))
 
 
 def divide(a: str, b: str) -> str:
     """Quotient of two numerics, with the decimals of `select_div_scale`."""
     if a in _SPECIAL or b in _SPECIAL:
         return _special_quotient(a, b, "0")
-    (x, s), (y, t) = numeric.parse(a), numeric.parse(b)
+    x, y = parse(a), parse(b)
     if not y:
         raise EvaluationError("division by zero")
-    scale = numeric.quotient_scale(abs(x), s, abs(y), t)
-    return _printed(_rounded_quotient(x * 10 ** (scale + t), y * 10**s), scale)
+    return printed(numeric.quotient(x, y, numeric.quotient_scale(x, scale_of(a), y, scale_of(b))))
 
 
 def whole_quotient(a: str, b: str) -> str:
     """DIV: the quotient of two numerics, truncated."""
     if a in _SPECIAL or b in _SPECIAL:
         return _special_quotient(a, b, "0")
-    (x, s), (y, t) = numeric.parse(a), numeric.parse(b)
-    return str(_truncated_quotient(x * 10**t, y * 10**s))
+    if not _sign(b):
+        raise EvaluationError("division by zero")
+    return printed(EXACT.divide_int(parse(a), parse(b)))
 
 
 def modulo(a: str, b: str) -> str:
@@ -117,9 +115,7 @@ def modulo(a: str, b: str) -> str:
         return "NaN"
     if b in _SPECIAL:
         return a
-    (x, s), (y, t) = numeric.parse(a), numeric.parse(b)
-    scale = max(s, t)
-    return _printed(_remainder(x * 10 ** (scale - s), y * 10 ** (scale - t)), scale)
+    return printed(EXACT.remainder(parse(a), parse(b)))
 
 
 def _special_quotient(a: str, b: str, of_infinity: str) -> str:
@@ -132,46 +128,32 @@ def _special_quotient(a: str, b: str, of_infinity: str) -> str:
     return "Infinity" if _sign(a) == _sign(b) else "-Infinity"
 
 
-def _rounded_quotient(x: int, y: int) -> int:
-    """Rounded half away from zero."""
-    quotient = (2 * abs(x) + abs(y)) // (2 * abs(y))
-    return quotient if (x < 0) == (y < 0) else -quotient
-
-
 def round_to(a: str, digits: int) -> str:
     """A numeric rounded half away from zero to `digits` decimals (negative ones: to tens, hundreds …)."""
-    return _cut(a, digits, _rounded_quotient)
+    return _cut(a, digits, numeric.round_to)
 
 
 def truncate_to(a: str, digits: int) -> str:
     """A numeric without what is behind `digits` decimals."""
-    return _cut(a, digits, _truncated_quotient)
+    return _cut(a, digits, numeric.truncate_to)
 
 
-def _cut(a: str, digits: int, quotient: Callable[[int, int], int]) -> str:
+def _cut(a: str, digits: int, cut: Callable[[Decimal, int], Decimal]) -> str:
     if a in _SPECIAL:
         return a
-    value, scale = numeric.parse(a)
     if digits > _MAX_ROUNDED_SCALE:
         raise EvaluationError("not computed: how many decimals there are at most depends on the server's version")
-    digits = max(digits, -_MAX_WHOLE_DIGITS)
-    if digits >= scale:
-        return numeric.render(value * 10 ** (digits - scale), digits)
-    cut = quotient(value, 10 ** (scale - digits))
-    return numeric.render(cut, digits) if digits >= 0 else _printed(cut * 10**-digits, 0)
+    return printed(cut(parse(a), max(digits, -_MAX_WHOLE_DIGITS)))
 
 
 def ceiling(a: str) -> str:
     """The smallest integer not below a numeric."""
-    return negate(floor(negate(a)))
+    return a if a in _SPECIAL else printed(parse(a).to_integral_value(ROUND_CEILING, EXACT))
 
 
 def floor(a: str) -> str:
     """The largest integer not above a numeric."""
-    if a in _SPECIAL:
-        return a
-    value, scale = numeric.parse(a)
-    return str(value // 10**scale)
+    return a if a in _SPECIAL else printed(parse(a).to_integral_value(ROUND_FLOOR, EXACT))
 
 
 def absolute(a: str) -> str:
@@ -190,14 +172,24 @@ def square_root(a: str) -> str:
         if a == "-Infinity":
             raise EvaluationError("cannot take square root of a negative number")
         return a
-    value, scale = numeric.parse(a)
+    value = parse(a)
     if value < 0:
         raise EvaluationError("cannot take square root of a negative number")
-    result_scale = min(max(numeric.root_scale(value, scale), scale, 0), _MAX_DISPLAY_SCALE)
-    # Two digits more than shown decide how to round: a root that is exactly between is impossible beyond them.
-    shift = 2 * (result_scale + 1) - scale
-    radicand = value * 10**shift if shift >= 0 else value // 10**-shift
-    return numeric.render((isqrt(radicand) + 5) // 10, result_scale)
+    if len(a) > _MAX_ROOT_DIGITS:
+        raise EvaluationError(f"not computed: the square root of more than {_MAX_ROOT_DIGITS} digits")
+    scale = min(max(numeric.root_scale(value), scale_of(a), 0), _MAX_DISPLAY_SCALE)
+    return render(_root(value, scale))
+
+
+def _root(value: Decimal, scale: int) -> Decimal:
+    """The square root, rounded half away from zero to `scale` decimals."""
+    context = Context(prec=max(value.adjusted() // 2, 0) + scale + 5, Emax=EXACT.Emax, Emin=EXACT.Emin)
+    root = numeric.truncate_to(value.sqrt(context), scale)
+    unit = EXACT.scaleb(Decimal(1), -scale)
+    if EXACT.multiply(root, root) > value:  # It was rounded up to a number of so many decimals.
+        root = EXACT.subtract(root, unit)
+    tie = EXACT.add(root, EXACT.multiply(unit, Decimal("0.5")))
+    return root if EXACT.multiply(tie, tie) > value else EXACT.add(root, unit)
 
 
 def _special_product(a: str, b: str) -> str:
@@ -210,36 +202,34 @@ def _special_product(a: str, b: str) -> str:
 def _sign(text: str) -> int:
     if text[0] == "-":
         return -1
-    return 1 if text in _SPECIAL or any(c in "123456789" for c in text) else 0
+    return 1 if text in _SPECIAL or text.strip("0.") else 0
 
 
-def _printed(unscaled: int, scale: int) -> str:
-    text = numeric.render(unscaled, scale)
-    if len(text) - scale > _MAX_WHOLE_DIGITS:
+def printed(value: Decimal) -> str:
+    """The text of a numeric, if it has not too many digits."""
+    if value and value.adjusted() >= _MAX_WHOLE_DIGITS:
         raise EvaluationError("value overflows numeric format")
-    return text
+    return render(value)
 
 
 def plain_decimal(text: str) -> str:
     """A decimal number, perhaps with an exponent, without it: ``1.5e+3`` is 1500, ``1e-3`` is 0.001."""
     mantissa, _, power = text.partition("e")
-    value, scale = numeric.parse(mantissa)
-    scale -= int(power or 0)
-    return numeric.render(value, scale) if scale > 0 else str(value * 10**-scale)
+    if scale_of(mantissa) - int(power or 0) > _MAX_SCALE:
+        raise EvaluationError("value overflows numeric format")
+    return printed(Decimal(text))
 
 
 def to_integer(text: str, type_name: str) -> str:
     """A numeric as an integer: rounded half away from zero."""
     if text in _SPECIAL:
         raise EvaluationError(f"cannot convert {text} to {_RANGES[type_name][1]}")
-    value, scale = numeric.parse(text)
-    if scale:
-        unit = 10**scale
-        rounded = (2 * abs(value) + unit) // (2 * unit)
-        value = -rounded if value < 0 else rounded
-    return str(check_range(value, type_name))
+    value = parse(text)
+    if value and value.adjusted() > _INT8_DIGITS:
+        raise EvaluationError(f"{_RANGES[type_name][1]} out of range")
+    return str(check_range(int(numeric.round_to(value, 0)), type_name))
 
 
 def average(total: str, count: int) -> str:
     """What AVG prints for `count` values (at least one) whose SUM is `total`."""
-    return total if total in _SPECIAL else numeric.divide(*numeric.parse(total), count)
+    return total if total in _SPECIAL else numeric.divide(parse(total), scale_of(total), count)

@@ -11,6 +11,14 @@ class EvaluationError(Exception):
     """The upstream's data made an expression fail (an overflow, say) where the upstream would fail too."""
 
 
+def contained(error: Exception) -> Exception:
+    """`error`, if everything else can go on beside what raised it. Raises an `InvariantViolation` again: the state, or
+    the stream, is not what the engine takes it for, so nothing that was made of it is trusted."""
+    if isinstance(error, InvariantViolation):
+        raise error
+    return error
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A place in a SQL text: offsets of its first character and behind its last."""

@@ -17,11 +17,12 @@ from typing import Any
 
 from dataflow import arithmetic
 from dataflow.errors import EvaluationError
-from dataflow.functions import array_operations, arrays, comparison, json_building, logic, mysql_numbers, patterns
+from dataflow.functions import array_operations, arrays, comparison, json_building, logic, mysql_numbers
 from dataflow.functions.casts import cast_function
 from dataflow.functions.compiling import Compile, Compiler, Function, Predicate, PredicateCompiler
 from dataflow.functions.dates import DATES
 from dataflow.functions.json import JSON
+from dataflow.functions.like import like_matcher
 from dataflow.functions.numbers import NUMBERS
 from dataflow.functions.patterns import PATTERNS
 from dataflow.functions.signature import Signature
@@ -112,7 +113,7 @@ def _of_one(function: Callable[..., Value], part: Function) -> Function:
         a = part(row)
         try:
             return None if a is None else function(a)
-        except (ValueError, OverflowError, RecursionError) as error:
+        except (ValueError, ArithmeticError, RecursionError) as error:
             raise _failure(error) from error
 
     return compute
@@ -123,7 +124,7 @@ def _of_two(function: Callable[..., Value], first: Function, second: Function) -
         a, b = first(row), second(row)
         try:
             return None if a is None or b is None else function(a, b)
-        except (ValueError, OverflowError, RecursionError) as error:
+        except (ValueError, ArithmeticError, RecursionError) as error:
             raise _failure(error) from error
 
     return compute
@@ -132,7 +133,7 @@ def _of_two(function: Callable[..., Value], first: Function, second: Function) -
 def _guarded(function: Callable[..., Value], *values: Any) -> Value:
     try:
         return function(*values)
-    except (ValueError, OverflowError, RecursionError) as error:
+    except (ValueError, ArithmeticError, RecursionError) as error:
         raise _failure(error) from error
 
 
@@ -147,7 +148,7 @@ def _like(call: Call, compile_: Compile) -> Function:
     if not isinstance(pattern, Literal) or pattern.value is None:
         return _strict(_plain_function(call), [compile_.scalar(a) for a in call.arguments])
     subject = compile_.scalar(call.arguments[0])
-    matches = patterns.like_pattern(pattern.value).fullmatch
+    matches = like_matcher(pattern.value)
 
     def function(row: Row) -> Value:
         value = subject(row)
@@ -188,6 +189,17 @@ def _array_function(function: Callable[..., Value]) -> Compiler:
     return lambda call, compile_: _strict(function, [compile_.scalar(a) for a in call.arguments])
 
 
+def _array_to_string(call: Call, compile_: Compile) -> Function:
+    """NULL if the array or the delimiter is; without a text for them, NULLs among the elements are left out."""
+    array, delimiter, *null = (compile_.scalar(a) for a in call.arguments)
+
+    def function(row: Row) -> Value:
+        a, b = array(row), delimiter(row)
+        return None if a is None or b is None else _guarded(arrays.joined, a, b, null[0](row) if null else None)
+
+    return function
+
+
 # --- the list -------------------------------------------------------------------------------------------------------
 
 _COMPILERS: dict[str, Compiler] = {
@@ -204,7 +216,7 @@ _COMPILERS: dict[str, Compiler] = {
     "subscript": _array_function(arrays.subscript),
     "array_length": _array_function(arrays.length),
     "cardinality": _array_function(arrays.cardinality),
-    "array_to_string": _array_function(arrays.joined),
+    "array_to_string": _array_to_string,
     "array_upper": _array_function(arrays.upper),
     "array_lower": _array_function(arrays.lower),
 }
@@ -217,7 +229,6 @@ FUNCTIONS = frozenset(_COMPILERS) | frozenset(_PREDICATES) | frozenset(SIGNATURE
 #: Functions that are NULL if one argument is.
 STRICT_FUNCTIONS = frozenset(SIGNATURES) | frozenset(comparison.OPERATORS) | {
     "not", "cast", "collate", "average", "divide", "printed", "subscript", "array_length", "cardinality",
-    "array_to_string",
     "array_upper", "array_lower", "array @>", "array <@", "array &&",
 }  # fmt: skip
 

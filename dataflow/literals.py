@@ -23,6 +23,7 @@ from dataflow.calendar import (
 from dataflow.errors import EvaluationError
 from dataflow.functions import json
 from dataflow.mysql_types import ENUM, UUID
+from dataflow.ops import numeric
 from dataflow.schema import SqlType
 
 _RANGES = {
@@ -125,12 +126,7 @@ def _parse_numeric(sql_type: SqlType, text: str) -> str:
     found = _NUMBER.fullmatch(text)
     if not found or not (found[2] or found[3]) or len(text) > _MAX_DIGITS or abs(int(found[4] or 0)) > _MAX_EXPONENT:
         raise ValueError("a decimal number is expected")
-    sign, whole, fraction, exponent = found[1], found[2], found[3] or "", int(found[4] or 0)
-    scale = max(len(fraction) - exponent, 0)
-    unscaled = int(whole + fraction) * 10 ** max(exponent - len(fraction), 0)
-    digits = str(unscaled).rjust(scale + 1, "0")
-    printed = f"{digits[: len(digits) - scale]}.{digits[-scale:]}" if scale else digits
-    return "-" + printed if sign == "-" and unscaled else printed
+    return numeric.render(numeric.parse(text))
 
 
 def _parse_float(sql_type: SqlType, text: str) -> str:

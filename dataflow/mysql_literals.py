@@ -1,7 +1,8 @@
 """User input to the text form of the types that only MariaDB and MySQL have (`mysql_types`).
 
 Accepts the plain spellings of what these servers accept. Everything else is a `ValueError` whose text says what is
-expected. A fraction of a second may have more digits than the column: then it equals none of its values.
+expected. A fraction of a second may have more digits than the column: then it equals none of its values. A moment has
+no offset from UTC: MySQL 8.0.19 and newer convert such a text, MariaDB and older ones overlook the offset.
 
 Not here: the types that they share with PostgreSQL (`literals`).
 """
@@ -10,7 +11,6 @@ import re
 from collections.abc import Callable
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
-from dataflow.calendar import civil_date, civil_days, zone_seconds
 from dataflow.mysql_types import DATE, DATETIME, INET4, INET6, SET, TIME, TIMESTAMP, UINT8
 from dataflow.mysql_values import fraction_text, time_microseconds, time_text
 from dataflow.schema import SqlType
@@ -19,12 +19,11 @@ _UINT8_MAX = 2**64 - 1
 _INTEGER = re.compile(r"\+?[0-9]{1,30}")
 _CLOCK = r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,6}))?)?"
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
-_MOMENT = re.compile(rf"([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})(?:[ T]{_CLOCK} ?(Z|[+-][0-9]{{2}}(?::?[0-9]{{2}})?)?)?")
+_MOMENT = re.compile(rf"([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})(?:[ T]{_CLOCK} ?(Z)?)?")
 _TIME = re.compile(r"-?[0-9]{1,3}:[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,6})?)?")
 _MAX_TIME_US = (839 * 3600) * 1_000_000
 _DAYS_OF_MONTH = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _DIGITS = re.compile(r"\(([0-9])\)")
-_DAY_SECONDS = 86_400
 
 
 def label_of(sql_type: SqlType, text: str) -> str | None:
@@ -88,30 +87,11 @@ def _parse_moment(sql_type: SqlType, text: str) -> str:
 
 
 def _moment(found: re.Match[str], digits: int) -> str | None:
-    date, hours, minutes, seconds, fraction, zone = found.groups()
+    date, hours, minutes, seconds, fraction, _ = found.groups()
     if not _is_date(date) or int(hours or 0) > 23 or int(minutes or 0) > 59 or int(seconds or 0) > 59:
         return None
     clock = f"{hours or '00'}:{minutes or '00'}:{seconds or '00'}"
-    if zone and zone != "Z":
-        shifted = _shifted(date, clock, zone)
-        if shifted is None:
-            return None
-        date, clock = shifted
     return f"{date} {clock}{fraction_text(fraction or '', digits)}"
-
-
-def _shifted(date: str, clock: str, zone: str) -> tuple[str, str] | None:
-    """Date and time in UTC; None if there is no such time."""
-    year, month, day = map(int, date.split("-"))
-    east = zone_seconds(zone)
-    if not month or not day or abs(east) >= 16 * 3600:
-        return None
-    seconds = time_microseconds(clock) // 1_000_000 - east
-    days, seconds = divmod(civil_days(year, month, day) * _DAY_SECONDS + seconds, _DAY_SECONDS)
-    year, month, day = civil_date(days)
-    if not 0 <= year <= 9999:
-        return None
-    return f"{year:04}-{month:02}-{day:02}", time_text(seconds * 1_000_000)
 
 
 def _parse_time(sql_type: SqlType, text: str) -> str:

@@ -7,10 +7,10 @@ Not here: text and its collations (`collations`); user input (`mysql_literals`).
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 
 from dataflow.errors import EvaluationError
+from dataflow.functions.remembered import remembered
 from dataflow.mysql_types import DATE, DATETIME, INET4, INET6, TIME, TIMESTAMP, UINT8, UUID
 from dataflow.schema import SqlType
 
@@ -44,7 +44,7 @@ def without_zeros(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-@lru_cache(maxsize=10_000)
+@remembered(entries=10_000, characters=50)
 def _normal_inet6(text: str) -> str:
     return str(IPv6Address(text))
 

@@ -44,16 +44,6 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignKey:
-    """A validated foreign key of the table it stands in."""
-
-    #: Own columns, by ordinal, in the order of `parent_columns`.
-    columns: tuple[int, ...]
-    parent: str
-    parent_columns: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Spread:
     """How many rows of a table have the same value in a column, by the upstream's statistics; NULLs are not counted."""
 
@@ -71,7 +61,6 @@ class Table:
     columns: tuple[Column, ...]
     #: Unique keys whose columns are all NOT NULL, by ordinal; the primary key first.
     keys: tuple[tuple[int, ...], ...] = ()
-    foreign_keys: tuple[ForeignKey, ...] = ()
     #: Leading columns of each of the upstream's indexes, for the warnings of ``explain``.
     indexes: tuple[tuple[int, ...], ...] = ()
     #: The planner's estimate of the number of rows (``pg_class.reltuples``); -1 if unknown.

@@ -16,12 +16,12 @@ MariaDB and MySQL have (`mysql_values`).
 
 import struct
 from collections.abc import Callable
-from functools import lru_cache
 
 from dataflow import mysql_values
 from dataflow.calendar import interval_parts, time_zone_parts, to_days, to_microseconds, zone_seconds
 from dataflow.errors import EvaluationError
 from dataflow.functions.json import normal_form as normal_jsonb
+from dataflow.functions.remembered import remembered
 from dataflow.literals import parse_parameter
 from dataflow.mysql_types import ENUM, SET, UINT8
 from dataflow.schema import SqlType
@@ -41,6 +41,8 @@ _SIZED = frozenset({"numeric", "bpchar"}) | mysql_values.FRACTIONAL
 _LABELLED = frozenset({ENUM, SET})
 
 _MONTH_DAYS = 30
+#: Characters of any float or interval that the upstream prints; parameters may be longer.
+_SHORT = 100
 _DAY_US = 86_400_000_000
 
 
@@ -173,10 +175,10 @@ def interval_total(text: str) -> int | str:
 
 _NORMAL_FORMS: dict[str, Callable[[str], str]] = {
     "numeric": _normal_numeric,
-    "float4": lru_cache(maxsize=10_000)(_normal_float4),
-    "float8": lru_cache(maxsize=10_000)(_normal_float8),
+    "float4": remembered(10_000, _SHORT)(_normal_float4),
+    "float8": remembered(10_000, _SHORT)(_normal_float8),
     "bpchar": _normal_bpchar,
-    "interval": lru_cache(maxsize=10_000)(_normal_interval),
+    "interval": remembered(10_000, _SHORT)(_normal_interval),
     "jsonb": normal_jsonb,
 }
 

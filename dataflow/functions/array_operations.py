@@ -16,6 +16,10 @@ from dataflow.values import comparable, normal_form
 Form = Callable[[str], str]
 
 
+#: Elements that are made comparable one by one.
+_MAX_FORMS = 25_000
+
+
 def _same(text: str) -> str:
     return text
 
@@ -29,7 +33,10 @@ def _form(call: Call, place: int) -> Form:
 
 
 def _forms(text: str, form: Form) -> set[Value]:
-    return {None if e is None else form(e) for e in arrays.flat(text)}
+    elements = arrays.flat(text)
+    if form is not _same and len(elements) > _MAX_FORMS:
+        raise EvaluationError(f"not computed: more than {_MAX_FORMS} elements that have a normal form")
+    return {None if e is None else form(e) for e in elements}
 
 
 def _sets(decide: Callable[[set[Value], set[Value]], bool]) -> Compiler:
@@ -101,9 +108,10 @@ def _position(call: Call, compile_: Compile) -> Function:
         text, value = array(row), wanted(row)
         if text is None:
             return None
-        forms = [None if e is None else form(e) for e in _list(text)]
         looked_for = None if value is None else form(value)
-        return str(forms.index(looked_for) + 1) if looked_for in forms else None
+        places = (i for i, e in enumerate(_list(text), 1) if (None if e is None else form(e)) == looked_for)
+        place = next(places, None)
+        return None if place is None else str(place)
 
     return function
 

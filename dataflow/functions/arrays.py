@@ -5,14 +5,22 @@ Not here: ANY and ALL (`comparison`), aggregates that make arrays (`dataflow.ops
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 
+from dataflow.errors import EvaluationError
+from dataflow.functions import sizes
+from dataflow.functions.remembered import remembered
 from dataflow.types import Value
 
 _BOUND = re.compile(r"\[(-?\d+):(-?\d+)\]")
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_QUOTED = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)*)"', re.DOTALL)
+_ELEMENT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[^,{}"]+', re.DOTALL)
 _BARE = re.compile(r"[^,{}\"]+")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_MAX_DIMENSIONS = 6
+#: Of an array's text: elements are read one by one.
+_MAX_CHARACTERS = 4 << 20
+#: Elements of an array that has quotes.
+_MAX_QUOTED = 15_000
 _MUST_QUOTE = re.compile(r'[{}",\\\s]', re.ASCII)
 
 #: Elements, nested as deep as the array has dimensions.
@@ -29,9 +37,14 @@ class Array:
         self.first = first
 
 
-@lru_cache(maxsize=1000)
+@remembered(entries=1000)
 def parse(text: str) -> Array:
     """The array that the upstream printed."""
+    if len(text) > _MAX_CHARACTERS:
+        raise EvaluationError(f"not computed: an array of more than {_MAX_CHARACTERS} characters")
+    if text[:1] == "{" and text[-1:] == "}" and (plain := _plain(text)) is not None:
+        return Array(plain, 1)
+    sizes.bounded_parts(text)
     position = text.find("{")
     bound = _BOUND.match(text)
     elements, end = _parse(text, position)
@@ -40,15 +53,36 @@ def parse(text: str) -> Array:
     return Array(elements, int(bound[1]) if bound else 1)
 
 
-def _parse(text: str, position: int) -> tuple[Elements, int]:
+def _plain(text: str) -> Elements | None:
+    """The elements of an array of one dimension, if they can be split; None if they have to be read one by one."""
+    if '"' not in text and text.count("{") == 1 and ",," not in text:
+        parts: Elements = text[1:-1].split(",") if len(text) > 2 else []  # type: ignore[assignment]
+        return [None if part == "NULL" else part for part in parts] if "NULL" in text else parts
+    if "{" not in text[1:] and "}" not in text[:-1]:
+        tokens = _ELEMENT.findall(sizes.bounded_parts(text, _MAX_QUOTED))
+        if "\\" in text:
+            return [_element(token) for token in tokens]
+        return [t[1:-1] if t[0] == '"' else None if t == "NULL" else t for t in tokens]
+    return None
+
+
+def _element(token: str) -> Value:
+    if token[0] == '"':
+        return _ESCAPED.sub(r"\1", token[1:-1]) if "\\" in token else token[1:-1]
+    return None if token == "NULL" else token
+
+
+def _parse(text: str, position: int, depth: int = 1) -> tuple[Elements, int]:
     """The elements of the braces at `position`, and where they end."""
+    if depth > _MAX_DIMENSIONS:
+        raise ValueError(f"an array of at most {_MAX_DIMENSIONS} dimensions is expected")
     elements: Elements = []
     position += 1
     while text[position] != "}":
         if text[position] == ",":
             position += 1
         if text[position] == "{":
-            nested, position = _parse(text, position)
+            nested, position = _parse(text, position, depth + 1)
             elements.append(nested)
         elif (quoted := _QUOTED.match(text, position)) is not None:
             elements.append(_ESCAPED.sub(r"\1", quoted[1]))
@@ -68,7 +102,7 @@ def render(elements: Sequence[Value]) -> str:
 
 
 def _quoted(element: str) -> str:
-    if element and element.upper() != "NULL" and not _MUST_QUOTE.search(element):
+    if element and not _MUST_QUOTE.search(element) and (len(element) != 4 or element.upper() != "NULL"):
         return element
     escaped = element.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
@@ -76,8 +110,11 @@ def _quoted(element: str) -> str:
 
 def flat(text: str) -> list[Value]:
     """All elements, of all dimensions."""
+    elements = parse(text).elements
+    if list not in set(map(type, elements)):
+        return elements.copy()  # type: ignore[return-value]
     found: list[Value] = []
-    waiting: Elements = list(reversed(parse(text).elements))
+    waiting: Elements = list(reversed(elements))
     while waiting:
         element = waiting.pop()
         if isinstance(element, list):
@@ -113,10 +150,12 @@ def subscript(text: str, index: str) -> Value:
 
 def length(text: str, dimension: str) -> Value:
     """ARRAY_LENGTH; NULL if there is no such dimension."""
+    if not 1 <= int(dimension) <= _MAX_DIMENSIONS:
+        return None
     elements: object = parse(text).elements
     for _ in range(int(dimension) - 1):
         elements = elements[0] if isinstance(elements, list) and elements else None
-    if int(dimension) < 1 or not isinstance(elements, list) or not elements:
+    if not isinstance(elements, list) or not elements:
         return None
     return str(len(elements))
 
@@ -145,4 +184,4 @@ def cardinality(text: str) -> str:
 def joined(text: str, delimiter: str, null: str | None = None) -> str:
     """ARRAY_TO_STRING, with `null` for NULLs if it is given. The elements' own text is what their types print."""
     texts = (null if e is None else e for e in flat(text))
-    return delimiter.join(t for t in texts if t is not None)
+    return sizes.joined(delimiter, [t for t in texts if t is not None])

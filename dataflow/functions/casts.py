@@ -22,7 +22,9 @@ _PREFIXED = re.compile(r"([+-]?)0([xob])((?:_?[0-9a-f])+)", re.IGNORECASE)
 _BASES = {"x": 16, "o": 8, "b": 2}
 _DECIMAL = re.compile(r"[+-]?[0-9]+(?:_[0-9]+)*")
 _NUMBER = re.compile(r"([+-]?)(\d+(?:_\d+)*)?(?:\.(\d+(?:_\d+)*)?)?(?:e([+-]?\d+(?:_\d+)*))?", re.IGNORECASE | re.ASCII)
-_FLOAT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
+_FLOAT = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
+#: What strtod may read beside these: hexadecimal digits, a NaN with a payload.
+_LIBRARY_FLOAT = re.compile(r"[+-]?(?:0x|nan|inf)", re.IGNORECASE)
 _SPECIAL = {
     "nan": "NaN", "infinity": "Infinity", "+infinity": "Infinity", "-infinity": "-Infinity", "inf": "Infinity",
     "+inf": "Infinity", "-inf": "-Infinity",
@@ -31,6 +33,8 @@ _WORDS = ("true", "false", "yes", "no", "on", "off", "1", "0")
 _UUID = re.compile(r"[0-9a-f]{4}(?:-?[0-9a-f]{4}){7}", re.IGNORECASE)
 _TYPMOD = re.compile(r"\w+\((-?\d+)(?:,(-?\d+))?\)")
 _MAX_DIGITS = 4000
+#: Beyond it, no numeric but 0 has so many digits.
+_MAX_POWER = 200_000
 _DATE_LIKE = frozenset({"date", "time", "timestamp", "timestamptz", "interval"})
 #: Printed as they are: the text of these is their cast to text.
 _SELF_PRINTED = INTEGERS | FLOATS | TEXTS | _DATE_LIKE | {"numeric", "uuid", "bytea", "json", "jsonb", "timetz", "oid"}
@@ -112,12 +116,18 @@ def _from_number(source: str, target: str) -> Cast | None:
 
 
 def _wrong(text: str, type_name: str) -> EvaluationError:
-    return EvaluationError(f"invalid input syntax for type {type_name}: {text!r}")
+    return EvaluationError(f"invalid input syntax for type {type_name}: {text[:100]!r}")
+
+
+def _too_long(type_name: str) -> EvaluationError:
+    return EvaluationError(f"not computed: a text of more than {_MAX_DIGITS} characters as {type_name}")
 
 
 def _to_integer(target: str) -> Cast:
     def cast(text: str) -> str:
         stripped = text.strip(_SPACES)
+        if len(stripped) > _MAX_DIGITS:
+            raise _too_long(target)
         prefixed = _PREFIXED.fullmatch(stripped)
         if prefixed is not None:
             digits = prefixed[3].replace("_", "")
@@ -125,7 +135,7 @@ def _to_integer(target: str) -> Cast:
                 value = int(prefixed[1] + digits, _BASES[prefixed[2].lower()])
             except ValueError:
                 raise _wrong(text, target) from None
-        elif _DECIMAL.fullmatch(stripped) and len(stripped) < _MAX_DIGITS:
+        elif _DECIMAL.fullmatch(stripped):
             value = int(stripped)
         else:
             raise _wrong(text, target)
@@ -139,6 +149,8 @@ def _to_numeric(text: str) -> str:
     special = _SPECIAL.get(stripped.lower())
     if special is not None:
         return special
+    if len(stripped) > _MAX_DIGITS:
+        raise _too_long("numeric")
     prefixed = _PREFIXED.fullmatch(stripped)
     if prefixed is not None:
         try:
@@ -146,10 +158,10 @@ def _to_numeric(text: str) -> str:
         except ValueError:
             raise _wrong(text, "numeric") from None
     found = _NUMBER.fullmatch(stripped)
-    if found is None or not (found[2] or found[3]) or len(stripped) > _MAX_DIGITS:
+    if found is None or not (found[2] or found[3]):
         raise _wrong(text, "numeric")
     sign, whole, fraction, power = found[1], found[2] or "0", found[3] or "", int(found[4] or 0)
-    if abs(power) > _MAX_DIGITS:
+    if abs(power) > _MAX_POWER:
         raise _wrong(text, "numeric")
     digits = f"{whole}.{fraction}" if fraction else whole
     return arithmetic.plain_decimal(f"{sign}{digits}e{power}".replace("_", ""))
@@ -161,15 +173,19 @@ def _to_float(target: str) -> Cast:
         special = _SPECIAL.get(stripped.lower())
         if special is not None:
             return special
-        if not _FLOAT.fullmatch(stripped) or len(stripped) > _MAX_DIGITS:
+        if len(stripped) > _MAX_DIGITS:
+            raise _too_long(target)
+        if not _FLOAT.fullmatch(stripped):
+            if _LIBRARY_FLOAT.match(stripped):
+                raise EvaluationError(f"not computed: a number as only the server's C library reads it as {target}")
             raise _wrong(text, target)
         mantissa = re.split("[eE]", stripped)[0]
         nonzero = any(c in "123456789" for c in mantissa)
         if not nonzero:
             return "-0" if stripped[0] == "-" else "0"
         value = float(stripped)
-        if target == "float4" and value and abs(value) < 1e300:
-            value = floats.single(Fraction(stripped))
+        if target == "float4" and value:
+            value = floats.single(Fraction(stripped)) if abs(value) < 1e300 else float("inf")
         if not value or abs(value) == float("inf"):
             raise EvaluationError(f"{text!r} is out of range for type {target}")
         return floats.printed(value, target)
@@ -289,9 +305,8 @@ def _to_scale(text: str, precision: int, scale: int) -> str:
     if text in ("Infinity", "-Infinity"):
         raise EvaluationError("numeric field overflow")
     rounded = arithmetic.round_to(text, scale)
-    unscaled, _ = numeric.parse(rounded)
-    limit = 10**precision if scale >= 0 else 10 ** (precision - scale)
-    if abs(unscaled) >= limit:
+    value = numeric.parse(rounded)
+    if value and value.adjusted() >= precision - scale:
         raise EvaluationError("numeric field overflow")
     return rounded
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
-from dataflow.functions import arrays, moments
+from dataflow.functions import arrays, floats, moments
 from dataflow.functions.compiling import Compile, Compiler, Function, Predicate, PredicateCompiler
 from dataflow.scalar import Call, Literal
 from dataflow.schema import SqlType
@@ -104,7 +104,25 @@ def _same(text: str) -> str:
 def _sides(call: Call, operator: str, compile_: Compile) -> tuple[Function, Function, Form, Form]:
     left, right = call.arguments
     left_form, right_form = comparison_forms(operator, left.type, right.type)
-    return compile_.scalar(left), compile_.scalar(right), left_form or _same, right_form or _same
+    parts = [compile_.scalar(left), compile_.scalar(right)]
+    if {left.type.name, right.type.name} & FLOATS:
+        parts = [
+            _double(part) if side.type.name == "numeric" else part
+            for part, side in zip(parts, call.arguments, strict=True)
+        ]
+    return parts[0], parts[1], left_form or _same, right_form or _same
+
+
+def _double(part: Function) -> Function:
+    """A numeric that is compared with a float: an error if it is no double, whatever it is compared with."""
+
+    def function(row: Row) -> Value:
+        value = part(row)
+        if value is not None:
+            floats.double(value)
+        return value
+
+    return function
 
 
 def _comparison(call: Call, compile_: Compile) -> Function:

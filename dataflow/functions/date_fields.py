@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from itertools import pairwise
 
 from dataflow.calendar import civil_days
 from dataflow.errors import EvaluationError
 from dataflow.functions import floats, moments
 from dataflow.functions.moments import DAY_US, INFINITIES, Interval
+from dataflow.functions.remembered import remembered
 from dataflow.functions.signature import refused, signature
 from dataflow.ops import numeric
 
@@ -45,6 +45,12 @@ def _field(text: str) -> str:
 
 def _unknown(field: str) -> EvaluationError:
     return EvaluationError(f'unit "{field}" not recognized')
+
+
+#: Microseconds since 1970 that are no int8 any more.
+_FEWER_DIGITS = 2**63 - 1
+#: Of ten, as doubles.
+_POWERS = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
 
 
 # --- fields ---------------------------------------------------------------------------------------------------------
@@ -117,7 +123,10 @@ def _timestamp_field(field: str, moment: int) -> Scaled:
     if field in _CLOCK:
         return _clock_field(field, clock)
     if field == "epoch":
-        return moment - _EPOCH * DAY_US, 6
+        seconds = moment - _EPOCH * DAY_US
+        if seconds >= _FEWER_DIGITS:
+            raise EvaluationError("not computed: the upstream divides moments that late with fewer digits")
+        return seconds, 6
     return _date_field(field, days), 0
 
 
@@ -210,7 +219,7 @@ def _extract(read: Reader) -> Callable[[str, str], str | None]:
 
     def function(field: str, text: str) -> str | None:
         found = read(_field(field), text)
-        return numeric.render(*found) if isinstance(found, tuple) else found
+        return numeric.render(numeric.scaled(*found)) if isinstance(found, tuple) else found
 
     return function
 
@@ -219,13 +228,19 @@ def _part(read: Reader) -> Callable[[str, str], str | None]:
     """DATE_PART gives a double."""
 
     def function(field: str, text: str) -> str | None:
-        found = read(_field(field), text)
-        if not isinstance(found, tuple):
-            return found
-        value, scale = found
-        return floats.printed(value / 10**scale if scale else float(value), "float8")
+        name = _field(field)
+        found = read(name, text)
+        return floats.printed(_double(name, *found), "float8") if isinstance(found, tuple) else found
 
     return function
+
+
+def _double(field: str, value: int, scale: int) -> float:
+    """A field as the upstream computes it in doubles, which round at each step."""
+    if field in ("second", "milliseconds"):
+        seconds, fraction = divmod(value, 1_000_000)
+        return seconds * _POWERS[6 - scale] + fraction / _POWERS[scale]
+    return float(value) / _POWERS[scale]
 
 
 def _without_julian(read: Reader) -> Reader:
@@ -327,7 +342,7 @@ _TOKEN = re.compile(
 _CASES: dict[bool, Callable[[str], str]] = {True: str.upper, False: str.lower}
 
 
-@lru_cache(maxsize=200)
+@remembered(entries=200)
 def to_char_tokens(pattern: str) -> tuple[str, ...]:
     """The pieces of a pattern. ValueError if it has others than those that are exact."""
     tokens = tuple(_TOKEN.findall(pattern))

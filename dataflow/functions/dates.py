@@ -56,7 +56,14 @@ def _plus_interval(kind: str) -> Callable[[str, str], str]:
 
 
 def _minus_interval(kind: str) -> Callable[[str, str], str]:
-    return lambda a, b: _moved(a, _negated(moments.interval(b)), kind)
+    return lambda a, b: _moved(a, _opposite_interval(b), kind)
+
+
+def _opposite_interval(text: str) -> Interval | str:
+    found = _negated(moments.interval(text))
+    if not isinstance(found, str) and not moments.is_interval(*found):
+        raise EvaluationError("not computed: older servers do not notice that the interval's opposite is out of range")
+    return found
 
 
 def _date_plus(a: str, b: str) -> str:
@@ -64,7 +71,7 @@ def _date_plus(a: str, b: str) -> str:
 
 
 def _date_minus(a: str, b: str) -> str:
-    return _moved(moments.date_to_timestamp(a), _negated(moments.interval(b)), "timestamp")
+    return _moved(moments.date_to_timestamp(a), _opposite_interval(b), "timestamp")
 
 
 def _moved(text: str, interval: Interval | str, kind: str) -> str:
@@ -159,7 +166,12 @@ def _plus(a: str, b: str) -> str:
 
 
 def _minus(a: str, b: str) -> str:
-    return _plus(a, _negate(b))
+    x, y = moments.interval(a), moments.interval(b)
+    if isinstance(x, str) or isinstance(y, str):
+        if x == y:
+            raise EvaluationError("interval out of range")
+        return x if isinstance(x, str) else _opposite(str(y))
+    return moments.interval_of(x[0] - y[0], x[1] - y[1], x[2] - y[2])
 
 
 def _times(a: str, b: str) -> str:
@@ -262,18 +274,23 @@ def _carried(larger: int, smaller: int, unit: int) -> tuple[int, int]:
 # --- the table ------------------------------------------------------------------------------------------------------
 
 
+def _wrapped(microseconds: int) -> int:
+    """A time of day; the upstream computes it in 64 bits, and looks for no overflow."""
+    return ((microseconds + 2**63) % 2**64 - 2**63) % DAY_US
+
+
 def _time_plus(a: str, b: str) -> str:
     interval = moments.interval(b)
     if isinstance(interval, str):
         raise EvaluationError("cannot add infinite interval to time")
-    return moments.time((moments.clock(a) + interval[2]) % DAY_US)
+    return moments.time(_wrapped(moments.clock(a) + interval[2]))
 
 
 def _time_minus(a: str, b: str) -> str:
     interval = moments.interval(b)
     if isinstance(interval, str):
         raise EvaluationError("cannot subtract infinite interval from time")
-    return moments.time((moments.clock(a) - interval[2]) % DAY_US)
+    return moments.time(_wrapped(moments.clock(a) - interval[2]))
 
 
 def _date_time(a: str, b: str) -> str:
@@ -323,6 +340,8 @@ def _binned(kind: str) -> Callable[[str, str, str], str]:
         step = days * DAY_US + time
         if months or step <= 0:
             raise EvaluationError("stride must be greater than zero")
+        if step >= 2**63:
+            raise EvaluationError("not computed: older servers do not notice that the stride is out of range")
         start = moments.microseconds(origin)
         distance = moments.microseconds(text) - start
         if abs(distance) >= 2**63:

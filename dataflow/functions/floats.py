@@ -5,6 +5,7 @@ Single precision is computed in double precision and rounded, which is exact for
 
 import struct
 from collections.abc import Callable
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_05UP, Context
 from fractions import Fraction
 from math import ceil, copysign, floor, inf, isinf, isnan, nextafter, sqrt, trunc
 
@@ -16,6 +17,12 @@ from dataflow.values import float4
 _DIGITS = {"float8": 15, "float4": 6}
 #: Below this, what is between two doubles has more digits than either.
 _EXACT = 2.0**53
+#: Beyond the range of single precision.
+_EXACT_LIMIT = 1e40
+#: Digits enough to tell any number between two of single precision from these; the last one says that more follow.
+_STICKY = Context(prec=200, rounding=ROUND_05UP, Emax=MAX_EMAX, Emin=MIN_EMIN)
+#: An error of PostgreSQL's; to MariaDB and MySQL the result is 0.
+_UNDERFLOW = "not computed: value out of range: underflow"
 _INTEGER_LIMITS = {"int2": 2.0**15, "int4": 2.0**31, "int8": 2.0**63}
 _INTEGER_NAMES = {"int2": "smallint", "int4": "integer", "int8": "bigint"}
 
@@ -154,7 +161,7 @@ def _subtract(a: float, b: float, result: str) -> float:
 def _multiply(a: float, b: float, result: str) -> float:
     product = _checked(_rounded(a * b, result), may_overflow=isinf(a) or isinf(b))
     if not product and a and b:
-        raise EvaluationError("value out of range: underflow")
+        raise EvaluationError(_UNDERFLOW)
     return product
 
 
@@ -165,7 +172,7 @@ def _divide(a: float, b: float, result: str) -> float:
         raise EvaluationError("division by zero")
     quotient = _checked(_rounded(a / b, result), may_overflow=isinf(a))
     if not quotient and a and not isinf(b):
-        raise EvaluationError("value out of range: underflow")
+        raise EvaluationError(_UNDERFLOW)
     return quotient
 
 
@@ -259,14 +266,24 @@ def from_numeric(a: str, target: str) -> str:
     """A numeric as the nearest float."""
     if a in ("NaN", "Infinity", "-Infinity"):
         return a
-    exact = Fraction(a)
-    try:
-        value = single(exact) if target == "float4" else float(exact)
-    except OverflowError:
-        value = inf
-    if isinf(value) or (exact and not value):
-        raise EvaluationError(f"{a} is out of range")
+    value = double(a)
+    if target == "float4" and value:
+        value = single(Fraction(_STICKY.create_decimal(a))) if abs(value) < _EXACT_LIMIT else inf
+        if isinf(value) or not value:
+            raise _out_of_range(a)
     return printed(value, target)
+
+
+def double(numeric: str) -> float:
+    """A numeric as the nearest double; an error if it is too far from zero, or too near to it."""
+    value = float(numeric)
+    if (isinf(value) and numeric[-1:] != "y") or (not value and numeric.strip("-0.")):
+        raise _out_of_range(numeric)
+    return value
+
+
+def _out_of_range(numeric: str) -> EvaluationError:
+    return EvaluationError(f"{numeric[:100]} is out of range")
 
 
 def widened(a: str) -> str:
@@ -281,5 +298,5 @@ def narrowed(a: str) -> str:
     if isinf(result) and not isinf(value):
         raise EvaluationError("value out of range: overflow")
     if value and not result:
-        raise EvaluationError("value out of range: underflow")
+        raise EvaluationError(_UNDERFLOW)
     return printed(result, "float4")

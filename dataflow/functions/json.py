@@ -5,22 +5,34 @@ out of either is a piece of the text.
 """
 
 import re
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Container
 from json import JSONDecodeError, JSONDecoder
 from typing import Any
 
 from dataflow import arithmetic
 from dataflow.errors import EvaluationError
-from dataflow.functions import arrays
+from dataflow.functions import arrays, sizes
+from dataflow.functions.json_documents import Number, container_end, decode, quoted, render, without_nulls
+from dataflow.functions.remembered import remembered
 from dataflow.functions.signature import Signature, Table, refused, signature
 
+_SPACES = " \t\n\r"
 _SPACE = re.compile(r"[ \t\n\r]*")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_SCALAR = re.compile(rf"{_STRING.pattern}|[^,:\]}} \t\n\r]+", re.DOTALL)
+#: Strings, and the numbers between them that have decimals.
+_FRACTION = re.compile(rf"{_STRING.pattern}|-?\d+\.\d+", re.DOTALL | re.ASCII)
 _INDEX = re.compile(r"[ \t\n\v\f\r]*[+-]?\d{1,10}[ \t\n\v\f\r]*")
 _DECODER = JSONDecoder(parse_float=str, parse_int=str, strict=False)
 _INT4 = 2**31
-_MAX_DIGITS = 4000
+#: Characters that the steps of a path may look through in all, beyond the first's.
+_MAX_STEPS = 1 << 20
+#: Arrays and objects that are looked for in an array, times the parts of those that it has.
+_MAX_PAIRS = 200_000
+_MAX_DIGITS = 200_000
+#: Numbers with decimals in a document that is compared.
+_MAX_FRACTIONS = 20_000
+_POWER_DIGITS = 8
 
 
 def _skip(text: str, position: int) -> int:
@@ -31,11 +43,11 @@ def _skip(text: str, position: int) -> int:
 
 def _value_end(text: str, position: int) -> int:
     """Behind the value at `position`."""
-    if text[position] == '"':
-        found = _STRING.match(text, position)
-        assert found is not None
-        return found.end()
-    return _DECODER.raw_decode(text, position)[1]
+    if text[position] in "[{":
+        return container_end(text, position)
+    found = _SCALAR.match(text, position)
+    assert found is not None
+    return found.end()
 
 
 def _check_strings(text: str) -> None:
@@ -65,7 +77,7 @@ def _field(text: str, name: str) -> str | None:
 
 def _fields(text: str, name: str) -> list[str]:
     """The texts of an object's fields of that name: to json there may be several."""
-    position = _skip(text, 0)
+    position = _skip(sizes.bounded_parts(text), 0)
     found: list[str] = []
     if text[position] != "{":
         return found
@@ -85,7 +97,7 @@ def _fields(text: str, name: str) -> list[str]:
 
 def _elements(text: str) -> list[str] | None:
     """The texts of an array's elements; None if it is none."""
-    position = _skip(text, 0)
+    position = _skip(sizes.bounded_parts(text), 0)
     if text[position] != "[":
         return None
     found: list[str] = []
@@ -117,30 +129,46 @@ def _scalar_element(text: str, index: str) -> str | None:
 
 def _path(text: str, path: str) -> str | None:
     """What a path of keys and subscripts leads to."""
-    steps = [step for step in arrays.flat(path) if step is not None]
-    if len(steps) != len(arrays.flat(path)):
-        return None
-    return _at(text.strip(" \t\n\r"), steps)
+    steps = _steps(path)
+    return None if steps is None else _at(text.strip(_SPACES), steps)
+
+
+def _steps(path: str) -> list[str] | None:
+    """The steps of a path; None if one is NULL."""
+    elements = arrays.flat(path)
+    steps = [step for step in elements if step is not None]
+    return steps if len(steps) == len(elements) else None
 
 
 def _at(text: str, steps: list[str]) -> str | None:
-    if not steps:
-        return text
-    first, *rest = steps
-    if text[0] == "{":
-        # The last of several fields that leads to the end of the path.
-        return next((end for f in reversed(_fields(text, first)) if (end := _at(f, rest)) is not None), None)
-    if text[0] == "[" and _INDEX.fullmatch(first) and -_INT4 <= int(first) < _INT4:
-        element = _element(text, first)
-        return None if element is None else _at(element, rest)
+    """The value that the steps lead to: of several fields of a name the last one that leads to the end of the path."""
+    looked_through = -len(text)
+    waiting = [(text, 0)]
+    while waiting:
+        found, number = waiting.pop()
+        if number == len(steps):
+            return found
+        step = steps[number]
+        looked_through += len(found)
+        if looked_through > _MAX_STEPS:
+            raise EvaluationError("not computed: a path that deep into a document that long")
+        if found[0] == "{":
+            waiting += [(field, number + 1) for field in _fields(found, step)]
+        elif found[0] == "[" and _INDEX.fullmatch(step) and -_INT4 <= int(step) < _INT4:
+            element = _element(found, step)
+            if element is not None:
+                waiting.append((element, number + 1))
     return None
 
 
 def as_text(value: str | None) -> str | None:
     """What ``->>`` makes of a json value."""
-    if value is None or value == "null":
+    if value is None:
         return None
-    return _string(value) if value[0] == '"' else value
+    bare = value.lstrip(_SPACES) if value[0] in _SPACES else value
+    if bare == "null":
+        return None
+    return _string(bare) if bare[0] == '"' else value
 
 
 def _checked(function: Callable[[str, str], str | None]) -> Callable[[str, str], str | None]:
@@ -152,10 +180,17 @@ def _checked(function: Callable[[str, str], str | None]) -> Callable[[str, str],
 
 
 def _json_path(text: str, path: str) -> str | None:
-    if None in arrays.flat(path):
+    steps = _steps(path)
+    if steps is None:
         return None
     _check_strings(text)
-    return _path(text, path)
+    return _at(text.strip(_SPACES), steps) if steps else _whole(text)
+
+
+def _whole(text: str) -> str:
+    """The value at an empty path: a document that is no object or array with the white space before it."""
+    bare = text.strip(_SPACES)
+    return bare if bare[0] in "{[" else text.rstrip(_SPACES)
 
 
 def _textual(function: Callable[[str, str], str | None]) -> Callable[[str, str], str | None]:
@@ -179,24 +214,22 @@ def _type_of(text: str) -> str:
 # --- jsonb's values ---------------------------------------------------------------------------------------------------
 
 
-class Number(str):
-    """A number's text, apart from a string's."""
-
-    __slots__ = ()
-
-
 _VALUES = JSONDecoder(parse_float=Number, parse_int=Number, strict=False)
 
 
 def _value(text: str) -> Any:
     """A jsonb as Python's values; numbers by their text."""
-    return _VALUES.decode(text)
+    return decode(_VALUES, sizes.bounded_parts(text))
 
 
-@lru_cache(maxsize=10_000)
+@remembered(entries=1000)
 def normal_form(text: str) -> str:
-    """The text that equal jsonb values share: numbers lose trailing zeros."""
-    return _rendered(_value(text), _shortest_number)
+    """The text that equal jsonb values share: numbers lose trailing zeros. All else the upstream prints in one way."""
+    if "." not in text:
+        return text
+    if len(text) > _MAX_FRACTIONS and text.count(".") > _MAX_FRACTIONS:
+        raise EvaluationError("not computed: a document of so many numbers with decimals")
+    return _FRACTION.sub(lambda found: found[0] if found[0][0] == '"' else _shortest_number(found[0]), text)
 
 
 def _shortest_number(number: str) -> str:
@@ -213,8 +246,25 @@ def _contains(container: Any, contained: Any, top: bool = True) -> bool:
         if not isinstance(contained, list):
             # As a special exception, an array contains a primitive value, but only at the top.
             return top and not isinstance(contained, dict) and any(_same(e, contained) for e in container)
-        return all(any(_element_contains(e, wanted) for e in container) for wanted in contained)
+        return _list_contains(container, contained)
     return not isinstance(contained, dict | list) and _same(container, contained)
+
+
+def _list_contains(container: list[Any], contained: list[Any]) -> bool:
+    """Plain values are looked up; arrays and objects are compared with each that there is, within bounds."""
+    plain = {_plain(e) for e in container if not isinstance(e, dict | list)}
+    nested = [e for e in contained if isinstance(e, dict | list)]
+    if any(not isinstance(e, dict | list) and _plain(e) not in plain for e in contained):
+        return False
+    candidates = [e for e in container if isinstance(e, dict | list)]
+    if len(nested) * sum(len(candidate) + 1 for candidate in candidates) > _MAX_PAIRS:
+        raise EvaluationError("not computed: arrays of many arrays or objects, each compared with each")
+    return all(any(_element_contains(e, wanted) for e in candidates) for wanted in nested)
+
+
+def _plain(value: Any) -> tuple[type, Any]:
+    """The form that equal plain values share."""
+    return type(value), _shortest_number(value) if isinstance(value, Number) else value
 
 
 def _element_contains(element: Any, wanted: Any) -> bool:
@@ -230,24 +280,31 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _contains_text(container: str, contained: str) -> str:
+    if container[0] not in "[{" and contained[0] in "[{":
+        return "f"
     return "t" if _contains(_value(container), _value(contained)) else "f"
 
 
 def _has_key(text: str, key: str) -> str:
     """``text ? key``: a key of the object, a string of the array, or the string itself."""
+    return "t" if key in _keys(text) else "f"
+
+
+def _keys(text: str) -> Container[str]:
     value = _value(text)
     if isinstance(value, dict):
-        return "t" if key in value else "f"
-    strings = value if isinstance(value, list) else [value]
-    return "t" if any(type(v) is str and v == key for v in strings) else "f"
+        return value
+    return {v for v in (value if isinstance(value, list) else [value]) if type(v) is str}
 
 
 def _has_some(text: str, keys: str) -> str:
-    return "t" if any(k is not None and _has_key(text, k) == "t" for k in arrays.flat(keys)) else "f"
+    present = _keys(text)
+    return "t" if any(k is not None and k in present for k in arrays.flat(keys)) else "f"
 
 
 def _has_all(text: str, keys: str) -> str:
-    return "t" if all(k is None or _has_key(text, k) == "t" for k in arrays.flat(keys)) else "f"
+    present = _keys(text)
+    return "t" if all(k is None or k in present for k in arrays.flat(keys)) else "f"
 
 
 # --- text to json -----------------------------------------------------------------------------------------------------
@@ -259,60 +316,33 @@ def _refuse_constant(name: str) -> Any:
 
 def _read_number(text: str) -> Number:
     mantissa, _, power = text.lower().partition("e")
-    if len(mantissa) > _MAX_DIGITS or abs(int(power or 0)) > _MAX_DIGITS:
+    if len(mantissa) > _MAX_DIGITS or len(power) > _POWER_DIGITS or abs(int(power or 0)) > _MAX_DIGITS:
         raise EvaluationError("a number of too many digits")
     return Number(arithmetic.plain_decimal(f"{mantissa}e{power or 0}"))
 
 
+_CHECKING = JSONDecoder(parse_float=str, parse_int=str, parse_constant=_refuse_constant)
 _STRICT = JSONDecoder(parse_float=_read_number, parse_int=_read_number, parse_constant=_refuse_constant)
 
 
 def checked(text: str) -> str:
-    """A cast to json: the text, if it is JSON."""
-    _parsed(text)
+    """A cast to json: the text, if it is JSON. Its numbers may be of any size."""
+    _parsed(text, _CHECKING)
     return text
 
 
 def normalised(text: str) -> str:
     """A cast to jsonb: as the upstream prints it."""
-    value = _parsed(text)
+    value = _parsed(text, _STRICT)
     _check_strings(text)
-    return _rendered(value, str)
+    return render(value, str)
 
 
-def _parsed(text: str) -> Any:
+def _parsed(text: str, decoder: JSONDecoder) -> Any:
     try:
-        return _STRICT.decode(text)
-    except (JSONDecodeError, RecursionError) as error:
+        return decode(decoder, sizes.bounded_parts(text))
+    except JSONDecodeError as error:
         raise EvaluationError("invalid input syntax for type json") from error
-
-
-def _rendered(value: Any, number: Callable[[str], str]) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case Number():
-            return number(value)
-        case str():
-            return quoted(value)
-        case list():
-            return "[" + ", ".join(_rendered(v, number) for v in value) + "]"
-    keys = sorted(value, key=lambda k: (len(k.encode()), k.encode()))
-    return "{" + ", ".join(f"{quoted(k)}: {_rendered(value[k], number)}" for k in keys) + "}"
-
-
-_ESCAPES = {
-    **{c: f"\\u{c:04x}" for c in range(32)},
-    ord("\b"): "\\b", ord("\f"): "\\f", ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t",
-    ord('"'): '\\"', ord("\\"): "\\\\",
-}  # fmt: skip
-
-
-def quoted(text: str) -> str:
-    """A string as the upstream writes it in JSON (escape_json)."""
-    return f'"{text.translate(_ESCAPES)}"'
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -332,8 +362,8 @@ def _joined(left: str, right: str) -> str:
     """``jsonb || jsonb``: two objects as one, else arrays, a value that is none as one of itself."""
     a, b = _value(left), _value(right)
     if isinstance(a, dict) and isinstance(b, dict):
-        return _rendered({**a, **b}, str)
-    return _rendered([*_as_list(a), *_as_list(b)], str)
+        return render({**a, **b}, str)
+    return render([*_as_list(a), *_as_list(b)], str)
 
 
 def _as_list(value: Any) -> list[Any]:
@@ -343,10 +373,10 @@ def _as_list(value: Any) -> list[Any]:
 def _without_key(text: str, key: str) -> str:
     value = _value(text)
     if isinstance(value, dict):
-        return _rendered({k: v for k, v in value.items() if k != key}, str)
+        return render({k: v for k, v in value.items() if k != key}, str)
     if not isinstance(value, list):
         raise EvaluationError("cannot delete from scalar")
-    return _rendered([v for v in value if type(v) is not str or v != key], str)
+    return render([v for v in value if type(v) is not str or v != key], str)
 
 
 def _without_element(text: str, index: str) -> str:
@@ -354,14 +384,7 @@ def _without_element(text: str, index: str) -> str:
     if not isinstance(value, list):
         raise EvaluationError("cannot delete from an object or a scalar by a number")
     place = int(index) + (len(value) if int(index) < 0 else 0)
-    return _rendered([v for i, v in enumerate(value) if i != place], str)
-
-
-def _stripped(value: Any) -> Any:
-    """Without the fields of objects that are null."""
-    if isinstance(value, dict):
-        return {k: _stripped(v) for k, v in value.items() if v is not None}
-    return [_stripped(v) for v in value] if isinstance(value, list) else value
+    return render([v for i, v in enumerate(value) if i != place], str)
 
 
 _INDEXES = {"json": _element, "jsonb": _scalar_element}
@@ -381,7 +404,7 @@ JSON: Table = {
     "jsonb_array_length": (signature("jsonb", "int4", _array_length),),
     "json_typeof": (signature("json", "text", _type_of),),
     "jsonb_typeof": (signature("jsonb", "text", _type_of),),
-    "jsonb_strip_nulls": (signature("jsonb", "jsonb", lambda a: _rendered(_stripped(_value(a)), str)),),
+    "jsonb_strip_nulls": (signature("jsonb", "jsonb", lambda a: render(without_nulls(_value(a)), str)),),
     "||": (signature("jsonb jsonb", "jsonb", _joined),),
     "-": (
         signature("jsonb text", "jsonb", _without_key),

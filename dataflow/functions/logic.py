@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from dataflow.functions.comparison import comparison_holds
 from dataflow.functions.compiling import Compile, Compiler, Function, Predicate, PredicateCompiler
+from dataflow.functions.sizes import joined
 from dataflow.scalar import Call
 from dataflow.types import Row, Value
 
@@ -116,7 +117,7 @@ def _case(call: Call, compile_: Compile) -> Function:
 def _concat(call: Call, compile_: Compile) -> Function:
     """CONCAT: the texts of all that is not NULL."""
     parts = [compile_.scalar(a) for a in call.arguments]
-    return lambda row: "".join(value for part in parts if (value := part(row)) is not None)
+    return lambda row: joined("", [value for part in parts if (value := part(row)) is not None])
 
 
 def _concat_ws(call: Call, compile_: Compile) -> Function:
@@ -127,7 +128,7 @@ def _concat_ws(call: Call, compile_: Compile) -> Function:
         between = separator(row)
         if between is None:
             return None
-        return between.join(value for part in parts if (value := part(row)) is not None)
+        return joined(between, [value for part in parts if (value := part(row)) is not None])
 
     return function
 

@@ -59,12 +59,17 @@ def timestamp(moment: int, kind: str) -> str:
 
 
 def interval_of(months: int, day_count: int, time_us: int) -> str:
-    """The interval of these fields, if they fit. The largest ones stand for the infinities."""
-    if not (-_INT4 <= months < _INT4 and -_INT4 <= day_count < _INT4 and -_INT8 <= time_us < _INT8):
-        raise EvaluationError("interval out of range")
-    if (months, day_count, time_us) in ((_INT4 - 1, _INT4 - 1, _INT8 - 1), (-_INT4, -_INT4, -_INT8)):
+    """The interval of these fields, if they fit."""
+    if not is_interval(months, day_count, time_us):
         raise EvaluationError("interval out of range")
     return interval_text(months, day_count, time_us)
+
+
+def is_interval(months: int, day_count: int, time_us: int) -> bool:
+    """Whether the fields fit. The largest ones stand for the infinities."""
+    if not (-_INT4 <= months < _INT4 and -_INT4 <= day_count < _INT4 and -_INT8 <= time_us < _INT8):
+        return False
+    return (months, day_count, time_us) not in ((_INT4 - 1, _INT4 - 1, _INT8 - 1), (-_INT4, -_INT4, -_INT8))
 
 
 def date_to_timestamp(text: str, kind: str = "timestamp") -> str:
@@ -87,7 +92,8 @@ def rounded_timestamp(text: str, digits: int, kind: str) -> str:
     unit = 10 ** (6 - digits)
     since = to_microseconds(text) - _YEAR_2000 * DAY_US
     whole = (abs(since) + unit // 2) // unit * unit
-    return timestamp(_YEAR_2000 * DAY_US + (whole if since >= 0 else -whole), kind)
+    # The upstream does not look whether that is still a timestamp.
+    return timestamp_text(_YEAR_2000 * DAY_US + (whole if since >= 0 else -whole), _SUFFIXES[kind])
 
 
 def timestamp_date(text: str) -> str:

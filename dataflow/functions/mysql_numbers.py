@@ -7,6 +7,7 @@ beyond is cut. Printing rounds half away from zero.
 
 import re
 from collections.abc import Callable
+from decimal import Decimal
 
 from dataflow.functions.compiling import Compile, Compiler, Function
 from dataflow.ops import numeric
@@ -31,28 +32,21 @@ def scale_of(sql_type: SqlType) -> int:
     return int(found[1]) if found else 0
 
 
-def divided(unscaled: int, scale: int, divisor: int, result_scale: int) -> str:
-    """``unscaled / 10**scale / divisor``, cut behind `result_scale` digits."""
-    shift = result_scale - scale
-    numerator = abs(unscaled) * 10 ** max(shift, 0)
-    result = numerator // (abs(divisor) * 10 ** max(-shift, 0))
-    return numeric.render(-result if (unscaled < 0) != (divisor < 0) else result, result_scale)
+def divided(value: Decimal, divisor: Decimal, scale: int) -> str:
+    """A quotient, cut behind `scale` digits."""
+    cut = numeric.EXACT.divide_int(numeric.EXACT.scaleb(value, scale), divisor)
+    return numeric.render(numeric.EXACT.scaleb(cut, -scale))
 
 
 def average(sql_type: SqlType) -> Callable[[str, int], str] | None:
     """What makes an AVG of that type of a sum and a count; None if the type has no scale, as PostgreSQL's has none."""
     scale = scale_of(sql_type)
-    return (lambda total, count: divided(*numeric.parse(total), count, scale)) if scale else None
+    return (lambda total, count: divided(numeric.parse(total), Decimal(count), scale)) if scale else None
 
 
 def rounded(text: str, scale: int) -> str:
     """A number with `scale` decimals, rounded half away from zero."""
-    unscaled, own = numeric.parse(text)
-    if own <= scale:
-        return numeric.render(unscaled * 10 ** (scale - own), scale)
-    unit: int = 10 ** (own - scale)
-    result = (2 * abs(unscaled) + unit) // (2 * unit)
-    return numeric.render(-result if unscaled < 0 else result, scale)
+    return numeric.render(numeric.round_to(numeric.parse(text), scale))
 
 
 def _divide(call: Call, compile_: Compile) -> Function:
@@ -64,8 +58,8 @@ def _divide(call: Call, compile_: Compile) -> Function:
         a, b = left(row), right(row)
         if a is None or b is None:
             return None
-        (x, dividend_scale), (y, divisor_scale) = numeric.parse(a), numeric.parse(b)
-        return None if y == 0 else divided(x * 10**divisor_scale, dividend_scale, y, scale)
+        divisor = numeric.parse(b)
+        return divided(numeric.parse(a), divisor, scale) if divisor else None
 
     return function
 

@@ -1,19 +1,33 @@
-"""LIKE and regular expressions.
+"""ILIKE, ESCAPE and regular expressions.
 
-Of PostgreSQL's advanced regular expressions those are taken whose language is Python's as well: literals, ``.``,
+Of PostgreSQL's advanced regular expressions those are taken whose language is RE2's as well: literals, ``.``,
 bracket expressions of characters and ranges, ``^ $ | ( ) (?: )`` and quantifiers. Whether such an expression matches
 somewhere is the same question to both, whatever they prefer to match. All else is refused: back references, look
 around, word boundaries, options, and classes of characters, which depend on the locale.
+
+Both are automata: no text takes longer than its length times the expression's. Python's own expressions backtrack.
+
+Not here: how LIKE is matched (`like`).
 """
 
 import re
 from functools import lru_cache
+from typing import Any
+
+import re2
 
 from dataflow.errors import EvaluationError
-from dataflow.functions import folding
+from dataflow.functions import folding, sizes
+from dataflow.functions.like import like_matcher
 from dataflow.functions.signature import Table, refused, signature
 
 _MAX_REPEATS = 255
+#: Characters of an expression; expressions that are remembered, each with at most so many bytes of states.
+_MAX_LENGTH, _EXPRESSIONS, _MAX_STATE_BYTES = 1000, 64, 4 << 20
+_OPTIONS = re2.Options()
+_OPTIONS.max_mem = _MAX_STATE_BYTES
+_OPTIONS.never_capture = True
+_OPTIONS.log_errors = False
 #: Characters that a backslash makes literal.
 _ESCAPABLE = frozenset("\\.^$*+?()[]{}|/-_%@#&!\"'~`<>=,:; ")
 _BOUND = re.compile(r"\{(\d{1,3})(?:(,)(\d{1,3})?)?\}")
@@ -22,24 +36,8 @@ _BOUND = re.compile(r"\{(\d{1,3})(?:(,)(\d{1,3})?)?\}")
 # --- LIKE -----------------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1000)
-def like_pattern(pattern: str, escape: str = "\\") -> re.Pattern[str]:
-    """A LIKE pattern as a regular expression. ValueError if it ends with its escape character."""
-    parts: list[str] = []
-    characters = iter(pattern)
-    for c in characters:
-        if c == escape:
-            following = next(characters, None)
-            if following is None:
-                raise ValueError("A LIKE pattern that ends with its escape character is not matched with everything")
-            parts.append(re.escape(following))
-        else:
-            parts.append({"%": ".*", "_": "."}.get(c) or re.escape(c))
-    return re.compile("".join(parts), re.DOTALL)
-
-
 def _like(text: str, pattern: str) -> str:
-    return "t" if like_pattern(pattern).fullmatch(text) else "f"
+    return "t" if like_matcher(pattern)(text) else "f"
 
 
 def _ilike(kind: str, text: str, pattern: str) -> str:
@@ -69,23 +67,25 @@ def _like_escape(pattern: str, escape: str) -> str:
 # --- regular expressions ----------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1000)
-def regular_expression(pattern: str, ignore_case: bool) -> re.Pattern[str]:
-    """The pattern for Python. ValueError says what of it is not taken."""
+@lru_cache(maxsize=_EXPRESSIONS)
+def regular_expression(pattern: str, ignore_case: bool) -> Any:
+    """The pattern for RE2. ValueError says what of it is not taken."""
+    if len(pattern) > _MAX_LENGTH:
+        raise ValueError(f"more than {_MAX_LENGTH} characters are not taken")
     if ignore_case and not pattern.isascii():
         raise ValueError("beyond ASCII, upper and lower case depend on the locale")
-    flags = re.DOTALL | (re.IGNORECASE | re.ASCII if ignore_case else 0)
     try:
-        return re.compile("".join(_Translation(pattern).parts()), flags)
-    except re.error as error:
+        return re2.compile("(?s)" + "".join(_Translation(pattern, ignore_case).parts()), _OPTIONS)
+    except re2.error as error:
         raise ValueError(f"it is not understood: {error}") from error
 
 
 class _Translation:
     """One pass over a pattern."""
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, ignore_case: bool = False) -> None:
         self._pattern = pattern
+        self._ignore_case = ignore_case
         self._position = 0
         self.quantifiers = 0
         self.branches = False
@@ -121,10 +121,14 @@ class _Translation:
             case "^":
                 return r"\A", False
             case "$":
-                return r"\Z", False
+                return r"\z", False
             case "|":
                 return c, False
-        return re.escape(c), True
+        return self._character(c), True
+
+    def _character(self, c: str) -> str:
+        """A literal. RE2 would ignore case by Unicode's tables, where K is a Kelvin sign, too."""
+        return f"[{c}{c.swapcase()}]" if self._ignore_case and c.isalpha() else re.escape(c)
 
     def _quantifier(self, c: str, quantifiable: bool) -> str:
         if not quantifiable:
@@ -167,10 +171,10 @@ class _Translation:
         if end < 0 or not members or any(c in "\\[]" for c in members):
             raise ValueError("a bracket expression with classes or escapes is not taken")
         self._position = end + 1
-        return f"[{'^' if negated else ''}{_members(members)}]"
+        return f"[{'^' if negated else ''}{_members(members, self._ignore_case)}]"
 
 
-def _members(members: str) -> str:
+def _members(members: str, ignore_case: bool) -> str:
     parts: list[str] = []
     position = 0
     while position < len(members):
@@ -182,16 +186,19 @@ def _members(members: str) -> str:
             parts.append(f"{re.escape(first)}-{re.escape(last)}")
             position += 3
         else:
+            last = first
             parts.append(re.escape(first))
             position += 1
+        if ignore_case:
+            parts += [chr(c).swapcase() for c in range(ord(first), ord(last) + 1) if chr(c).isalpha()]
     return "".join(parts)
 
 
-@lru_cache(maxsize=1000)
-def _one_way(pattern: str) -> re.Pattern[str]:
+@lru_cache(maxsize=_EXPRESSIONS)
+def _one_way(pattern: str) -> Any:
     """A pattern of which there is only one way to match: at most one quantifier, no branches. ValueError otherwise."""
     translation = _Translation(pattern)
-    # Looked at first: Python would give up lazy quantifiers' preferences, which matter here.
+    # Looked at first: RE2 would give up lazy quantifiers' preferences, which matter here.
     translation.parts()
     if translation.branches or translation.quantifiers > 1 or translation.lazy:
         raise ValueError("what it matches, and not only whether it does, may differ")
@@ -201,7 +208,8 @@ def _one_way(pattern: str) -> re.Pattern[str]:
 def found(text: str, pattern: str) -> str | None:
     """SUBSTRING by a regular expression: what matches first, if anything does. ValueError as `regexp_replace`."""
     matched = _one_way(pattern).search(text)
-    return None if matched is None else matched[0]
+    result: str | None = None if matched is None else matched[0]
+    return result
 
 
 def regexp_replace(text: str, pattern: str, replacement: str, flags: str = "") -> str:
@@ -212,19 +220,27 @@ def regexp_replace(text: str, pattern: str, replacement: str, flags: str = "") -
         raise ValueError(f"the flags {flags!r} are not taken")
     count = 0 if "g" in flags else 1
     compiled = _one_way(pattern)
-    if compiled.match(""):
+    if compiled.search("") is not None:
         raise ValueError("it matches nothing at all, too")
-    return compiled.sub(lambda _: replacement, text, count=count)
+    length = len(text)
+
+    def replaced(_: object) -> str:
+        nonlocal length
+        length = sizes.bounded(length + len(replacement))
+        return replacement
+
+    result: str = compiled.sub(replaced, text, count=count)
+    return result
 
 
 def _matches(text: str, pattern: str) -> str:
-    return "t" if regular_expression(pattern, False).search(text) else "f"
+    return "t" if regular_expression(pattern, False).search(text.encode()) else "f"
 
 
 def _imatches(kind: str, text: str, pattern: str) -> str:
     if not folding.folds_ascii_plainly(kind):
         raise EvaluationError("upper and lower case of ASCII letters are a language's own")
-    return "t" if regular_expression(pattern, True).search(text) else "f"
+    return "t" if regular_expression(pattern, True).search(text.encode()) else "f"
 
 
 PATTERNS: Table = {

@@ -3,17 +3,17 @@
 Not here: LIKE and regular expressions (`patterns`), CONCAT (`choices`), which are not strict or not plain functions.
 """
 
+import re
 from base64 import b64encode
 from hashlib import md5
 
 from dataflow.errors import EvaluationError
 from dataflow.functions import folding, patterns
 from dataflow.functions.signature import Table, refused, signature
+from dataflow.functions.sizes import bounded, joined
 
-#: The upstream has no text of a gigabyte or more.
-_MAX_BYTES = 2**30 - 1
 _INT4 = 2**31
-_ASCII_WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+_WORD = re.compile("[a-zA-Z0-9]+")
 
 
 def _substring(text: str, start: str, length: str | None = None) -> str:
@@ -38,20 +38,20 @@ def _right(text: str, count: str) -> str:
 
 
 def _replace(text: str, old: str, new: str) -> str:
+    if len(new) > len(old):
+        bounded(len(text) + (text.count(old) if old else 0) * (len(new) - len(old)))
     return text.replace(old, new) if old else text
 
 
 def _repeat(text: str, count: str) -> str:
     n = max(int(count), 0)
-    if n * len(text.encode()) > _MAX_BYTES:
-        raise EvaluationError("requested length too large")
+    bounded(n * len(text))
     return text * n
 
 
 def _pad(text: str, length: str, fill: str, left: bool) -> str:
     n = max(int(length), 0) if fill else min(max(int(length), 0), len(text))
-    if n * 4 > _MAX_BYTES:
-        raise EvaluationError("requested length too large")
+    bounded(n)
     if n <= len(text):
         return text[:n]
     missing = n - len(text)
@@ -73,8 +73,11 @@ def _split_part(text: str, delimiter: str, number: str) -> str:
         raise EvaluationError("field position must not be zero")
     if not text:
         return ""
-    parts = text.split(delimiter) if delimiter else [text]
-    index = n - 1 if n > 0 else len(parts) + n
+    if not delimiter:
+        return text if abs(n) == 1 else ""
+    index = n - 1 if n > 0 else text.count(delimiter) + 1 + n
+    # Only as many are made as are needed.
+    parts = text.split(delimiter, index + 1) if index >= 0 else []
     return parts[index] if 0 <= index < len(parts) else ""
 
 
@@ -107,12 +110,9 @@ def _chr(code: str) -> str:
 
 def _initcap(kind: str, text: str) -> str:
     """Words begin behind what is no letter or digit; which of those beyond ASCII are, only the upstream knows."""
-    result: list[str] = []
-    inside = False
-    for c in text:
-        result.append(folding.lower(kind, c) if inside else folding.upper(kind, c))
-        inside = c in _ASCII_WORD
-    return "".join(result)
+    if not text.isascii():
+        raise EvaluationError("not computed: which characters beyond ASCII are letters is the locale's")
+    return _WORD.sub(lambda word: folding.upper(kind, word[0][0]) + folding.lower(kind, word[0][1:]), text)
 
 
 def _quote_literal(text: str) -> str:
@@ -143,7 +143,7 @@ _BYTES_SUBSTRING = refused("bytea int4 -> bytea", "bytea int4 int4 -> bytea")
 _STRPOS = signature("text text", "int4", lambda a, b: str(a.find(b) + 1))
 
 TEXTS: Table = {
-    "||": (signature("text text", "text", lambda a, b: a + b),),
+    "||": (signature("text text", "text", lambda a, b: joined("", (a, b))),),
     "length": (*_LENGTHS, *_BYTES_LENGTH),
     "char_length": _LENGTHS,
     "character_length": _LENGTHS,

@@ -12,12 +12,11 @@ Not here: who reads (`readers`).
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dataflow.engine.effects import Lookup
-from dataflow.plan.lookup import chain_of
 from dataflow.plan.mysql_lookup import lookup_columns, lookup_statement
-from dataflow.plan.mysql_render import quote
+from dataflow.plan.mysql_render import quote, table_name
 from dataflow.plan.nodes import Aggregate, Chain
 from dataflow.schema import Catalog, SqlType, Table
 from dataflow.spark.readers import Readers
@@ -41,10 +40,10 @@ class KeyRange:
             if bound is not None
         ]
         if not bounds:
-            return table.name
+            return table_name(table.name)
         # By name: `*` would leave out columns that are invisible.
         columns = ", ".join(f"s.{quote(column.name)}" for column in table.columns)
-        return f"(SELECT {columns} FROM {table.name} s WHERE {' AND '.join(bounds)})"
+        return f"(SELECT {columns} FROM {table_name(table.name)} s WHERE {' AND '.join(bounds)})"
 
 
 def parts_of(readers: Readers, table: Table, part_bytes: int, count: int | None = None) -> list[tuple[KeyRange, ...]]:
@@ -80,12 +79,10 @@ def ranged(relation: Chain | Aggregate, table: Table, part: Sequence[KeyRange]) 
 
 
 def _ranged(relation: Chain | Aggregate, table: Table, source: str) -> str:
-    chain = replace(chain_of(relation), table=source)
-    over = replace(relation, input=chain) if isinstance(relation, Aggregate) else chain
-    catalog = Catalog({source: replace(table, name=source)}, dialect="mysql")
-    lookup = Lookup(LookupId(0), NodeId(0), over, (), ())
-    types = [_type_name(found) for found in lookup_columns(over, catalog)]
-    return json.dumps({"sql": lookup_statement(lookup, catalog), "types": types})
+    catalog = Catalog({table.name: table}, dialect="mysql")
+    lookup = Lookup(LookupId(0), NodeId(0), relation, (), ())
+    types = [_type_name(found) for found in lookup_columns(relation, catalog)]
+    return json.dumps({"sql": lookup_statement(lookup, catalog, source), "types": types})
 
 
 def _type_name(found: SqlType) -> str:

@@ -22,6 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from dataflow.plan.mysql_render import table_name
 from dataflow.schema import Table
 from dataflow.spark.problems import SparkProblem
 
@@ -62,7 +63,7 @@ class Readers:
 
     def bounds(self, table: str, column: str) -> tuple[int, int] | None:
         """The least and the greatest value of a column of integers; None if there is no row."""
-        sql = f"SELECT MIN({column}), MAX({column}) FROM {table}"
+        sql = f"SELECT MIN({column}), MAX({column}) FROM {table_name(table)}"
         (first, last) = self._row({"sql": sql, "types": ["int8", "int8"], "names": ["first", "last"]})
         return None if first is None or last is None else (int(first), int(last))
 

@@ -90,6 +90,10 @@ class Index:
             self._crowded -= 1
         return True
 
+    def clear(self) -> None:
+        """Holds nothing."""
+        self.buckets, self._crowded = {}, 0
+
     def take_over(self, other: "Index") -> None:
         """Holds what another index on the same columns holds, which must not be used any more."""
         self.buckets, self._crowded = other.buckets, other._crowded

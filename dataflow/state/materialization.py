@@ -212,13 +212,13 @@ class Materialization:
         self.row_count, self._row_bytes = other.row_count, other._row_bytes
 
     def clear(self) -> None:
-        """Makes every key a hole."""
+        """Makes every key a hole, also when a change was applied half-way."""
         for coverage in self.coverages().values():
             for key in list(coverage):
                 coverage.discard(key)
-        for row, times in self.bag().items():
-            self._delete(row, times)
-        self._row_bytes = 0
+        for index in self.indexes.values():
+            index.clear()
+        self.row_count = self._row_bytes = 0
 
     def subsumed(self, columns: Columns, key: Key) -> bool:
         """Whether the key's part on fewer columns is covered, so that its rows are all known (thesis §9.12)."""

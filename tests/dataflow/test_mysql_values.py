@@ -147,8 +147,8 @@ def test_normal_forms_are_literals_of_the_same_value(
         (base(names.DATE, "date"), "2024-13-01"), (base(names.DATE, "date"), "24-01-01"),
         (base(names.DATETIME, "datetime"), "2024-01-01 24:00:00"),
         (base(names.DATETIME, "datetime"), "2024-01-01T10:00:00Z"),
-        (base(names.TIMESTAMP, "timestamp"), "2024-01-01T10:00:00+16:00"),
-        (base(names.TIMESTAMP, "timestamp"), "0000-01-01T00:00:00+01:00"),
+        (base(names.TIMESTAMP, "timestamp"), "2024-01-01 10:00:00-0800"),
+        (base(names.TIMESTAMP, "timestamp"), "2024-01-01T00:30:00+01:00"),
         (base(names.TIME, "time"), "839:00:00"), (base(names.TIME, "time"), "10"), (ENUM, "none"),
         (SET, "alpha,zeta"), (SET, "alpha,alpha"), (SET, "none"), (SET, ","), (base(names.INET4, "inet4"), "1.2.3"),
         (base(names.INET6, "inet6"), "fe80::1%eth0"), (base(names.INET6, "inet6"), "1.2.3.4"),
@@ -163,7 +163,6 @@ def test_ill_typed_parameters_are_refused(sql_type: SqlType, text: str) -> None:
 @pytest.mark.parametrize(
     ("sql_type", "text", "expected"),
     [
-        (base(names.TIMESTAMP, "timestamp"), "2024-01-01T00:30:00+01:00", "2023-12-31 23:30:00"),
         (base(names.TIMESTAMP, "timestamp(3)"), "2024-01-01T00:30:00.5Z", "2024-01-01 00:30:00.500"),
         (base(names.DATETIME, "datetime"), "2024-01-01 00:30:00.500", "2024-01-01 00:30:00.5"),
         (base(names.TIME, "time(2)"), "-1:00", "-01:00:00.00"),

@@ -1,6 +1,6 @@
 """``make fuzz``: random views and changes until so many reads were compared.
 
-``ARGS='--database mariadb --cases 5000 --seed 7'``.
+``ARGS='--database mariadb --cases 5000 --seed 7'``. ``ARGS='hostile --help'``: hostile values through every function.
 """
 
 import argparse
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.fixtures import seeds
 from tests.fuzz.databases import DATABASES
+from tests.fuzz.hostile import command as hostile
 from tests.fuzz.running import Outcome, run_seed
 
 
@@ -27,6 +28,8 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     """0 if every answer was the database's."""
+    if sys.argv[1:2] == ["hostile"]:
+        return hostile.main(sys.argv[2:])
     arguments = _arguments()
     database = DATABASES[str(arguments.database)]
     outcome, seed, started = Outcome(), arguments.seed, time.monotonic()

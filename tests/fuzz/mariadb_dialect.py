@@ -55,7 +55,8 @@ MARIADB = Dialect(
         DATE: DATES,
         MOMENT: ("2024-01-01 00:00:00", "2024-01-02 11:30:00", "2024-02-29 23:59:59", "2023-12-31 23:00:00"),
     },
-    literals=_CONSTANTS,
+    # A whole number is an integer, and so is a parameter beside it.
+    literals={**_CONSTANTS, NUM: "({} + 0.0)"},
     constants=_CONSTANTS,
     data="../corpus_mariadb/shared/data.test",
     analyze="ANALYZE TABLE users, stories, votes, comments, tags, follows, vals",

@@ -185,11 +185,43 @@ def test_a_table_as_a_frame(mariadb: MariaDatabase, tmp_path: Path, spark: Any) 
             found, few = await asyncio.to_thread(count, held)
             assert found == 2000
             assert [tuple(row) for row in few] == [("1.50", "a", "1")]
-            with pytest.raises(SparkProblem) as raised:
-                await asyncio.to_thread(Readers(held.name).table, f"{mariadb.name}.nothing")
-            assert raised.value.code == "upstream_changed"
+            for name in (f"{mariadb.name}.nothing", "items", "", f"{mariadb.name}.items.id", "`items"):
+                with pytest.raises(SparkProblem) as raised:
+                    await asyncio.to_thread(Readers(held.name).table, name)
+                assert raised.value.code == "upstream_changed", name
 
     run(scenario(), LIMIT_S)
+
+
+def test_reserved_words_are_names(mariadb: MariaDatabase, tmp_path: Path) -> None:
+    mariadb.execute(
+        "CREATE DATABASE `group`",
+        "CREATE TABLE `group`.`select` (id int PRIMARY KEY, `from` int)",
+        "INSERT INTO `group`.`select` VALUES (1, 10), (2, 20), (3, 30)",
+    )
+
+    async def scenario() -> None:
+        async with opened(mariadb.url) as upstream:
+            async with upstream.session() as session:
+                table = (await session.load_catalog(["group.select"])).tables["group.select"]
+            chain = Chain(table.name, None, tuple(ColumnRef(i, column.type) for i, column in enumerate(table.columns)))
+            async with holding(upstream, mariadb.url, tmp_path, 1, [table.name]) as held:
+                for count in (1, 2):
+                    parts = await asyncio.to_thread(parts_of, Readers(held.name), table, 1 << 20, count)
+                    assert len(parts) == count
+                    rows = [row for part in parts for row in await asyncio.to_thread(_pairs, held, chain, table, part)]
+                    assert rows == [("1", "10"), ("2", "20"), ("3", "30")]
+
+    try:
+        run(scenario(), LIMIT_S)
+    finally:
+        mariadb.execute("DROP DATABASE `group`")
+
+
+def _pairs(held: Held, chain: Chain, table: Table, part: Sequence[KeyRange]) -> list[Row]:
+    readers = Readers(held.name)
+    asked = ranged(chain, table, part)
+    return [row for sql in asked for batch in readers.batches(sql, ["id", "from"]) for row in rows_of(batch)]
 
 
 def test_nobody_alters_a_table_while_it_is_read(
@@ -359,7 +391,7 @@ def test_how_a_table_is_cut(keys: tuple[tuple[int, ...], ...], kind: SqlType, pa
         ranges = [of for (of,) in found]
         assert (ranges[0].first, ranges[-1].end) == (None, None)
         assert [of.end for of in ranges[:-1]] == [of.first for of in ranges[1:]]
-        assert ranges[1].source(table).startswith("(SELECT s.`i d`, s.`t` FROM d.t s WHERE s.`i d` >= ")
+        assert ranges[1].source(table).startswith("(SELECT s.`i d`, s.`t` FROM `d`.t s WHERE s.`i d` >= ")
 
 
 def test_a_job_of_another_database_is_refused() -> None:

@@ -46,8 +46,6 @@ CONSTANTS: dict[tuple[str, int], tuple[Value, ...]] = {
 }  # fmt: skip
 #: Without arguments, or all but the first are constants: tested from SQL on (`expressions.sql`).
 ALL_CONSTANT = frozenset({"pi", "regexp_replace"})
-#: ASCII only: beyond it, what is a letter is the locale's.
-FOLDED_ASCII = ("initcap",)
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +64,6 @@ def rows_of(server: Connection, name: str, signature: Signature) -> list[Row]:
     lists: list[list[Value]] = []
     for place, type_name in enumerate(signature.arguments):
         values = list(CONSTANTS.get((name, place), ())) or printed(server, type_name, VALUES[type_name])
-        if name in FOLDED_ASCII:
-            values = [v for v in values if v is None or v.isascii()]
         lists.append(values)
     number = prod(map(len, lists))
     if number <= MAX_ROWS:
