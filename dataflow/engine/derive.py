@@ -20,7 +20,7 @@ from dataflow.engine.flights import FlightKey
 from dataflow.engine.limits import Limits
 from dataflow.engine.nodes import BlockNode, InnerNode, Merge, Stored, UnionNode, Use
 from dataflow.engine.staging import OperatorTwin, Staged, Staging, Twin
-from dataflow.errors import EvaluationError, InvariantViolation
+from dataflow.errors import InvariantViolation, contained
 from dataflow.ops.block import Combination, InputChange, where
 from dataflow.state.materialization import as_bag, consolidate
 from dataflow.types import Delta, NodeId, Row
@@ -288,7 +288,8 @@ class Derivations:
         for derivation in list(self.over(source)):
             try:
                 derivation.follow(total, deltas, changes)
-            except EvaluationError:
+            except Exception as error:
+                contained(error)
                 self.abandon(derivation)
 
     def reads(self, node: Stored) -> bool:

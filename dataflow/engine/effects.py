@@ -166,17 +166,17 @@ class AnswerRefresh:
 
 @dataclass(frozen=True, slots=True)
 class FailRead:
-    """The read cannot be answered, for `reason`. `refused`: the upstream says so, of this key's own SQL."""
+    """The read cannot be answered, for `reason`. `code`: that of the `RefreshFailed` which says so."""
 
     read: ReadId
     reason: str
     retryable: bool
-    refused: bool = False
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewStatus:
-    """The view is ``building``, ``ready`` or ``broken`` from this step on."""
+    """The view is ``building``, ``ready``, ``quarantined`` or ``broken`` from this step on."""
 
     view: ViewId
     status: str

@@ -9,43 +9,14 @@ for flights that exist.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from dataflow.engine import checking
+from dataflow.engine import checking, events
 from dataflow.engine.budget import Budget
 from dataflow.engine.derive import Derivations
 from dataflow.engine.doubt import Doubts
 from dataflow.engine.effects import Answer, Effect, FailRead, LeafDrop, LeafEvict, Reach, ViewStatus
-from dataflow.engine.events import (
-    Advance,
-    Apply,
-    CancelRead,
-    DropView,
-    Event,
-    EvictInner,
-    EvictKey,
-    EvictSome,
-    ForwardDone,
-    InstallRefresh,
-    InstallView,
-    LoadBegun,
-    LoadDone,
-    LoadRows,
-    LookupDone,
-    LookupFailed,
-    Pin,
-    Read,
-    RefreshDone,
-    RefreshFailed,
-    SchemaChanged,
-    SnapshotTaken,
-    StreamStarted,
-    TableJoined,
-    Touched,
-    Unpin,
-    Work,
-)
 from dataflow.engine.evict import Evictions, views_above
 from dataflow.engine.flights import FlightKey, Flights, Sent
 from dataflow.engine.forward import Forwards
@@ -54,8 +25,10 @@ from dataflow.engine.install import Installation, chain_of, reached
 from dataflow.engine.joins import Joins
 from dataflow.engine.limits import Limits, key_bytes
 from dataflow.engine.loads import Loads
-from dataflow.engine.nodes import InnerNode, Leaf, Stored
+from dataflow.engine.nodes import Leaf, Stored
+from dataflow.engine.pins import Pins, needed_keys
 from dataflow.engine.propagation import Propagation
+from dataflow.engine.quarantine import Quarantine
 from dataflow.engine.ranking import LeafKey, Ranking
 from dataflow.engine.reads import question
 from dataflow.engine.redo_log import MemoryLog, RedoLog
@@ -63,17 +36,14 @@ from dataflow.engine.refill import Refills
 from dataflow.engine.refresh import Refreshes, RefreshRead
 from dataflow.engine.ring import Ring
 from dataflow.engine.staging import Staging
-from dataflow.engine.upquery import Demand, Upqueries, Want
+from dataflow.engine.upquery import Demand, NodeFailure, Upqueries, Want
 from dataflow.engine.whole import LoadState, Whole
-from dataflow.errors import EvaluationError, InvariantViolation
+from dataflow.errors import EvaluationError, InvariantViolation, contained
 from dataflow.eviction.policies import DEFAULT, by_name
 from dataflow.eviction.policy import Policy
 from dataflow.milestones import between
-from dataflow.plan.nodes import Relation
 from dataflow.schema import Catalog
-from dataflow.state.intervals import Cover
-from dataflow.state.ordering import Interval
-from dataflow.types import Key, NodeId, Position, ReadId, Row, Snapshot
+from dataflow.types import Key, NodeId, Position, ReadId, Snapshot
 
 
 class Engine:
@@ -93,6 +63,8 @@ class Engine:
         self.counters: Counter[str] = Counter()
         self.graph, self.ring = Graph(catalog, self.counters), Ring()
         self._effects: list[Effect] = []
+        #: Whom this step answers from the leaf as the step leaves it, and the tables of refreshed views in the answer.
+        self._answered: dict[Demand, frozenset[str]] = {}
         self._flights = Flights(self.limits)
         self._ranking = Ranking(policy if policy is not None else by_name(DEFAULT))
         staging = Staging(self._ranking, self._emit)
@@ -115,6 +87,10 @@ class Engine:
             self.ring, self.limits, self._ranking, self.counters, self._joins.sees_enough, self._emit,
             self._demand, self._forward, self._end_demand,
         )  # fmt: skip
+        self._quarantine = Quarantine(
+            self.limits, self.counters, self._emit, self._evictions, self._stop, self._end_quarantined
+        )
+        self._pins = Pins(self.graph, self._ranking, self._attempt)
         self._refills = Refills(self._upqueries, self.graph, self.limits, self.counters, self._attempt)
         self._budget = Budget(
             self.graph, self._ranking, self._evictions, self._upqueries, self.refreshes, self.limits, self.counters
@@ -125,40 +101,41 @@ class Engine:
 
     def _handling(self) -> dict[type, Callable[[Any], None]]:
         return {
-            StreamStarted: self._stream_started,
-            Apply: self._apply,
-            Advance: self._advance,
-            SnapshotTaken: self._snapshot_taken,
-            TableJoined: self._table_joined,
-            InstallView: self._install_view,
-            InstallRefresh: lambda event: self.refreshes.install(event.id, event.view, event.limits),
-            DropView: self._drop_view,
-            Read: self._read,
-            CancelRead: self._cancel_read,
-            LookupDone: self._lookup_done,
-            LookupFailed: self._lookup_failed,
-            LoadBegun: self._load_begun,
-            LoadRows: lambda event: self._loads.read(event.id, event.rows),
-            LoadDone: self._load_done,
-            Work: self._work,
-            ForwardDone: self._forward_done,
-            RefreshDone: self._refresh_done,
-            RefreshFailed: self._refresh_failed,
-            Pin: self._pin,
-            Unpin: self._unpin,
-            EvictKey: self._evict_key,
-            EvictInner: self._evict_inner,
-            Touched: lambda event: self._ranking.touched(event.keys),
-            EvictSome: lambda event: self._budget.evict_some(event.keys, self._now),
-            SchemaChanged: self._schema_changed,
+            events.StreamStarted: self._stream_started,
+            events.Apply: self._apply,
+            events.Advance: self._advance,
+            events.SnapshotTaken: self._snapshot_taken,
+            events.TableJoined: self._table_joined,
+            events.InstallView: self._install_view,
+            events.InstallRefresh: lambda event: self.refreshes.install(event.id, event.view, event.limits),
+            events.DropView: self._drop_view,
+            events.Read: self._read,
+            events.CancelRead: self._cancel_read,
+            events.LookupDone: self._lookup_done,
+            events.LookupFailed: self._lookup_failed,
+            events.LoadBegun: self._load_begun,
+            events.LoadRows: self._load_rows,
+            events.LoadDone: self._load_done,
+            events.Work: self._work,
+            events.ForwardDone: self._forward_done,
+            events.RefreshDone: self._refresh_done,
+            events.RefreshFailed: self._refresh_failed,
+            events.Pin: self._pin,
+            events.Unpin: self._unpin,
+            events.EvictKey: self._evict_key,
+            events.EvictInner: self._evict_inner,
+            events.Touched: lambda event: self._ranking.touched(event.keys),
+            events.EvictSome: lambda event: self._budget.evict_some(event.keys, self._now),
+            events.SchemaChanged: self._schema_changed,
         }
 
-    def step(self, event: Event) -> list[Effect]:
+    def step(self, event: events.Event) -> list[Effect]:
         """Handles one event and returns what it wants done, in order."""
         self._effects.clear()
+        self._answered.clear()
         self._handlers[type(event)](event)
         self._begin_again()
-        self._refills.attempt(lost_to_correctness=type(event) is Apply)
+        self._refills.attempt(lost_to_correctness=type(event) is events.Apply)
         self._now += 1
         self._effects.extend(self._flights.send(self._now))
         return list(self._effects)
@@ -168,7 +145,7 @@ class Engine:
 
     # The stream
 
-    def _stream_started(self, event: StreamStarted) -> None:
+    def _stream_started(self, event: events.StreamStarted) -> None:
         """Everything known belongs to another stream: it goes, and what is wanted is looked up anew."""
         for node in self.graph.stored():
             self._evictions.evict_all(node)
@@ -184,11 +161,13 @@ class Engine:
             del self._forwards.reads[forwarded.read]
             self._emit(FailRead(forwarded.read, "the change stream was lost", retryable=True))
 
-    def _apply(self, event: Apply) -> None:
+    def _apply(self, event: events.Apply) -> None:
         for transactions in between(event.transactions):
             for transaction in transactions:
                 self.ring.append(transaction)
-            self._propagation.apply(transactions, self._joins.joining.keys())
+            self._propagation.apply(transactions)
+            for node, error in self._propagation.take_failed():
+                self._contain([node], error)
             for load in self._loads.applied(transactions):
                 self._repeat(load.sent)
         self.refreshes.apply(event.transactions, self._now)
@@ -197,7 +176,7 @@ class Engine:
         self._reach(event.position)
         self._bound_ring()
 
-    def _advance(self, event: Advance) -> None:
+    def _advance(self, event: events.Advance) -> None:
         self._reach(event.position)
 
     def _reach(self, position: Position) -> None:
@@ -213,11 +192,14 @@ class Engine:
         self.refreshes.reach(position, self._now)
         self._trim()
 
-    def _snapshot_taken(self, event: SnapshotTaken) -> None:
+    def _snapshot_taken(self, event: events.SnapshotTaken) -> None:
         self._note_snapshot(event.snapshot)
         self._heartbeats += 1
         if self._heartbeats % self.limits.oversized_heartbeats == 0:
             self._upqueries.oversized.clear()
+        for leaf in self._quarantine.heartbeat():
+            for key in needed_keys(leaf):
+                self._refills.owe(leaf, key)
         for effect in self._forwards.heartbeat(event.snapshot, self._now):
             self._emit(effect)
         self.refreshes.heartbeat(event.snapshot, self._now)
@@ -229,7 +211,7 @@ class Engine:
             self._attempt(demand)
         self._trim()
 
-    def _table_joined(self, event: TableJoined) -> None:
+    def _table_joined(self, event: events.TableJoined) -> None:
         self._joins.join(event.table, event.snapshot)
         self.refreshes.table_joined(event.table)
 
@@ -256,7 +238,7 @@ class Engine:
 
     # Lookups
 
-    def _lookup_done(self, event: LookupDone) -> None:
+    def _lookup_done(self, event: events.LookupDone) -> None:
         sent = self._flights.in_flight.pop(event.id, None)
         self._note_snapshot(event.snapshot, event.bound)
         if sent is not None:
@@ -291,10 +273,9 @@ class Engine:
                 return
             self.counters["replaced"] += verdict.replaced
             self._installation.install(sent, result, verdict.redo)
-        except EvaluationError as error:
+        except Exception as error:
             self._flights.land(sent)
-            for demand in self._unanswered(self._waiting_for(sent)):
-                self._give_up(demand, str(error))
+            self._give_up(self._waiting_for(sent), contained(error), sent.node)
             return
         self._land(sent)
 
@@ -340,13 +321,15 @@ class Engine:
         for effect in self._flights.abandon(sent):
             self._emit(effect)
 
-    def _lookup_failed(self, event: LookupFailed) -> None:
+    def _lookup_failed(self, event: events.LookupFailed) -> None:
         sent = self._flights.take(event.id)
         if sent is None:
             return
         self._loads.abandon(sent)
         self._flights.land(sent)
-        if not event.retryable:
+        if event.evaluation:
+            self._give_up(self._waiting_for(sent), EvaluationError(event.reason), sent.node)
+        elif not event.retryable:
             self._break(views_above(sent.node), event.reason)
         for demand in self._unanswered(self._waiting_for(sent)):
             self._fail(demand, event.reason, event.retryable)
@@ -354,12 +337,12 @@ class Engine:
 
     # What is kept whole
 
-    def _load_begun(self, event: LoadBegun) -> None:
+    def _load_begun(self, event: events.LoadBegun) -> None:
         sent = self._flights.in_flight.get(event.id)
         self._note_snapshot(event.snapshot, event.bound)
         if sent is not None:
             unseen = self.ring.unseen(chain_of(sent).table, event.snapshot)
-            if isinstance(sent.node, Leaf) and sent.node.broken is not None:
+            if isinstance(sent.node, Leaf) and sent.node.stopped:
                 self._abandon(sent)
                 self._flights.land(sent)
             elif not self._admissible(sent, event.snapshot):
@@ -373,20 +356,29 @@ class Engine:
                 self._flights.load(sent)
         self._trim()
 
-    def _load_done(self, event: LoadDone) -> None:
-        load = self._loads.complete(event.id)
+    def _load_rows(self, event: events.LoadRows) -> None:
+        try:
+            self._loads.read(event.id, event.rows)
+        except Exception as error:
+            sent = self._loads.under_way[event.id].sent
+            waiting = self._waiting_for(sent)
+            self._abandon(sent)
+            self._flights.land(sent)
+            self._give_up(waiting, contained(error), sent.node)
+
+    def _load_done(self, event: events.LoadDone) -> None:
+        load = self._loads.complete(event.id, event.bound)
         if load is not None and not load.is_ready(self.applied):
             self._emit(Reach(load.begun.bound))
 
-    def _work(self, event: Work) -> None:
+    def _work(self, event: events.Work) -> None:
         ended = self._whole.work(event.rows, self.applied)
         if ended is None:
             return
         if ended.error is None:
             self._landed([ended.flight], ended.rows)
         else:
-            for demand in self._unanswered(self._upqueries.waiting_for(ended.flight)):
-                self._give_up(demand, str(ended.error))
+            self._give_up(self._upqueries.waiting_for(ended.flight), ended.error, ended.node)
 
     def _begin_again(self) -> None:
         """Who waits for what is not derived any more asks again."""
@@ -412,10 +404,16 @@ class Engine:
         if broken is not None:
             self._fail(demand, broken, retryable=False)
             return
+        if any(want.leaf.quarantine or (want.leaf.recovering and demand.read is not None) for want in demand.wants):
+            self._answer_upstream(demand)
+            return
         try:
             met = self._upqueries.attempt(demand)
-        except EvaluationError as error:
-            self._give_up(demand, str(error))
+        except NodeFailure as failure:
+            self._give_up([demand], failure.error, failure.node)
+            return
+        except Exception as error:
+            self._give_up([demand], contained(error))
             return
         if met:
             self._met(demand)
@@ -434,14 +432,41 @@ class Engine:
         tables = self.refreshes.leave(read).union(others, *[self.graph.tables_of(want.leaf) for want in demand.wants])
         self._emit(self._forwards.forward(read, tables, demand.since, self._now))
 
-    def _give_up(self, demand: Demand, reason: str) -> None:
-        """The data makes an expression fail. The upstream answers a read, with its own error if it fails there too;
-        a view that is kept whole cannot be."""
+    def _give_up(self, demands: list[Demand], error: Exception, node: Stored | None = None) -> None:
+        """Filling fails. If the data makes an expression fail, the upstream answers reads, with its own error if it
+        fails there too, and views that are kept whole go into quarantine. Anything else is a failure of `node`, or of
+        the views."""
+        if isinstance(error, EvaluationError):
+            self._contain([want.leaf for demand in demands if demand.read is None for want in demand.wants], error)
+        else:
+            wanted = dict.fromkeys(want.leaf for demand in demands for want in demand.wants)
+            self._contain([node] if node is not None else list(wanted), error)
+        for demand in self._unanswered(demands):
+            self._answer_upstream(demand)
+
+    def _contain(self, nodes: Sequence[Stored], error: Exception) -> None:
+        """Nodes failed. An expression that fails on the data concerns the keys that have such a row, and so all of what
+        is kept whole; anything else concerns all that is computed from the nodes."""
+        if isinstance(error, EvaluationError):
+            nodes = [leaf for node in nodes for leaf in views_above(node) if leaf.full]
+        if nodes:
+            self._quarantine.contain(nodes, error)
+
+    def _answer_upstream(self, demand: Demand) -> None:
+        """A demand is over: filling does not meet it."""
         if demand.read is not None:
             self._forward(demand)
-            return
-        self._upqueries.finish(demand)
-        self._break([want.leaf for want in demand.wants if want.leaf.full], reason)
+        else:
+            self._upqueries.finish(demand)
+
+    def _end_quarantined(self) -> None:
+        """Nobody waits for, or is answered by this step from, what a view in quarantine has."""
+        for demand in self._unanswered([d for d in self._upqueries.demands if any(w.leaf.quarantine for w in d.wants)]):
+            self._answer_upstream(demand)
+        for demand in [d for d in self._answered if any(w.leaf.quarantine for w in d.wants)]:
+            assert demand.read is not None
+            self._effects.remove(Answer(demand.read))
+            self._forward(demand, self._answered.pop(demand))
 
     def _must_forward(self, demand: Demand) -> bool:
         if demand.rounds > self.limits.read_rounds:
@@ -452,11 +477,12 @@ class Engine:
     def _met(self, demand: Demand) -> None:
         if demand.read is not None:
             del self._reads[demand.read]
+            refreshed = self.refreshes.tables_of(demand.read)
             if self.refreshes.confirm(demand.read):
                 self._emit(Answer(demand.read))
+                self._answered[demand] = refreshed
         for want in demand.wants:
-            leaf = want.leaf
-            leaf.counts.refilled += demand.hot
+            want.leaf.counts.refilled += demand.hot
             self.counters["hot_refilled"] += demand.hot
 
     def _fail(self, demand: Demand, reason: str, retryable: bool) -> None:
@@ -475,15 +501,20 @@ class Engine:
         if demand.reason != reason:
             demand.reason = reason
             for leaf in [want.leaf for want in demand.wants if want.leaf.full and not want.leaf.loaded]:
-                self._emit(ViewStatus(leaf.view_id, "building", reason))
+                self._emit(ViewStatus(leaf.view_id, "quarantined" if leaf.recovering else "building", reason))
 
-    def _read(self, event: Read) -> None:
-        asked = question(event, self.graph, self.refreshes, self.limits)
+    def _read(self, event: events.Read) -> None:
+        try:
+            asked = question(event, self.graph, self.refreshes, self.limits)
+        except Exception as error:
+            self._emit(FailRead(event.id, f"the values cannot be looked up: {contained(error)}", retryable=False))
+            return
         if asked is None:
             self._emit(FailRead(event.id, "the view was dropped", retryable=False))
             return
         demand = Demand(asked.wants, event.id, self.applied)
-        if asked.forwards or (event.forward and not asked.refreshed and not self._has_room_behind()):
+        is_full = event.forward and self._upqueries.behind >= self.limits.fills_behind
+        if asked.forwards or (is_full and not asked.refreshed):
             self._forward(demand, asked.tables)
         elif asked.refreshed:
             self.refreshes.open(RefreshRead(event.id, asked.refreshed, demand), self._now)
@@ -499,9 +530,6 @@ class Engine:
             self.counters["filled_behind"] += 1
             self._attempt(Demand(wants, behind=True))
 
-    def _has_room_behind(self) -> bool:
-        return sum(demand.behind for demand in self._upqueries.demands) < self.limits.fills_behind
-
     def _demand(self, demand: Demand) -> None:
         assert demand.read is not None
         self._reads[demand.read] = demand
@@ -512,12 +540,12 @@ class Engine:
         if demand is not None:
             self._upqueries.finish(demand)
 
-    def _cancel_read(self, event: CancelRead) -> None:
+    def _cancel_read(self, event: events.CancelRead) -> None:
         self._end_demand(event.id)
         self.refreshes.leave(event.id)
         self._forwards.reads.pop(event.id, None)
 
-    def _forward_done(self, event: ForwardDone) -> None:
+    def _forward_done(self, event: events.ForwardDone) -> None:
         self._note_snapshot(event.snapshot, event.bound)
         forwarded = self._forwards.reads.get(event.id)
         if forwarded is not None:
@@ -528,39 +556,25 @@ class Engine:
                 self._emit(effect)
         self._trim()
 
-    def _refresh_done(self, event: RefreshDone) -> None:
+    def _refresh_done(self, event: events.RefreshDone) -> None:
         self._note_snapshot(event.snapshot, event.bound)
         self.refreshes.done(event, self.applied, self._now)
         self._trim()
 
-    def _refresh_failed(self, event: RefreshFailed) -> None:
+    def _refresh_failed(self, event: events.RefreshFailed) -> None:
         self.refreshes.failed(event, self._now)
         self._trim()
 
     # Pins and refills
 
-    def _pin(self, event: Pin) -> None:
-        if key_bytes(event.key) > self.limits.key_bytes:
-            return
-        self.refreshes.pin(event.view, event.key, self._now)
-        leaf = self.graph.leaves.get(event.view)
-        if leaf is not None and None not in event.key:
-            key = leaf.covering_key(event.key)
-            leaf.pins[key] = leaf.pins.get(key, 0) + 1
-            self._ranking.pinned(leaf, key)
-            if leaf.ordered is None and not leaf.covered(leaf.coverage.columns, key):
-                self._attempt(Demand([Want(leaf, key)]))
+    def _pin(self, event: events.Pin) -> None:
+        if key_bytes(event.key) <= self.limits.key_bytes:
+            self.refreshes.pin(event.view, event.key, self._now)
+            self._pins.pin(event.view, event.key)
 
-    def _unpin(self, event: Unpin) -> None:
+    def _unpin(self, event: events.Unpin) -> None:
         self.refreshes.unpin(event.view, event.key)
-        leaf = self.graph.leaves.get(event.view)
-        if leaf is not None and None not in event.key:
-            key = leaf.covering_key(event.key)
-            left = leaf.pins.pop(key, 0) - 1
-            if left > 0:
-                leaf.pins[key] = left
-            elif left == 0:
-                self._ranking.unpinned(leaf, key)
+        self._pins.unpin(event.view, event.key)
 
     def _leaf_evicted(self, leaf: Leaf, key: Key) -> None:
         self._emit(LeafEvict(leaf.view_id, key))
@@ -568,33 +582,33 @@ class Engine:
             self._refills.lost_hot(leaf, key)
         if leaf.full and leaf.loaded:
             leaf.loaded = False
-            if leaf.broken is None:
+            if not leaf.stopped:
                 self._emit(ViewStatus(leaf.view_id, "building"))
         if leaf.full or (leaf.ordered is None and key in leaf.pins):
             self._refills.owe(leaf, key)
 
     # Eviction
 
-    def _evict_key(self, event: EvictKey) -> None:
+    def _evict_key(self, event: events.EvictKey) -> None:
         self.refreshes.evict(event.view, event.key, self._now)
         leaf = self.graph.leaves.get(event.view)
         if leaf is not None:
             self._evictions.evict(leaf, leaf.coverage.columns, leaf.covering_key(event.key))
 
-    def _evict_inner(self, event: EvictInner) -> None:
+    def _evict_inner(self, event: events.EvictInner) -> None:
         node = self.graph.by_id.get(NodeId(event.node))
         if isinstance(node, Stored) and event.columns in node.coverages():
             self._evictions.evict(node, event.columns, event.key)
 
     # Views
 
-    def _install_view(self, event: InstallView) -> None:
+    def _install_view(self, event: events.InstallView) -> None:
         leaf = self.graph.install(event.id, event.view, event.whole, event.limits)
         self._emit(ViewStatus(event.id, "building" if leaf.full else "ready"))
         if leaf.full:
             self._attempt(Demand([Want(leaf, ())]))
 
-    def _drop_view(self, event: DropView) -> None:
+    def _drop_view(self, event: events.DropView) -> None:
         self.refreshes.drop(event.id)
         leaf = self.graph.leaves.get(event.id)
         if leaf is None:
@@ -603,6 +617,7 @@ class Engine:
             self._fail(demand, "the view was dropped", retryable=False)
         before = list(self.graph.stored())
         self._ranking.dropped(leaf)
+        self._quarantine.forget(leaf)
         self.graph.drop(leaf)
         self._emit(LeafDrop(event.id))
         self._abandon_orphans(before)
@@ -622,7 +637,7 @@ class Engine:
                     self._postponed.remove(sent)
                     self._flights.land(sent)
 
-    def _schema_changed(self, event: SchemaChanged) -> None:
+    def _schema_changed(self, event: events.SchemaChanged) -> None:
         self._break(self.graph.leaves_reading(event.table), event.reason)
         self.refreshes.break_views(event.table, event.reason)
 
@@ -630,6 +645,7 @@ class Engine:
         for leaf in leaves:
             if leaf.broken is None:
                 leaf.broken = reason
+                self._quarantine.forget(leaf)
                 self._emit(ViewStatus(leaf.view_id, "broken", reason))
                 self._evictions.evict_all(leaf)
                 self._stop(leaf)
@@ -637,7 +653,7 @@ class Engine:
             self._fail(demand, reason, retryable=False)
 
     def _stop(self, leaf: Leaf) -> None:
-        """A view that is broken is not loaded any more."""
+        """A view that is broken, or in quarantine, is not loaded any more."""
         self._derivations.lost(leaf)
         for sent in [s for s in self._flights.loading.values() if s.node is leaf]:
             self._abandon(sent)
@@ -661,10 +677,9 @@ class Engine:
         """How far is what is kept whole and not there yet."""
         return self._whole.states()
 
-    @property
-    def evictable_keys(self) -> int:
-        """Keys of views that `EvictSome` may choose."""
-        return len(self._ranking)
+    def seen_by(self, position: Position) -> Callable[[Snapshot], bool] | None:
+        """As `Joins.seen_by`; None if `position` has not been applied."""
+        return self._joins.seen_by(position) if position <= self.applied else None
 
     @property
     def exhausted(self) -> bool:
@@ -675,13 +690,6 @@ class Engine:
     def evictable(self) -> int:
         """How many keys of views `EvictSome` may choose among."""
         return len(self._ranking)
-
-    def materializations(self) -> Iterator[tuple[Relation, dict[Cover, dict[Key, tuple[Interval, ...]]], list[Row]]]:
-        """Each inner materialization's relation, covered intervals of keys by columns, and known rows."""
-        for node in self.graph.stored():
-            if isinstance(node, InnerNode):
-                covered = {cover: {key: c.covered(key) for key in c} for cover, c in node.coverages().items()}
-                yield node.relation, covered, list(node.materialization.known_rows())
 
     def check(self) -> None:
         """Asserts every invariant that can be seen from inside (I2, I3 and structure); for tests."""

@@ -175,9 +175,10 @@ class LoadRows:
 
 @dataclass(frozen=True, slots=True)
 class LoadDone:
-    """A load has all its rows."""
+    """A load has all its rows; `bound`: what made another table of one that was read is in the stream by it."""
 
     id: LookupId
+    bound: Position = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +190,13 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class LookupFailed:
-    """A `Lookup` that has no result. Unless `retryable`, the views above it are broken for `reason`."""
+    """A `Lookup` that has no result. Unless `retryable`, the views above it are broken for `reason`. `evaluation`: it
+    fails on the data, as an `EvaluationError`, so reads are answered upstream and nothing breaks."""
 
     id: LookupId
     reason: str
     retryable: bool
+    evaluation: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,12 +220,13 @@ class RefreshDone:
 
 @dataclass(frozen=True, slots=True)
 class RefreshFailed:
-    """A `Refresh` that has no rows. `breaks`: no key of the view will have any."""
+    """A `Refresh` that has no rows. `breaks`: no key of the view will have any. `code`: the shell's name of it."""
 
     id: RefreshId
     reason: str
     retryable: bool
     breaks: bool = False
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)

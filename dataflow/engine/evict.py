@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from dataflow.engine.nodes import Dependent, InnerNode, Leaf, Merge, OperatorNode, Stored, Use
-from dataflow.errors import EvaluationError
+from dataflow.engine.nodes import Dependent, InnerNode, Leaf, Merge, Stored, Use
+from dataflow.errors import contained
 from dataflow.ops.block import Combination, where
 from dataflow.state.intervals import Cover
 from dataflow.types import Key, NodeId, Row
@@ -42,7 +42,7 @@ class Evictions:
         """Makes `key` a hole, after all that depends on it. Nothing happens if it is one."""
         if not node.holds(columns, key):
             return
-        for target, target_columns, target_key in list(dependent_keys(node, columns, key)):
+        for target, target_columns, target_key in _dependents(node, columns, key):
             self._counters["cascade"] += 1
             self.evict(target, target_columns, target_key)
         node.counts.evicted += 1
@@ -65,7 +65,7 @@ class Evictions:
         so no cascade is asked: it would look at known rows."""
         for node in sorted(downstream(nodes), key=lambda n: -n.id):
             self._whole_lost(node)
-            if isinstance(node, OperatorNode):
+            if isinstance(node, InnerNode):
                 node.clear()
             else:
                 self.evict_all(node)
@@ -73,7 +73,7 @@ class Evictions:
     def has_dependents(self, node: Stored, columns: Cover, key: Key) -> bool:
         """Whether anything that is covered depends on `key`, or may: not all of very many rows are asked."""
         for dependent in node.dependents:
-            if dependent.use.covers[dependent.position] == columns and _is_read(dependent, columns, key):
+            if dependent.use.covers[dependent.position] == columns and _may_be_read(dependent, columns, key):
                 return True
         return any(
             merge.cover == columns and merge.target.coverage_of(merge.columns).agrees(merge.key_positions, key)
@@ -96,6 +96,17 @@ def downstream(nodes: Iterable[Stored]) -> Iterable[Stored]:
 def views_above(node: Stored) -> list[Leaf]:
     """The views that are computed from a node."""
     return [found for found in downstream([node]) if isinstance(found, Leaf)]
+
+
+def _dependents(node: Stored, columns: Cover, key: Key) -> list[Target]:
+    """`dependent_keys`, or every key that can be one if a row that is known makes looking for them fail."""
+    try:
+        return list(dependent_keys(node, columns, key))
+    except Exception as error:
+        contained(error)
+    uses = [d.use for d in node.dependents if d.use.covers[d.position] == columns]
+    fed: list[Use | Merge] = [*uses, *(merge for merge in node.merged_by if merge.cover == columns)]
+    return [(each.target, each.columns, k) for each in fed for k in list(each.target.coverage_of(each.columns))]
 
 
 # --- what depends on a key ------------------------------------------------------------------------------------------
@@ -156,6 +167,15 @@ def _is_read(dependent: Dependent, columns: Cover, key: Key) -> bool:
     return True
 
 
+def _may_be_read(dependent: Dependent, columns: Cover, key: Key) -> bool:
+    """`_is_read`, or True if a row that is known makes looking for it fail."""
+    try:
+        return _is_read(dependent, columns, key)
+    except Exception as error:
+        contained(error)
+        return True
+
+
 def _rows_looking_up(use: Use, position: int, key: Key) -> Iterable[Row]:
     """The known rows of an input before `position` that may lead there to `key`."""
     input_, columns, positions, _ = use.lookers[position - 1]
@@ -211,11 +231,19 @@ def covers_of(node: Stored, cover: Cover) -> tuple[Cover, ...]:
 
 
 def keys_read(use: Use, key: Key) -> Iterator[Target]:
-    """The keys of other nodes that a covered key's route has read, over known rows, as far as no ON fails for one that
-    is known beside the part of the key that is covered."""
-    route, join = use.route, use.block.join
+    """The keys of other nodes that a covered key's route has read, over known rows, as far as nothing fails for one
+    that is known beside the part of the key that is covered."""
     part = use.driving_key(key)
     yield use.node_at(0), use.covers[0], use.cover_key(0, part)
+    try:
+        yield from _keys_joined(use, part)
+    except Exception as error:
+        contained(error)
+
+
+def _keys_joined(use: Use, part: Key) -> Iterator[Target]:
+    """Those behind the route's driver."""
+    route, join = use.route, use.block.join
     driving = [join.start(route.driver, row) for row in join.known(route.driver, route.driver_columns, part)]
     combinations = where(use.conditions[0], driving)
     for position, step in enumerate(route.steps, start=1):
@@ -223,10 +251,7 @@ def keys_read(use: Use, key: Key) -> Iterator[Target]:
         found = [use.cover_key(position, k) for k in join.keys_at(step, combinations) if k is not None]
         for step_key in dict.fromkeys(found) if cover else ((),):
             yield node, cover, step_key
-        try:
-            combinations = where(use.conditions[position], join.bind(step, combinations))
-        except EvaluationError:
-            return
+        combinations = where(use.conditions[position], join.bind(step, combinations))
 
 
 def merged(merge: Merge, key: Key) -> Iterator[Target]:

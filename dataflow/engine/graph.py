@@ -39,7 +39,6 @@ from dataflow.plan.routes import (
     on_inputs,
     ordered_route,
     paddings_read,
-    parent_columns,
     relevant_columns,
     union_columns,
 )
@@ -65,8 +64,6 @@ class Graph:
         #: Of these, the nodes with coverage.
         self._stored: dict[NodeId, Stored] = {}
         self.by_table: dict[str, list[ChainNode]] = {}
-        #: Routes that lead from new rows of a table to their children, by that table.
-        self.parent_uses: dict[str, list[Use]] = {}
         self._last_id = 0
 
     # Reading
@@ -203,38 +200,6 @@ class Graph:
             order = {term.column for term in use.covers[0].order}
             use.relevant[route.driver] = tuple(sorted(order.union(use.relevant[route.driver])))
         use.paddings = paddings_read(block, route)
-        use.parents = self._parent_steps(use)
-        for table in use.parent_tables():
-            self.parent_uses.setdefault(table, []).append(use)
-
-    def _parent_steps(self, use: Use) -> list[tuple[int, int]]:
-        """Steps from a parent's key to its children by a validated foreign key (architecture §3, "A new parent")."""
-        found = []
-        for position, step in enumerate(use.route.steps, start=1):
-            inputs = {source.input for source in step.sources}
-            if len(inputs) != 1 or use.covers[position] != step.columns:
-                continue
-            (parent,) = inputs
-            if self._is_foreign_key(use, parent, tuple(s.column for s in step.sources), step.input, step.columns):
-                found.append((position, parent))
-        return found
-
-    def _is_foreign_key(self, use: Use, parent: int, keys: Columns, child: int, columns: Columns) -> bool:
-        parent_node, child_node = use.block.inputs[parent], use.block.inputs[child]
-        if not isinstance(parent_node, Store) or not isinstance(parent_node.source, ChainNode):
-            return False
-        if not isinstance(child_node.source, ChainNode):
-            return False
-        parent_base = parent_columns(parent_node.source.relation, keys)
-        child_base = parent_columns(child_node.relation, columns)
-        table = self.catalog.tables.get(child_node.source.table)
-        if parent_base is None or child_base is None or table is None:
-            return False
-        pairs = set(zip(child_base, parent_base, strict=True))
-        return any(
-            key.parent == parent_node.source.table and pairs == set(zip(key.columns, key.parent_columns, strict=True))
-            for key in table.foreign_keys
-        )
 
     # Nodes
 
@@ -293,8 +258,6 @@ class Graph:
         for use in node.uses.values():
             for input_ in dict.fromkeys(use.block.inputs):
                 input_.dependents = [d for d in input_.dependents if d.use is not use]
-            for table in use.parent_tables():
-                self.parent_uses[table].remove(use)
         for merge in node.merges.values():
             for input_ in dict.fromkeys(merge.union.inputs):
                 input_.merged_by.remove(merge)

@@ -4,21 +4,16 @@ A row added to one input of a route makes new combinations: they may look up key
 covered. The targets' keys that they belong to are evicted at the end of the step. A removed row needs nothing, unless
 another left input's ON or a condition reads it (`x IS NULL`): padding in its place may let that be TRUE.
 
-Also here: covering the children of a freshly inserted parent row as empty, so that this does not happen to every
-new row.
+A new row's children are a hole like any other: foreign keys promise nothing of rows that came while they were not
+enforced, and the upstream does not say when that was.
 """
 
 from collections import Counter
-from collections.abc import Set
-from contextlib import suppress
 
-from dataflow.engine.events import TableDelta
 from dataflow.engine.evict import Target, driven_keys
 from dataflow.engine.nodes import BlockNode, ChainNode, InnerNode, Use
-from dataflow.errors import EvaluationError
 from dataflow.ops.block import Combination, where
 from dataflow.plan.routes import Step
-from dataflow.state.index import key_function
 from dataflow.state.intervals import OrderedCover
 from dataflow.types import Columns, Delta, Key, NodeId, Row
 
@@ -118,51 +113,3 @@ def _newly_connected(delta: Delta, relevant: Columns) -> list[Row]:
         return delta[1]
     before = {tuple(row[c] for c in relevant) for row in delta[0]}
     return [row for row in delta[1] if tuple(row[c] for c in relevant) not in before]
-
-
-class NewParents:
-    """Covers the children of freshly inserted parent rows as empty, before the rows' own transaction is applied.
-
-    A validated foreign key says that there are none yet. Without this every new story would evict its author's page.
-    """
-
-    def __init__(self, counters: "Counter[str]") -> None:
-        self._counters = counters
-
-    def cover(self, use: Use, tables: dict[str, TableDelta], joining: Set[str] = frozenset()) -> None:
-        """Covers what the transaction's new parent rows will look up along `use`, but in tables that are joining the
-        stream: the new row may have come with children that the stream lacks."""
-        for position, parent in use.parents:
-            node = use.block.inputs[parent]
-            child = use.node_at(position)
-            if isinstance(node.source, ChainNode) and isinstance(child.source, ChainNode):
-                if child.source.table in joining:
-                    continue
-                delta, child_delta = tables.get(node.source.table), tables.get(child.source.table)
-                blind = child_delta is not None and child_delta.overflow
-                if delta is not None and delta.added and not (delta.overflow or delta.truncated or blind):
-                    # A row for which an expression fails is met again, and dealt with, when it is applied.
-                    with suppress(EvaluationError):
-                        self._cover_children(use.route.steps[position - 1], node, child, delta)
-
-    def _cover_children(self, step: Step, parent: InnerNode, child: InnerNode, delta: TableDelta) -> None:
-        if not isinstance(parent.source, ChainNode):
-            return
-        key_of = key_function(tuple(source.column for source in step.sources), parent.types)
-        added = [row for row in parent.source.function.rows(delta.added) if parent.materialization.is_known(row)]
-        if not added:
-            return
-        # Over all removed rows of the table: one that the chain's filter drops had children all the same.
-        gone = _keys_of_table(parent.source, delta.removed, step)
-        for row in added:
-            key = key_of(row)
-            if None not in key and key not in gone and not child.covered(step.columns, key):
-                child.cover_known(step.columns, key)
-                self._counters["parent_covered"] += 1
-
-
-def _keys_of_table(chain: ChainNode, rows: list[Row], step: Step) -> set[Key]:
-    """Keys of rows of the base table, in the columns that the step's sources are there."""
-    project = chain.function.projected
-    key_of = key_function(tuple(s.column for s in step.sources), chain.types)
-    return {key_of(project(row)) for row in rows}

@@ -49,7 +49,7 @@ class Installation:
         if redo:
             self._counters["redo"] += 1
         node = sent.node
-        if isinstance(node, Leaf) and node.broken is not None:
+        if isinstance(node, Leaf) and node.stopped:
             return
         self._upqueries.looked_up(len(sent.keys), len(result.rows))
         if isinstance(node, GroupingNode):

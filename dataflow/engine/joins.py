@@ -6,6 +6,8 @@
 Not here: what is done with rows that do not see enough (`engine`, `forward`, `refresh`).
 """
 
+from collections.abc import Callable
+
 from dataflow.engine.ring import Ring
 from dataflow.types import Position, Snapshot
 
@@ -51,6 +53,18 @@ class Joins:
         when the stream has reached it, the tables have joined."""
         joined = tables & self._barriers.keys()
         return self.covers_start(snapshot) and all(snapshot.finished(self._barriers[t]) for t in joined)
+
+    def seen_by(self, position: Position) -> Callable[[Snapshot], bool]:
+        """Tells of a snapshot that is taken from now on whether it sees all that ends at or before `position`, which is
+        applied. (What has left the ring was seen by an earlier one.)"""
+        recent = [(transaction.id, transaction.end) for transaction in self._ring.up_to(position)]
+
+        def sees(snapshot: Snapshot) -> bool:
+            return self.sees_enough(snapshot, frozenset(self._barriers)) and all(
+                snapshot.sees(*each) for each in recent
+            )
+
+        return sees
 
     def covers_start(self, snapshot: Snapshot) -> bool:
         """Whether the snapshot sees all from before the stream."""

@@ -29,6 +29,8 @@ class Limits:
     fills_behind: int = 256
     #: Hot keys that correctness evicted and that are filled again at the same time; beyond, they wait for a reader.
     hot_refills: int = 64
+    #: Heartbeats that a view stays in quarantine at most; at first it is one, then twice as many each time.
+    quarantine_heartbeats: int = 600
     #: After so many heartbeats a key that was too large is tried again: it may have shrunk.
     oversized_heartbeats: int = 60
     #: Times that a read is retried before it is forwarded upstream.

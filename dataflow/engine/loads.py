@@ -13,7 +13,7 @@ Not here: where rows are put (`staging`), who goes on when (`whole`), logs on di
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dataflow.engine.events import LoadBegun, LookupDone, TableDelta, Transaction
 from dataflow.engine.flights import FlightKey, Sent
@@ -147,11 +147,12 @@ class Loads:
             load.rows += len(rows)
             load.staged.stage_found(rows)
 
-    def complete(self, lookup: LookupId) -> Load | None:
-        """A load has all its rows; None if nobody wants them any more."""
+    def complete(self, lookup: LookupId, bound: Position) -> Load | None:
+        """A load has all its rows, which count when the stream is at `bound`; None if nobody wants them any more."""
         load = self.under_way.get(lookup)
         if load is not None:
             load.complete = True
+            load.begun = replace(load.begun, bound=max(bound, load.begun.bound))
         return load
 
     def applied(self, transactions: list[Transaction]) -> list[Load]:

@@ -117,8 +117,6 @@ class Use:
     relevant: list[Columns] = field(default_factory=list)
     #: Inputs of the block whose padding can lead the route on, to what it did not look up before; none if it is full.
     paddings: frozenset[int] = frozenset()
-    #: Steps that look up the children of rows of one earlier input by a validated foreign key: (position, that input).
-    parents: list[tuple[int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         wanted = [self.route.driver_columns, *(step.columns for step in self.route.steps)]
@@ -144,11 +142,6 @@ class Use:
         """Where the key that must be covered for a step comes from."""
         sources = self.route.steps[position - 1].sources
         return tuple([sources[p] for p in self.picks[position]])
-
-    def parent_tables(self) -> set[str]:
-        """The tables whose new rows have no children yet, for this route."""
-        sources = [self.block.inputs[parent].source for _, parent in self.parents]
-        return {source.table for source in sources if isinstance(source, ChainNode)}
 
     def node_at(self, position: int) -> "InnerNode":
         """The input at a position of the route."""
@@ -264,6 +257,15 @@ class InnerNode(Stored):
     def forget(self, cover: Cover, key: Key) -> None:
         """Makes `key` a hole."""
 
+    def clear(self) -> None:
+        """Makes every key a hole, also when a change was applied half-way."""
+        self.counts.evicted += sum(map(len, self.coverages().values()))
+        self._clear()
+
+    @abstractmethod
+    def _clear(self) -> None:
+        """Forgets all rows and all coverage."""
+
 
 class Store(InnerNode):
     """Rows of a chain or a block, known in part."""
@@ -310,6 +312,9 @@ class Store(InnerNode):
     def forget(self, cover: Cover, key: Key) -> None:
         self.materialization.evict(cover, key)
 
+    def _clear(self) -> None:
+        self.materialization.clear()
+
 
 class OperatorNode(InnerNode):
     """What an operator with state of its own makes of the source's rows."""
@@ -340,9 +345,7 @@ class OperatorNode(InnerNode):
         self.counts.filled += 1
         self.operator.cover_known(columns, key)
 
-    def clear(self) -> None:
-        """Makes every key a hole, also when a change was applied half-way."""
-        self.counts.evicted += sum(map(len, self.coverages().values()))
+    def _clear(self) -> None:
         self.operator.clear()
 
     def forget(self, cover: Cover, key: Key) -> None:
@@ -415,9 +418,18 @@ class Leaf(Stored):
         #: What filling a key costs, on average (1.0: one lookup).
         self.refill_cost = 1.0
         self.broken: str | None = None
+        #: Why it is answered upstream for a while (`engine.quarantine`).
+        self.quarantine: str | None = None
+        #: Whether it was in quarantine and, kept whole, has not been loaded since: reads are answered upstream still.
+        self.recovering = False
         self.loaded = False
         #: If its keys have limits of their own.
         self.sizes: KeySizes | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing is to be computed for it: it is broken, or in quarantine."""
+        return self.broken is not None or self.quarantine is not None
 
     def measure(self) -> int:
         coverage = self.coverage

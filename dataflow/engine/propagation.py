@@ -7,7 +7,7 @@ Not here: who reads (`upquery`), what the leaf store does with changes (`service
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
 from dataflow.engine.derive import Derivations
@@ -15,10 +15,10 @@ from dataflow.engine.effects import Effect, LeafChange, LeafClear
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.engine.evict import Evictions, Target, downstream
 from dataflow.engine.graph import Graph, merged
-from dataflow.engine.incongruence import Incongruence, NewParents
+from dataflow.engine.incongruence import Incongruence
 from dataflow.engine.nodes import BlockNode, ChainNode, InnerNode, Leaf, Stored, UnionNode
 from dataflow.engine.ranking import Ranking
-from dataflow.errors import EvaluationError
+from dataflow.errors import contained
 from dataflow.ops.block import InputChange
 from dataflow.types import Delta, NodeId
 
@@ -40,36 +40,35 @@ class Propagation:
         self._evictions = evictions
         self._derivations = derivations
         self._incongruence = Incongruence(counters)
-        self._new_parents = NewParents(counters)
         self._counters = counters
         self._emit = effects
         #: Nodes for which this step's rows made an expression fail, and all that is computed from them.
         self._spoiled: dict[NodeId, Stored] = {}
+        #: Of these, the ones that failed in a way that the upstream does not know, and how.
+        self._failed: list[tuple[Stored, Exception]] = []
 
-    def apply(self, transactions: list[Transaction], joining: Set[str] = frozenset()) -> None:
-        """Applies committed transactions as one. Of tables that are `joining` the stream they may lack changes."""
+    def apply(self, transactions: list[Transaction]) -> None:
+        """Applies committed transactions as one."""
         tables = _by_table(transactions)
         for table, delta in tables.items():
             if delta.overflow:
                 self._forget_table(table)
-        self._cover_new_parents(tables, joining)
         self._spoiled = {}
         targets = self._propagate(tables)
         self._evictions.spoil(self._spoiled.values())
         for target in targets:
             self._evictions.evict(*target)
 
+    def take_failed(self) -> list[tuple[Stored, Exception]]:
+        """The nodes that failed since it was asked last."""
+        failed, self._failed = self._failed, []
+        return failed
+
     def _forget_table(self, table: str) -> None:
         """A transaction too large to be applied row by row: everything it may have touched is a hole."""
         self._counters["overflow"] += 1
         for node in list(self._graph.over(table)):
             self._evictions.evict_all(node)
-
-    def _cover_new_parents(self, tables: dict[str, TableDelta], joining: Set[str]) -> None:
-        for table in [t for t in tables if t not in joining]:
-            for use in self._graph.parent_uses.get(table, ()):
-                if use.target.coverage_of(use.columns).keys:
-                    self._new_parents.cover(use, tables, joining)
 
     def _propagate(self, tables: dict[str, TableDelta]) -> list[Target]:
         deltas: dict[NodeId, Delta] = {}
@@ -95,8 +94,8 @@ class Propagation:
         changes = self._input_changes(node, deltas) if isinstance(node, BlockNode) else []
         try:
             delta = node.delta(deltas) if isinstance(node, UnionNode) else node.join.delta(changes)
-        except EvaluationError:
-            self._spoil(node.children)
+        except Exception as error:
+            self._spoil(node.children, error)
             return
         self._derivations.follow(node, delta, deltas, changes)
         if delta[0] or delta[1]:
@@ -106,24 +105,26 @@ class Propagation:
     def _met_holes(self, block: BlockNode, deltas: dict[NodeId, Delta]) -> list[Target]:
         try:
             return self._incongruence.targets(block, deltas)
-        except EvaluationError:
+        except Exception as error:
             # The rest of an ON was asked for combinations that may not be there.
-            self._spoil(block.children)
+            self._spoil(block.children, error)
             return []
 
     def _enter(self, chain: ChainNode, change: TableDelta, deltas: dict[NodeId, Delta], dirty: list[NodeId]) -> None:
         try:
             delta = chain.function.delta(change.removed, change.added)
-        except EvaluationError:
-            self._spoil(chain.children)
+        except Exception as error:
+            self._spoil(chain.children, error)
             return
         if delta[0] or delta[1] or change.truncated:
             for child in chain.children:
                 self._absorb(child, delta, change.truncated, deltas, dirty)
 
-    def _spoil(self, nodes: Iterable[Stored]) -> None:
+    def _spoil(self, nodes: Sequence[Stored], error: Exception) -> None:
         """A row came for which an expression fails, as it does upstream. What these nodes hold is looked up again: a
-        key that has such a row then fails as the upstream does, the others live on."""
+        key that has such a row then fails as the upstream does, the others live on. Whatever else is raised, the step
+        is finished around these nodes: their parents are consistent."""
+        self._failed += [(node, contained(error)) for node in nodes]
         self._counters["spoiled"] += 1
         self._spoiled.update((node.id, node) for node in downstream(nodes))
 
@@ -131,13 +132,18 @@ class Propagation:
         self, node: Stored, delta: Delta, truncated: bool, deltas: dict[NodeId, Delta], dirty: list[NodeId]
     ) -> None:
         """Gives a node its source's change; its own goes on to the blocks below."""
+        if node.id in self._spoiled:
+            return
         if isinstance(node, Leaf):
-            self._absorb_leaf(node, delta, truncated)
+            try:
+                self._absorb_leaf(node, delta, truncated)
+            except Exception as error:
+                self._spoil([node], error)
         elif isinstance(node, InnerNode):
             try:
                 known = node.absorb(delta, truncated)
-            except EvaluationError:
-                self._spoil([node])
+            except Exception as error:
+                self._spoil([node], error)
                 return
             if known[0] or known[1]:
                 deltas[node.id] = known

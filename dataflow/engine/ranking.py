@@ -111,7 +111,7 @@ class Ranking:
             view.sizes.cleared()
 
     def lost(self, view: Ranked, key: Key) -> bool:
-        """`key` is a hole now; whether it is so hot that it should be filled again at once."""
+        """`key` is a hole now; whether it is hot: to be filled again at once."""
         item = (view.view_id, key)
         hot = self._policy.is_hot(item)
         self._policy.forget(item)

@@ -1,9 +1,11 @@
 """What is filled again although nobody reads it: what must be there, and what is hot (architecture §7).
 
 Pinned keys and full views are owed: they are tried until they are there (but for keys that are covered in part: who
-follows one reads what it wants of it). A hot key that correctness took (an added row met a hole, an expression failed)
-is wanted again in the same step, before the next reader misses it; a bounded number at a time, each given up if it
-fails. Of a key that was covered in part, its first interval comes back.
+follows one reads what it wants of it). A hot key, one that was read since it was filled, that correctness took (an
+added row met a hole, an expression failed) is wanted again in the same step, before the next reader misses it; a
+bounded number at a time, each given up if it fails. What else its route read is still covered: a new row with a hole
+behind it takes one lookup of one key, for all views together. Of a key that was covered in part, its first interval
+comes back.
 
 Not here: which keys are hot (`ranking`), refreshed views, which fetch by themselves (`refresh`).
 """
@@ -59,7 +61,7 @@ class Refills:
 
     def _attempt_one(self, demand: Demand, counter: str) -> None:
         (want,) = demand.wants
-        if self._graph.leaves.get(want.leaf.view_id) is want.leaf and not want.leaf.broken:
+        if self._graph.leaves.get(want.leaf.view_id) is want.leaf and not want.leaf.stopped:
             self._counters[counter] += 1
             self._attempt(demand)
 

@@ -220,16 +220,22 @@ class Refreshes:
         del self.reads[read_id]
         return True
 
+    def tables_of(self, read_id: ReadId) -> frozenset[str]:
+        """The tables of the refreshed views that a read wants."""
+        read = self.reads.get(read_id)
+        return frozenset() if read is None else frozenset[str]().union(*(leaf.tables for leaf, _ in read.keys))
+
     def leave(self, read_id: ReadId) -> frozenset[str]:
         """A read that is not waited for any more; the tables of the refreshed views that it wanted."""
+        tables = self.tables_of(read_id)
         read = self.reads.pop(read_id, None)
         if read is None:
-            return frozenset()
+            return tables
         for leaf, key in read.keys:
             fetch = self._by_key.get((leaf.view_id, key))
             if fetch is not None:
                 fetch.waiting.pop(read_id, None)
-        return frozenset[str]().union(*(leaf.tables for leaf, _ in read.keys))
+        return tables
 
     def _pursue(self, read: RefreshRead) -> None:
         """Goes on with what a read wants besides, or waits for what is missing; forwards it if what came is gone again
@@ -250,10 +256,10 @@ class Refreshes:
         fetch = self._by_key.get((leaf.view_id, key))
         return fetch is not None and read.id in fetch.waiting
 
-    def _fail(self, read: RefreshRead, reason: str, retryable: bool, refused: bool = False) -> None:
+    def _fail(self, read: RefreshRead, reason: str, retryable: bool, code: str = "") -> None:
         self.leave(read.id)
         self._end_demand(read.id)
-        self._emit(FailRead(read.id, reason, retryable, refused))
+        self._emit(FailRead(read.id, reason, retryable, code))
 
     # Fetching
 
@@ -311,7 +317,7 @@ class Refreshes:
             self._break(fetch.leaf, event.reason)
         for read_id in list(fetch.waiting):
             if read_id in self.reads:
-                self._fail(self.reads[read_id], event.reason, event.retryable, refused=True)
+                self._fail(self.reads[read_id], event.reason, event.retryable, event.code)
 
     def reach(self, applied: Position, now: int) -> None:
         """The stream is at `applied`: settles what waited for that."""

@@ -12,7 +12,7 @@ leaves that is behind something that stays: what a transaction that is unsure di
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from itertools import dropwhile
+from itertools import dropwhile, takewhile
 
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.state.sizing import row_bytes
@@ -60,6 +60,10 @@ class Ring:
     def state_bytes(self) -> int:
         """About what the entries take."""
         return self.rows * self._row_bytes + len(self._entries) * _ENTRY_BYTES
+
+    def up_to(self, position: Position) -> Iterator[Transaction]:
+        """Those that end at or before `position`, in stream order."""
+        return takewhile(lambda t: t.end <= position, self._entries)
 
     def unseen(self, table: str, snapshot: Snapshot) -> list[TableDelta]:
         """What the transactions that `snapshot` does not see for sure did to `table`, in stream order."""
@@ -129,7 +133,8 @@ class Ring:
         """Where the rows that `snapshot` saw of `tables` are exact; None if transactions cross.
 
         From the last one that it sees up to just before the first that it does not see. What was trimmed it sees. One
-        that it may have seen or not crosses every other.
+        that it may have seen or not crosses every other. So does one that it does not see and that has overflown: the
+        table may have been another one when it was read (EXCHANGE PARTITION of MariaDB and MySQL).
         Transactions that `concerns` denies do not count.
         """
         first_unseen: Position | None = None
@@ -139,7 +144,7 @@ class Ring:
             if sees == (first_unseen is None) and not unsure:
                 continue
             if concerns(transaction):
-                if sees or unsure:
+                if sees or unsure or any(d.overflow for t, d in transaction.tables.items() if t in tables):
                     return None
                 first_unseen = transaction.end
         if first_unseen is None:

@@ -199,7 +199,7 @@ class LeafWriter(Staged):
 def say_ready(leaf: Leaf, emit: Callable[[Effect], None]) -> None:
     """A full view has all its rows."""
     if not leaf.loaded:
-        leaf.loaded = True
+        leaf.loaded, leaf.recovering = True, False
         emit(ViewStatus(leaf.view_id, "ready"))
 
 

@@ -7,7 +7,7 @@ the columns that it does not read; so rows that are equal in the columns that it
 from collections.abc import Iterable
 
 from dataflow.engine.events import TableDelta
-from dataflow.errors import EvaluationError
+from dataflow.errors import contained
 from dataflow.evaluate import compile_predicate
 from dataflow.plan.refresh import RefreshView, TableRead
 from dataflow.state.coverage import Coverage
@@ -52,7 +52,8 @@ class Touch:
     def _may_pass(self, row: Row) -> bool:
         try:
             return self._passes is None or self._passes(row)
-        except EvaluationError:
+        except Exception as error:
+            contained(error)
             return True
 
 

@@ -31,6 +31,7 @@ from dataflow.engine.nodes import (
 )
 from dataflow.engine.ranking import ROW_COST, Ranking
 from dataflow.engine.staging import say_ready
+from dataflow.errors import EvaluationError, contained
 from dataflow.ops.block import Combination, where
 from dataflow.state.index import key_function
 from dataflow.state.intervals import Cover, OrderedCover
@@ -79,6 +80,15 @@ class Demand:
     def idle(self) -> bool:
         """Whether nobody waits for it."""
         return self.hot or self.behind
+
+
+class NodeFailure(Exception):
+    """A node failed while it was filled, perhaps half-way."""
+
+    def __init__(self, node: Stored, error: Exception) -> None:
+        super().__init__(str(error))
+        self.node = node
+        self.error = error
 
 
 class Upqueries:
@@ -179,6 +189,11 @@ class Upqueries:
         for demand in waited:
             demand.cost += 1
         return [demand for demand in waited if not demand.waits]
+
+    @property
+    def behind(self) -> int:
+        """Demands that fill what the upstream answers meanwhile."""
+        return sum(demand.behind for demand in self.demands)
 
     def waiting_for(self, flight: FlightKey) -> list[Demand]:
         """The demands that wait for a flight."""
@@ -295,7 +310,12 @@ class Upqueries:
     def fill_rows(self, node: Stored, columns: Columns, key: Key, rows: list[Row]) -> bool:
         """Covers `key` of a node with exactly these rows of its source, if these are not too many."""
         if isinstance(node, InnerNode):
-            node.fill_rows(columns, key, rows)
+            try:
+                node.fill_rows(columns, key, rows)
+            except EvaluationError:
+                raise
+            except Exception as error:
+                raise NodeFailure(node, contained(error)) from error
         elif isinstance(node, Leaf):
             if node.sizes is not None and not node.sizes.limits.hold_rows(rows):
                 self.refuse(node, columns, key)

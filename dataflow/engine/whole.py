@@ -14,7 +14,7 @@ from dataflow.engine.flights import FlightKey, Flights
 from dataflow.engine.loads import Load, Loads
 from dataflow.engine.nodes import InnerNode, Stored
 from dataflow.engine.upquery import Upqueries
-from dataflow.errors import EvaluationError, InvariantViolation
+from dataflow.errors import InvariantViolation, contained
 from dataflow.types import LookupId, NodeId, Position, ViewId
 
 READING, CATCHING_UP, DERIVING = "reading", "catching up", "deriving"
@@ -41,11 +41,12 @@ class LoadState:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A load or a derivation is over: everything is covered, or (`error`) cannot be."""
+    """A load or a derivation of a node is over: everything is covered, or (`error`) cannot be."""
 
+    node: Stored
     flight: FlightKey
     rows: int
-    error: EvaluationError | None = None
+    error: Exception | None = None
 
 
 class Whole:
@@ -73,12 +74,12 @@ class Whole:
             return None
         self._turn += 1
         task = ready[self._turn % len(ready)]
-        error: EvaluationError | None = None
+        error: Exception | None = None
         try:
             if not task.work(rows):
                 return None
-        except EvaluationError as failed:
-            error = failed
+        except Exception as failed:
+            error = contained(failed)
         if isinstance(task, Load):
             self._flights.take(task.sent.id)
             self._flights.land(task.sent)
@@ -87,7 +88,7 @@ class Whole:
             self._derivations.forget(task.node)
         if error is not None:
             task.staged.abandon()
-        return Ended(task.flight, task.rows, error)
+        return Ended(task.node, task.flight, task.rows, error)
 
     def forget(self, node: Stored) -> None:
         """The node has gone."""

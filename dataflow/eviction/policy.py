@@ -37,8 +37,9 @@ class Policy(Protocol[Item]):
         ...
 
     def is_hot(self, item: Item) -> bool:
-        """Whether `item` is read so often that it should be filled again at once if it is lost. To be asked before it
-        is forgotten; what is not there is not hot."""
+        """Whether `item` was read since it was filled, of late: then it should be filled again at once if it is lost.
+        No more such fills are in vain than there are reads. To be asked before it is forgotten; what is not there is
+        not hot."""
         ...
 
     def state_bytes(self) -> int:

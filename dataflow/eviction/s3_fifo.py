@@ -108,10 +108,7 @@ class S3Fifo(Generic[Item]):
 
     def is_hot(self, item: Item) -> bool:
         entry = self._entry(item)
-        if entry is None:
-            return False
-        rent = self._rent(entry.weight, entry.cost)
-        return entry.reads >= (rent if entry.in_main else 2 * _admission(rent))
+        return entry is not None and entry.reads > 0
 
     def state_bytes(self) -> int:
         return len(self) * _ENTRY_BYTES + len(self._ghost) * GHOST_BYTES

@@ -1,5 +1,7 @@
 """AVG of MariaDB and MySQL: a DECIMAL that is cut behind the digits that its type has (`functions.mysql_numbers`)."""
 
+from decimal import Decimal
+
 from dataflow.functions.mysql_numbers import divided
 from dataflow.ops.aggregate_sums import IntegerSum, NumericSum
 from dataflow.types import Value
@@ -15,7 +17,7 @@ class CutIntegerAverage(IntegerSum):
         self._scale = scale
 
     def result(self) -> Value:
-        return divided(self.sum, 0, self.count, self._scale) if self.count else None
+        return divided(Decimal(self.sum), Decimal(self.count), self._scale) if self.count else None
 
 
 class CutNumericAverage(NumericSum):
@@ -29,4 +31,4 @@ class CutNumericAverage(NumericSum):
 
     def result(self) -> Value:
         count = self.count()
-        return divided(*self.total(), count, self._scale) if count else None
+        return divided(self.total(), Decimal(count), self._scale) if count else None

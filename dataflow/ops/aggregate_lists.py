@@ -16,6 +16,7 @@ from dataflow.errors import EvaluationError
 from dataflow.functions import arrays
 from dataflow.functions.json import quoted
 from dataflow.functions.json_building import json_key, json_text, jsonb_object, jsonb_text, plain
+from dataflow.functions.sizes import bounded
 from dataflow.plan.calls import list_columns
 from dataflow.plan.nodes import AggregateCall, AggregateFunction, OrderTerm
 from dataflow.schema import SqlType
@@ -85,6 +86,7 @@ class ValueList:
             if self._sorted is None:
                 place = self._kind.place
                 self._sorted = sorted([(place(row), row) for row, count in self.rows.items() if count > 0], key=_place)
+            bounded(sum([count * sum([len(v) for v in row if v]) for row, count in self.rows.items()]))
             listed = list(self._listed(self._sorted))
             self._result = self._kind.print(listed) if listed else None
             self._changed = False

@@ -9,7 +9,10 @@ Not here: aggregates that remember values (`aggregate_values`, `aggregate_lists`
 
 import struct
 from collections.abc import Sequence
+from decimal import Decimal
+from functools import reduce
 
+from dataflow import arithmetic
 from dataflow.calendar import interval_parts, interval_text
 from dataflow.errors import EvaluationError
 from dataflow.functions.dates import over
@@ -26,6 +29,7 @@ _INT8_MAX = 2**63 - 1
 _UNIT_BITS = 1074
 #: About what an accumulator's object takes.
 _FIXED = 64
+_NOTHING = (0, Decimal(0))
 
 
 class CountRows:
@@ -115,7 +119,7 @@ class IntegerAverage(IntegerSum):
     __slots__ = ()
 
     def result(self) -> Value:
-        return numeric.divide(self.sum, 0, self.count) if self.count else None
+        return numeric.divide(Decimal(self.sum), 0, self.count) if self.count else None
 
 
 def not_finite(special: dict[str, int]) -> Value:
@@ -136,8 +140,8 @@ class NumericSum:
     grows = False
 
     def __init__(self) -> None:
-        #: scale -> [count, unscaled sum]; no count is zero.
-        self.by_scale: dict[int, list[int]] = {}
+        #: scale -> (count, sum); no count is zero.
+        self.by_scale: dict[int, tuple[int, Decimal]] = {}
         #: NaN, Infinity, -Infinity -> count.
         self.special: dict[str, int] = {}
 
@@ -150,18 +154,16 @@ class NumericSum:
         if value in _SPECIAL:
             self.special[value] = self.special.get(value, 0) + count * times
         else:
-            unscaled, scale = numeric.parse(value)
-            self._add(scale, count * times, unscaled * times)
+            scale = numeric.scale_of(value)
+            before, total = self.by_scale.get(scale, _NOTHING)
+            if before + count * times:
+                added = numeric.EXACT.fma(numeric.parse(value), times, total)
+                self.by_scale[scale] = before + count * times, added
+            else:
+                self.by_scale.pop(scale, None)
 
     def merge(self, partial: Sequence[Value]) -> None:
         self.add_partial(partial[2], int(partial[1] or 0), 1)
-
-    def _add(self, scale: int, count: int, unscaled: int) -> None:
-        entry = self.by_scale.setdefault(scale, [0, 0])
-        entry[0] += count
-        entry[1] += unscaled
-        if not entry[0]:
-            del self.by_scale[scale]
 
     def count(self) -> int:
         """Non-NULL values."""
@@ -171,10 +173,9 @@ class NumericSum:
         """What NaN and infinities make of the sum; None if there are none."""
         return not_finite(self.special)
 
-    def total(self) -> tuple[int, int]:
-        """The finite sum as (unscaled, scale)."""
-        scale = max(self.by_scale, default=0)
-        return sum(total * 10 ** (scale - s) for s, (_, total) in self.by_scale.items()), scale
+    def total(self) -> Decimal:
+        """The finite sum. Its scale is the largest one."""
+        return reduce(numeric.EXACT.add, (total for _, total in self.by_scale.values()), Decimal(0))
 
     def state_bytes(self) -> int:
         return _FIXED + 2 * BUCKET_BYTES + 5 * NUMBER_BYTES
@@ -182,7 +183,7 @@ class NumericSum:
     def result(self) -> Value:
         if not self.count():
             return None
-        return self.not_finite() or numeric.render(*self.total())
+        return self.not_finite() or arithmetic.printed(self.total())
 
 
 class NumericAverage(NumericSum):
@@ -194,13 +195,13 @@ class NumericAverage(NumericSum):
         count = self.count()
         if not count:
             return None
-        return self.not_finite() or numeric.divide(*self.total(), count)
+        return self.not_finite() or numeric.divide(self.total(), max(self.by_scale), count)
 
 
 class FloatSum:
     """SUM of a float: exactly, in units of 2**-1074; NaN and the infinities are counted."""
 
-    __slots__ = ("count", "special", "units")
+    __slots__ = ("count", "negative_zeros", "special", "units")
     width = 2
     grows = False
 
@@ -208,6 +209,8 @@ class FloatSum:
         #: Finite values.
         self.count = 0
         self.units = 0
+        #: Values -0: a sum of nothing else is one.
+        self.negative_zeros = 0
         #: NaN, Infinity, -Infinity -> count.
         self.special: dict[str, int] = {}
 
@@ -221,6 +224,7 @@ class FloatSum:
             self.special[value] = self.special.get(value, 0) + count * times
         else:
             self.count += count * times
+            self.negative_zeros += count * times * (value == "-0")
             self.units += self._units_of(value) * times
 
     def merge(self, partial: Sequence[Value]) -> None:
@@ -238,6 +242,10 @@ class FloatSum:
         """Non-NULL values."""
         return self.count + sum(self.special.values())
 
+    def zero(self) -> Value:
+        """The sum of negative zeros only; None if there is another value."""
+        return "-0" if self.count == self.negative_zeros else None
+
     def rounded(self, divisor: int) -> float:
         """The finite sum by `divisor`, rounded once."""
         try:
@@ -253,7 +261,7 @@ class FloatSum:
     def result(self) -> Value:
         if not self.values():
             return None
-        return self.not_finite() or printed(self.rounded(1), "float8")
+        return self.not_finite() or self.zero() or printed(self.rounded(1), "float8")
 
 
 class FloatAverage(FloatSum):
@@ -278,7 +286,7 @@ class RealSum(FloatSum):
     def result(self) -> Value:
         if not self.values():
             return None
-        return self.not_finite() or printed(self._single(), "float4")
+        return self.not_finite() or self.zero() or printed(self._single(), "float4")
 
     def _single(self) -> float:
         try:
@@ -303,18 +311,23 @@ def _units(value: float) -> int:
 
 
 class IntervalSum:
-    """SUM of intervals: months, days and microseconds each on their own; infinities are counted."""
+    """SUM of intervals: months, days and microseconds each on their own; infinities are counted.
 
-    __slots__ = ("count", "days", "microseconds", "months", "special")
+    The server adds values up as they come, and fails where a sum on the way is out of range. In which order it reads
+    the rows is its business, so what could be out of range in any order is not computed.
+
+    *State*: `_above` and `_below` are the sums of the positive and of the negative parts.
+    """
+
+    __slots__ = ("_above", "_below", "count", "special")
     width = 2
     grows = False
 
     def __init__(self) -> None:
         #: Finite values.
         self.count = 0
-        self.months = 0
-        self.days = 0
-        self.microseconds = 0
+        self._above = (0, 0, 0)
+        self._below = (0, 0, 0)
         #: infinity, -infinity -> count.
         self.special: dict[str, int] = {}
 
@@ -326,27 +339,33 @@ class IntervalSum:
             self.special[parts] = self.special.get(parts, 0) + times
             return
         self.count += times
-        self.months += parts[0] * times
-        self.days += parts[1] * times
-        self.microseconds += parts[2] * times
+        (m, d, u), (a, b, c), (x, y, z) = parts, self._above, self._below
+        self._above = (a + max(m, 0) * times, b + max(d, 0) * times, c + max(u, 0) * times)
+        self._below = (x + min(m, 0) * times, y + min(d, 0) * times, z + min(u, 0) * times)
 
     def merge(self, partial: Sequence[Value]) -> None:
         self.add(partial[0], int(partial[1] or 0))
 
     def state_bytes(self) -> int:
-        return _FIXED + BUCKET_BYTES + 4 * NUMBER_BYTES
+        return _FIXED + BUCKET_BYTES + 7 * NUMBER_BYTES
 
     def result(self) -> Value:
         up, down = self.special.get("infinity", 0), self.special.get("-infinity", 0)
-        if up and down:
+        total = [above + below for above, below in zip(self._above, self._below, strict=True)]
+        # The finite part must be in range even where an infinity decides.
+        if not _fits(total, total) or (up and down):
             raise EvaluationError("interval out of range")
+        if not _fits(self._below, self._above):
+            raise EvaluationError("not computed: the order decides whether a sum of intervals is out of range")
         if up or down:
             return "infinity" if up else "-infinity"
-        if not self.count:
-            return None
-        if max(abs(self.months), abs(self.days)) > _INT4_MAX or abs(self.microseconds) > _INT8_MAX:
-            raise EvaluationError("interval out of range")
-        return interval_text(self.months, self.days, self.microseconds)
+        return interval_text(*total) if self.count else None
+
+
+def _fits(lowest: Sequence[int], highest: Sequence[int]) -> bool:
+    """Whether parts from the lowest ones to the highest are those of intervals."""
+    most = (_INT4_MAX, _INT4_MAX, _INT8_MAX)
+    return all(-m - 1 <= low and high <= m for low, high, m in zip(lowest, highest, most, strict=True))
 
 
 class IntervalAverage(IntervalSum):

@@ -45,7 +45,7 @@ class Configuration:
 
     @property
     def variant(self) -> SchemaVariant:
-        """What the schema is like."""
+        """What the upstream's rules and values are."""
         return SchemaVariant(self.foreign_keys, self.odd_numbers)
 
     @property

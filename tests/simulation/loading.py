@@ -24,6 +24,6 @@ def slices(flight: Flight, result: LookupResult, rng: Random) -> Iterator[Event]
         yield LoadRows(lookup, rows[:some])
         rows = rows[some:]
     if result.rows is None:
-        yield LookupFailed(lookup, "integer out of range", False)
+        yield LookupFailed(lookup, "integer out of range", True, evaluation=True)
     else:
         yield LoadDone(lookup)

@@ -31,6 +31,8 @@ from dataflow.ops.aggregate import Group
 from dataflow.ops.block import BlockJoin
 from dataflow.ops.partitioned import Partitioned
 from dataflow.types import Delta, Row
+from tests.simulation.fault_mutants import FAULT_MUTANTS
+from tests.simulation.foreign_key_mutants import new_rows_without_children
 from tests.simulation.ordered import RowOrder
 from tests.simulation.runs import Focus
 from tests.simulation.visibility import SimulatedSnapshot
@@ -188,11 +190,6 @@ def forwarded_while_a_table_joins() -> Iterator[None]:
 def refreshed_while_a_table_joins() -> AbstractContextManager[Any]:
     """The same of refreshed views."""
     return forwarded_while_a_table_joins()
-
-
-def parent_that_was_there_before() -> AbstractContextManager[Any]:
-    """An updated parent row counts as a new one without children."""
-    return patch.object(incongruence, "_keys_of_table", lambda *_: set())
 
 
 def a_group_keeps_its_first_text() -> AbstractContextManager[Any]:
@@ -611,11 +608,11 @@ def derived_from_what_was_lost() -> AbstractContextManager[Any]:
     return patch.object(Derivations, "lost", lambda *_: None)
 
 
+UNBROKEN = {"restart": 0, "rejoin": 0, "crash": 0, "fault": 0}
 #: A table joins soon, what is open then commits late and is visible later still, and much is read meanwhile.
-JOINING = {
+JOINING = UNBROKEN | {
     "join_table": 20, "install": 25, "drop": 0, "write": 4, "transaction": 6, "commit": 4, "reveal": 0.5, "overflow": 0,
-    "truncate": 0, "read": 60, "execute_forward": 30, "forward_done": 20, "apply": 40, "restart": 0, "rejoin": 0,
-    "crash": 0, "change_schema": 0, "break": 0,
+    "truncate": 0, "read": 60, "execute_forward": 30, "forward_done": 20, "apply": 40, "change_schema": 0, "break": 0,
 }  # fmt: skip
 MYSQL = ("mysql", "mysql_unordered")
 #: Much is kept whole, loaded and derived, slowly.
@@ -642,14 +639,14 @@ MUTANTS: dict[Mutant, Focus | None] = {
     publication_barrier_ignored: Focus(("follow",), {"join_table": 6, "install": 4}),
     forwarded_while_a_table_joins: Focus(("follow",), JOINING),
     refreshed_while_a_table_joins: Focus(("refreshed_follow",), JOINING),
-    parent_that_was_there_before: None,
+    new_rows_without_children: None,
     a_group_keeps_its_first_text: Focus(("users_by_karma",)),
     padding_by_key: Focus(("on_",)),
     rest_of_on_forgotten_going_up: Focus(("on_",)),
     rest_of_on_not_relevant: Focus(("on_title",)),
-    padding_leads_nowhere: Focus(("on_answered",), {"restart": 0, "rejoin": 0, "crash": 0}),
+    padding_leads_nowhere: Focus(("on_answered",), UNBROKEN),
     condition_not_relevant: Focus(("conditioned",)),
-    padding_makes_no_condition_true: Focus(("conditioned",), {"restart": 0, "rejoin": 0, "crash": 0}),
+    padding_makes_no_condition_true: Focus(("conditioned_nameless",), UNBROKEN),
     no_eviction_of_what_is_joined_with_everything: Focus(("users_tags", "between", "across")),
     branch_forgotten_in_the_cascade: Focus(("people", "active", "activity")),
     equal_branches_count_once: Focus(("twice",)),
@@ -695,4 +692,5 @@ MUTANTS: dict[Mutant, Focus | None] = {
     pending_rows_of_a_union_count: replace(LOADING, views=("union", "people", "active", "twice", "activity")),
     gone_but_pending: LOADING,
     derived_from_what_was_lost: LOADING,
+    **dict.fromkeys(FAULT_MUTANTS, Focus(weights={"fault": 6})),
 }

@@ -1,13 +1,15 @@
 """What readers ask for, and what may be evicted."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from random import Random
 from typing import Any
 
 from dataflow.engine.engine import Engine
 from dataflow.engine.nodes import InnerNode
-from dataflow.plan.nodes import View, column_types
-from dataflow.types import Key, Value
+from dataflow.plan.nodes import Relation, View, column_types
+from dataflow.state.intervals import Cover
+from dataflow.state.ordering import Interval
+from dataflow.types import Key, Row, Value
 
 #: Parts of keys that may have no rows, by type.
 SOME_NUMBERS = ("0", "1", "2", "3", "4", "5")
@@ -29,6 +31,16 @@ def any_key(view: View, known: Iterable[Key], rng: Random) -> Key:
         chosen.setdefault(column, rng.choice(part))
     same = rng.random() < 0.7
     return tuple(chosen[c] if same else rng.choice(p) for c, p in zip(view.key_columns, parts, strict=True))
+
+
+def materializations(
+    engine: Engine,
+) -> Iterator[tuple[Relation, dict[Cover, dict[Key, tuple[Interval, ...]]], list[Row]]]:
+    """Each inner materialization's relation, covered intervals of keys by columns, and known rows."""
+    for node in engine.graph.stored():
+        if isinstance(node, InnerNode):
+            covered = {cover: {key: c.covered(key) for key in c} for cover, c in node.coverages().items()}
+            yield node.relation, covered, list(node.materialization.known_rows())
 
 
 def inner_keys(engine: Engine) -> list[tuple[int, Any, list[Key]]]:

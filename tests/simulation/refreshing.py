@@ -79,7 +79,7 @@ class Refreshing:
         assert fetch.result is not None
         refresh, result = fetch.refresh, self.world.arrived(fetch.result, rng)
         if result.rows is None:
-            return RefreshFailed(refresh.id, "integer out of range", False)
+            return RefreshFailed(refresh.id, "integer out of range", False, code="query_failed")
         if not fetch.cancelled:
             self.brought[refresh.view, refresh.key] = Counter(result.rows)
         return RefreshDone(refresh.id, result.rows, result.snapshot, result.bound)
@@ -87,7 +87,7 @@ class Refreshing:
     def fail(self, fetch: Fetch, reason: str, retryable: bool, breaks: bool = False) -> RefreshFailed:
         """What the engine hears of a fetch that never ran."""
         self.fetches.remove(fetch)
-        return RefreshFailed(fetch.refresh.id, reason, retryable, breaks)
+        return RefreshFailed(fetch.refresh.id, reason, retryable, breaks, "upstream")
 
     # --- what is right -----------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Seeds into runs, runs into verdicts, failing runs into small ones.
 
-Each seed draws its own mix (swarm testing): which foreign keys are validated, which views, how often each thing
+Each seed draws its own mix (swarm testing): which foreign keys are enforced, which views, how often each thing
 happens, which limits are tight. A mix that leaves something out altogether reaches states that an even one does not.
 """
 
@@ -42,11 +42,12 @@ ACTIONS = 1200
 UPSTREAMS = ("postgres", "postgres", "mariadb", "mysql", "mysql_unordered")
 #: What must have happened in any 10,000 steps, by the engine's own count.
 PROOFS = (
-    "redo", "forward_hole", "padding", "refill", "ring_trimmed", "parent_covered", "subsumed", "repeated", "overflow",
+    "redo", "forward_hole", "padding", "refill", "ring_trimmed", "subsumed", "repeated", "overflow",
     "cascade", "abandoned", "pinned_refilled", "answered", "answered_forward", "answered_mixed", "answered_once",
     "refresh_stored", "stale", "refreshed_evicted_narrowly", "refreshed_kept", "hot_refill", "hot_refilled",
     "evicted_some", "left_behind", "unsure", "replaced", "filled_behind", "loaded", "load_from_ring", "load_redo",
     "load_abandoned", "load_truncated", "derived", "derivation_abandoned", "pending_filtered", "pending_gone",
+    "quarantined",
 )  # fmt: skip
 REGRESSIONS = Path(__file__).parent / "regressions"
 
@@ -131,6 +132,9 @@ def configure(seed: int) -> Configuration:
     limits |= {name: rng.choice(values) for name, values in MEMORY_LIMITS.items() if rng.random() < 0.2}
     policy = rng.choice((DEFAULT, *POLICIES))
     installed = tuple(dict.fromkeys(views))
+    faults = Random(f"faults {seed}")
+    weights["fault"] = faults.choice((0, 0, 0.5, 3))
+    limits["quarantine_heartbeats"] = faults.choice((1, 2, 4))
     limit_rows = rng.choice((1, 2, 3, 4)) if rng.random() < 0.3 else None
     forwards = rng.random() < 0.3
     if forwards and rng.random() < 0.5:

@@ -1,12 +1,13 @@
 """The simulated upstream's tables: a news site with three or four values per column, so that everything collides.
 
-Which foreign keys are validated differs from run to run: without them rows dangle, with them the engine may conclude
-that a new parent has no children yet.
+Which foreign keys writers are held to differs from run to run: without them children come before their parents. The
+engine is told of none.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import count
 
-from dataflow.schema import Catalog, Column, ForeignKey, SqlType, Table
+from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.types import Value
 
 INT4 = SqlType("int4", "int4")
@@ -37,12 +38,10 @@ TABLES = (
         "public.stories",
         (column("id", INT4, True), column("author", INT4), column("title", TEXT), column("score", NUMERIC)),
         keys=((0,),),
-        foreign_keys=(ForeignKey((1,), "public.users", (0,)),),
     ),
     Table(
         "public.votes",
         (column("story", INT4), column("voter", INT4), column("weight", INT4)),
-        foreign_keys=(ForeignKey((0,), "public.stories", (0,)), ForeignKey((1,), "public.users", (0,))),
     ),
     Table(
         "public.comments",
@@ -54,24 +53,42 @@ TABLES = (
             column("body", TEXT),
         ),
         keys=((0,),),
-        foreign_keys=(
-            ForeignKey((1,), "public.stories", (0,)),
-            ForeignKey((2,), "public.users", (0,)),
-            ForeignKey((3,), "public.comments", (0,)),
-        ),
     ),
     Table(
         "public.tags",
         (column("story", INT4, True), column("tag", TEXT, True)),
         keys=((0, 1),),
-        foreign_keys=(ForeignKey((0,), "public.stories", (0,)),),
     ),
     Table(
         LATE_TABLE,
         (column("follower", INT4), column("followee", INT4), column("tag", TEXT)),
-        foreign_keys=(ForeignKey((1,), "public.users", (0,)),),
     ),
 )
+
+CATALOG = Catalog({table.name: table for table in TABLES})
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """Columns of a table, by ordinal, that reference another's, or its own."""
+
+    columns: tuple[int, ...]
+    parent: str
+    parent_columns: tuple[int, ...]
+
+
+FOREIGN_KEYS = {
+    "public.users": (),
+    "public.stories": (ForeignKey((1,), "public.users", (0,)),),
+    "public.votes": (ForeignKey((0,), "public.stories", (0,)), ForeignKey((1,), "public.users", (0,))),
+    "public.comments": (
+        ForeignKey((1,), "public.stories", (0,)),
+        ForeignKey((2,), "public.users", (0,)),
+        ForeignKey((3,), "public.comments", (0,)),
+    ),
+    "public.tags": (ForeignKey((0,), "public.stories", (0,)),),
+    LATE_TABLE: (ForeignKey((1,), "public.users", (0,)),),
+}
 
 #: The values a column takes, by name. Ids come from the small range that references use too.
 DOMAINS: dict[str, tuple[Value, ...]] = {
@@ -100,25 +117,20 @@ SIZES = {
 
 @dataclass(frozen=True, slots=True)
 class SchemaVariant:
-    """What differs between the schemas of two runs."""
+    """What differs between the upstreams of two runs."""
 
-    #: One bit per foreign key, in the order of `TABLES`.
+    #: One bit per foreign key, in the order of `FOREIGN_KEYS`.
     foreign_keys: int
     odd_numbers: bool
 
 
-def build_catalog(variant: SchemaVariant) -> Catalog:
-    """The tables with those of their foreign keys that this variant validates."""
-    tables: dict[str, Table] = {}
-    bits = variant.foreign_keys
-    for table in TABLES:
-        kept = []
-        for foreign_key in table.foreign_keys:
-            if bits & 1:
-                kept.append(foreign_key)
-            bits >>= 1
-        tables[table.name] = replace(table, foreign_keys=tuple(kept))
-    return Catalog(tables)
+def enforced(variant: SchemaVariant) -> dict[str, tuple[ForeignKey, ...]]:
+    """The foreign keys that writers are held to in this variant, by table."""
+    bits = count()
+    return {
+        table: tuple(key for key in keys if variant.foreign_keys >> next(bits) & 1)
+        for table, keys in FOREIGN_KEYS.items()
+    }
 
 
 def domain(name: str, variant: SchemaVariant) -> tuple[Value, ...]:

@@ -73,6 +73,7 @@ from dataflow.state.ordering import Interval
 from dataflow.types import Key, LookupId, ReadId, Row, Snapshot, ViewId
 from tests.simulation.configuration import Asked, Configuration, Flight, ForwardedRead
 from tests.simulation.expectation import BaseTables, Expectations
+from tests.simulation.faults import Fault, Faults
 from tests.simulation.forwarding import compare_forward, run_forward
 from tests.simulation.leaf_model import LeafModel
 from tests.simulation.loading import may_be_sliced, slices
@@ -80,8 +81,8 @@ from tests.simulation.memory import any_touches, check_eviction, count_refill
 from tests.simulation.oracle_values import ERROR
 from tests.simulation.ordered import RowOrder, within
 from tests.simulation.ordered_views import ORDERED_VIEWS
-from tests.simulation.plans import tables_of
-from tests.simulation.questions import any_key, inner_keys
+from tests.simulation.plans import FAILING, tables_of
+from tests.simulation.questions import any_key, inner_keys, materializations
 from tests.simulation.refreshed_views import REFRESHED, expires, installation
 from tests.simulation.refreshing import Fetch, Refreshing
 from tests.simulation.report import DivergenceError, brief, brief_relation, describe, require
@@ -108,6 +109,7 @@ class Simulation:
         self.views: dict[ViewId, View] = {}
         self.dropped: set[ViewId] = set()
         self.broken: set[ViewId] = set()
+        self.quarantined: set[ViewId] = set()
         #: Views that are kept whole although there may be routes.
         self.whole: set[ViewId] = set()
         self.last_id = 0
@@ -121,6 +123,7 @@ class Simulation:
         """A new engine, which knows nothing."""
         policy = by_name(self.configuration.policy)
         self.engine = Engine(self.world.catalog, Limits(**self.configuration.limits), policy)
+        self.faults = Faults(self.engine)
         self.leaf = LeafModel()
         self.flights: list[Flight] = []
         self.lookup_ids: set[LookupId] = set()
@@ -151,7 +154,8 @@ class Simulation:
         """Let the engine handle one event, carry out its effects, check everything."""
         if self.trace is not None:
             self.trace.append(f"-> {brief(event)}")
-        effects = self.engine.step(event)
+        with self.faults.stepping():
+            effects = self.engine.step(event)
         self.steps += 1
         if self.trace is not None:
             self.trace.extend(f"     {brief(effect)}" for effect in effects)
@@ -163,9 +167,12 @@ class Simulation:
                 self.perform_effect(effect, event)
         for answer in answers:
             self.finish_read(answer, event)
-        for view in self.broken & self.leaf.views.keys():
+        # One that has left quarantine is said to be in it until it is loaded.
+        leaves = self.engine.graph.leaves
+        in_it = {view for view in self.quarantined & leaves.keys() if leaves[view].quarantine}
+        for view in (self.broken | in_it) & self.leaf.views.keys():
             leaf = self.leaf.views[view]
-            require(not leaf.full and not leaf.rows, "view", view, "is broken, its leaf is not empty")
+            require(not leaf.full and not leaf.rows, "view", view, "is broken or in quarantine, its leaf is not empty")
         require(not self.leaf.loaded, "views", self.leaf.loaded, "have all their rows and are not ready")
         self.engine.check()
         self.compare(event, bool(effects))
@@ -192,10 +199,12 @@ class Simulation:
         elif isinstance(effect, ViewStatus):
             self.leaf.report(effect)
             require(effect.view not in self.dropped, effect, "of a dropped view")
-            if effect.status == "broken":
-                self.broken.add(effect.view)
-            else:
-                self.broken.discard(effect.view)
+            data = "integer out of range" if self.views[effect.view].name.startswith(FAILING) else Fault.__name__
+            failed = str(effect.reason).startswith((Fault.__name__, data))
+            expected = effect.status != "quarantined" or failed or effect.view in self.quarantined
+            require(expected, effect, "although nothing was made to fail")
+            for status, views in (("broken", self.broken), ("quarantined", self.quarantined)):
+                (views.add if effect.status == status else views.discard)(effect.view)
         elif isinstance(effect, Reach):
             require(effect.position <= self.world.wal, effect, "lies behind the end of the log")
 
@@ -240,7 +249,7 @@ class Simulation:
         crossed = answer.reason in (CROSSED, NOT_ENDED) or any(f.id == answer.read for f in self.forwards)
         self.counters["not_ended" if answer.reason == NOT_ENDED else "crossed"] += answer.retryable and crossed
         retry = answer.retryable and (crossed or isinstance(event, LookupFailed | RefreshFailed | StreamStarted))
-        refused = answer.refused and isinstance(event, RefreshFailed)
+        refused = answer.code != "" and isinstance(event, RefreshFailed)
         require(excused or retry or refused, answer, "without a reason to fail")
 
     def order_of(self, view_id: ViewId) -> RowOrder:
@@ -287,7 +296,7 @@ class Simulation:
 
     def compare_materializations(self) -> None:
         """Every covered key of every materialization holds exactly the rows of the oracle."""
-        for relation, coverage, rows in self.engine.materializations():
+        for relation, coverage, rows in materializations(self.engine):
             texts = self.expectations.group_texts(relation) if isinstance(relation, Aggregate) else None
             if texts is not None and (wrong := texts.wrong(rows, self.base)):
                 raise DivergenceError(f"{brief_relation(relation)} shows groups by texts they do not have: {wrong}")
@@ -562,7 +571,7 @@ class Simulation:
         assert flight.result is not None
         result = self.world.arrived(flight.result, rng)
         if result.rows is None:
-            self.step(LookupFailed(flight.lookup.id, "integer out of range", False))
+            self.step(LookupFailed(flight.lookup.id, "integer out of range", True, evaluation=True))
         else:
             self.step(LookupDone(flight.lookup.id, result.rows, result.snapshot, result.bound))
 
@@ -570,6 +579,10 @@ class Simulation:
         """The engine goes on with what is too much for one step, or there is nothing of that."""
         if self.engine.working or rng.random() < 0.1:
             self.step(Work(rng.choice((1, 1, 1, 2, 3, 100))))
+
+    def do_fault(self, rng: Random) -> None:
+        """Something in the engine will fail as nothing does upstream."""
+        self.faults.arm(rng)
 
     def do_fail(self, rng: Random) -> None:
         """A lookup fails; it may be tried again."""
@@ -662,6 +675,7 @@ class Simulation:
         self.joined = self.joined or LATE_TABLE in self.world.published
         self.counters += self.engine.counters
         self.broken.clear()
+        self.quarantined.clear()
         self.start_engine()
         for view_id in list(self.views):
             self.install(view_id)

@@ -20,13 +20,11 @@ from dataflow.engine.events import (
 )
 from dataflow.engine.forward import NOT_ENDED
 from dataflow.types import LookupId, ReadId, TransactionId, ViewId
-from tests.simulation.schema import LATE_TABLE, SchemaVariant, build_catalog
+from tests.simulation.schema import CATALOG, LATE_TABLE
 from tests.simulation.views import VIEWS
 from tests.simulation.visibility import SimulatedSnapshot
 
 VIEW = ViewId(1)
-ALL_FOREIGN_KEYS = 0b11111111
-
 
 #: Open when the table joins.
 OLD = TransactionId(5)
@@ -35,7 +33,7 @@ WHILE_OPEN = SimulatedSnapshot(7, [OLD])
 
 def joining(view: str) -> Engine:
     """An engine at 10 with a view of a table that has just joined."""
-    engine = Engine(build_catalog(SchemaVariant(ALL_FOREIGN_KEYS, odd_numbers=False)))
+    engine = Engine(CATALOG)
     engine.step(StreamStarted(10, SimulatedSnapshot(5, [])))
     engine.step(TableJoined(LATE_TABLE, WHILE_OPEN))
     engine.step(InstallView(VIEW, next(v for v in VIEWS if v.name == view)))

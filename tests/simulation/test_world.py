@@ -24,7 +24,7 @@ def broken_rules(world: World, tables: dict[str, list[Row]]) -> list[str]:
             keys = [tuple(row[c] for c in key) for row in rows]
             if len(set(keys)) < len(keys):
                 broken.append(f"{table.name} repeats a key: {rows}")
-        for foreign_key in table.foreign_keys:
+        for foreign_key in world.foreign_keys[table.name]:
             parents = {tuple(row[c] for c in foreign_key.parent_columns) for row in tables[foreign_key.parent]}
             references = {tuple(row[c] for c in foreign_key.columns) for row in rows}
             dangling = {r for r in references if None not in r} - parents

@@ -24,12 +24,12 @@ from random import Random
 from dataflow.engine.effects import Lookup
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.plan.nodes import Chain, column_types
-from dataflow.schema import ForeignKey, Table
+from dataflow.schema import Table
 from dataflow.types import Key, Position, Row, Snapshot
 from tests.simulation.oracle import compiled
 from tests.simulation.oracle_values import ERROR, normals_of
 from tests.simulation.ordered import RowOrder
-from tests.simulation.schema import LATE_TABLE, SIZES, SchemaVariant, build_catalog, domain
+from tests.simulation.schema import CATALOG, LATE_TABLE, SIZES, ForeignKey, SchemaVariant, domain, enforced
 from tests.simulation.state_rows import state_normals, state_rows
 from tests.simulation.visibility import KINDS, Visibility
 
@@ -99,7 +99,9 @@ class World:
     def __init__(self, variant: SchemaVariant, rng: Random, kind: str = "postgres") -> None:
         self.variant = variant
         self.visibility: Visibility = KINDS[kind](self)
-        self.catalog = build_catalog(variant)
+        self.catalog = CATALOG
+        #: By table, those that writers are held to.
+        self.foreign_keys = enforced(variant)
         #: All row versions that some snapshot of now or later may see.
         self.versions: dict[str, list[Version]] = {name: [] for name in self.catalog.tables}
         #: Tables whose changes are in the stream.
@@ -411,7 +413,7 @@ class World:
 
     def lock_parents(self, transaction: OpenTransaction, table: Table, row: Row, itself: Row | None = None) -> None:
         """Every row that this one references is there (or is `itself`) and stays."""
-        for foreign_key in table.foreign_keys:
+        for foreign_key in self.foreign_keys[table.name]:
             key = tuple(row[c] for c in foreign_key.columns)
             if None in key:
                 continue
@@ -426,7 +428,7 @@ class World:
         return any(
             foreign_key.parent == table.name
             and tuple(row[c] for c in foreign_key.columns) == tuple(version.row[c] for c in foreign_key.parent_columns)
-            for foreign_key in table.foreign_keys
+            for foreign_key in self.foreign_keys[table.name]
         )
 
     def references_itself(self, foreign_key: ForeignKey, row: Row) -> bool:
@@ -438,7 +440,7 @@ class World:
         """Rows that reference this one, other than itself."""
         found = []
         for child in self.catalog.tables.values():
-            for foreign_key in child.foreign_keys:
+            for foreign_key in self.foreign_keys[child.name]:
                 if foreign_key.parent == table.name:
                     key = tuple(row[c] for c in foreign_key.parent_columns)
                     found += [
@@ -454,7 +456,7 @@ class World:
         """The table and all that reference it."""
         names = {table.name}
         while True:
-            more = {t.name for t in self.catalog.tables.values() for f in t.foreign_keys if f.parent in names}
+            more = {table for table, keys in self.foreign_keys.items() if any(key.parent in names for key in keys)}
             if more <= names:
                 return names
             names |= more

@@ -45,7 +45,7 @@ def measure(shape: str) -> dict[str, float]:
         site.engine.state_bytes()
     result["asked_us"] = (process_time() - started) * 1000
     slices = []
-    while site.engine.evictable_keys:
+    while site.engine.evictable:
         started = process_time()
         site.engine.step(EvictSome(SLICE))
         slices.append(process_time() - started)

@@ -9,6 +9,7 @@ from dataflow.eviction.lru import Lru
 from dataflow.state.ordering import START
 from dataflow.types import Key, ReadId, ViewId
 from tests.dataflow.engine.site import COMMENTS, Site, story
+from tests.simulation.questions import materializations
 
 STORY = "SELECT s.id, s.title, u.name FROM stories s JOIN users u ON u.id = s.author WHERE s.id = :id"
 COMMENTS_OF = (
@@ -20,7 +21,7 @@ BY_AUTHOR = "SELECT s.id, s.title, u.name FROM stories s JOIN users u ON u.id = 
 
 def keys_of(site: Site) -> int:
     """Keys that inner nodes cover."""
-    return sum(len(keys) for _, coverage, _ in site.engine.materializations() for keys in coverage.values())
+    return sum(len(keys) for _, coverage, _ in materializations(site.engine) for keys in coverage.values())
 
 
 def test_a_key_goes_with_what_only_it_needed() -> None:
@@ -55,7 +56,7 @@ def test_one_eviction_takes_a_bounded_number_of_bytes() -> None:
     for number in range(100):
         site.read(view, (str(number),))
     held, steps = site.engine.state_bytes(), 0
-    while site.engine.evictable_keys:
+    while site.engine.evictable:
         before = site.engine.state_bytes()
         site.step(EvictSome(1000))
         steps += 1
@@ -69,7 +70,7 @@ def test_what_nobody_needs_any_more_goes_when_no_key_is_left_to_choose() -> None
     view = site.install(1, STORY)
     site.read(view, ("5",))
     site.step(EvictKey(view, ("5",)))
-    assert site.engine.evictable_keys == 0
+    assert site.engine.evictable == 0
     assert keys_of(site) == 2
     site.step(EvictSome(10))
     assert keys_of(site) == 0

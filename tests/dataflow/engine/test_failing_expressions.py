@@ -2,7 +2,19 @@
 
 from dataflow.engine.effects import Answer, Effect, Forward, Lookup, ViewStatus
 from dataflow.engine.engine import Engine
-from dataflow.engine.events import Ahead, EvictSome, InstallView, LookupDone, Read, StreamStarted
+from dataflow.engine.events import (
+    Ahead,
+    Apply,
+    EvictSome,
+    InstallView,
+    LookupDone,
+    LookupFailed,
+    Read,
+    SnapshotTaken,
+    StreamStarted,
+    TableDelta,
+    Transaction,
+)
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.sql import plan_view
 from dataflow.types import Position, ReadId, Row, Snapshot, TransactionId, ViewId
@@ -38,14 +50,14 @@ def engine_with(sql: str) -> tuple[Engine, list[Effect]]:
     return engine, engine.step(InstallView(ViewId(1), plan_view("sums", sql, CATALOG)))
 
 
-def answer_lookups(engine: Engine, effects: list[Effect]) -> list[Effect]:
+def answer_lookups(engine: Engine, effects: list[Effect], rows_by_id: dict[str, list[Row]] = ROWS) -> list[Effect]:
     """What is left when all lookups have been answered."""
     others: list[Effect] = []
     while effects:
         effect = effects.pop(0)
         if isinstance(effect, Lookup):
-            keys = [key[0] for key in effect.keys] if effect.columns else list(ROWS)
-            rows = [row for key in keys if key is not None for row in ROWS.get(key, [])]
+            keys = [key[0] for key in effect.keys] if effect.columns else list(rows_by_id)
+            rows = [row for key in keys if key is not None for row in rows_by_id.get(key, [])]
             effects += engine.step(LookupDone(effect.id, rows, Everything(), 1))
             engine.check()
         else:
@@ -61,11 +73,58 @@ def test_the_read_is_forwarded_and_others_are_answered() -> None:
     assert works[-1] == Answer(ReadId(2))
 
 
-def test_a_view_that_is_kept_whole_breaks_with_the_reason() -> None:
+def test_a_lookup_that_fails_upstream_concerns_its_own_reads() -> None:
+    engine, _ = engine_with("SELECT id, n FROM left_table WHERE id = :id")
+    (lookup,) = engine.step(Read(ReadId(1), ((ViewId(1), ("2",), None),)))
+    assert isinstance(lookup, Lookup)
+    effects = engine.step(LookupFailed(lookup.id, "division by zero", retryable=True, evaluation=True))
+    assert [type(effect) for effect in effects] == [Forward]
+    works = answer_lookups(engine, engine.step(Read(ReadId(2), ((ViewId(1), ("1",), None),))))
+    assert works[-1] == Answer(ReadId(2))
+
+
+def read_all(number: int) -> Read:
+    return Read(ReadId(number), ((ViewId(1), (), None),))
+
+
+def quarantined(effects: list[Effect]) -> list[str]:
+    statuses = [e for e in effects if isinstance(e, ViewStatus)]
+    assert {s.status for s in statuses if "out of range" in (s.reason or "")} <= {"quarantined"}
+    return [s.status for s in statuses]
+
+
+def test_a_view_that_is_kept_whole_is_answered_upstream_until_it_is_loaded() -> None:
+    engine, effects = engine_with("SELECT id, 10 / n AS share FROM left_table")
+    for heartbeats in (1, 2):
+        (lookup,) = [e for e in effects if isinstance(e, Lookup)]
+        # It is tried again, and fails again.
+        failed = engine.step(LookupFailed(lookup.id, "out of range", retryable=True, evaluation=True))
+        assert quarantined(failed) == ["quarantined"]
+        assert [type(e) for e in engine.step(read_all(heartbeats))] == [Forward]
+        effects = [e for _ in range(heartbeats) for e in engine.step(SnapshotTaken(Everything()))]
+        # It is being loaded.
+        assert quarantined(effects) == []
+        assert [type(e) for e in engine.step(read_all(10 * heartbeats))] == [Forward]
+        engine.check()
+    assert quarantined(answer_lookups(engine, effects, {"1": [("1", "5")]})) == ["ready"]
+    assert engine.step(read_all(30)) == [Answer(ReadId(30))]
+
+
+def test_what_is_joined_is_answered_upstream_as_well() -> None:
     engine, effects = engine_with(JOIN)
-    statuses = [e for e in answer_lookups(engine, effects) if isinstance(e, ViewStatus)]
-    assert statuses[-1].status == "broken"
-    assert "out of range" in (statuses[-1].reason or "")
+    assert quarantined(answer_lookups(engine, effects))[-1] == "quarantined"
+    assert [type(e) for e in engine.step(read_all(1))] == [Forward]
+    engine.check()
+
+
+def test_a_row_that_comes_later_has_a_view_that_is_kept_whole_answered_upstream() -> None:
+    engine, effects = engine_with("SELECT id, 10 / n AS share FROM left_table")
+    assert quarantined(answer_lookups(engine, effects, {"1": [("1", "5")]}))[-1] == "ready"
+    delta = TableDelta([], [("3", "0")])
+    effects = engine.step(Apply([Transaction(TransactionId(2), 2, {"public.left_table": delta})], 2))
+    assert quarantined(effects)[-1] == "quarantined"
+    assert [type(e) for e in engine.step(read_all(1))] == [Forward]
+    engine.check()
 
 
 def test_a_part_of_a_key_goes_although_an_on_fails_for_a_row_beside_it() -> None:

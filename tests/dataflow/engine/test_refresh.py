@@ -337,8 +337,8 @@ def test_a_failure_tells_all_who_wait() -> None:
     (refresh,) = world.read(1, ("7",))
     world.read(2, ("7",))
     assert isinstance(refresh, Refresh)
-    effects = world.step(RefreshFailed(refresh.id, "division by zero", retryable=False))
-    assert effects == [FailRead(ReadId(n), "division by zero", retryable=False, refused=True) for n in (1, 2)]
+    effects = world.step(RefreshFailed(refresh.id, "division by zero", retryable=False, code="query_failed"))
+    assert effects == [FailRead(ReadId(n), "division by zero", False, "query_failed") for n in (1, 2)]
     (refresh,) = world.read(3, ("7",))
     assert isinstance(refresh, Refresh)
     gone = world.step(RefreshFailed(refresh.id, "the table is gone", retryable=False, breaks=True))

@@ -79,4 +79,4 @@ def test_a_row_with_one_stops_no_eviction(monkeypatch: pytest.MonkeyPatch) -> No
     assert Answer(ReadId(5)) in step(engine, Read(ReadId(5), ((VIEW, ("3",), None),)))
     for left in (1, 0):
         step(engine, EvictSome(1))
-        assert engine.evictable_keys == left
+        assert engine.evictable == left

@@ -1,0 +1,50 @@
+"""Engines in which a node that fails is not contained as it should be; see `mutants`."""
+
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest.mock import patch
+
+from dataflow.engine import engine, evict, nodes
+from dataflow.engine.evict import Evictions
+from dataflow.engine.quarantine import Quarantine
+from dataflow.engine.upquery import Demand
+
+
+def failed_node_goes_on() -> AbstractContextManager[Any]:
+    """What a node knew before it failed counts as before."""
+    return patch.object(Evictions, "spoil", lambda *_: None)
+
+
+def half_of_a_change_stays() -> AbstractContextManager[Any]:
+    """A node that failed is emptied key by key, which takes its indexes to agree."""
+    return patch.object(nodes.InnerNode, "clear", lambda *_: None)
+
+
+def answer_of_a_view_that_failed() -> AbstractContextManager[Any]:
+    """A read that was answered earlier in a step is left so although the view fails later in it."""
+    original = engine.Engine._met
+
+    def met(self: engine.Engine, demand: Demand) -> None:
+        original(self, demand)
+        self._answered.clear()
+
+    return patch.object(engine.Engine, "_met", met)
+
+
+def views_above_stay_as_they_are() -> AbstractContextManager[Any]:
+    """Only the node that failed forgets what it knew."""
+    return patch.object(evict, "downstream", lambda found: list(found))
+
+
+def quarantine_without_end() -> AbstractContextManager[Any]:
+    """Views that failed are answered upstream for ever."""
+    return patch.object(Quarantine, "heartbeat", lambda _: [])
+
+
+FAULT_MUTANTS = (
+    failed_node_goes_on,
+    half_of_a_change_stays,
+    answer_of_a_view_that_failed,
+    views_above_stay_as_they_are,
+    quarantine_without_end,
+)
