@@ -94,7 +94,7 @@ def canonical(expression: Scalar) -> Scalar:
     if function in ("and", "or"):
         arguments = tuple(sorted(_flat(function, arguments), key=sort_key))
     elif function in _COMMUTATIVE or function in _MIRRORED:
-        swapped = sort_key(arguments[1]) < sort_key(arguments[0])
+        swapped = _comes_before(arguments[1], arguments[0])
         arguments = arguments[::-1] if swapped else arguments
         function = _MIRRORED.get(function, function) if swapped else function
     elif function == "not" and isinstance(arguments[0], Call) and arguments[0].function in _NEGATED:
@@ -116,9 +116,17 @@ def sort_key(expression: Scalar) -> tuple[int, int, str]:
     """An arbitrary but fixed order: columns by index, then calls, then constants."""
     if isinstance(expression, ColumnRef):
         return 0, expression.index, ""
-    if isinstance(expression, Call):
-        return 1, 0, repr(expression)
-    return 2, 0, repr(expression)
+    return _rank(expression), 0, repr(expression)
+
+
+def _rank(expression: Scalar) -> int:
+    return 0 if isinstance(expression, ColumnRef) else 1 if isinstance(expression, Call) else 2
+
+
+def _comes_before(one: Scalar, other: Scalar) -> bool:
+    """By `sort_key`, whose text is long for what is nested and mostly does not matter."""
+    ranks = _rank(one), _rank(other)
+    return ranks[0] < ranks[1] if ranks[0] != ranks[1] else sort_key(one) < sort_key(other)
 
 
 def column_equality(expression: Scalar) -> tuple[ColumnRef, ColumnRef] | None:

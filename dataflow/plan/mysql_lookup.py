@@ -20,7 +20,7 @@ from dataflow.plan.calls import LISTS, TRUTHS, remembers_values
 from dataflow.plan.expressions import INT8, NUMERIC, inline
 from dataflow.plan.lookup import chain_of, key_columns
 from dataflow.plan.mysql_part import PartSql, part_sql
-from dataflow.plan.mysql_render import constant, quote, render, selected
+from dataflow.plan.mysql_render import constant, quote, render, selected, table_name
 from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Chain, Relation, column_types
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
@@ -33,13 +33,14 @@ _NEVER = "FALSE"
 CHUNK = 500
 
 
-def lookup_statement(lookup: Lookup, catalog: Catalog) -> str:
-    """The statement of a lookup, complete."""
+def lookup_statement(lookup: Lookup, catalog: Catalog, source: str | None = None) -> str:
+    """The statement of a lookup, complete. `source` stands for the table behind FROM, where it is not all of it."""
     columns = key_columns(lookup.relation, lookup.columns)
     keys = [key for key in lookup.keys if all(map(_matches, columns, key))]
     chunks = [keys[i : i + CHUNK] for i in range(0, len(keys), CHUNK)] or [[]]
     statements = [
-        _statement(lookup.relation, columns, lookup.part, catalog, partial(_keys, columns, chunk)) for chunk in chunks
+        _statement(lookup.relation, columns, lookup.part, catalog, partial(_keys, columns, chunk), source)
+        for chunk in chunks
     ]
     return " UNION ALL ".join(statements)
 
@@ -61,6 +62,7 @@ def _statement(
     wanted: Part | None,
     catalog: Catalog,
     of_keys: Callable[[Name], str],
+    source: str | None = None,
 ) -> str:
     chain = chain_of(relation)
     table = catalog.tables[chain.table]
@@ -78,16 +80,16 @@ def _statement(
     conditions += [] if part is None else part.conditions
     if chain.predicate is not None:
         conditions.append(render(chain.predicate, name))
-    source = f"FROM {chain.table} t" + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
+    rows = f"FROM {source or table_name(chain.table)} t" + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
     if part is not None and part.order:
-        return _ordered(columns, source, part, with_ties=catalog.dialect == "mariadb")
-    return f"SELECT {', '.join(columns) or 'NULL'} {source}" + (f" GROUP BY {', '.join(grouped)}" if grouped else "")
+        return _ordered(columns, rows, part, with_ties=catalog.dialect == "mariadb")
+    return f"SELECT {', '.join(columns) or 'NULL'} {rows}" + (f" GROUP BY {', '.join(grouped)}" if grouped else "")
 
 
-def _ordered(columns: list[str], source: str, part: PartSql, *, with_ties: bool) -> str:
+def _ordered(columns: list[str], rows: str, part: PartSql, *, with_ties: bool) -> str:
     """The rows of a part, in its order: as many as are wanted, and those that tie with the last."""
     order = ", ".join(part.order)
-    sql = f"SELECT {', '.join(columns)} {source} ORDER BY {order}"
+    sql = f"SELECT {', '.join(columns)} {rows} ORDER BY {order}"
     if part.rows is None:
         return sql
     if part.unique:
@@ -96,7 +98,7 @@ def _ordered(columns: list[str], source: str, part: PartSql, *, with_ties: bool)
         return f"{sql} FETCH FIRST {part.rows} ROWS WITH TIES"
     names = [f"c{i}" for i in range(len(columns))]
     named = ", ".join(f"{column} AS {name}" for column, name in zip(columns, names, strict=True))
-    ranked = f"SELECT {named}, RANK() OVER (ORDER BY {order}) AS place {source}"
+    ranked = f"SELECT {named}, RANK() OVER (ORDER BY {order}) AS place {rows}"
     return f"SELECT {', '.join(names)} FROM ({ranked}) ranked WHERE place <= {part.rows} ORDER BY place"
 
 

@@ -30,6 +30,14 @@ def quote(name: str) -> str:
     return f"`{escaped}`"
 
 
+def table_name(name: str) -> str:
+    """A qualified name for a statement: a reserved word may be a table's name behind a dot, and a database's quoted."""
+    if name.startswith("`"):
+        return name
+    database, _, table = name.partition(".")
+    return f"{quote(database)}.{table}"
+
+
 def string(text: str) -> str:
     """A text as a constant."""
     return f"'{text.translate(_ESCAPES)}'"

@@ -492,7 +492,8 @@ def _equal_columns(block: Block) -> dict[Source, tuple[Source, ...]]:
             merged = classes.get(edge.a, {edge.a}) | classes.get(edge.b, {edge.b})
             for member in merged:
                 classes[member] = merged
-    return {s: tuple(sorted(members, key=lambda m: (m.input, m.column))) for s, members in classes.items()}
+    ordered = {id(members): tuple(sorted(members, key=lambda m: (m.input, m.column))) for members in classes.values()}
+    return {source: ordered[id(members)] for source, members in classes.items()}
 
 
 def _path_to_driver(route: Route, by_input: dict[int, Step], start: int) -> list[int]:

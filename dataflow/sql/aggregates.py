@@ -150,7 +150,7 @@ def aggregate_call(written: WrittenCall, binder: "Binder") -> AggregateCall:
         raise UnsupportedQuery(f"{written.name.upper()} of {len(written.arguments)} arguments is not kept up to date.")
     arguments = [binder.value(a) for a in written.arguments]
     if function is AggregateFunction.STRING_AGG:
-        arguments = _strings(arguments)
+        arguments = _strings(written.name, arguments)
     arguments[0] = _argument(function, arguments[0])
     order = _order(written, binder, arguments)
     distinct = written.distinct and function in _COUNTING
@@ -193,14 +193,14 @@ def _argument(function: AggregateFunction, argument: Scalar) -> Scalar:
     return argument
 
 
-def _strings(arguments: Sequence[Scalar]) -> list[Scalar]:
-    """What STRING_AGG puts together: texts, or byte strings."""
+def _strings(name: str, arguments: Sequence[Scalar]) -> list[Scalar]:
+    """What STRING_AGG, by that or another name, puts together: texts, or byte strings."""
     names = {argument.type.name for argument in arguments if argument.type.kind == "base"}
     if names == {"bytea"}:
         return list(arguments)
     for argument in arguments:
         if argument.type.kind != "base" or argument.type.name not in _STRINGS:
-            raise UnsupportedQuery(f"STRING_AGG of {argument.type.sql} is not kept up to date.")
+            raise UnsupportedQuery(f"{name.upper()} of {argument.type.sql} is not kept up to date.")
     return [functions.cast(argument, TEXT) for argument in arguments]
 
 

@@ -128,6 +128,9 @@ class Binder:
 
     def written_name(self, node: exp.Expr) -> str:
         """The name of a function as the SQL has it, in lower case."""
+        # The parser has one node for both, without its place.
+        if isinstance(node, exp.GroupConcat) and "group_concat" in self.dialect.aggregates:
+            return "group_concat"
         return function_name(node, self.sql)
 
     def check_function(self, node: exp.Expr, *arguments: str) -> None:

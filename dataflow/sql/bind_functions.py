@@ -13,6 +13,7 @@ from dataflow.evaluate import SIGNATURES
 from dataflow.scalar import Literal, Scalar
 from dataflow.sql import functions, resolve
 from dataflow.sql.casting import folded
+from dataflow.sql.postgres_grammar import SIGN
 from dataflow.sql.types import UNKNOWN, type_of
 
 if TYPE_CHECKING:
@@ -73,11 +74,15 @@ def _infix(binder: "Binder", node: Any) -> Scalar:
     return _call(binder, name, [binder.bind(node.this), binder.bind(node.expression)], name)
 
 
+def _check_loose(node: Any) -> None:
+    if isinstance(node.expression, _OTHER_OPERATORS) or isinstance(node.this, tuple(_LOOSE)):
+        raise UnsupportedQuery("Operators that are read from left to right need parentheses here.")
+
+
 def _loose(binder: "Binder", node: Any) -> Scalar:
     _check_only(node, "this", "expression")
     name = _LOOSE[type(node)]
-    if isinstance(node.expression, _OTHER_OPERATORS) or isinstance(node.this, tuple(_LOOSE)):
-        raise UnsupportedQuery("Operators that are read from left to right need parentheses here.")
+    _check_loose(node)
     left, right = binder.bind(node.this), binder.bind(node.expression)
     if name in _OF_ARRAYS and "array" in (left.type.kind, right.type.kind):
         return functions.array_pair(name, left, right)
@@ -119,6 +124,8 @@ def _negation(binder: "Binder", node: Any) -> Scalar:
 
 def _like(binder: "Binder", node: Any, escape: exp.Expr | None = None) -> Scalar:
     _check_only(node, "this", "expression", "negate")
+    if node.meta.get(SIGN):
+        _check_loose(node)
     if isinstance(node.expression, exp.Any | exp.All | exp.Tuple | exp.Query):
         raise UnsupportedQuery(f"{node.sql('postgres')} is not on the list of exact expressions.")
     pattern = binder.bind(node.expression)

@@ -29,9 +29,11 @@ class Grammar:
     into_writes: bool = False
     #: Whether ``$1`` is one word.
     dollar_words: bool = False
+    #: Whether names are cut to so many bytes as catalogs have room for.
+    cuts_names: bool = False
 
 
-_POSTGRES = Grammar(POSTGRES, side_effects.has_side_effects, question_operators=True)
+_POSTGRES = Grammar(POSTGRES, side_effects.has_side_effects, question_operators=True, cuts_names=True)
 _MYSQL = Grammar(mysql.MYSQL, mysql_side_effects.has_side_effects, mysql.check, into_writes=True, dollar_words=True)
 _GRAMMARS = {"postgres": _POSTGRES, "mariadb": _MYSQL, "mysql": _MYSQL}
 

@@ -30,6 +30,9 @@ from dataflow.sql.spans import span_of
 from dataflow.state.ordering import Ordering
 from dataflow.types import Row
 
+#: To plan them takes time that grows with the cube of their number.
+_MOST_JOINS = 64
+
 
 def plan_view(name: str, sql: str, catalog: Catalog) -> View:
     """The view that `sql` means over `catalog`.
@@ -55,6 +58,8 @@ def _closed(sql: str, span: Span | None) -> Span | None:
 
 def _planned(name: str, sql: str, catalog: Catalog) -> View:
     query = unwrapped(parse(sql, catalog.dialect))
+    if sum(1 for _ in query.find_all(exp.Join)) > _MOST_JOINS:
+        raise UnsupportedQuery(f"The SQL has more than {_MOST_JOINS} joins.")
     lowered = lower_query(query, Environment(sql, catalog, lower_derived), Use(top=True))
     limit = Limit.of(query)
     names = _unique_names([str(output) for output, _ in lowered.outputs])

@@ -32,6 +32,11 @@ _NOTHING_BEFORE = {
     TokenType.PARTITION_BY,
 }
 _NOTHING_BEHIND = {TokenType.COMMA, TokenType.FROM, TokenType.R_PAREN, TokenType.SEMICOLON, TokenType.WHERE}
+_DEEPER = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}
+_LESS_DEEP = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
+_MAX_DEPTH = 100
+#: What PostgreSQL's catalogs have room for (NAMEDATALEN - 1).
+NAME_BYTES = 63
 _WRITES = (exp.Insert, exp.Update, exp.Delete, exp.Merge, exp.DDL, exp.Command, exp.Into, exp.Drop, exp.Alter)
 
 
@@ -43,10 +48,13 @@ def parse(sql: str, dialect: str = "postgres") -> exp.Query:
     except TokenError as error:
         raise InvalidQuery("The SQL has a string, identifier or comment that does not end.") from error
     _check_commas(tokens)
+    _check_depth(tokens)
     try:
-        statements = [s for s in grammar.parsing.parser().parse(tokens, sql) if s is not None]
+        statements = _statements(tokens, sql, grammar)
     except ParseError as error:
         raise _syntax_error(error, sql) from error
+    except RecursionError:
+        raise InvalidQuery("The SQL is nested too deeply.") from None
     if not statements:
         raise InvalidQuery("The SQL is empty.", hint="Write one SELECT.")
     if len(statements) > 1:
@@ -56,6 +64,19 @@ def parse(sql: str, dialect: str = "postgres") -> exp.Query:
     query = _query(statements[0], grammar)
     _check_parameters(query, tokens)
     return query
+
+
+def _check_depth(tokens: Sequence[Token]) -> None:
+    """The parser needs several calls for each level."""
+    depth = 0
+    for token in tokens:
+        if token.token_type in _DEEPER:
+            depth += 1
+            if depth > _MAX_DEPTH:
+                place = Span(token.start, token.end + 1)
+                raise InvalidQuery(f"The SQL is nested too deeply: more than {_MAX_DEPTH} levels.", place)
+        elif token.token_type in _LESS_DEEP:
+            depth -= 1
 
 
 def _query(statement: exp.Expr, grammar: Grammar) -> exp.Query:
@@ -92,11 +113,25 @@ def tokens_of(sql: str, dialect: str = "postgres") -> list[Token]:
 
 def tree_of(sql: str, dialect: str = "postgres") -> exp.Expr:
     """The syntax tree of one statement, whatever it does. ParseError, TokenError; InvalidQuery if it is not one."""
-    parser = grammar_of(dialect).parsing.parser()
-    statements = [s for s in parser.parse(tokens_of(sql, dialect), sql) if s is not None]
+    statements = _statements(tokens_of(sql, dialect), sql, grammar_of(dialect))
     if len(statements) != 1:
         raise InvalidQuery("A view is one statement.")
     return statements[0]
+
+
+def _statements(tokens: list[Token], sql: str, grammar: Grammar) -> list[exp.Expr]:
+    """The trees of all statements. ParseError."""
+    statements = [s for s in grammar.parsing.parser().parse(tokens, sql) if s is not None]
+    if grammar.cuts_names:
+        for statement in statements:
+            for identifier in statement.find_all(exp.Identifier):
+                identifier.set("this", cut_name(identifier.name))
+    return statements
+
+
+def cut_name(name: str) -> str:
+    """As much of a name as PostgreSQL reads (manual, 4.1.1): 63 bytes, and no part of a character."""
+    return name if len(name) * 4 <= NAME_BYTES else name.encode()[:NAME_BYTES].decode(errors="ignore")
 
 
 def _named_parameters(tokens: Sequence[Token], sql: str, grammar: Grammar) -> list[Token]:

@@ -6,6 +6,7 @@ The parser knows hundreds of functions of many databases, maps synonyms onto one
 """
 
 import re
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -30,6 +31,8 @@ _PARSED = frozenset({"make_interval"})
 _PLAIN = frozenset(name.upper() for name in (*SIGNATURES, *_OTHERS) if name.isidentifier() and name not in _PARSED)
 #: Those with words between their arguments.
 _SPECIAL = frozenset({"EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "TRIM"})
+#: Where LIKE notes that it is written as an operator: it is read from left to right with all others then.
+SIGN = "sign"
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{1,3})|(.))|''", re.DOTALL)
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
@@ -52,6 +55,23 @@ def _escaped_text(written: str) -> str:
     return _ESCAPE.sub(character, written[2:-1])
 
 
+def _like(parse: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """LIKE and ILIKE, with a note if they are written as ``~~``."""
+
+    def parse_like(parser: Any, this: Any) -> Any:
+        is_sign = "~" in parser._prev.text
+        node = parse(parser, this)
+        node.meta[SIGN] = is_sign
+        return node
+
+    return parse_like
+
+
+def _prefix(node: type[exp.Unary] | type[exp.Func]) -> Callable[[Any], Any]:
+    """An operator before its operand, other than a sign: ``~ a + b`` is ``~ (a + b)``."""
+    return lambda parser: parser.expression(node(this=parser._parse_term()))
+
+
 class _Parser(PostgresParser):
     FUNCTIONS: ClassVar = {k: v for k, v in PostgresParser.FUNCTIONS.items() if k not in _PLAIN}
     FUNCTION_PARSERS: ClassVar = {
@@ -63,6 +83,16 @@ class _Parser(PostgresParser):
         **PostgresParser.JSON_OPERATORS,
         TokenType.ARROW: lambda self, this, path: self.expression(exp.JSONExtract(this=this, expression=path)),
         TokenType.DARROW: lambda self, this, path: self.expression(exp.JSONExtractScalar(this=this, expression=path)),
+    }
+    UNARY_PARSERS: ClassVar = {
+        **PostgresParser.UNARY_PARSERS,
+        TokenType.RLIKE: _prefix(exp.BitwiseNot),
+        TokenType.PIPE_SLASH: _prefix(exp.Sqrt),
+        TokenType.DPIPE_SLASH: _prefix(exp.Cbrt),
+    }
+    RANGE_PARSERS: ClassVar = {
+        **PostgresParser.RANGE_PARSERS,
+        **{token: _like(PostgresParser.RANGE_PARSERS[token]) for token in (TokenType.LIKE, TokenType.ILIKE)},
     }
     PRIMARY_PARSERS: ClassVar = {
         **PostgresParser.PRIMARY_PARSERS,
@@ -100,4 +130,4 @@ class _Dialect(Postgres):
 
 POSTGRES = _Dialect()
 
-__all__ = ["POSTGRES"]
+__all__ = ["POSTGRES", "SIGN"]

@@ -11,6 +11,7 @@ put NULLs in the row's place, the condition must fail for these as well, since t
 Not here: whether functions and tables are what the change stream says all about (`service.upstream.postgres.describe`).
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,12 +28,19 @@ from dataflow.scalar import Call, ColumnRef, Scalar
 from dataflow.schema import Catalog, Table
 from dataflow.sql.aggregates import refuse_aggregate
 from dataflow.sql.bind import Binder
-from dataflow.sql.parse import parameter_name, tokens_of, tree_of
+from dataflow.sql.parse import cut_name, parameter_name, tokens_of, tree_of
 from dataflow.sql.scope import Named, Scope, Source, find_table, name_of
 from dataflow.sql.types import cast_type
 from dataflow.types import Row
 from dataflow.values import comparable, family, normal_form
 
+_CODE_POINT = re.compile(r"\\([0-9a-fA-F]{4})|\\\+([0-9a-fA-F]{6})")
+_MATCHING = frozenset({TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE, TokenType.IRLIKE, TokenType.SIMILAR_TO})
+#: What ends an operand.
+_ENDING = frozenset({
+    None, TokenType.AND, TokenType.OR, TokenType.R_PAREN, TokenType.COMMA, TokenType.ORDER_BY, TokenType.GROUP_BY,
+    TokenType.LIMIT, TokenType.FROM, TokenType.ALIAS,
+})  # fmt: skip
 #: A column of a mention, by the name it is called by.
 _Place = tuple[str, str]
 
@@ -65,11 +73,14 @@ def words_of(sql: str, dialect: str = "postgres") -> Words:
     rest: list[str] = []
     for position, token in enumerate(tokens):
         if _is_string(token):
-            strings.append(token.text)
+            if not _is_pattern(tokens, position):
+                # Strings that only lines part are one.
+                joined = position > 0 and _is_string(tokens[position - 1]) and strings
+                strings.append((strings.pop() if joined else "") + _unescaped(token))
             continue
         rest.append(token.text)
         if token.token_type is TokenType.IDENTIFIER:
-            word = token.text if dialect == "postgres" else token.text.lower()
+            word = _unescaped(token) if dialect == "postgres" else token.text.lower()
         elif token.text[:1].isalpha() or token.text[:1] == "_":
             word = token.text.lower()
             before = tokens[position - 1].token_type if position else None
@@ -77,10 +88,23 @@ def words_of(sql: str, dialect: str = "postgres") -> Words:
                 bare.add(word)
         else:
             continue
+        word = cut_name(word) if dialect == "postgres" else word
         names.add(word)
         if position + 1 < len(tokens) and tokens[position + 1].token_type is TokenType.L_PAREN:
             called.add(word)
     return Words(frozenset(names), frozenset(called), frozenset(bare), tuple(strings), " ".join(rest))
+
+
+def _unescaped(token: Token) -> str:
+    """The text of a word, escapes of ``U&'…'`` and ``U&"…"`` read."""
+    return _CODE_POINT.sub(lambda found: chr(int(found[1] or found[2], 16) % 0x110000), token.text)
+
+
+def _is_pattern(tokens: Sequence[Token], position: int) -> bool:
+    """Whether a string is all that LIKE or a regular expression is given: text it is, and nothing else."""
+    before = tokens[position - 1].token_type if position else None
+    after = tokens[position + 1].token_type if position + 1 < len(tokens) else None
+    return before in _MATCHING and after in _ENDING
 
 
 def _is_string(token: Token) -> bool:
@@ -133,18 +157,31 @@ def _named(table: Table, names: set[str]) -> list[int]:
 
 def _reads_every_column(tree: exp.Expr) -> bool:
     """Whether columns may be read that are not named: ``*``, a row as a value, NATURAL JOIN, names given in FROM."""
-    aliases: set[str] = set()
-    for table in tree.find_all(exp.Table):
-        alias = table.args.get("alias")
-        if alias is not None and alias.args.get("columns"):
-            return True
-        aliases.add(_alias(table))
+    names = list(tree.find_all(exp.TableAlias))
+    if any(alias.columns and not isinstance(_aliased(alias), exp.Query) for alias in names):
+        return True
+    aliases = {_alias(table) for table in tree.find_all(exp.Table)} | {
+        name_of(alias.this) for alias in names if isinstance(alias.this, exp.Identifier)
+    }
     if any(str(join.args.get("method") or "").upper() == "NATURAL" for join in tree.find_all(exp.Join)):
         return True
     if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
         return True
-    bare = (column for column in tree.find_all(exp.Column) if column.args.get("table") is None)
-    return any(isinstance(column.this, exp.Identifier) and name_of(column.this) in aliases for column in bare)
+    # A name of something in FROM where a column may stand is its row; a schema may be before it.
+    columns = (column for column in tree.find_all(exp.Column) if isinstance(column.this, exp.Identifier))
+    return any(name_of(c.this) in aliases and not _is_of(c, aliases) for c in columns)
+
+
+def _is_of(column: exp.Column, aliases: set[str]) -> bool:
+    """Whether a column is qualified by something in FROM."""
+    table = column.args.get("table")
+    return isinstance(table, exp.Identifier) and name_of(table) in aliases
+
+
+def _aliased(alias: exp.TableAlias) -> exp.Expr | None:
+    """What has a name in FROM: a query, without its parentheses, or a table, a join, a function."""
+    named = alias.parent
+    return named.this if isinstance(named, exp.Subquery | exp.CTE) else named
 
 
 @dataclass(slots=True)

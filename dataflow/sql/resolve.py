@@ -12,7 +12,8 @@ from dataflow.evaluate import SIGNATURES, type_key
 from dataflow.functions.conversions import PREFERRED, category, implicit
 from dataflow.functions.date_fields import to_char_tokens
 from dataflow.functions.folding import ASCII, folds_ascii_plainly
-from dataflow.functions.patterns import like_pattern, regular_expression
+from dataflow.functions.like import like_matcher
+from dataflow.functions.patterns import regular_expression
 from dataflow.functions.signature import Signature
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import SqlType
@@ -178,8 +179,8 @@ def _check_like(_: str, __: Signature, arguments: Sequence[Scalar]) -> None:
     pattern = arguments[1]
     if isinstance(pattern, Literal) and pattern.value is not None:
         try:
-            like_pattern(pattern.value)
-        except ValueError as error:
+            like_matcher(pattern.value)
+        except (ValueError, EvaluationError) as error:
             raise UnsupportedQuery(f"{error}.") from error
 
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
@@ -96,6 +97,8 @@ class Spelling:
     sites: tuple[Site, ...]
     #: Behind its last word.
     end: int
+    #: How many words and operators it has, lists of constants aside: what parsing and planning it cost grows with.
+    size: int = 0
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -117,24 +120,38 @@ class Spelling:
         return "".join([*parts, self.sql[at : self.end]])
 
 
+#: What lists are made of.
+_CHEAP = {TokenType.COMMA, TokenType.NUMBER, TokenType.STRING}
+_MAX_SIZE = 2000
+#: Lists and all; counted roughly, since to find words exactly is what takes long.
+_MAX_WORDS = 6000
+_ROUGHLY = re.compile(r"\w+|[^\w\s]")
+
+
 def spelling_of(sql: str, dialect: str = "postgres") -> Spelling:
     """How a statement is spelt. InvalidQuery, UnsupportedQuery if it is not one that only reads."""
     if "\0" in sql:
         raise InvalidQuery("The SQL has a zero byte.")
-    check_effects(sql, dialect)
-    parse(sql, dialect)
+    most = next(islice(_ROUGHLY.finditer(sql), _MAX_WORDS, None), None)
+    if most is not None:
+        raise InvalidQuery(f"The SQL is too large: more than {_MAX_WORDS} words, constants and operators.")
     grammar = grammar_of(dialect)
     try:
         tokens = tokens_of(sql, dialect)
     except TokenError as error:
         raise InvalidQuery("The SQL has a string, identifier or comment that does not end.") from error
+    size = sum(token.token_type not in _CHEAP for token in tokens)
+    if size > _MAX_SIZE:
+        raise InvalidQuery(f"The SQL is too large: {size} words and operators, at most {_MAX_SIZE} are read.")
+    check_effects(sql, dialect)
+    parse(sql, dialect)
     while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
         tokens.pop()
     end = tokens[-1].end + 1 if tokens else 0
     _check_gaps(sql, tokens, dialect)
     _check_calls(tokens, grammar)
     sites = _Sites(sql, tokens, dialect).found()
-    return Spelling(sql, _words(sql, tokens, sites, dialect), tuple(site for _, _, site in sites), end)
+    return Spelling(sql, _words(sql, tokens, sites, dialect), tuple(site for _, _, site in sites), end, size)
 
 
 def _check_gaps(sql: str, tokens: Sequence[Token], dialect: str) -> None:

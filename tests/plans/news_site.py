@@ -12,7 +12,7 @@ def _table(
         column_name, type_name = column.split()
         bare = type_name.rstrip("!")
         found.append(Column(column_name, SqlType(bare, bare), type_name.endswith("!")))
-    return Table(f"public.{name}", tuple(found), keys, (), keys + indexes)
+    return Table(f"public.{name}", tuple(found), keys, keys + indexes)
 
 
 CATALOG = Catalog(

@@ -6,11 +6,12 @@ evicted. Requests are made over several connections at once, and all of them are
 """
 
 import re
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 import httpx
 
@@ -92,6 +93,28 @@ class _Read:
     arguments: Arguments
 
 
+class ThreadClients:
+    """HTTP clients of one thread each: a shared one closes a connection that idled too long although another thread
+    has just been given it."""
+
+    def __init__(self) -> None:
+        self._clients: dict[tuple[int, str], httpx.Client] = {}
+
+    def to(self, url: str) -> httpx.Client:
+        """The calling thread's client of a server."""
+        at = (threading.get_ident(), url)
+        if at not in self._clients:
+            self._clients[at] = httpx.Client(base_url=url, timeout=LIMIT_S)
+        return self._clients[at]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for client in self._clients.values():
+            client.close()
+
+
 class CorpusRun:
     """One file over a service and its upstream. Its random choices are those of the day (`tests.fixtures.seeds`).
 
@@ -106,8 +129,7 @@ class CorpusRun:
         self._oracle = oracle
         self._rng = Random(day_seed(file.path.name))
         self._connections = ThreadPoolExecutor(CONNECTIONS)
-        self._data = httpx.Client(base_url=service.http, timeout=LIMIT_S)
-        self._admin = httpx.Client(base_url=service.admin, timeout=LIMIT_S)
+        self._clients = ThreadClients()
         self._installed: list[CorpusView] = []
         self._written: dict[tuple[object, ...], str] = {}
         self._expected: dict[str, Answer | str] = {}
@@ -121,7 +143,7 @@ class CorpusRun:
 
     def run(self) -> Report:
         """The whole file. Its views are dropped afterwards."""
-        with self._data, self._admin, self._connections:
+        with self._clients, self._connections:
             try:
                 self._run()
             except Abandoned:
@@ -129,6 +151,14 @@ class CorpusRun:
             finally:
                 self._drop()
         return self.report
+
+    @property
+    def _data(self) -> httpx.Client:
+        return self._clients.to(self._service.http)
+
+    @property
+    def _admin(self) -> httpx.Client:
+        return self._clients.to(self._service.admin)
 
     def _run(self) -> None:
         for step in self._file.setup:

@@ -342,6 +342,15 @@ SELECT * FROM dblink('x') AS t(a int)
 SELECT query_to_xml('DELETE FROM stories', true, true, '') FROM stories
 --> invalid at [query_to_xml('DELETE FROM stories', true, true, '')]: A view changes nothing, so it cannot call query_to_xml.
 
+SELECT word FROM ts_stat('SELECT pg_sleep(1)')
+--> invalid at [ts_stat('SELECT pg_sleep(1)')]: A view changes nothing, so it cannot call ts_stat.
+
+SELECT ts_rewrite('a'::tsquery, 'SELECT 1') FROM stories
+--> invalid at [ts_rewrite('a'::tsquery, 'SELECT 1')]: A view changes nothing, so it cannot call ts_rewrite.
+
+SELECT * FROM crosstab3('SELECT 1')
+--> invalid at [crosstab3('SELECT 1')]: A view changes nothing, so it cannot call crosstab3.
+
 SELECT pg_logical_emit_message(false, 'a', 'b') FROM stories
 --> invalid at [pg_logical_emit_message(false, 'a', 'b')]: A view changes nothing, so it cannot call pg_logical_emit_message.
 

@@ -15,6 +15,7 @@ from dataflow.plan.expressions import TRUE
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.sql.bind_functions import has_others
 from dataflow.sql.mysql import arithmetic, calls, values
+from dataflow.sql.mysql.grammar import PARENTHESES
 from dataflow.sql.parse import parameter_name
 from dataflow.sql.types import UNKNOWN
 
@@ -41,8 +42,15 @@ def _check_only(node: exp.Expr, *arguments: str) -> None:
         raise _refusal(node)
 
 
+def _bare(node: Any) -> Any:
+    """A node without its NOT, nor parentheses that are not in the text."""
+    while isinstance(node, exp.Not) or (isinstance(node, exp.Paren) and PARENTHESES not in node.meta):
+        node = node.this
+    return node
+
+
 def _check_loose(*nodes: Any) -> None:
-    if any(isinstance(n.this if isinstance(n, exp.Not) else n, _LOOSE) for n in nodes):
+    if any(isinstance(_bare(n), _LOOSE) for n in nodes):
         raise UnsupportedQuery("Comparisons that are read from left to right need parentheses here.")
 
 

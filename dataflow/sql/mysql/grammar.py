@@ -28,6 +28,8 @@ _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 _EXECUTED = re.compile(r"/\*M?!")
 #: Where an expression notes its text.
 WRITTEN = "written"
+#: What parentheses of the text note; the parser adds others, by its own precedence of comparisons.
+PARENTHESES = "parentheses"
 
 
 def string_value(written: str) -> str:
@@ -66,6 +68,12 @@ class _Parser(MySQLParser):
             node.meta[WRITTEN] = self.sql[first.start : last.end + 1]
         return node
 
+    def _parse_paren(self) -> Any:
+        node = super()._parse_paren()
+        if isinstance(node, exp.Paren):
+            node.meta[PARENTHESES] = True
+        return node
+
     def _parse_statement(self) -> Any:
         statement = super()._parse_statement()
         if isinstance(statement, exp.Expr):
@@ -80,4 +88,4 @@ class _Dialect(MySQL):
 
 MYSQL = _Dialect()
 
-__all__ = ["MYSQL", "WRITTEN", "check", "string_value"]
+__all__ = ["MYSQL", "PARENTHESES", "WRITTEN", "check", "string_value"]

@@ -43,6 +43,11 @@ def test_strings(written: str, value: str) -> None:
     assert string_value(written) == value
 
 
+def test_refusals_name_functions_as_they_are_written() -> None:
+    with pytest.raises(UnsupportedQuery, match=r"^GROUP_CONCAT is not kept up to date\.$"):
+        plan_view("v", "SELECT authorId, GROUP_CONCAT(Id) AS ids FROM stories GROUP BY authorId", CATALOG)
+
+
 def test_parameters_in_all_spellings() -> None:
     statement = statement_of("SELECT '?:x$1' FROM t WHERE a = :id AND b IN (?) AND c NOT IN ($3) # :no", "mariadb")
     assert statement.names == ("id", "p1", "p3")

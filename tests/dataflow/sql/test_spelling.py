@@ -77,3 +77,23 @@ def test_names_take_the_place_of_values() -> None:
 def test_what_is_in_doubt_is_refused(dialect: str, sql: str) -> None:
     with pytest.raises((InvalidQuery, UnsupportedQuery)):
         spelling_of(sql, dialect)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT {'(' * 101}1{')' * 101}",
+        f"SELECT {'CASE WHEN true THEN ' * 101}1{' END' * 101}",
+        f"{'SELECT * FROM (' * 101}SELECT 1{') AS t' * 101}",
+        f"SELECT {'NOT ' * 1900}true",
+        f"SELECT {'- ' * 9000}1",
+        "SELECT 1 WHERE " + " OR ".join(["1 = 1"] * 1990),
+    ],
+)
+def test_hostile_texts_are_refused(sql: str) -> None:
+    with pytest.raises((InvalidQuery, UnsupportedQuery), match=r"too large|too deeply"):
+        spelling_of(sql)
+
+
+def test_long_lists_are_read() -> None:
+    assert len(spelling_of(f"SELECT id FROM t WHERE id IN ({', '.join(map(str, range(1000)))})").sites) == 1
