@@ -35,6 +35,15 @@ class TableLayout:
     numbers: tuple[int, ...] = ()
     #: For each column its type, where values are printed by the source and not by the database (MariaDB, MySQL, Kafka).
     kinds: tuple[ColumnType, ...] = ()
+    #: Names of its unique keys, where statements that drop them are in the stream (MariaDB, MySQL).
+    keys: frozenset[str] = field(default=frozenset(), compare=False)
+    #: Marks that change with what neither the stream nor the fields above say (PostgreSQL): of the table's file, which
+    #: a rewrite replaces; of each column's definition; of its publication. Empty: not checked.
+    file_mark: str = field(default="", compare=False)
+    column_marks: tuple[str, ...] = field(default=(), compare=False)
+    #: For each column what its type consists of (labels, attributes), and how its texts are ordered.
+    type_marks: tuple[str, ...] = field(default=(), compare=False)
+    publication_mark: str = field(default="", compare=False)
     #: The table is known to be like this from here on; its rows in transactions that end at or before are dropped.
     since: int = field(default=0, compare=False)
 
@@ -145,12 +154,21 @@ class Batch:
 
     `schema` says what was found out about tables before any of these transactions' rows could be misread. `passed` has
     the global ids (`mysql.gtid`) of what ended since the last batch, whatever tables it changed, where they are known.
+
+    `altered`: the id and end of a transaction of this batch that says it changed the database's schema. All before it
+    came in earlier batches; nothing of this one is to be applied before the catalog was read at a snapshot that sees
+    it.
+
+    `redefined` names relations that statements defined anew, whether they are followed or not: views of the database
+    may be among them. A name that ends with a dot is that of all in a database, "" of all.
     """
 
     transactions: list[Transaction]
     position: int
     schema: list[SchemaNotice] = field(default_factory=list)
     passed: list[int] = field(default_factory=list)
+    altered: tuple[int, int] | None = None
+    redefined: list[str] = field(default_factory=list)
 
 
 class StreamLost(Exception):

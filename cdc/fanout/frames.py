@@ -99,7 +99,8 @@ def frame_of_batch(batch: Batch, layouts: Mapping[str, TableLayout]) -> bytes:
         if changes:
             transactions.append((transaction.xid, transaction.end_lsn, changes))
     notices = [(n.table, n.reason, n.columns) for n in batch.schema if n.table in layouts]
-    return _framed(_BATCH, marshal.dumps((batch.position, transactions, notices, batch.passed)))
+    body = (batch.position, transactions, notices, batch.passed, batch.altered, batch.redefined)
+    return _framed(_BATCH, marshal.dumps(body))
 
 
 def _framed(kind: int, body: bytes) -> bytes:
@@ -132,7 +133,7 @@ class Frames:
 
 
 def _batch(body: Any) -> Batch:
-    position, transactions, notices, passed = body
+    position, transactions, notices, passed, altered, redefined = body
     return Batch(
         [
             Transaction(xid, end, {name: TableChange(*change) for name, change in changes.items()})
@@ -141,4 +142,6 @@ def _batch(body: Any) -> Batch:
         position,
         [SchemaNotice(*notice) for notice in notices],
         passed,
+        altered,
+        redefined,
     )

@@ -127,6 +127,9 @@ class FannedSource(asyncio.Protocol):
                 if anything:
                     break
                 raise _lost(came)
+            if anything and isinstance(came, Batch) and came.altered is not None:
+                # It is applied later than what is before it.
+                break
             self._came.popleft()
             if isinstance(came, Followed):
                 self._heed(came.generation)
@@ -151,6 +154,8 @@ class FannedSource(asyncio.Protocol):
         taken.transactions += batch.transactions
         taken.position = batch.position
         taken.passed += batch.passed
+        taken.altered = taken.altered or batch.altered
+        taken.redefined += batch.redefined
         return rows
 
     def _hear(self, notices: list[SchemaNotice], taken: Batch) -> None:

@@ -20,11 +20,12 @@ from zlib import error as zlib_error
 from cdc.change import SchemaNotice, StreamLost, TableChange, TableLayout, Transaction
 from cdc.mysql import events
 from cdc.mysql.bindings import Binding, Bindings
+from cdc.mysql.effects import Did, Effect
 from cdc.mysql.groups import Group, Prepared, at_commit
 from cdc.mysql.gtid import mariadb_id, source_of, transaction_id
 from cdc.mysql.position import OFFSET_BITS, position_of
 from cdc.mysql.row_events import ROW_EVENTS, read_rows
-from cdc.mysql.statements import Did, Effect, statement_of
+from cdc.mysql.statements import statement_of
 from cdc.mysql.table_map import read_table_map
 
 #: What a transaction's row events may take before its rows are dropped, whatever their number.
@@ -77,7 +78,8 @@ class Assembler:
         self._mariadb = mariadb
         self._max_rows = max_transaction_rows
         self._max_bytes = max_transaction_bytes
-        self._bindings = Bindings(charsets or {}, fold_names)
+        self._charsets = charsets or {}
+        self._bindings = Bindings(self._charsets, fold_names)
         #: By table id: the bytes of the table map, and what it is bound to.
         self._tables: dict[int, tuple[bytes, Binding]] = {}
         self._passing: list[int] = []
@@ -114,6 +116,11 @@ class Assembler:
     def take_notices(self) -> list[SchemaNotice]:
         """What was found out about tables since the last call."""
         return self._bindings.take_notices() if self._bindings.notices else []
+
+    def take_redefined(self) -> list[str]:
+        """Names of relations that statements defined anew since the last call (`cdc.change.Batch`)."""
+        redefined, self._bindings.redefined = self._bindings.redefined, []
+        return redefined
 
     def take_passed(self) -> list[int]:
         """The global ids of the transactions that have ended since the last call, of whatever tables."""
@@ -164,9 +171,9 @@ class Assembler:
     def _other(self, kind: int, data: bytes, at: int, stop: int, flags: int, time: int) -> Transaction | None:
         """Whatever is not the daily bread."""
         if kind == events.QUERY:
-            return self._query(events.read_query(data, at, stop))
+            return self._query(events.read_query(data, at, stop, self._charsets))
         if kind == events.QUERY_COMPRESSED:
-            return self._query(events.read_compressed_query(data, at, stop))
+            return self._query(events.read_compressed_query(data, at, stop, self._charsets))
         if kind in _BEGINNINGS:
             self._begin(standalone=True, is_xa=False)
             if kind == events.GTID:

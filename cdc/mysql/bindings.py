@@ -13,10 +13,10 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 
 from cdc.change import SchemaNotice, TableChange, TableLayout
+from cdc.mysql.effects import Did, Effect, TableName
 from cdc.mysql.fitting import changed_columns, order_of
-from cdc.mysql.names import qualified_name
+from cdc.mysql.names import qualified_name, quote_name
 from cdc.mysql.rows import RowReader, row_reader
-from cdc.mysql.statements import Did, Effect
 from cdc.mysql.table_map import TableMap
 
 #: Statements remembered for layouts that were read before them and come after.
@@ -42,8 +42,8 @@ class Binding:
 class Bindings:
     """The followed tables.
 
-    *State*: `notices`, what was found out and nobody has taken yet; `_old`, since when a table's rows are not those of
-    its layout; `_shifted`, since when its columns may be elsewhere.
+    *State*: `notices` and `redefined`, what was found out and nobody has taken yet; `_old`, since when a table's rows
+    are not those of its layout; `_shifted`, since when its columns may be elsewhere.
     """
 
     def __init__(self, charsets: Mapping[int, str], fold_names: bool) -> None:
@@ -58,6 +58,8 @@ class Bindings:
         self._recent: deque[tuple[int, Effect]] = deque(maxlen=REMEMBERED)
         self._noticed: dict[str, SchemaNotice] = {}
         self.notices: list[SchemaNotice] = []
+        #: Names of relations that statements defined anew (`cdc.change.Batch`).
+        self.redefined: list[str] = []
 
     # ── Layouts ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -142,6 +144,8 @@ class Bindings:
         """A statement that ends at `position` did that. Whether table maps must be bound anew."""
         if effect.did in (Did.TRUNCATE, Did.REWRITE):
             return False
+        if effect.did in (Did.REPLACE, Did.VIEW, Did.UNKNOWN):
+            self.redefined.append(_written(effect.table))
         self._recent.append((position, effect))
         concerned = list(self._concerned(effect, position))
         for name in concerned:
@@ -151,12 +155,15 @@ class Bindings:
     def _concerned(self, effect: Effect, position: int) -> Iterator[str]:
         """Followed tables that the statement was about, and whose layouts are from before."""
         database, table = effect.table
-        if table is None:
-            prefix = qualified_name(database, "")[:-2]
-            names = [name for name in self.layouts if name.startswith(prefix)]
-        else:
+        if database is not None and table is not None:
             names = [self.name_of((database, table))]
+        else:
+            prefix = "" if database is None else self._folded(f"{quote_name(database)}.")
+            names = [name for name in self.layouts if self._folded(name).startswith(prefix)]
         yield from (name for name in names if name in self.layouts and self._since[name] < position)
+
+    def _folded(self, name: str) -> str:
+        return name.lower() if self._fold else name
 
     def concerned(self, effect: Effect, position: int) -> list[str]:
         """Followed tables that a statement which ends at `position` was about."""
@@ -165,9 +172,16 @@ class Bindings:
     def _redefine(self, name: str, effect: Effect, position: int) -> None:
         if effect.did is Did.SHIFT:
             self._shifted[name] = position
+        elif effect.did is Did.UNIQUE:
+            lost = {key.lower() for key in effect.columns} & {key.lower() for key in self.layouts[name].keys}
+            if lost:
+                self.notice(SchemaNotice(name, f"{name} lost a unique key."))
         elif effect.did is Did.REPLACE:
             self._old[name] = position
             self.notice(SchemaNotice(name, f"{name} was dropped, renamed or created anew."))
+        elif effect.did is Did.UNKNOWN:
+            self._old[name] = position
+            self.notice(SchemaNotice(name, f"A statement that may concern {name} is not understood."))
         elif not effect.columns:
             self._old[name] = position
             self.notice(SchemaNotice(name, f"{name} was altered."))
@@ -191,6 +205,14 @@ class Bindings:
         """What was found out since the last call."""
         notices, self.notices = self.notices, []
         return notices
+
+
+def _written(relation: TableName) -> str:
+    """A relation's name; that of a database ends with a dot, that of all is empty."""
+    database, name = relation
+    if database is None:
+        return ""
+    return f"{quote_name(database)}." if name is None else qualified_name(database, name)
 
 
 #: Makes table maps name their columns.

@@ -98,3 +98,16 @@ def _by_table(table: str) -> Decode:
     assert len(table) == 256
     decode = codecs.charmap_decode
     return lambda data: decode(data, "strict", table)[0]
+
+
+def client_text(text: bytes, charset: str | None) -> str:
+    """The text of a statement of a client with that character set, with U+FFFD for each byte that is not decoded.
+
+    Parts of it are in UTF-8 whatever the client's is, namely names in what the server writes itself; so other bytes
+    than ASCII's are decoded for clients of UTF-8 only. Where those of several bytes may hide a quote, nothing is.
+    """
+    if charset is not None and charset.startswith("utf8"):
+        return text.decode("utf-8", "replace")
+    if text.isascii() or charset in _SINGLE or charset in _UPPER_HALVES:
+        return text.decode("ascii", "replace")
+    return "\ufffd"

@@ -206,7 +206,8 @@ def _label(texts: tuple[str, ...], number: int) -> str:
 
 
 def _set(width: int, labels: tuple[str, ...]) -> Column:
-    @lru_cache(maxsize=1024)
+    # Of labels that are long, fewer texts are remembered: 64 kB or so of each column.
+    @lru_cache(maxsize=max(1 << 16, sum(map(len, labels))) // max(1, sum(map(len, labels))))
     def text(bits: int) -> str:
         return ",".join(label for i, label in enumerate(labels) if bits >> i & 1)
 

@@ -9,8 +9,11 @@ Not here: rows (`rows`); what a statement does (`statements`); what follows from
 """
 
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct
+
+from cdc.mysql.charsets import client_text
 
 #: Time, type, server, size with header, end in the file (its lower 32 bits), flags.
 HEADER = Struct("<IBIIIH")
@@ -32,7 +35,11 @@ MAY_BE_IGNORED = 0x80
 #: Flags of MariaDB's GTID: the transaction is one event without an end of its own; it ends with XA PREPARE.
 STANDALONE, PREPARES_XA = 1, 64
 
-_U32 = Struct("<I").unpack_from
+#: Status variables of a statement, and the bytes of their values; 0: a byte says how many follow.
+_SQL_MODE, _CLIENT = 1, 4
+_STATUS_BYTES = {0: 4, _SQL_MODE: 8, 3: 4, 6: 0}
+
+_U16, _U32, _U64 = Struct("<H").unpack_from, Struct("<I").unpack_from, Struct("<Q").unpack_from
 _QUERY = Struct("<IIBHH")
 _MARIADB_GTID = Struct("<QIB")
 _ROTATE = Struct("<Q")
@@ -41,21 +48,22 @@ _XA_PREPARE = Struct("<BIII")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A statement in the log, and the database that it was run in."""
+    """A statement in the log, with the database and the ``sql_mode`` that it was run in."""
 
     database: str
     text: str
+    sql_mode: int = 0
 
 
-def read_query(data: bytes, at: int, end: int) -> Query:
-    """A QUERY event."""
+def read_query(data: bytes, at: int, end: int, charsets: Mapping[int, str]) -> Query:
+    """A QUERY event. `charsets` by the ids of their collations."""
     text_at = _query_text_at(data, at)
-    return _query(data, at, data[text_at:end])
+    return _query(data, at, data[text_at:end], charsets)
 
 
-def read_compressed_query(data: bytes, at: int, end: int) -> Query:
+def read_compressed_query(data: bytes, at: int, end: int, charsets: Mapping[int, str]) -> Query:
     """MariaDB's QUERY_COMPRESSED event (``log_bin_compress``)."""
-    return _query(data, at, decompress(data, _query_text_at(data, at), end))
+    return _query(data, at, decompress(data, _query_text_at(data, at), end), charsets)
 
 
 def _query_text_at(data: bytes, at: int) -> int:
@@ -63,10 +71,30 @@ def _query_text_at(data: bytes, at: int) -> int:
     return int(at + _QUERY.size + status_bytes + database_bytes + 1)
 
 
-def _query(data: bytes, at: int, text: bytes) -> Query:
+def _query(data: bytes, at: int, text: bytes, charsets: Mapping[int, str]) -> Query:
     _, _, database_bytes, _, status_bytes = _QUERY.unpack_from(data, at)
     start = at + _QUERY.size + status_bytes
-    return Query(data[start : start + database_bytes].decode(), text.decode("utf-8", "replace"))
+    sql_mode, collation = _session(data, at + _QUERY.size, start)
+    database = data[start : start + database_bytes].decode()
+    return Query(database, client_text(text, charsets.get(collation)), sql_mode)
+
+
+def _session(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """The ``sql_mode`` and the collation of the client, among the status variables: of a code and a value each.
+
+    Both are among the first, and servers have always written them.
+    """
+    sql_mode = 0
+    while at < end:
+        code, at = data[at], at + 1
+        if code == _SQL_MODE:
+            (sql_mode,) = _U64(data, at)
+        elif code == _CLIENT:
+            return sql_mode, _U16(data, at)[0]
+        elif code not in _STATUS_BYTES:
+            break
+        at += _STATUS_BYTES[code] or 1 + data[at]
+    return sql_mode, 0
 
 
 def decompress(data: bytes, at: int, end: int) -> bytes:

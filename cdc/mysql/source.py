@@ -159,7 +159,8 @@ class MySqlSource:
         if answered:
             self._target = None
         self._reported = position
-        return Batch(transactions, position, notices, self._assembler.take_passed())
+        passed, redefined = self._assembler.take_passed(), self._assembler.take_redefined()
+        return Batch(transactions, position, notices, passed, redefined=redefined)
 
     def _drain(self, transactions: list[Transaction], max_rows: int) -> bool:
         """What can be decoded now without waiting is added; returns whether there may be more."""

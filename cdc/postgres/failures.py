@@ -6,15 +6,16 @@ read it quotes.
 Not here: retrying (whoever connects).
 """
 
+import re
 from dataclasses import dataclass
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-#: SQLSTATEs: (code, retryable). A class of two characters stands for all of it.
+#: SQLSTATEs: (code, retryable). A class of two characters stands for all of it. What is not here is of the statement or
+#: its data: functions may raise whatever they like.
 _STATES: dict[str, tuple[str, bool]] = {
     "08": ("unavailable", True),
-    "22": ("invalid", False),
     "25006": ("denied", False),
     "28": ("credentials", False),
     "3D000": ("missing", False),
@@ -24,15 +25,15 @@ _STATES: dict[str, tuple[str, bool]] = {
     "42704": ("missing", False),
     "42P01": ("missing", False),
     "42703": ("missing", False),
-    "42": ("invalid", False),
     "53": ("overloaded", True),
     "55P03": ("timeout", True),
     "57014": ("timeout", True),
     "57P": ("unavailable", True),
     "58": ("failed", True),
     "XX": ("failed", True),
-    "0A000": ("invalid", False),
 }
+#: The context of an error in the text of a parameter (PostgreSQL's `bind_param_error_callback`).
+_OF_PARAMETER = re.compile(r"^(unnamed portal|portal .*) parameter \$\d+")
 
 #: A connection that was refused carries no SQLSTATE: what the server's sentence contains decides.
 _REFUSALS: tuple[tuple[str, str, bool, str | None], ...] = (
@@ -67,6 +68,8 @@ def classify(problem: BaseException, conninfo: str) -> Failure:
     state = getattr(problem, "sqlstate", None)
     if state is not None:
         code, retryable = _by_state(state)
+        if code == "invalid" and _is_of_parameter(problem):
+            code = "parameter"
         return Failure(code, detail, without_password(_hint(problem) or "", conninfo) or None, retryable)
     if isinstance(problem, TimeoutError | psycopg.errors.ConnectionTimeout):
         return Failure("timeout", detail or "The upstream did not answer in time.", None, True)
@@ -97,7 +100,7 @@ def _by_state(state: str) -> tuple[str, bool]:
     for length in (5, 3, 2):
         if state[:length] in _STATES:
             return _STATES[state[:length]]
-    return "failed", False
+    return "invalid", False
 
 
 def _refusal(detail: str, conninfo: str) -> Failure:
@@ -124,6 +127,11 @@ def _sentence(problem: BaseException) -> str:
         return str(diagnostics.message_primary)
     text = " ".join(str(problem).split())
     return text.partition(" Multiple connection attempts failed")[0] or text
+
+
+def _is_of_parameter(problem: BaseException) -> bool:
+    diagnostics = getattr(problem, "diag", None)
+    return bool(diagnostics is not None and _OF_PARAMETER.match(diagnostics.context or ""))
 
 
 def _hint(problem: BaseException) -> str | None:

@@ -27,14 +27,18 @@ _BEGIN = Struct("!QqI").unpack_from
 _COMMIT = Struct("!BQQq").unpack_from
 _TRUNCATE = Struct("!IB").unpack_from
 _COLUMN_TYPE = Struct("!Ii").unpack_from
+_MESSAGE_SIZE = Struct("!I").unpack_from
 
 _INSERT, _UPDATE, _TRUNCATED = b"IUT"
 _BEGIN_KIND, _COMMIT_KIND, _RELATION = b"BCR"
 _ROW_KINDS = frozenset(b"IUD")
-_IGNORED = frozenset(b"YOM")  # Type names, origins and logical messages say nothing about rows.
+_IGNORED = frozenset(b"YO")  # Type names and origins say nothing about rows.
+_MESSAGE = ord("M")
 _OLD, _NEW = b"ON"
 _TEXT, _NULL = b"tn"
 
+#: The prefix of logical messages that say that their transaction alters the schema (`schema_marks`).
+SCHEMA_MARK = "upquery.ddl"
 #: What a transaction's messages may take before its rows are dropped, whatever their number.
 MAX_TRANSACTION_BYTES = 1 << 28
 
@@ -79,8 +83,9 @@ class _Binding:
 class Decoder:
     """One stream's decoder.
 
-    *State*: `position`, how far the stream is; `rows`, the number of rows in the transaction returned last; `notices`,
-    what was found out about tables and nobody has taken yet.
+    *State*: `position`, how far the stream is; `rows`, the number of rows in the transaction returned last, and
+    `altered`, whether it says that it altered the schema; `notices`, what was found out about tables and nobody has
+    taken yet.
     """
 
     def __init__(
@@ -106,7 +111,9 @@ class Decoder:
         self._overflown = False
         self._transaction_rows = 0
         self._transaction_bytes = 0
+        self._marked = False
         self.rows = 0
+        self.altered = False
         self.position = 0
         self.notices: list[SchemaNotice] = []
 
@@ -159,6 +166,8 @@ class Decoder:
             self._bindings.pop(relation.oid, None)
         elif kind == _TRUNCATED:
             self._truncate(data, at + 1)
+        elif kind == _MESSAGE:
+            self._message(data, at + 1)
         elif kind not in _IGNORED:
             raise MalformedStream(f"unexpected pgoutput message {data[at : at + 1]!r}")
         return None
@@ -220,6 +229,19 @@ class Decoder:
         self._xid = self._near = widen(xid, self._near)
         self._open = True
 
+    def _message(self, data: bytes, at: int) -> None:
+        """A logical message: flags, LSN, prefix, length and content. Others than ours say nothing."""
+        prefix, at = _read_text(data, at + 9)
+        if prefix != SCHEMA_MARK or not self._open:
+            return
+        self._marked = True
+        size = _MESSAGE_SIZE(data, at)[0]
+        unlogged = {int(oid) for oid in data[at + 4 : at + 4 + size].split()}
+        for name, layout in self._layouts.items():
+            if layout.oid in unlogged:
+                reason = f"{name} was made unlogged or logged; changes may be missing."
+                self.notices.append(SchemaNotice(name, reason))
+
     def _touch(self, binding: _Binding) -> TableChange:
         """The open transaction's change of a table that it has not changed before (under this binding)."""
         change = self._changes.get(binding.name)
@@ -233,9 +255,10 @@ class Decoder:
         end: int = _COMMIT(data, at + 1)[2]
         self.position = end
         self._open = False
+        self.altered, self._marked = self._marked, False
         changes = self._changes
         if not changes and not self._passing:
-            return None
+            return Transaction(self._xid, end, {}) if self.altered else None
         for binding in self._touched:
             binding.change = None
         for oid in self._passing:
@@ -248,7 +271,7 @@ class Decoder:
         self._transaction_bytes = 0
         self._overflown = False
         tables = {name: change for name, change in changes.items() if change.settle()}
-        return Transaction(self._xid, end, tables) if tables else None
+        return Transaction(self._xid, end, tables) if tables or self.altered else None
 
     # ── Relations ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -75,6 +75,8 @@ class PostgresSource:
         self._connection: psycopg.AsyncConnection | None = None
         self._decoder = Decoder(0, max_transaction_rows)
         self._timer: asyncio.TimerHandle | None = None
+        #: A transaction that altered the schema, decoded and not returned yet.
+        self._altering: Transaction | None = None
         #: What the last batch said, so that an idle stream is told of once.
         self._reported = 0
         self._acknowledged = 0
@@ -184,8 +186,14 @@ class PostgresSource:
         Raises StreamLost. Cancelling it loses nothing.
         """
         while True:
+            if self._altering is not None:
+                return self._altered(self._altering)
             transactions, more = self._drain(max_rows)
-            position = self._decoder.position
+            if transactions and self._decoder.altered:
+                self._altering = transactions.pop()
+                if not transactions:
+                    continue
+            position = self._decoder.position if self._altering is None else transactions[-1].end_lsn
             notices = self._decoder.take_notices()
             if transactions or notices or self._answered or position > self._reported:
                 self._answered = False
@@ -196,8 +204,18 @@ class PostgresSource:
             else:
                 await self._readable()
 
+    def _altered(self, transaction: Transaction) -> Batch:
+        """The batch of a transaction that altered the schema. The decoder has not gone on behind it."""
+        self._altering = None
+        self._answered = False
+        self._reported = self._decoder.position
+        transactions = [transaction] if transaction.tables else []
+        altered = (transaction.xid, transaction.end_lsn)
+        return Batch(transactions, self._reported, self._decoder.take_notices(), altered=altered)
+
     def _drain(self, max_rows: int) -> tuple[list[Transaction], bool]:
-        """What can be decoded now without waiting, and whether there may be more."""
+        """What can be decoded now without waiting, and whether there may be more. It ends with a transaction that
+        altered the schema."""
         if self._connection is None:
             raise StreamLost("The stream is closed.", retryable=True)
         pgconn = self._connection.pgconn
@@ -217,7 +235,7 @@ class PostgresSource:
                         if transaction is not None:
                             transactions.append(transaction)
                             rows += decoder.rows
-                            if rows >= max_rows:
+                            if rows >= max_rows or decoder.altered:
                                 return transactions, True
                     elif message[0] == _ALIVE:
                         self._alive(message)

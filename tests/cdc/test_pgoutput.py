@@ -60,6 +60,10 @@ def truncate(*oids: int) -> bytes:
     return b"T" + pack("!IB", len(oids), 0) + b"".join(pack("!I", oid) for oid in oids)
 
 
+def message(prefix: str, content: str = "", flags: int = 1) -> bytes:
+    return b"M" + pack("!BQ", flags, 99) + prefix.encode() + b"\0" + pack("!I", len(content)) + content.encode()
+
+
 def decoder(layout: TableLayout | None = None, max_rows: int = 1000, near: int = 700) -> Decoder:
     made = Decoder(near, max_rows)
     made.follow({NAME: layout or TableLayout(COLUMNS, OID)})
@@ -312,3 +316,25 @@ def test_a_recorded_stream() -> None:
     ]
     assert [t.end_lsn for t in told] == sorted(t.end_lsn for t in told)
     assert made.take_notices() == []
+
+
+def test_a_transaction_that_alters_the_schema_says_so() -> None:
+    """Also one without rows; the next one does not. Other messages say nothing."""
+    made = decoder()
+    (only,) = decode(made, begin(7, 100), message("upquery.ddl"), commit(100))
+    assert (only.xid, only.end_lsn, only.tables, made.altered) == (7, 108, {}, True)
+    assert not decode(made, begin(8, 200), message("upquery"), message("other", "17"), commit(200))
+    assert not made.altered
+    (only,) = decode(made, begin(9, 300), relation(), insert(*ROW), message("upquery.ddl"), commit(300))
+    assert (only.tables[NAME].added, made.altered) == ([ROW], True)
+    decode(made, begin(10, 400), insert(*ROW), commit(400))
+    assert not made.altered
+    assert not made.take_notices()
+
+
+def test_what_a_table_lost_while_it_was_unlogged_may_be_anything() -> None:
+    made = decoder()
+    decode(made, begin(), message("upquery.ddl", f"{OID + 1} {OID}"), commit())
+    (notice,) = made.take_notices()
+    assert (notice.table, notice.columns) == (NAME, ())
+    assert "unlogged" in notice.reason

@@ -172,6 +172,13 @@ class Scene:
             return set()
         return {t.index for t in self.history[self.seen :] if t.xid < self.horizon}
 
+    @property
+    def copies_say_a_place(self) -> bool:
+        """Whether late copies can be told by places alone: PostgreSQL's name the last commit that the connector had
+        seen. Those of its very first transaction name none; a slot made anew might send new events that look so."""
+        events = [(r.topic, r.value) for r in self.publisher.records if b'"[null, ' in (r.value or b"")]
+        return self.publisher.dialect == "postgres" and len(events) == len(set(events))
+
     def assembler(self, limits: Limits) -> Assembler:
         """One that begins here."""
         if self.publisher.dialect == "postgres":
@@ -275,8 +282,7 @@ def test_each_once_in_order(data: st.DataObject) -> None:
     """However events are spread, repeated and read, for all connectors, tables followed later included."""
     scene = data.draw(scenes())
     some_tables = st.sets(st.sampled_from(TABLES), min_size=1)
-    # PostgreSQL's late copies can be told by places alone.
-    remembered = data.draw(st.sampled_from([1, 1000])) if scene.publisher.dialect == "postgres" else 1000
+    remembered = data.draw(st.sampled_from([1, 1000])) if scene.copies_say_a_place else 1000
     reading = Reading(scene, data.draw(some_tables), Limits(remembered=remembered))
     order = data.draw(orders(scene.publisher.records[scene.cut :]))
     again = data.draw(st.integers(0, 2 * len(order)))

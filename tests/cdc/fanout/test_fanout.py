@@ -526,3 +526,25 @@ def test_a_hub_that_ends_is_a_lost_stream() -> None:
                 await Engine(site, a=A).start()
 
     run(scenario)
+
+
+def test_what_alters_the_schema_begins_a_batch() -> None:
+    """What is before it is applied before it, also where all of it has come."""
+
+    async def scenario() -> None:
+        async with hub() as site:
+            engine = Engine(site, a=A)
+            await engine.start()
+            site.bring(110, "a")
+            site.stream.coming.put_nowait(Batch([], 115, altered=(114, 115)))
+            site.bring(120, "a")
+            site.stream.coming.put_nowait(Batch([Transaction(130, 130, {})], 130, altered=(130, 130)))
+            batches = [await engine.source.next_batch()]
+            while batches[-1].position < 130:
+                batches.append(await engine.source.next_batch())
+            ends = [batch.position for batch in batches if batch.altered is None]
+            assert 110 in ends
+            assert [batch.altered for batch in batches if batch.altered] == [(114, 115), (130, 130)]
+            assert all(t.end_lsn > 115 for b in batches if b.altered == (114, 115) for t in b.transactions)
+
+    run(scenario)

@@ -18,6 +18,7 @@ notices = st.builds(SchemaNotice, st.sampled_from(TABLES), st.text(), st.tuples(
 batches = st.builds(
     Batch, st.lists(transactions, max_size=4), st.integers(0, 2**63), st.lists(notices, max_size=2),
     st.lists(st.integers(0, 2**96), max_size=3),
+    st.none() | st.tuples(st.integers(0, 2**62), st.integers(0, 2**62)),
 )  # fmt: skip
 
 
@@ -28,7 +29,11 @@ def of_tables(batch: Batch, tables: set[str]) -> Batch:
         for t in batch.transactions
     ]
     return Batch(
-        [t for t in kept if t.tables], batch.position, [n for n in batch.schema if n.table in tables], batch.passed
+        [t for t in kept if t.tables],
+        batch.position,
+        [n for n in batch.schema if n.table in tables],
+        batch.passed,
+        batch.altered,
     )
 
 

@@ -177,8 +177,10 @@ class MySqlLog:
     def gtid(self, number: int) -> None:
         self.add(events.GTID, b"\0" + bytes.fromhex(UUID.replace("-", "")) + pack("<Q", number) + b"\2" + bytes(16))
 
-    def query(self, text: str, database: str = "shop") -> None:
-        self.add(events.QUERY, pack("<IIBHH", 1, 0, len(database), 0, 0) + database.encode() + b"\0" + text.encode())
+    def query(self, text: str, database: str = "shop", sql_mode: int = 0, collation: int = 45) -> None:
+        status = pack("<BI", 0, 1) + pack("<BQ", 1, sql_mode) + b"\x06\x03std" + pack("<BHHH", 4, collation, 8, 8)
+        head = pack("<IIBHH", 1, 0, len(database), 0, len(status)) + status + database.encode() + b"\0"
+        self.add(events.QUERY, head + text.encode())
 
     def table_map(self, table: str = "plain", metadata: bytes = b"") -> None:
         names = bytes([4]) + b"shop\0" + bytes([len(table)]) + table.encode() + b"\0"
@@ -240,6 +242,44 @@ def test_xa_of_mysql() -> None:
     log.query("XA COMMIT X'61',X'62',1")
     (only,) = log.transactions()
     assert (only.xid, only.tables) == (parse_gtid(f"{UUID}:2"), {"shop.plain": TableChange([], [("1",)])})
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("MERGE TABLE a INTO b", {}),
+        ("CREATE CATALOG c", {"database": "elsewhere"}),
+        ("DROP TABLE `größe`", {"collation": 8}),
+        ("TRUNCATE 大小", {"collation": 28}),
+        ("TRUNCATE 'plain'", {}),
+        ('TRUNCATE "plain', {"sql_mode": 4}),
+        ("DROP DATABASE SHOP", {}),
+    ],
+)
+def test_statements_that_may_concern_any_table(text: str, settings: dict[str, Any]) -> None:
+    """Every followed table is followed anew."""
+    log = MySqlLog()
+    log.gtid(1)
+    log.query(text, **settings)
+    assert list(log.transactions(charsets={8: "latin1", 28: "gbk", 45: "utf8mb4"}, fold_names=True)) == []
+    assert [(n.table, n.columns) for n in log.assembler.take_notices()] == [("shop.plain", ())]
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("ALTER TABLE plain COMMENT 'a\\'", {"sql_mode": 1 << 20}),
+        ("ALTER TABLE größe DROP a", {}),
+        ("ALTER TABLE plain COMMENT 'größe'", {"collation": 8}),
+    ],
+)
+def test_statements_that_concern_none(text: str, settings: dict[str, Any]) -> None:
+    """The mode and the character set that a statement has are its client's."""
+    log = MySqlLog()
+    log.gtid(1)
+    log.query(text, **settings)
+    assert list(log.transactions(charsets={8: "latin1", 45: "utf8mb4"})) == []
+    assert log.assembler.take_notices() == []
 
 
 def test_images_that_are_not_whole() -> None:
