@@ -20,7 +20,9 @@ class Query(BaseModel):
 
 
 class QueryRows(BaseModel):
-    """The rows, which have everything that was committed up to `version`; exact at it if a view has answered."""
+    """The rows, exact at `version` if a view has answered."""
 
     rows: list[dict[str, Any]]
-    version: str = Field(examples=["pg:0/16B3748"])
+    version: str | None = Field(
+        description="null: the database's own answer, exact at no known version.", examples=["pg:0/16B3748"]
+    )

@@ -53,7 +53,10 @@ class ReadResults(BaseModel):
     """Rows of all keys, in the request's order, all exact at `version`."""
 
     results: list[ViewRows]
-    version: str = Field(examples=["pg:0/16B3748"])
+    version: str | None = Field(
+        description="null: the database's own answers (`on_lag`), exact at no known version.",
+        examples=["pg:0/16B3748"],
+    )
 
 
 class Checkpoint(BaseModel):

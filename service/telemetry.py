@@ -1,6 +1,6 @@
 """Logs: structured (structlog), one line each, on standard error.
 
-Not here: metrics (`prometheus`).
+Not here: how many lines (`log_repeats`); lines of libraries (`logging_bridge`); metrics (`prometheus`).
 """
 
 import itertools
@@ -13,6 +13,8 @@ from operator import itemgetter
 import structlog
 from structlog.typing import EventDict
 
+from service.log_repeats import REPEATS
+from service.logging_bridge import bridge_logging
 from service.settings.sections import LogSettings
 
 
@@ -53,24 +55,34 @@ def merged_errors(*of_processes: Iterable[dict[str, str]], most: int = 50) -> li
 
 
 _OWN_COLUMNS = frozenset({"event", "level", "timestamp", "process", "exception"})
+#: Characters of a traceback that are written of its begin, and of its end.
+_TRACE_HALF = 4000
 #: One for each process, as its log is.
 RECENT_ERRORS = RecentErrors()
 
 
 def configure_logging(settings: LogSettings, process: str) -> None:
-    """Every line of this process says which `process` it is."""
+    """Every line of this process, of libraries too, says which `process` it is."""
     level = logging.getLevelNamesMapping()[settings.level.upper()]
     renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer()
+        structlog.processors.JSONRenderer(default=str)
         if settings.format == "json"
         else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )
+
+    def named(logger: object, method: str, event: EventDict) -> EventDict:  # noqa: ARG001
+        """Of whatever thread."""
+        event["process"] = process
+        return event
+
     structlog.configure(
         processors=[
-            structlog.contextvars.merge_contextvars,
+            named,
             structlog.processors.add_log_level,
+            REPEATS,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
+            _shortened,
             RECENT_ERRORS,
             renderer,
         ],
@@ -78,7 +90,12 @@ def configure_logging(settings: LogSettings, process: str) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
-    structlog.contextvars.bind_contextvars(process=process)
-    logging.basicConfig(
-        level=max(level, logging.WARNING), stream=sys.stderr, format="%(levelname)s %(name)s %(message)s"
-    )
+    bridge_logging(level)
+
+
+def _shortened(logger: object, method: str, event: EventDict) -> EventDict:  # noqa: ARG001
+    """Of a long traceback, where it began and where it ended."""
+    trace = event.get("exception")
+    if isinstance(trace, str) and len(trace) > 2 * _TRACE_HALF:
+        event["exception"] = f"{trace[:_TRACE_HALF]}\n…\n{trace[-_TRACE_HALF:]}"
+    return event

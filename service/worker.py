@@ -60,7 +60,9 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
     outside = wrapped(app, config, log)
     if tracing is not None and config.traces is not None:
         outside = tracing.app(outside, config.traces)
-    server = server_of(outside, config.graceful_shutdown_s, connection_limits_of(config.http))
+    server = server_of(
+        outside, config.graceful_shutdown_s, connection_limits_of(config.http, guarded=config.auth is not None)
+    )
     allow_files(config.http.max_connections + _OTHER_FILES)
     server.drain = app.drain
     # What is there now stays: a collection would only walk it again and again.
@@ -153,6 +155,7 @@ def server_of(app: Any, graceful_shutdown_s: float, limits: ConnectionLimits | N
             ws_per_message_deflate=False,
             lifespan="off",
             access_log=False,
+            log_config=None,
             log_level="warning",
             proxy_headers=False,
             server_header=False,

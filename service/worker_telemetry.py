@@ -11,6 +11,7 @@ import uvicorn
 
 from service.access_log.log import AccessLog
 from service.errors import PROBLEMS
+from service.log_repeats import REPEATS
 from service.telemetry import RECENT_ERRORS
 from service.wire import EngineClient
 
@@ -41,5 +42,6 @@ class WorkerTelemetry:
             "wire": dict(self.engine.asked),
             "outcomes": dict(self.outcomes),
             "access_log": {"lines": 0, "dropped": 0} if log is None else {"lines": log.lines, "dropped": log.dropped},
+            "log_left_out": REPEATS.left_out,
             "errors": errors,
         }

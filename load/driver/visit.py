@@ -53,7 +53,7 @@ class Spec(Protocol):
 def get(view: str, parameters: Mapping[str, Any]) -> Call:
     """Reads one key of a view."""
     query = urlencode({name: str(value) for name, value in parameters.items()})
-    return Call(READS, f"GET /v1/views/{quote(view)}?{query} HTTP/1.1\r\nhost: site\r\n\r\n".encode())
+    return Call(READS, f"GET /v1/views/{quote(view)}?{query} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
 
 
 def read_many(reads: Sequence[tuple[str, Mapping[str, Any]]], newer_than: str | None = None) -> Call:
@@ -80,7 +80,7 @@ def write(name: str, parameters: Mapping[str, Any]) -> Call:
 def _post(server: int, target: str, body: bytes, newer_than: str | None) -> Call:
     newer = "" if newer_than is None else f"upquery-min-version: {newer_than}\r\nprefer: wait=5\r\n"
     head = (
-        f"POST {target} HTTP/1.1\r\nhost: site\r\ncontent-type: application/json\r\n{newer}"
+        f"POST {target} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{newer}"
         f"content-length: {len(body)}\r\n\r\n"
     )
     return Call(server, head.encode() + body)

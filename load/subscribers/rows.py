@@ -54,14 +54,14 @@ class Rows:
             rows.insert(at, row)
 
     def _move_on(self, version: str) -> None:
-        if self.version and _place(version) < _place(self.version):
+        if self.version and version_order(version) < version_order(self.version):
             raise LostTrack(f"version {version} comes after {self.version}")
         self.version = version
 
 
 @lru_cache(maxsize=1024)
-def _place(version: str) -> tuple[int, ...]:
-    """Versions in order: ``pg:0/16B3748``, ``mysql:12:345``."""
+def version_order(version: str) -> tuple[int, ...]:
+    """A version's numbers, which compare as versions do: ``pg:0/16B3748``, ``mysql:12:345``."""
     kind, _, place = version.partition(":")
     base, between = (16, "/") if kind == "pg" else (10, ":")
     return tuple(int(part, base) for part in place.split(between))

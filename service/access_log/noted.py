@@ -36,6 +36,7 @@ _OUTCOMES = {
     Source.UNSTORED: Outcome.MISS,
     Source.FORWARDED: Outcome.FORWARD,
     Source.CURRENT: Outcome.FORWARD,
+    Source.QUERY: Outcome.FORWARD,
     Source.STALE: Outcome.STALE,
 }
 #: A read: its view, its values, how it was answered, and the bytes of its rows as a JSON array.

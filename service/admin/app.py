@@ -187,7 +187,8 @@ def _health(app: FastAPI, engine: Control, supervisor: Children) -> None:
     ) -> Response:
         """200 once the first catch-up is done and reads can be answered."""
         state = await _readiness(engine, supervisor)
-        ok = state.ready and not (strict and (not state.streaming or state.building or state.broken))
+        ill = not state.streaming or state.building or state.quarantined or state.broken
+        ok = state.ready and not (strict and ill)
         # Who has no token is told no names of views.
         said = {"ready": ok} if request.scope.get(ANONYMOUS) else state.model_dump()
         return JSONResponse(said, 200 if ok else 503, headers={"cache-control": "no-store"})

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from service.admin.control import Control
-from service.admin.metrics import Labels, http_samples
+from service.admin.metrics import Labels, http_samples, left_out
 from service.prometheus import Sample
 from service.telemetry import merged_errors
 
@@ -86,6 +86,7 @@ def gateway_samples(reports: WorkerReports) -> Iterator[Sample]:
     """The samples of the workers."""
     for number, report in reports.counted().items():
         yield from _worker_samples((("worker", number),), report)
+        yield left_out(f"worker-{number}", report["log_left_out"])
 
 
 def _worker_samples(worker: Labels, report: dict[str, Any]) -> Iterator[Sample]:

@@ -13,7 +13,7 @@ Said = dict[str, Any]
 _LARGEST = frozenset({"upquery_max_s", "longest_eviction_s", "over_budget", "age_ms"})
 ELSEWHERE = "elsewhere"
 #: The most that a view's home can have to say comes first.
-_STATUSES = ("broken", "building", "ready", ELSEWHERE)
+_STATUSES = ("broken", "building", "quarantined", "ready", ELSEWHERE)
 
 
 def added(counts: Iterable[Mapping[str, Any]]) -> Said:
@@ -65,6 +65,7 @@ def merged_stats(stats: Sequence[Said]) -> Said:
         "nodes": [node | {"shard": said["shard"]} for said in stats for node in said["nodes"]],
         "loads": [load for said in stats for load in said["loads"]],
         "recent_errors": merged_errors(_distinct(error for said in stats for error in said["recent_errors"])),
+        "log_left_out": sum(said["log_left_out"] for said in stats),
         "pid": stats[0]["pid"],
         "workers": len(workers),
         "worker_processes": workers,
@@ -77,6 +78,10 @@ def merged_stats(stats: Sequence[Said]) -> Said:
     }
 
 
+#: Of what is said of several engines, what counts for all.
+_WEAKEST = (None, "heartbeat", "exact")
+
+
 def merged_health(health: Sequence[Said]) -> Said:
     """Whether all of them are well."""
     ages = [said["age_ms"] for said in health]
@@ -87,9 +92,16 @@ def merged_health(health: Sequence[Said]) -> Said:
         "age_ms": max(ages),
         "version": health[ages.index(max(ages))]["version"],
         "memory": memory | {"over_budget": any(said["memory"]["over_budget"] for said in health)},
+        "schema_changes": min((said.get("schema_changes") for said in health), key=_WEAKEST.index),
         "building": sorted({name for said in health for name in said["building"]}),
-        "broken": {name: reason for said in reversed(health) for name, reason in said["broken"].items()},
+        "quarantined": _reasons(health, "quarantined"),
+        "broken": _reasons(health, "broken"),
     }
+
+
+def _reasons(health: Sequence[Said], kind: str) -> Said:
+    """Why views are in a state, by name: the first engine's reason."""
+    return {name: reason for said in reversed(health) for name, reason in said[kind].items()}
 
 
 def merged_filling(begun: Sequence[Said]) -> Said:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from service.latency import BOUNDS_S
+from service.log_repeats import REPEATS
 from service.prometheus import Histogram, Sample
 
 Labels = tuple[tuple[str, str], ...]
@@ -90,16 +91,25 @@ def samples_of(stats: dict[str, Any] | None, children: Iterable[Any]) -> Iterato
         for shard, said in _of_shards(stats):
             for sample in _shard_samples(said):
                 yield replace(sample, labels=(*shard, *sample.labels))
+            yield left_out("-".join(("engine", *(number for _, number in shard))), said["log_left_out"])
         for number, counted in stats["worker_processes"].items():
             yield from _worker_samples((("worker", number),), counted)
+            yield left_out(f"worker-{number}", counted["log_left_out"])
 
 
 def process_samples(children: Iterable[Any]) -> Iterator[Sample]:
     """Of a supervisor."""
+    yield left_out("supervisor", REPEATS.left_out)
     for child in children:
         labels = (("process", child.name),)
         yield Sample("upquery_process_up", float(child.alive), "Whether a process runs.", labels)
         yield Sample("upquery_process_restarts", float(child.restarts), "Restarts of a process.", labels, counter=True)
+
+
+def left_out(process: str, lines: int) -> Sample:
+    """Of a process's log."""
+    help_ = "Warnings and errors that were not logged, as there were many of their kind."
+    return Sample("upquery_log_left_out", lines, help_, (("process", process),), counter=True)
 
 
 def http_samples(worker: Labels, requests: int, connections: int, problems: dict[str, int]) -> Iterator[Sample]:

@@ -103,8 +103,9 @@ class ViewState(Model):
     tier: TierName | None
     #: None of a view that is not kept incrementally.
     materialization: Literal["partial", "full"] | None
+    #: ``quarantined``: computing it failed, its reads are forwarded, and it is tried again after a while.
     #: ``elsewhere``: of one shard, a view that another one keeps.
-    status: Literal["building", "ready", "broken", "elsewhere"]
+    status: Literal["building", "ready", "quarantined", "broken", "elsewhere"]
     #: Why it is not ready; of one that is, why it is not kept incrementally.
     reason: str | None = None
     #: Seconds for which an answer is good, of a view that only expires.
@@ -323,5 +324,8 @@ class Readiness(Model):
     age_ms: int | None = None
     version: str | None = None
     memory: MemoryState | None = None
+    #: From where on answers are of the new schema, after DDL: from its commit on (``exact``), or one heartbeat later.
+    schema_changes: Literal["exact", "heartbeat"] | None = None
     building: list[str] = []
+    quarantined: dict[str, str] = {}
     broken: dict[str, str] = {}

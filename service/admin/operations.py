@@ -26,6 +26,7 @@ from service.audit.audits import Wanted
 from service.errors import ApiError
 from service.http.version import version_text
 from service.leaf_store.render import unique_names
+from service.log_repeats import REPEATS
 from service.process_memory import process_memory
 from service.runtime.heartbeat import wall_ms
 from service.runtime.runtime import Runtime
@@ -160,6 +161,7 @@ class Operations:
             "nodes": self._nodes(),
             "loads": runtime.telling.stats(),
             "recent_errors": merged_errors(RECENT_ERRORS.newest_first(), runtime.workers.errors),
+            "log_left_out": REPEATS.left_out,
             "pid": os.getpid(),
             "shard": runtime.shard.number,
             "workers": len(runtime.worker_counters),
@@ -272,6 +274,8 @@ class Operations:
                 over_budget=runtime.budget.exhausted,
             ).model_dump(),
             "building": [n for n, v in views.items() if v.status is Status.BUILDING],
+            "schema_changes": runtime.schema_changes,
+            "quarantined": {n: v.status_reason or "" for n, v in views.items() if v.status is Status.QUARANTINED},
             "broken": {n: v.status_reason or "" for n, v in views.items() if v.status is Status.BROKEN},
         }
 
@@ -286,7 +290,7 @@ class Operations:
 
     def _installed(self, name: str) -> Installation:
         registered = self._registered(name)
-        if registered.installed is None or registered.status is Status.BROKEN:
+        if registered.installed is None or registered.installed.is_buried:
             raise ApiError("view_broken", f"View {name!r} is broken: {registered.status_reason}")
         return registered.installed
 

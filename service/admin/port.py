@@ -38,9 +38,10 @@ class AdminPort:
     def __init__(self, app: App, http: HttpSettings, auth: AuthSettings | None, listener: socket.socket) -> None:
         limited: App = BodyLimit(app, http.max_body_bytes)
         guarded = limited if auth is None else AdminGuard(limited, Authority.of(auth), open_metrics=auth.open_metrics)
+        limits = replace(connection_limits_of(http, guarded=auth is not None), max_connections=ADMIN_CONNECTIONS)
         config = uvicorn.Config(
             guarded,
-            http=bounded(replace(connection_limits_of(http), max_connections=ADMIN_CONNECTIONS)),
+            http=bounded(limits),
             ws="none",
             log_config=None,
             access_log=False,

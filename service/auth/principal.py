@@ -11,6 +11,7 @@ from fnmatch import translate
 from functools import cached_property
 from typing import Any
 
+from service.adhoc.words import is_of_query
 from service.errors import ApiError
 from service.http.messages import Scope
 
@@ -49,7 +50,10 @@ class Principal:
     expires_at: float | None = None
 
     def may_read(self, view: str) -> bool:
-        """Whether it may read a view of that name, if there is one."""
+        """Whether it may read a view of that name, if there is one. Views of queries have rows that were asked for with
+        the right to query, whatever claims other views demand: they are only for who has it, too."""
+        if is_of_query(view) and Right.QUERY not in self.rights:
+            return False
         if self.reads_all:
             return True
         return Right.READ in self.rights and len(view) <= _MAX_NAME and self._pattern.fullmatch(view) is not None
@@ -63,7 +67,7 @@ class Principal:
 
     @cached_property
     def reads_all(self) -> bool:
-        """Whether it may read every view."""
+        """Whether it may read every view but those of queries."""
         return Right.READ in self.rights and ALL_VIEWS in self.views
 
     @cached_property

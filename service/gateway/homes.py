@@ -37,7 +37,8 @@ def slot_of(view: str, params: Mapping[str, Any], who: bytes = b"") -> int:
 
 def slot_of_query(view: str, query: bytes, who: bytes = b"") -> int:
     """The slot of a key by a query string."""
-    return (_remembered if len(query) <= _MAX_REMEMBERED_BYTES else _slot_of_query)(view, query, who)
+    length = len(view) + len(query) + len(who)
+    return (_remembered if length <= _MAX_REMEMBERED_BYTES else _slot_of_query)(view, query, who)
 
 
 def _slot_of_query(view: str, query: bytes, who: bytes) -> int:

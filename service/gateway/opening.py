@@ -16,6 +16,7 @@ from service.gateway.replica import Reach
 from service.gateway.sockets import Sockets
 from service.gateway.streams import Streams
 from service.gateway.topology import Topology
+from service.log_repeats import REPEATS
 from service.settings.gateway import GatewaySettings
 from service.telemetry import RECENT_ERRORS
 
@@ -83,5 +84,6 @@ class Counted:
             "shards": homes.shards,
             "moving": homes.is_moving,
             "moved_slots": homes.moved,
+            "log_left_out": REPEATS.left_out,
             "errors": errors,
         }

@@ -15,11 +15,13 @@ Not here: what the messages mean (a pod's `service.subscriptions.websocket`).
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import orjson
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
+from websockets.typing import Origin
 
 from service.auth.guard import refuse
 from service.auth.principal import principal_of, require_read
@@ -28,13 +30,25 @@ from service.gateway.counting import GatewayCounters
 from service.gateway.finding import Finding
 from service.gateway.homes import slot_of
 from service.gateway.known import KnownViews
+from service.gateway.pod_connection import PodConnection
 from service.gateway.pods import ShardPods
 from service.gateway.replica import Replica
 from service.gateway.shortage import refuse_shortage
 from service.gateway.topology import Topology
 from service.http.messages import Receive, Scope, Send
 from service.subscriptions.entries import Kind
-from service.subscriptions.messages import SUBSCRIBE, Id, id_of, not_there, parsed, there_already, type_of, wanted_of
+from service.subscriptions.messages import (
+    PATH,
+    SUBSCRIBE,
+    Id,
+    id_of,
+    no_socket_at,
+    not_there,
+    parsed,
+    there_already,
+    type_of,
+    wanted_of,
+)  # fmt: skip
 
 #: Headers of the client's request that a pod looks at.
 _PASSED_ON = frozenset({b"authorization", b"cookie", b"user-agent", b"x-request-id"})
@@ -45,6 +59,8 @@ _UNSUBSCRIBED, _PROBLEM, _MUST_REFETCH = b"unsubscribed", b"problem", Kind.MUST_
 #: What a pod says to who unsubscribes from what is over.
 _NOT_THERE = "bad_request"
 _MOST_QUEUED = 4
+#: How long a pod may take to let a client in: it may have to ask who signs tokens.
+_HANDSHAKE_S = 15.0
 
 
 class Sockets:
@@ -60,6 +76,9 @@ class Sockets:
 
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One, from its opening to its end."""
+        if scope["path"] != PATH:
+            await refuse(scope, send, no_socket_at(scope["path"]))
+            return
         session = _Session(self, scope, send)
         self._counters.streams += 1
         try:
@@ -76,34 +95,47 @@ class Sockets:
     async def connection(self, pods: ShardPods, slot: int, scope: Scope) -> ClientConnection:
         """A socket to a pod, which is asked for what the client has asked for. ApiError, InvalidStatus."""
         for replica in pods.order(slot):
-            try:
-                return await self._connected(replica, scope)
-            except InvalidStatus:
-                raise
-            except (OSError, WebSocketException) as error:
-                refuse_shortage(error)
-                replica.lose(error)
+            if (found := await self._connected(replica, scope)) is not None:
+                return found
         raise ApiError("engine_unavailable", f"No pod of shard {pods.number} can be reached.", "Try again in a moment.")
 
-    async def _connected(self, replica: Replica, scope: Scope) -> ClientConnection:
+    async def _connected(self, replica: Replica, scope: Scope) -> ClientConnection | None:
+        """None if it cannot be had: the replica is away if there is no connection, and may be if it does not answer.
+        ApiError, InvalidStatus."""
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        query = scope["query_string"].decode("latin-1")
-        target = scope.get("raw_path", b"").decode("latin-1") or scope["path"]
-        host, port = replica.place
-        return await connect(
-            # Pods compare what the client calls this server with the page that it comes from.
-            f"ws://{headers.get(b'host', replica.netloc)}{target}{'?' + query if query else ''}",
-            host=host,
-            port=port,
-            origin=headers.get(b"origin"),
-            additional_headers=[(name.decode(), headers[name]) for name in _PASSED_ON & headers.keys()],
-            user_agent_header=None,
-            compression=None,
-            proxy=None,
-            open_timeout=self._timeout_s,
-            max_size=None,
-            max_queue=_MOST_QUEUED,
-        )
+        loop, reached, limit = asyncio.get_running_loop(), False, asyncio.timeout(self._timeout_s)
+
+        def connected() -> None:
+            nonlocal reached
+            reached = True
+            limit.reschedule(loop.time() + _HANDSHAKE_S)
+
+        try:
+            async with limit:
+                return await connect(
+                    f"ws://{replica.netloc}{PATH}",
+                    origin=cast("Origin | None", headers.get(b"origin")),
+                    additional_headers=[(name.decode(), headers[name]) for name in _PASSED_ON & headers.keys()],
+                    user_agent_header=None,
+                    compression=None,
+                    proxy=None,
+                    open_timeout=None,
+                    max_size=None,
+                    max_queue=_MOST_QUEUED,
+                    create_connection=cast(
+                        "type[ClientConnection]",
+                        partial(PodConnection, host=headers.get(b"host", replica.netloc), connected=connected),
+                    ),
+                )
+        except InvalidStatus:
+            raise
+        except (OSError, WebSocketException) as error:
+            refuse_shortage(error)
+            if reached:
+                replica.suspect()
+            else:
+                replica.lose(str(error) or "it did not answer in time")
+        return None
 
 
 @dataclass(slots=True)

@@ -24,7 +24,8 @@ def run_gateway_worker(config: GatewayWorkerConfig, listener: socket.socket) -> 
     # The pods may be others by now, if this is not the first worker of that number.
     following.look()
     gateway = Gateway.of(following.settings)
-    server = server_of(wrapped(gateway.app, config), config.graceful_shutdown_s, connection_limits_of(config.http))
+    limits = connection_limits_of(config.http, guarded=config.auth is not None)
+    server = server_of(wrapped(gateway.app, config), config.graceful_shutdown_s, limits)
     server.drain = gateway.app.drain
     clients, connections = config.http.max_connections, config.settings.gateway.connections
     allow_files(clients + (clients + connections) * _MOST_SHARDS + _OTHER_FILES)

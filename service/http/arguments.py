@@ -30,6 +30,8 @@ from service.leaf_store.request import Given, Request, Values, check_of, picked_
 _MAX_REMEMBERED = 4096
 #: Longer query strings are read anew each time.
 _MAX_REMEMBERED_BYTES = 512
+#: Of one value: as much as a GET has room for by default. To read a document takes the worker microseconds a character.
+_MAX_CHARACTERS = 16_384
 _NULL_SUFFIX = ":null"
 _MAX_SHOWN = 60
 #: Of a LIMIT: more are more than a bigint has room for.
@@ -197,6 +199,10 @@ class Arguments:
         text = _json_text(parameter.name, given, parameter.type)
         if text is None:
             return None
+        if len(text) > _MAX_CHARACTERS:
+            detail = f"Parameter {parameter.name!r} has {len(text)} characters."
+            hint = f"At most {_MAX_CHARACTERS} are read."
+            raise ApiError("too_large", detail, hint, members={"parameter": parameter.name})
         try:
             if "\0" in text:
                 raise ValueError("text without zero bytes")

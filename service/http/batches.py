@@ -117,6 +117,6 @@ def rows_bytes(result: bytes) -> int:
 
 def batch_reply(answers: Answers, results: bytes, cache_control: tuple[bytes, bytes], started: int) -> Reply:
     """The response with these results, joined; of `answers` come only the version and what else headers say."""
-    body = b"".join((b'{"results":[', results, b'],"version":"', answers.version.encode(), b'"}'))
+    body = b"".join((b'{"results":[', results, b'],"version":', answers.version_json, b"}"))
     length = (b"content-length", b"%d" % len(body))
     return Reply(200, [*answer_headers(answers, started), cache_control, CONTENT_JSON, length], body)

@@ -13,16 +13,20 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, ClassVar
 
+from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from service.errors import ApiError
 from service.http.body_limit import too_large
+from service.http.host_check import SCOPE_KEY, HostCheck
 from service.http.messages import Headers, Reply, Scope, problem_reply
 from service.settings.sections import HttpSettings
 
 #: What a connection may have sent beyond a request's limits before the application has seen that it is too much: what
 #: the server takes at once, and what it keeps before it reads no more.
 _AHEAD_BYTES = 512 << 10
+#: Headers that are looked at while they come.
+_LOOKED_AT = frozenset({b"host", b"expect", b"transfer-encoding"})
 #: Who was refused may go on sending for so long, and so much: a connection that is closed with something unread takes
 #: what was said last away from the other side, too.
 _LINGER_S, _LINGER_BYTES = 1.0, 1 << 20
@@ -38,10 +42,12 @@ class ConnectionLimits:
     receive_timeout_s: float = 15.0
     keep_alive_s: float = 75.0
     max_connections: int = 10_000
+    #: Whether a request has to call this server by a name or an address of this machine.
+    loopback_only: bool = False
 
 
-def connection_limits_of(http: HttpSettings) -> ConnectionLimits:
-    """The bounds of connections."""
+def connection_limits_of(http: HttpSettings, *, guarded: bool = True) -> ConnectionLimits:
+    """The bounds of connections; `guarded`: of a service with access control."""
     return ConnectionLimits(
         max_head_bytes=http.max_head_bytes,
         max_headers=http.max_headers,
@@ -49,6 +55,7 @@ def connection_limits_of(http: HttpSettings) -> ConnectionLimits:
         receive_timeout_s=http.receive_timeout_s,
         keep_alive_s=http.keep_alive_s,
         max_connections=http.max_connections,
+        loopback_only=not guarded,
     )
 
 
@@ -62,6 +69,7 @@ class BoundedProtocol(HttpToolsProtocol):
     """
 
     limits: ClassVar[ConnectionLimits] = ConnectionLimits()
+    hosts: ClassVar[HostCheck] = HostCheck(loopback_only=False)
     _received_at = 0.0
     _idle_since: float | None = None
     _idle: TimerHandle | None = None
@@ -111,13 +119,76 @@ class BoundedProtocol(HttpToolsProtocol):
         self._received_at = perf_counter()
         self._whole = False
         self._received += len(data)
-        HttpToolsProtocol.data_received(self, data)
+        self._feed(data)
         if not self._whole:
             self._unfinished()
         else:
             self._received = 0
             if self._late is not None:
                 self._on_time()
+
+    def _feed(self, data: bytes) -> None:
+        """Have what came parsed. An offer to go on in another protocol is ignored (RFC 9110, 7.8), but WebSocket."""
+        while True:
+            try:
+                self.parser.feed_data(data)
+            except HttpParserUpgrade as offer:
+                rest = data[offer.args[0] :]
+                if self.scope["method"] == "CONNECT":
+                    self._refuse(ApiError("bad_request", "This server is no proxy."))
+                    return
+                if super()._should_upgrade():
+                    self._upgrade(rest)
+                    return
+                data = self._head_without_offer() + rest
+                self._whole = False
+            except HttpParserError:
+                self.send_400_response("")
+                return
+            else:
+                return
+
+    def _should_upgrade(self) -> bool:
+        """Yes: the parser takes what follows an offer for another protocol, body or not, so nothing begins before it is
+        known what is offered."""
+        return True
+
+    def _head_without_offer(self) -> bytes:
+        head = [self.scope["method"].encode(), b" ", self.url, b" HTTP/", self.scope["http_version"].encode(), b"\r\n"]
+        for name, value in self.headers:
+            if name == b"connection":
+                kept = [token for token in value.split(b",") if token.strip().lower() != b"upgrade"]
+                head += [b"connection: ", b",".join(kept), b"\r\n"]
+            elif name != b"upgrade":
+                head += [name, b": ", value, b"\r\n"]
+        return b"".join([*head, b"\r\n"])
+
+    def _upgrade(self, rest: bytes) -> None:
+        error = None if self.scope.get(SCOPE_KEY) in self.hosts.known else self.hosts.problem(self.scope)  # type: ignore[arg-type]
+        if error is None and rest:
+            error = ApiError("bad_request", "A client of a WebSocket waits for the server's handshake.")
+        if error is None:
+            self.handle_websocket_upgrade()
+        else:
+            self._refuse(error)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer."""
+        name = name.lower()
+        scope: Scope = self.scope  # type: ignore[assignment]
+        if name in _LOOKED_AT and self.headers is scope["headers"]:
+            if name == b"host":
+                scope[SCOPE_KEY] = None if SCOPE_KEY in scope else value
+            elif name == b"expect":
+                self.expect_100_continue = value.lower() == b"100-continue"
+            elif value.lower() != b"chunked" or name in dict(self.headers):
+                # Others may know the codings before it, or take the last one only.
+                scope[SCOPE_KEY] = None
+        self.headers.append((name, value))
+
+    def on_chunk_header(self) -> None:
+        """A chunk follows, or trailers, which nobody who looked at the head has seen: they are no headers."""
+        self.headers = []
 
     def on_message_complete(self) -> None:
         """A request is whole."""
@@ -128,6 +199,8 @@ class BoundedProtocol(HttpToolsProtocol):
         scope: Scope = cycle.scope  # type: ignore[assignment]
         if self._crowded:
             self._refuse(_crowded(), cycle)
+        elif scope.get(SCOPE_KEY) not in self.hosts.known and (error := self.hosts.problem(scope)) is not None:
+            self._refuse(error, cycle)
         elif len(scope["headers"]) > self.limits.max_headers or (
             self._received > self.limits.max_head_bytes < _head_bytes(scope)
         ):

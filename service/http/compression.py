@@ -169,13 +169,21 @@ def coding_of(headers: Headers) -> str | None:
     return best_coding(b",".join(accepted)) if accepted else None
 
 
-@lru_cache(maxsize=256)
 def best_coding(accept_encoding: bytes) -> str | None:
     """RFC 9110, 12.5.3: the coding with the largest weight that is not zero; ours first among equals."""
+    return (_remembered if len(accept_encoding) <= _MAX_REMEMBERED_BYTES else _best_coding)(accept_encoding)
+
+
+def _best_coding(accept_encoding: bytes) -> str | None:
     weights = dict(map(_weighted, accept_encoding.decode("latin-1").lower().split(",")))
     others = weights.get("*", 0.0)
     best = max(_CODINGS, key=lambda coding: weights.get(coding, others))
     return best if weights.get(best, others) > 0 else None
+
+
+#: Clients choose their headers: longer ones are read anew each time.
+_MAX_REMEMBERED_BYTES = 200
+_remembered = lru_cache(maxsize=256)(_best_coding)
 
 
 def _weighted(element: str) -> tuple[str, float]:

@@ -23,6 +23,7 @@ from uvicorn.server import ServerState
 
 from service.http.bounded_protocol import BoundedProtocol, ConnectionLimits, response_bytes
 from service.http.coming import Coming
+from service.http.host_check import HostCheck
 from service.http.messages import App, Reply, Scope
 from service.subscriptions.stalled import EndsStalled
 
@@ -126,7 +127,8 @@ class DirectProtocol(EndsStalled, BoundedProtocol):
 
 def bounded(limits: ConnectionLimits) -> type[DirectProtocol]:
     """The protocol with these bounds."""
-    return type("BoundedDirectProtocol", (DirectProtocol,), {"limits": limits})
+    hosts = HostCheck(loopback_only=limits.loopback_only)
+    return type("BoundedDirectProtocol", (DirectProtocol,), {"limits": limits, "hosts": hosts})
 
 
 def _is_short(scope: Scope) -> bool:

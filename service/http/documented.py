@@ -12,7 +12,7 @@ from api_schemas.reads import Checkpoint, ReadResults, ViewKeys
 from api_schemas.reads import Reads as ReadsRequest
 from service.adhoc.queries import AnyQueries
 from service.adhoc.routes import add_query
-from service.auth.principal import principal_of, readable
+from service.auth.principal import Right, principal_of, readable
 from service.errors import ApiError
 from service.http.batches import AnyBatches, Item
 from service.http.known_views import KnownViews
@@ -38,7 +38,8 @@ def documented_app(reads: KnownViews, batches: AnyBatches, queries: AnyQueries |
         names = readable(principal, list(reads.routes))
         infos = [reads.routes[name].info for name in names]
         shown = [info for info in infos if not info.serving.hidden]
-        return JSONResponse(document(app, shown, guarded=principal is not None))
+        sql = principal is None or Right.ADMIN in principal.rights
+        return JSONResponse(document(app, shown, guarded=principal is not None, sql=sql))
 
     return app
 

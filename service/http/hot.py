@@ -19,6 +19,7 @@ from urllib.parse import quote
 import lmdb
 
 from dataflow.types import Key, ViewId
+from service.adhoc.words import is_of_query
 from service.auth.principal import principal_of
 from service.http.batch_route import BatchRoute
 from service.http.messages import (
@@ -77,6 +78,7 @@ class HotRoute:
         self._age_ms, self._age = (b"upquery-age-ms", b"0"), (b"age", b"0")
         self._note = reads.touches.note
         # Nothing is asked where everybody may read everything.
+        self._guarded = guarded
         self._permitted = self._permitted_hit if guarded else self._hit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -100,10 +102,11 @@ class HotRoute:
         return None if route is None or scope["method"] not in _READS else self._permitted(route, scope)
 
     def _permitted_hit(self, route: ViewRoute, scope: Scope) -> Reply | None:
-        """As `_hit`, for who may read the view; a refusal is the general way's."""
+        """As `_hit`, for who may read the view, which is none of a query; a refusal is the general way's."""
         principal = principal_of(scope)
-        permitted = principal is not None and principal.may_read(route.info.name)
-        return self._hit(route, scope) if permitted else None
+        if principal is None or not (principal.reads_all or principal.may_read(route.info.name)):
+            return None
+        return self._hit(route, scope)
 
     def _hit(self, route: ViewRoute, scope: Scope) -> Reply | None:
         """An answer from the leaf store; None if this is not the plain case."""
@@ -221,6 +224,7 @@ class HotRoute:
             self._routes = {
                 (VIEWS_PATH + quote(name, safe="")).encode(): route
                 for name, route in reads.routes.items()
-                # Stale answers are those that were given before: all are given there.
-                if route.info.status == "ready" and not route.stale_ms
+                # Stale answers are those that were given before: all are given the general way. So are views of queries
+                # where who may read them is another question than for all others.
+                if route.info.status == "ready" and not route.stale_ms and not (self._guarded and is_of_query(name))
             }

@@ -27,6 +27,7 @@ CACHE_STATUS = {
     Source.UNSTORED: (b"cache-status", b"upquery; fwd=miss"),
     Source.FORWARDED: (b"cache-status", b"upquery; fwd=bypass"),
     Source.CURRENT: (b"cache-status", b"upquery; fwd=stale"),
+    Source.QUERY: (b"cache-status", b"upquery; fwd=bypass"),
     Source.STALE: (b"cache-status", b"upquery; hit; detail=stale"),
 }
 #: Of answers so large that they may be compressed.

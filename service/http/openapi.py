@@ -13,6 +13,7 @@ from service.http.problem_responses import READ_CODES, problem_responses
 from service.http.view_reads import VIEWS_PATH
 from service.leaf_store.catalog import NamedType, ParameterInfo, Role, ViewInfo
 from service.leaf_store.render import BIGINTS
+from service.leaf_store.serving import OnLag
 from service.subscriptions.document import add_subscriptions
 
 _DESCRIPTION = "SQL views, answered from memory and kept right by the database's change stream."
@@ -35,8 +36,9 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
 _FLOAT = {"oneOf": [{"type": "number"}, {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]}]}
 
 
-def document(app: FastAPI, views: Sequence[ViewInfo], *, guarded: bool = False) -> dict[str, Any]:
-    """OpenAPI 3.1 for the fixed routes and these views. `guarded`: all of them take a bearer token."""
+def document(app: FastAPI, views: Sequence[ViewInfo], *, guarded: bool = False, sql: bool = True) -> dict[str, Any]:
+    """OpenAPI 3.1 for the fixed routes and these views. `guarded`: all of them take a bearer token; `sql`: with the
+    views' SQL."""
     result = get_openapi(
         title=app.title, version=app.version, openapi_version="3.1.0", description=_DESCRIPTION, routes=app.routes
     )
@@ -47,7 +49,7 @@ def document(app: FastAPI, views: Sequence[ViewInfo], *, guarded: bool = False) 
     schemas["Problem"] = Problem.model_json_schema()
     add_subscriptions(result)
     for view in sorted(views, key=lambda view: view.name):
-        result["paths"][VIEWS_PATH + view.name] = {"get": _operation(view)}
+        result["paths"][VIEWS_PATH + view.name] = {"get": _operation(view, sql=sql)}
         schemas[_row_name(view)] = _row_schema(view)
         schemas[_answer_name(view)] = _answer_schema(view)
     if guarded:
@@ -92,7 +94,7 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "type": [schema["type"], "null"]} if "type" in schema else schema
 
 
-def _operation(view: ViewInfo) -> dict[str, Any]:
+def _operation(view: ViewInfo, *, sql: bool) -> dict[str, Any]:
     given = [parameter for parameter in view.parameters if not parameter.is_claim]
     own = {parameter.name: parameter for parameter in reversed(given)}
     parameters = [_parameter(view, own[name]) for name in dict.fromkeys(p.name for p in given)]
@@ -101,7 +103,7 @@ def _operation(view: ViewInfo) -> dict[str, Any]:
     return {
         "tags": ["views"],
         "summary": view.name,
-        "description": f"```sql\n{view.sql}\n```",
+        "description": f"```sql\n{view.sql}\n```" if sql else "",
         "operationId": view.name,
         "parameters": [*parameters, *_HEADER_PARAMETERS],
         "responses": {
@@ -145,11 +147,14 @@ def _column_schema(column: NamedType, bigint_text: bool) -> dict[str, Any]:
 
 
 def _answer_schema(view: ViewInfo) -> dict[str, Any]:
+    version = {"type": "string", "examples": ["pg:0/16B3748"]}
+    if view.serving.on_lag is OnLag.FORWARD:
+        version = _nullable(version) | {"description": "null: the database's own answer, exact at no known version."}
     return {
         "type": "object",
         "properties": {
             "rows": {"type": "array", "items": _reference(_row_name(view))},
-            "version": {"type": "string", "examples": ["pg:0/16B3748"]},
+            "version": version,
             "next": {"type": ["string", "null"], "description": "The token of the next page."},
         },
         "required": ["rows", "version", "next"],
@@ -203,7 +208,7 @@ _HEADERS: dict[str, Any] = {
     },
     "Cache-Status": {"description": "Where the answer comes from (RFC 9211).", "schema": {"type": "string"}},
     "Age": {"description": "How far behind the database it may be, in seconds.", "schema": {"type": "integer"}},
-    "Upquery-Version": {"description": "As `version`.", "schema": {"type": "string"}},
+    "Upquery-Version": {"description": "As `version`, if there is one.", "schema": {"type": "string"}},
     "Upquery-Age-Ms": {"description": "How far behind the database it may be.", "schema": {"type": "integer"}},
     "Link": {"description": 'The next page, `rel="next"`.', "schema": {"type": "string"}},
 }

@@ -7,8 +7,8 @@ from service.errors import KINDS
 
 #: Of every request.
 _ALWAYS = (
-    "bad_request", "unauthenticated", "forbidden", "method_not_allowed", "rate_limited", "internal_error",
-    "auth_unavailable", "engine_unavailable",
+    "bad_request", "host_refused", "unauthenticated", "forbidden", "method_not_allowed", "rate_limited",
+    "internal_error", "auth_unavailable", "engine_unavailable",
 )  # fmt: skip
 #: Of every request to the views' port.
 _SERVED = (*_ALWAYS, "overloaded", "request_timeout", "head_too_large")
@@ -16,7 +16,7 @@ _SERVED = (*_ALWAYS, "overloaded", "request_timeout", "head_too_large")
 READ_CODES = (
     *_SERVED, "view_not_found", "parameter_missing", "parameter_unknown", "parameter_type", "too_large",
     "view_building", "view_broken", "upstream_unavailable", "upstream_refused", "read_timeout", "version_timeout",
-    "misdirected",
+    "misdirected", "query_failed",
 )  # fmt: skip
 #: Of requests with a body.
 BODY_CODES = (*READ_CODES, "invalid_request")
@@ -30,7 +30,7 @@ ONE_VIEW_CODES = (*ADMIN_CODES, "invalid_request", "view_not_found", "view_broke
 DROP_CODES = (*ONE_VIEW_CODES, "view_in_use", "upstream_unavailable")
 PLAN_CODES = (
     *ADMIN_CODES, "invalid_request", "view_unsupported", "view_invalid", "upstream_unavailable", "upstream_refused",
-    "too_large",
+    "query_failed", "too_large",
 )  # fmt: skip
 PUT_CODES = (*PLAN_CODES, "view_exists", "view_in_use", "view_not_found", "view_broken")
 GRAPH_CODES = (*ADMIN_CODES, "bad_request", "invalid_request")

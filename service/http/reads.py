@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 
 from dataflow.types import Key, Position, ViewId
 from service.access_log.noted import NOTED, note_there
 from service.auth.principal import Principal, readable, require_read
-from service.errors import ApiError
+from service.errors import ApiError, without_stop
 from service.http.arguments import Arguments
 from service.http.lag import bound_of, what_to_do
 from service.http.messages import CACHE_CONTROL, PRIVATE
@@ -62,8 +63,8 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a request is answered, all of it exact at `position`; `hit`: without the engine, else `source` says how.
-    (What is `Source.CURRENT` is newer than what is stored, and not later than `position`.)"""
+    """What a request is answered, all of it exact at `position`; `hit`: without the engine, else `source` says how, and
+    whether that has a version."""
 
     answers: list[Answer]
     position: Position
@@ -72,9 +73,14 @@ class Answers:
     source: Source = Source.STORED
 
     @property
-    def version(self) -> str:
-        """The version as clients see it."""
-        return version_text(self.position)
+    def version(self) -> str | None:
+        """The version as clients see it; None if the answers are exact at none that is known."""
+        return version_text(self.position) if self.source.has_version else None
+
+    @property
+    def version_json(self) -> bytes:
+        """The version in a body."""
+        return b"null" if (version := self.version) is None else b'"%b"' % version.encode()
 
     @property
     def age_ms(self) -> int:
@@ -181,7 +187,7 @@ class Reads:
         if route.info.status == "broken":
             raise ApiError(
                 "view_broken",
-                f"View {name!r} cannot be kept up to date: {route.info.reason or 'its reason is not known'}.",
+                f"View {name!r} cannot be kept up to date: {without_stop(route.info.reason or 'nobody knows why')}.",
                 "Change the view, or what it reads, and put it again.",
             )
         if route.info.status == ELSEWHERE:
@@ -195,7 +201,8 @@ class Reads:
         if self.catalog is not None and not self.catalog.known:
             hint = "Try again in a moment: the engine has started and is planning them."
             return ApiError("view_building", "Which views there are is not known yet.", hint)
-        near = get_close_matches(name, readable(principal, list(self.routes)), 1)
+        named = [view for view, route in self.routes.items() if not route.info.serving.hidden]
+        near = get_close_matches(name, readable(principal, named), 1)
         hint = f"Did you mean {near[0]!r}?" if near else "GET /openapi.json lists the views."
         return ApiError("view_not_found", f"There is no view {name[:80]!r}.", hint)
 
@@ -220,7 +227,7 @@ class Reads:
         if lag is OnLag.FORWARD:
             for w in wanted:
                 w.view.counters.misses += 1
-            return await self._ask(wanted, self._limit_s(wait_s), self._engine.forward)
+            return await self._ask(wanted, self._limit_s(wait_s), partial(self._engine.forward, minimum=minimum))
         if lag is OnLag.WAIT:
             asked_ms = _now_ms()
             await self._catch_up(self._limit_s(wait_s))
@@ -316,7 +323,7 @@ class Reads:
                 progress = w.view.info.reason
                 raise ApiError(
                     "view_building",
-                    f"View {w.view.info.name!r} is being built{': ' + progress if progress else ''}.",
+                    f"View {w.view.info.name!r} is being built{': ' + without_stop(progress) if progress else ''}.",
                     "Try again in a moment.",
                     members={"progress": progress},
                 )

@@ -2,7 +2,9 @@
 same two faces (`Direct`).
 
 *Invariants*: what is answered at once passes; it is neither. The log never has a query string, a header (but the id) or
-a body: only what a problem says. At most so many lines a second are written; the next one says how many were not.
+a body: only what a problem says.
+
+Not here: how many lines there are at most (`service.log_repeats`).
 """
 
 import os
@@ -18,18 +20,13 @@ from service.auth.guard import DirectApp
 from service.http.coming import BEGAN_AT
 from service.http.messages import Headers, Receive, Scope, Send
 
-#: Lines of a second.
-_MOST = 5
 _ID = re.compile(rb"[\w.:/+=-]{1,128}", re.ASCII)
 _HEADER = b"x-request-id"
 _log = structlog.get_logger(__name__)
 
 
 class RequestLog:
-    """ASGI: `app`. Its server errors are logged, and responses that begin after more than `slow_ms`. Also `Direct`.
-
-    *State*: `_written` lines were written in `_second`, `_left_out` were not since the last one.
-    """
+    """ASGI: `app`. Its server errors are logged, and responses that begin after more than `slow_ms`. Also `Direct`."""
 
     def __init__(self, app: DirectApp, slow_ms: float) -> None:
         self._app = app
@@ -37,8 +34,6 @@ class RequestLog:
         #: What is answered at once passes, and so does what comes: nothing does that failed or took that long.
         self.reads_body = app.reads_body
         self.answer = app.answer
-        self._second = 0
-        self._written = self._left_out = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -58,27 +53,19 @@ class RequestLog:
                     message = {**message, "headers": [*message.get("headers", ()), named]}
             elif line is not None:
                 said, line = line, None
-                self._say(said, message.get("body", b""))
+                _say(said, message.get("body", b""))
             await send(message)
 
         await self._app(scope, receive, sending)
 
-    def _say(self, line: dict[str, Any], body: bytes) -> None:
-        second = int(time.monotonic())
-        if second != self._second:
-            self._second, self._written = second, 0
-        if self._written >= _MOST:
-            self._left_out += 1
-            return
-        self._written += 1
-        if self._left_out:
-            line["left_out"], self._left_out = self._left_out, 0
-        if line["status"] < 500:
-            _log.warning("request was slow", **line)
-            return
-        line |= _reason(body)
-        say = _log.error if line["status"] == 500 else _log.warning
-        say("request failed", **line)
+
+def _say(line: dict[str, Any], body: bytes) -> None:
+    if line["status"] < 500:
+        _log.warning("request was slow", **line)
+        return
+    line |= _reason(body)
+    say = _log.error if line["status"] == 500 else _log.warning
+    say("request failed", **line)
 
 
 def _line(scope: Scope, status: int, took_s: float) -> dict[str, Any]:

@@ -110,9 +110,7 @@ class ViewReads:
                 headers.append(VARY)
             return Reply(304, headers, b"")
         following = b"null" if answer.next is None else orjson.dumps(answer.next)
-        body = b"".join(
-            (b'{"rows":', answer.rows, b',"version":"', answers.version.encode(), b'","next":', following, b"}")
-        )
+        body = b"".join((b'{"rows":', answer.rows, b',"version":', answers.version_json, b',"next":', following, b"}"))
         return Reply(200, [*headers, CONTENT_JSON, (b"content-length", b"%d" % len(body))], body)
 
 
@@ -157,9 +155,10 @@ def answer_headers(answers: Answers, started: int) -> Headers:
     """Headers of every answer but its tag and how long it may be kept."""
     part = b"leaf" if answers.hit else b"miss"
     age_ms = answers.age_ms
+    version = answers.version
     return [
         CACHE_HIT if answers.hit else CACHE_STATUS[answers.source],
-        (b"upquery-version", answers.version.encode()),
+        *(() if version is None else ((b"upquery-version", version.encode()),)),
         (b"upquery-age-ms", b"%d" % age_ms),
         (b"age", b"%d" % (age_ms // 1000)),
         (b"server-timing", b"%b;dur=%.3f" % (part, (time.perf_counter_ns() - started) / 1e6)),

@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from api_schemas.subscriptions import Change, Changes, Snapshot, Subscribe, Unsubscribe
 from service.http.problem_responses import READ_CODES, problem_responses
-from service.subscriptions.websocket import PATH
+from service.subscriptions.messages import PATH
 
 _CODES = (*READ_CODES, "must_refetch")
 _SOCKET_CODES = ("bad_request", "unauthenticated", "forbidden", "internal_error", "engine_unavailable")

@@ -11,9 +11,16 @@ import orjson
 
 from service.errors import ApiError
 
+#: Where WebSockets are.
+PATH = "/v1/subscribe"
 SUBSCRIBE, UNSUBSCRIBE = "subscribe", "unsubscribe"
 _MAX_ID_CHARS = 64
 Id = str | int | None
+
+
+def no_socket_at(path: str) -> ApiError:
+    """A WebSocket is opened elsewhere."""
+    return ApiError("not_found", f"No WebSocket is at {path}.", f"Subscribe at {PATH}.")
 
 
 def parsed(text: str | bytes) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from service.http.view_reads import VIEWS_PATH, conditions_of
 from service.settings.sections import SubscriptionSettings
 from service.subscriptions.asked import Asked, asked_of, has_own_live, is_live, wants_events
 from service.subscriptions.long_poll import poll
+from service.subscriptions.messages import PATH, no_socket_at
 from service.subscriptions.sse import EventStream
 from service.subscriptions.topics import Subscribes, Subscriptions
-from service.subscriptions.websocket import PATH, SocketSession
+from service.subscriptions.websocket import SocketSession
 
 _SUBSCRIBE = "/subscribe"
 _log = structlog.get_logger(__name__)
@@ -121,7 +122,7 @@ def _check_socket(scope: Scope, settings: SubscriptionSettings) -> None:
     """ApiError. Browsers let any page open a WebSocket to any server: what a page of another origin may do with answers
     over HTTP, it may do here."""
     if scope["path"] != PATH:
-        raise ApiError("not_found", f"No WebSocket is at {scope['path']}.", f"Subscribe at {PATH}.")
+        raise no_socket_at(scope["path"])
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     origin = headers.get(b"origin")
     if origin is None or origin in settings.origins:

@@ -24,10 +24,9 @@ from service.errors import ApiError
 from service.http.known_views import KnownViews
 from service.http.messages import Receive, Send
 from service.subscriptions.asked import asked_of_message
-from service.subscriptions.messages import SUBSCRIBE, Id, id_of, not_there, parsed, there_already, type_of
+from service.subscriptions.messages import PATH, SUBSCRIBE, Id, id_of, not_there, parsed, there_already, type_of
 from service.subscriptions.topics import Entry, Kind, Subscribes
 
-PATH = "/v1/subscribe"
 _TYPES = {
     Kind.SNAPSHOT: b"snapshot",
     Kind.CHANGE: b"change",

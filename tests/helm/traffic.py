@@ -15,6 +15,8 @@ from typing import Any
 import httpx
 import psycopg
 
+from tests.fixtures.service import PATIENT
+
 PAIRS = 8
 ITEMS = range(2 * PAIRS)
 TABLE = (
@@ -113,7 +115,8 @@ class Reader(Client):
     def work(self, is_over: Callable[[], bool]) -> None:
         """Reads."""
         limits = httpx.Limits(max_keepalive_connections=0 if self._fresh else 1)
-        with httpx.Client(headers=self._service.headers, timeout=60, limits=limits) as client:
+        headers = {**self._service.headers, **PATIENT}
+        with httpx.Client(headers=headers, timeout=60, limits=limits) as client:
             for item in cycle(ITEMS):
                 if is_over():
                     return

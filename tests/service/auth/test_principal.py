@@ -47,3 +47,12 @@ def test_claims_are_members_of_members() -> None:
     assert [principal.claim(path) for path in ("sub", "org.id", "org.name", "sub.x", "a.b", "none", "")] == [
         "42", 7, None, None, None, None, None,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("views", [("*",), ("adhoc_*",), ("adhoc_0123456789abcdef",)])
+def test_views_of_queries_are_for_who_may_query(views: tuple[str, ...]) -> None:
+    name = "adhoc_0123456789abcdef"
+    assert not Principal("a", READ, views).may_read(name)
+    assert Principal("a", READ | {Right.QUERY}, views).may_read(name)
+    assert not Principal("a", READ | {Right.QUERY}, ("none",)).may_read(name)
+    assert Principal("a", READ).may_read("adhoc_report")

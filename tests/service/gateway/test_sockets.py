@@ -80,11 +80,17 @@ def sockets(
     *,
     refused: bool = False,
     auth: AuthSettings | None = None,
+    connect_timeout_s: float = 1.0,
+    opens_late_s: float = 0.0,
 ) -> None:
     async def main() -> None:
         told = Told()
         told.refused = refused
+        if opens_late_s:
+            told.lets_in = asyncio.Event()
+            asyncio.get_running_loop().call_later(opens_late_s, told.lets_in.set)
         section = section_at(tuple([(await told.start(number),) for number in (0, 1)]))
+        section = section.model_copy(update={"connect_timeout_s": connect_timeout_s})
         async with asyncio.timeout(LIMIT_S), served_gateway(section, auth) as (gateway, served, _):
             url = f"ws://127.0.0.1:{served.port}/v1/subscribe"
             async with connect(
@@ -263,6 +269,35 @@ def test_a_pod_is_not_away_because_the_gateway_has_no_more_files() -> None:
         assert (await said(client, subscribe(1, "story", **key_at(1))))["token"] == "t1"
 
     sockets(test)
+
+
+@pytest.mark.parametrize("host", ["a#b", "127.0.0.1:99999", "[::1", "localhost:8080", "a b"])
+def test_what_a_client_calls_the_gateway_says_nothing_of_pods(host: str) -> None:
+    async def test(told: Told, client: ClientConnection, gateway: Gateway) -> None:
+        reader, writer = await asyncio.open_connection(*client.remote_address)
+        writer.write(
+            f"GET /v1/subscribe?x=1 HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+        )
+        head = await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+        assert gateway.topology.away == []
+        if b" 101 " in head:
+            assert told.opened.headers.get_all("host") == [host]
+        else:
+            # It was refused before a pod was asked.
+            assert head.split(b" ")[1].startswith(b"4"), head
+            assert told.opened.headers["host"] != host
+
+    sockets(test)
+
+
+def test_a_pod_that_thinks_about_a_handshake_is_not_away() -> None:
+    async def test(_: Told, client: ClientConnection, gateway: Gateway) -> None:
+        assert gateway.topology.away == []
+        assert (await said(client, subscribe(1, "story", **key_at(1))))["token"] == "t1"
+
+    sockets(test, connect_timeout_s=0.1, opens_late_s=0.5)
 
 
 def test_who_may_not_connect_is_told_by_a_pod() -> None:

@@ -47,6 +47,8 @@ class Engine:
     reads: list[list[ReadItem]] = field(default_factory=list)
     #: What was to be answered by the upstream as it is now.
     asked_now: list[list[ReadItem]] = field(default_factory=list)
+    #: The minimum versions of those.
+    minimums: list[Position | None] = field(default_factory=list)
     #: How far the upstream is ahead of the store.
     ahead: int = 0
     reaching: int = 0
@@ -88,8 +90,9 @@ class Engine:
             self.commit()
         return ReadReply(answers, position, NOW_MS, Source.FORWARDED)
 
-    async def forward(self, items: Sequence[ReadItem]) -> ReadReply:
+    async def forward(self, items: Sequence[ReadItem], minimum: Position | None) -> ReadReply:
         self.asked_now.append(list(items))
+        self.minimums.append(minimum)
         views = {name: info.id for name, info in self.writer.reader.catalog().by_name.items()}
         return replace(self._forwarded(items, views), position=self.position + 1, source=Source.CURRENT)
 
@@ -174,7 +177,7 @@ def register_all(writer: LeafWriter) -> None:
     # The time of these commits is long ago.
     for view, name, stale_ms in ((STALE_ID, "stale", 10**14), (SOON_ID, "soon", 60_000)):
         writer.register(view, make_view(name, {"id": 0}), status="ready", serving=Serving(stale_ms=stale_ms))
-    writer.set_status(BROKEN_ID, "broken", "column votes has gone")
+    writer.set_status(BROKEN_ID, "broken", "Column votes has gone.")
     writer.set_status(BUILDING_ID, "building", "3 of 10 tables are loaded")
 
 

@@ -14,7 +14,7 @@ from tests.service.http.test_direct_protocol import GET, Client, connected, post
 LIMITS = ConnectionLimits(
     max_head_bytes=2000, max_headers=12, receive_timeout_s=0.2, keep_alive_s=20, max_connections=3
 )
-CHUNKED = b"POST /v1/read HTTP/1.1\r\nhost: test\r\ntransfer-encoding: chunked\r\n\r\n"
+CHUNKED = b"POST /v1/read HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
 Talk = Callable[[Callable[[Client], Awaitable[None]]], None]
 
 
@@ -139,7 +139,7 @@ HEADS: list[Any] = [
     pytest.param((GET % 7)[:-2] + header(2000) + b"\r\n", id="a long header"),
     pytest.param((GET % 7)[:-2] + header(100) * 20 + b"\r\n", id="many bytes"),
     pytest.param((GET % 7)[:-2] + b"x: a\r\n" * 12 + b"\r\n", id="many headers"),
-    pytest.param(b"GET /v1/views/story?" + b"id=7&" * 500 + b" HTTP/1.1\r\nhost: test\r\n\r\n", id="a long query"),
+    pytest.param(b"GET /v1/views/story?" + b"id=7&" * 500 + b" HTTP/1.1\r\nhost: localhost\r\n\r\n", id="a long query"),
     pytest.param(post([7], header(2000)), id="of a body"),
 ]
 
@@ -193,7 +193,7 @@ def test_trailers_are_bounded(talk_slowly: Talk) -> None:
 def test_who_announces_too_much_is_told_that_the_connection_ends(tmp_path: Path, sent: int) -> None:
     async def test(client: Client) -> None:
         client.writer.write(
-            b"POST /v1/read HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\ncontent-length: 3000\r\n\r\n"
+            b"POST /v1/read HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: 3000\r\n\r\n"
         )
         await client.writer.drain()
         client.writer.write(b" " * sent)
@@ -234,7 +234,7 @@ def test_one_connection_too_many_is_told_so_and_the_others_are_served(talk: Talk
         for other in others:
             other.writer.write(GET % 7)
             assert await other.titles() == ["Seven"]
-        for request in (GET % 7, post([7]), b"GET /v1/nothing HTTP/1.1\r\nhost: test\r\n\r\n"):
+        for request in (GET % 7, post([7]), b"GET /v1/nothing HTTP/1.1\r\nhost: localhost\r\n\r\n"):
             crowd = await client.another()
             crowd.writer.write(request)
             await refused(crowd, 503, "overloaded")
@@ -249,3 +249,103 @@ def test_one_connection_too_many_is_told_so_and_the_others_are_served(talk: Talk
         assert await another.titles() == ["Seven"]
 
     talk(test)
+
+
+HEAD = b"GET /v1/views/story?id=7 HTTP/1.1\r\n"
+OPEN = (b"localhost", b"LocalHost:8080", b"127.0.0.1", b"127.1.2.3:1", b"[::1]:8080", b"app.localhost:80")
+FOREIGN = (
+    b"evil.example",
+    b"evil.example:8080",
+    b"localhost.evil.example",
+    b"127.0.0.1.evil.example",
+    b"",
+    b"0.0.0.0",
+    b"10.0.0.1",
+)
+
+
+@pytest.mark.parametrize("host", OPEN + FOREIGN)
+def test_without_access_control_only_names_of_this_machine_are_answered_to(tmp_path: Path, host: bytes) -> None:
+    async def test(client: Client) -> None:
+        reads = [HEAD + b"host: %b\r\n\r\n" % host, post([7]).replace(b"host: localhost", b"host: " + host)]
+        for request in (*reads, *reads, HEAD.replace(b"GET", b"OPTIONS") + b"host: %b\r\n\r\n" % host):
+            asked = await client.another()
+            asked.writer.write(request)
+            if host in FOREIGN:
+                await refused(asked, 421, "host_refused")
+            else:
+                assert (await asked.answer())[0] in (200, 405)
+
+    talking(tmp_path, ConnectionLimits(receive_timeout_s=20, loopback_only=True))(test)
+
+
+@pytest.mark.parametrize("host", FOREIGN)
+def test_a_socket_is_opened_by_names_of_this_machine_only(tmp_path: Path, host: bytes) -> None:
+    async def test(client: Client) -> None:
+        client.writer.write(SOCKET % host)
+        await refused(client, 421, "host_refused")
+
+    talking(tmp_path, ConnectionLimits(receive_timeout_s=20, loopback_only=True))(test)
+
+
+SOCKET = (
+    b"GET /v1/subscribe HTTP/1.1\r\nhost: %b\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
+    b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param(HEAD + b"\r\n", id="no Host"),
+        pytest.param(HEAD + b"host: a\r\nhost: a\r\n\r\n", id="two Hosts"),
+        pytest.param(HEAD + b"host: a\r\nx: y\r\nHost: b\r\n\r\n", id="other Hosts"),
+        pytest.param(CHUNKED.replace(b"chunked", b"identity, chunked") + b"0\r\n\r\n", id="codings"),
+        pytest.param(
+            CHUNKED.replace(b"\r\n\r\n", b"\r\ntransfer-encoding: chunked\r\n\r\n") + b"0\r\n\r\n", id="two codings"
+        ),
+        pytest.param(b"GET /v1/views/story?id=7\r\n\r\n", id="HTTP/0.9"),
+        pytest.param(b"CONNECT a:80 HTTP/1.1\r\nhost: a:80\r\n\r\n", id="a tunnel"),
+        pytest.param(SOCKET % b"a" + b"\x81\x80\x00\x00\x00\x00", id="a frame before the handshake"),
+    ],
+)
+def test_heads_of_two_meanings_are_refused(talk_slowly: Talk, head: bytes) -> None:
+    async def test(client: Client) -> None:
+        for _ in range(2):
+            asked = await client.another()
+            asked.writer.write(head)
+            await refused(asked, 400, "bad_request")
+
+    talk_slowly(test)
+
+
+def test_trailers_are_no_headers(talk_slowly: Talk) -> None:
+    async def test(client: Client) -> None:
+        body = json.dumps({"reads": [{"view": "story", "params": {"id": 7}}]}).encode()
+        head = CHUNKED.replace(b"\r\n\r\n", b"\r\ncontent-type: application/json\r\n\r\n")
+        trailers = b"upquery-min-version: no version\r\nprefer: wait=no\r\nhost: other\r\ncontent-type: text/plain\r\n"
+        for _ in range(2):
+            client.writer.write(head + b"%x\r\n%b\r\n0\r\n%b\r\n" % (len(body), body, trailers))
+        for _ in range(2):
+            assert (await client.answer())[0] == 200
+
+    talk_slowly(test)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_offer_of_another_protocol_is_ignored(talk_slowly: Talk, whole: bool) -> None:
+    """And what is behind it is what it would be without."""
+
+    async def test(client: Client) -> None:
+        offer = b"\r\nconnection: upgrade, http2-settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAARA\r\n\r\n"
+        get, many = (GET % 7).replace(b"\r\n\r\n", offer), post([1, 2]).replace(b"\r\n\r\n", offer, 1)
+        for requests in ([get, GET % 3], [many, GET % 3], [GET % 3, many, get, get, many]):
+            asked = await client.another()
+            sent = b"".join(requests)
+            for n in range(0, len(sent), len(sent) if whole else 7):
+                asked.writer.write(sent[n : n + (len(sent) if whole else 7)])
+                await asked.writer.drain()
+            for request in requests:
+                assert len(await asked.titles()) == (2 if request is many else 1)
+
+    talk_slowly(test)

@@ -23,7 +23,7 @@ from service.http.reads import Limits
 from service.worker import server_of
 from tests.service.http.conftest import Engine, Service, running
 
-GET = b"GET /v1/views/story?id=%d HTTP/1.1\r\nhost: test\r\n\r\n"
+GET = b"GET /v1/views/story?id=%d HTTP/1.1\r\nhost: localhost\r\n\r\n"
 LIMITS = Limits(read_timeout_s=5.0, max_body_bytes=1 << 20, max_keys=1000)
 
 
@@ -119,7 +119,7 @@ Talk = Callable[[Callable[[Client], Awaitable[None]]], None]
 def post(keys: list[int], *headers: bytes) -> bytes:
     body = json.dumps({"keys": [{"id": key} for key in keys]}).encode()
     head = [
-        b"POST /v1/views/story/query HTTP/1.1", b"host: test", b"content-type: application/json",
+        b"POST /v1/views/story/query HTTP/1.1", b"host: localhost", b"content-type: application/json",
         b"content-length: %d" % len(body), *headers,
     ]  # fmt: skip
     return b"\r\n".join(head) + b"\r\n\r\n" + body

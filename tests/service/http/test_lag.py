@@ -45,8 +45,14 @@ def test_an_answer_that_is_too_old_is_the_databases_own(run: Run) -> None:
             response = await get(service, "current")
             assert response.json()["rows"] == ROWS
             assert response.headers["cache-status"] == "upquery; fwd=stale"
-            assert response.headers["upquery-version"] == version_text(service.engine.position + 1)
+            # It is exact at none that is known.
+            assert response.json()["version"] is None
+            assert "upquery-version" not in response.headers
         assert len(service.engine.asked_now) == 2
+        asked = version_text(service.engine.position)
+        headers = {"upquery-min-version": asked}
+        await service.http.get("/v1/views/current?id=7", headers=headers)
+        assert service.engine.minimums == [None, None, service.engine.position]
         assert service.engine.reads == []
 
     run(test)
@@ -61,6 +67,8 @@ def test_batches_do_the_same(run: Run) -> None:
         for _ in range(2):
             keys = await posted("/v1/views/current/query", {"keys": [{"id": 7}, {"id": 8}]})
             assert [result["rows"] for result in keys.json()["results"]] == [ROWS, []]
+            assert keys.json()["version"] is None
+            assert "upquery-version" not in keys.headers
             assert keys.headers["cache-status"] == "upquery; fwd=stale"
         reads = [{"view": view, "params": {"id": 7}} for view in ("story", "current")]
         assert (await posted("/v1/read", {"reads": reads})).headers["cache-status"] == "upquery; fwd=stale"

@@ -29,6 +29,14 @@ def check_problem(answer: httpx.Response, status: int, code: str) -> dict[str, o
     return problem
 
 
+def test_a_reason_that_is_a_sentence_ends_once(run: Run) -> None:
+    async def test(service: Service) -> None:
+        answer = await service.http.get("/v1/views/broken?id=7")
+        assert answer.json()["detail"] == "View 'broken' cannot be kept up to date: Column votes has gone."
+
+    run(test)
+
+
 @pytest.mark.parametrize(
     ("path", "status", "code", "parameter"),
     [
@@ -70,7 +78,7 @@ def test_problem_says_what_to_do(run: Run) -> None:
         missing = (await service.http.get("/v1/views/storey?id=7")).json()
         assert missing["hint"] == "Did you mean 'story'?"
         broken = (await service.http.get("/v1/views/broken?id=7")).json()
-        assert "column votes has gone" in broken["detail"]
+        assert "Column votes has gone" in broken["detail"]
         building = await service.http.get("/v1/views/building?id=7")
         assert building.json()["progress"] == "3 of 10 tables are loaded"
         assert building.headers["retry-after"] == "1"

@@ -1,4 +1,4 @@
-"""Failures and slow requests are logged, within bounds; nothing else is."""
+"""Failures and slow requests are logged; nothing else is."""
 
 import asyncio
 from typing import Any
@@ -7,7 +7,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from service.errors import ApiError
-from service.http import request_log
 from service.http.messages import Receive, Reply, Scope, Send, problem_reply, send_reply
 from service.http.request_log import RequestLog
 
@@ -91,18 +90,6 @@ def test_what_is_slow_is_logged_but_not_what_is_meant_to_be() -> None:
     assert [line["event"] for line in lines] == ["request was slow"]
     assert b"x-request-id" in slow
     assert b"x-request-id" not in {**poll, **quick}
-
-
-def test_lines_are_bounded_and_the_rest_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr(request_log.time, "monotonic", lambda: now)
-    log = RequestLog(Site(FAILED), 1000)
-    with capture_logs() as lines:
-        asked(log, *[scope_of() for _ in range(50)])
-        assert len(lines) == 5
-        now = 101.0
-        asked(log, scope_of(), scope_of())
-    assert [line.get("left_out") for line in lines] == [None] * 5 + [45, None]
 
 
 def test_what_is_answered_at_once_passes() -> None:
