@@ -24,7 +24,12 @@ output = Console(highlight=False)
 
 def doctor(
     config: ConfigOption = None,
-    fix: Annotated[bool, typer.Option("--fix", help="Run the fixes that only change what the log carries.")] = False,
+    fix: Annotated[
+        bool,
+        typer.Option(
+            "--fix", help="Run the fixes that only change what the log carries: replica identities, event triggers."
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Look at the database, its change stream and the tables that the configured views read; say what to repair."""

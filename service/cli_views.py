@@ -134,7 +134,8 @@ def get_view(
         print_json(answer)
         return
     print_rows(answer["rows"])
-    output.print(f"[dim]{len(answer['rows'])} rows at {answer['version']}[/]")
+    at = f" at {answer['version']}" if answer["version"] else ""
+    output.print(f"[dim]{len(answer['rows'])} rows{at}[/]")
 
 
 views_app.command("watch")(watch_view)

@@ -4,7 +4,7 @@ Not here: the checks themselves (`service.upstream`, `cdc.debezium.checks`), how
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dataflow.plan.explain import Explanation
 from dataflow.plan.nodes import View
@@ -47,9 +47,10 @@ async def examine(settings: Settings, *, fix: bool = False) -> Examination:
     try:
         async with upstream.session() as session:
             found.findings += await session.check_server()
+            await _marks(session, found, fix=fix)
             if settings.shard.of > 1:
                 found.findings += await session.check_streams(settings.shard.of)
-            catalog = await session.load_catalog()
+            catalog = await session.load_catalog(view.sql for view in settings.views)
             plans = await _plans(session, catalog, settings.views, found)
             tables = sorted(frozenset[str]().union(*(plan.tables for plan in plans)))
             await _tables(session, tables, found, fix=fix)
@@ -89,6 +90,19 @@ async def _plans(
         except ApiError as error:
             found.findings.append(Finding("view", f"View {view.name}: {reason_of(error)}"))
     return plans
+
+
+async def _marks(session: UpstreamSession, found: Examination, *, fix: bool) -> None:
+    """Whether changes of the schema are in the stream. A role that may not see to that is told what to have run."""
+    for finding in await session.check_marks():
+        try:
+            if fix:
+                await session.make_marks()
+                found.fixed.append(finding)
+                continue
+        except UpstreamError as error:
+            finding = replace(finding, reason=f"{finding.reason} {error.detail}")
+        found.findings.append(finding)
 
 
 async def _tables(session: UpstreamSession, tables: Iterable[str], found: Examination, *, fix: bool) -> None:

@@ -32,6 +32,7 @@ KINDS: dict[str, Kind] = {
     "view_unsupported": Kind(422, "This SQL cannot be a view"),
     "view_invalid": Kind(422, "The upstream would not run this SQL"),
     "query_invalid": Kind(422, "This SQL is not run here"),
+    "query_failed": Kind(422, "The query fails on the data as it is"),
     "unauthenticated": Kind(401, "Credentials are missing or wrong"),
     "forbidden": Kind(403, "These credentials do not allow this"),
     "view_not_found": Kind(404, "There is no such view"),
@@ -44,6 +45,7 @@ KINDS: dict[str, Kind] = {
     "view_building": Kind(503, "The view is still being built", retryable=True, retry_after_s=1),
     "view_broken": Kind(503, "The view cannot be kept up to date"),
     "versions_apart": Kind(503, "The shards have no version in common just now", retryable=True, retry_after_s=1),
+    "host_refused": Kind(421, "The service does not answer to that name"),
     "misdirected": Kind(421, "Another shard keeps this view", retryable=True, retry_after_s=1),
     "upstream_unavailable": Kind(503, "The database does not answer", retryable=True, retry_after_s=2),
     "upstream_refused": Kind(503, "The database refused the query"),
@@ -58,6 +60,11 @@ KINDS: dict[str, Kind] = {
 
 #: Problems that this process has answered with, by code.
 PROBLEMS: Counter[str] = Counter()
+
+
+def without_stop(reason: str) -> str:
+    """A reason, which may be a sentence, for the end of another sentence."""
+    return reason.removesuffix(".")
 
 
 class ApiError(Exception):

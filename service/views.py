@@ -42,9 +42,16 @@ class Status(StrEnum):
 
     BUILDING = "building"
     READY = "ready"
+    #: Its computation failed: reads are forwarded for a while (`dataflow.engine.quarantine`).
+    QUARANTINED = "quarantined"
     BROKEN = "broken"
     #: It is kept whole, by another shard.
     ELSEWHERE = "elsewhere"
+
+    @property
+    def answers(self) -> bool:
+        """Whether reads get rows here."""
+        return self in (Status.READY, Status.QUARANTINED)
 
 
 class Tier(StrEnum):
@@ -164,6 +171,11 @@ class Installation:
     tombstone: bool = False
 
     @property
+    def is_buried(self) -> bool:
+        """Broken, or to be planned anew: nothing answers here."""
+        return self.tombstone and self.status is not Status.ELSEWHERE
+
+    @property
     def view(self) -> View | RefreshView:
         """How it is kept."""
         return self.plan.view
@@ -243,6 +255,10 @@ class ViewRegistry:
                     f"(it is in {self.path}). Rename or remove one of the two."
                 )
             self.views[definition.name] = RegisteredView(definition)
+
+    def texts(self) -> list[str]:
+        """The SQL of all views."""
+        return [registered.definition.sql for registered in self.views.values()]
 
     def known_ms(self, name: str) -> int:
         """When the view was changed last; 0 of one that was put before that was noted, -1 of one never heard of."""

@@ -47,13 +47,21 @@ class Source(StrEnum):
     FORWARDED = "forwarded"
     #: The same, because what is stored is older than the view allows; exact at no version that is known.
     CURRENT = "current"
+    #: The upstream's answer to a query that no view means; exact at no version that is known.
+    QUERY = "query"
     #: (Not of the engine.) What was answered before, while it is run again.
     STALE = "stale"
+
+    @property
+    def has_version(self) -> bool:
+        """Whether answers are exact at the position that comes with them; else that only has all that they show."""
+        return self not in (Source.CURRENT, Source.QUERY)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadReply:
-    """Answers to all items of a request, all exact at `position` (see `LeafState` for `at_ms`)."""
+    """Answers to all items of a request, all exact at `position`, if their source has a version (see `LeafState` for
+    `at_ms`)."""
 
     answers: list[Answer]
     position: Position
@@ -92,15 +100,17 @@ class EngineService(Protocol):
         """Fill what is missing and answer all items in one step, at one version."""
         ...
 
-    async def forward(self, items: Sequence[ReadItem]) -> ReadReply:
+    async def forward(self, items: Sequence[ReadItem], minimum: Position | None) -> ReadReply:
         """Have the upstream answer all items, at one snapshot of now, whatever the stream has brought so far.
 
-        The position is one that contains all that the answers show; they are not exact at any that is known.
+        `minimum`: the snapshot sees all that a leaf store at this position has; it is waited for. The reply's position
+        is one that contains all that the answers show; they are not exact at any that is known.
         """
         ...
 
-    async def query(self, sql: str, given: dict[str, Any], *, run: bool) -> Match | ReadReply:
-        """The view that a query means; if none does, or it is to `run` anyhow, the upstream's answer to it."""
+    async def query(self, sql: str, given: dict[str, Any], minimum: Position | None, *, run: bool) -> Match | ReadReply:
+        """The view that a query means; if none does, or it is to `run` anyhow, the upstream's answer to it, with
+        all of `minimum`."""
         ...
 
     async def reach(self, position: Position) -> None:
@@ -342,9 +352,11 @@ class WireServer:
         if operation == "read":
             return _reply_to_wire(await self._service.read([_item_from_wire(fields) for fields in request["items"]]))
         if operation == "forward":
-            return _reply_to_wire(await self._service.forward([_item_from_wire(fields) for fields in request["items"]]))
+            items = [_item_from_wire(fields) for fields in request["items"]]
+            return _reply_to_wire(await self._service.forward(items, request["minimum"]))
         if operation == "query":
-            found = await self._service.query(request["sql"], request["given"], run=request["run"])
+            sql, given, minimum = request["sql"], request["given"], request["minimum"]
+            found = await self._service.query(sql, given, minimum, run=request["run"])
             return {"match": found.to_wire()} if isinstance(found, Match) else {"reply": _reply_to_wire(found)}
         if operation == "reach":
             return await self._service.reach(request["position"])
@@ -449,6 +461,18 @@ def _not_reached(timeout_s: float) -> ApiError:
     )
 
 
+def _no_answer(timeout_s: float) -> ApiError:
+    return ApiError("read_timeout", f"No answer within {timeout_s:g} s.", "Try again: the answer may be there by then.")
+
+
+def _not_seen(timeout_s: float) -> ApiError:
+    return ApiError(
+        "version_timeout",
+        f"The database gave no answer within {timeout_s:g} s that has all of that version.",
+        "Wait longer (Prefer: wait=10): a commit may be waiting for a standby.",
+    )
+
+
 class EngineClient:
     """A worker's side. Connects when it is first needed, and again after the engine went away.
 
@@ -482,23 +506,23 @@ class EngineClient:
 
     async def read(self, items: Sequence[ReadItem], timeout_s: float) -> ReadReply:
         """ApiError ``read_timeout`` after `timeout_s`."""
-        return await self._read("read", items, timeout_s)
+        request = {"op": "read", "items": [_item_to_wire(item) for item in items]}
+        return _reply_from_wire(await self._ask(request, timeout_s, _no_answer(timeout_s)))
 
-    async def forward(self, items: Sequence[ReadItem], timeout_s: float) -> ReadReply:
-        """ApiError ``read_timeout`` after `timeout_s`."""
-        return await self._read("forward", items, timeout_s)
+    async def forward(self, items: Sequence[ReadItem], timeout_s: float, minimum: Position | None = None) -> ReadReply:
+        """ApiError ``read_timeout`` after `timeout_s`; ``version_timeout``, if there is a `minimum`."""
+        request = {"op": "forward", "items": [_item_to_wire(item) for item in items], "minimum": minimum}
+        late = _no_answer(timeout_s) if minimum is None else _not_seen(timeout_s)
+        return _reply_from_wire(await self._ask(request, timeout_s, late))
 
-    async def _read(self, operation: str, items: Sequence[ReadItem], timeout_s: float) -> ReadReply:
-        late = ApiError(
-            "read_timeout", f"No answer within {timeout_s:g} s.", "Try again: the answer may be there by then."
-        )
-        result = await self._ask({"op": operation, "items": [_item_to_wire(item) for item in items]}, timeout_s, late)
-        return _reply_from_wire(result)
-
-    async def query(self, sql: str, given: dict[str, Any], timeout_s: float, *, run: bool) -> Match | ReadReply:
-        """ApiError ``read_timeout`` after `timeout_s`."""
+    async def query(
+        self, sql: str, given: dict[str, Any], timeout_s: float, minimum: Position | None = None, *, run: bool
+    ) -> Match | ReadReply:
+        """ApiError ``read_timeout`` after `timeout_s`; ``version_timeout``, if there is a `minimum`."""
         late = ApiError("read_timeout", f"No answer within {timeout_s:g} s.", "Ask for less.")
-        found = await self._ask({"op": "query", "sql": sql, "given": given, "run": run}, timeout_s, late)
+        late = late if minimum is None else _not_seen(timeout_s)
+        request = {"op": "query", "sql": sql, "given": given, "minimum": minimum, "run": run}
+        found = await self._ask(request, timeout_s, late)
         return Match.of(found["match"]) if "match" in found else _reply_from_wire(found["reply"])
 
     async def reach(self, position: Position, timeout_s: float) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.schema import Catalog
-from dataflow.sql.spelling import spelling_of
+from dataflow.types import Position
+from service import long_texts
 from service.adhoc.installing import Installing
 from service.adhoc.matching import Matcher
+from service.adhoc.parsing import Parsing
 from service.adhoc.running import Running, invalid
 from service.adhoc.words import Match
 from service.errors import ApiError
@@ -20,7 +22,9 @@ from service.leaf_store.catalog import CLAIMS
 from service.leaf_store.writer import LeafWriter
 from service.runtime.changes import Changes
 from service.runtime.reads import upstream_problem
+from service.runtime.visible import Visible
 from service.settings.adhoc import AdhocSettings
+from service.settings.sections import HttpSettings
 from service.upstream.upstream import Upstream
 from service.upstream.words import UpstreamError
 from service.wire import ReadReply
@@ -42,17 +46,20 @@ class Asking:
         upstream: Upstream,
         changes: Changes,
         leaf: LeafWriter,
+        visible: Visible,
         slots: asyncio.Semaphore,
         worker_counters: Mapping[int, dict[str, dict[str, int]]],
-        max_keys: int,
+        http: HttpSettings,
     ) -> None:
         registry, following = changes.installer.registry, changes.installer.following
         self._settings = settings
+        self._registry = registry
         self._upstream = upstream
         self._following = following
         self._counters = worker_counters
-        self._matcher = Matcher(registry, leaf.info)
-        self._running = Running(upstream, settings, slots, following, max_keys)
+        self._parsing = Parsing(following)
+        self._matcher = Matcher(registry, leaf.info, self._parsing)
+        self._running = Running(upstream, settings, visible, slots, self._parsing, http.max_keys)
         self._installing = Installing(changes, registry, settings, following, self._reads_of)
         self._catalog = Catalog()
         self._loaded_s = -_CATALOG_S
@@ -61,6 +68,7 @@ class Asking:
     def begin(self) -> None:
         """Look after what is installed, until `close`."""
         if self._settings.enabled:
+            long_texts.begin()
             self._tidying = asyncio.get_running_loop().create_task(self._tidy())
 
     async def close(self) -> None:
@@ -70,22 +78,23 @@ class Asking:
             await asyncio.gather(self._tidying, return_exceptions=True)
         await self._installing.close()
 
-    async def ask(self, sql: str, given: dict[str, Any], *, run: bool) -> Match | ReadReply:
-        """The view that a query means; if there is none, or it is to `run` anyhow, the upstream's answer. ApiError."""
+    async def ask(self, sql: str, given: dict[str, Any], minimum: Position | None, *, run: bool) -> Match | ReadReply:
+        """The view that a query means; if there is none, or it is to `run` anyhow, the upstream's answer, which has all
+        of `minimum`. ApiError."""
         if not self._settings.enabled:
             raise ApiError("forbidden", "Queries that name no view are not run here.", "Set [adhoc] enabled = true.")
         if len(sql) > _MAX_SQL:
             raise ApiError("too_large", f"The SQL has {len(sql)} characters.", f"At most {_MAX_SQL} are read.")
         try:
-            spelling = spelling_of(sql, self._following.catalog.dialect)
+            spelling = await self._parsing.spelling(sql)
         except (InvalidQuery, UnsupportedQuery) as error:
             raise invalid(sql, error) from None
         if any(name.startswith(CLAIMS) for name in spelling.parameters):
             raise ApiError("query_invalid", "Only views can answer by claims of the token.", "Name the view.")
-        match = None if run else self._matcher.match(spelling, await self._planning_catalog())
+        match = None if run else await self._matcher.match(spelling, await self._planning_catalog())
         if match is not None:
             return match
-        reply = await self._running.run(spelling, given)
+        reply = await self._running.run(spelling, given, minimum)
         if not run:
             self._installing.count(spelling)
         return reply
@@ -102,7 +111,7 @@ class Asking:
         if monotonic() - self._loaded_s > _CATALOG_S:
             try:
                 async with self._upstream.session() as session:
-                    fresh = await session.load_catalog()
+                    fresh = await session.load_catalog(self._registry.texts())
             except UpstreamError as error:
                 if not self._catalog.tables:
                     raise upstream_problem(error) from None

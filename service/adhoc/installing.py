@@ -18,7 +18,8 @@ import structlog
 from dataflow.plan.nodes import View
 from dataflow.sql.spelling import Kind, Site, Spelling
 from dataflow.types import ViewId
-from service.adhoc.matching import fits
+from service.adhoc.matching import fits, is_planned
+from service.adhoc.words import HASH_DIGITS, PREFIX
 from service.errors import ApiError
 from service.leaf_store.catalog import ParameterInfo, describe
 from service.runtime.changes import Changes
@@ -30,8 +31,6 @@ from service.views import Definition, Origin, Plan, Tier, ViewOptions, ViewRegis
 log = structlog.get_logger()
 
 _MAX_SEEN = 10_000
-_PREFIX = "adhoc_"
-_HASH_DIGITS = 16
 #: Reads of a view by all workers, as far as they have told.
 ReadsOf = Callable[[str], int]
 
@@ -66,7 +65,7 @@ class Installing:
         self._seen[name] = times
         if len(self._seen) > _MAX_SEEN:
             self._seen.popitem(last=False)
-        wanted = self.settings.install_after and times >= self.settings.install_after
+        wanted = is_planned(spelling) and self.settings.install_after and times >= self.settings.install_after
         if wanted and len(self._made) < self.settings.max_views and self._task is None:
             # One after the other: what is still asked then has its turn later.
             self._task = asyncio.get_running_loop().create_task(self._install(name, spelling))
@@ -88,7 +87,7 @@ class Installing:
             self._made[name] = _Installed(0, monotonic())
             self._seen.pop(name, None)
             self.installed += 1
-            log.info("a query that is asked often is a view now", view=name, sql=sql)
+            log.info("a query that is asked often is a view now", view=name)
         except ApiError as error:
             self._seen[name] = -self.settings.install_after * 9
             log.info("a query that is asked often cannot be a view", view=name, reason=str(error))
@@ -156,7 +155,7 @@ def name_of(spelling: Spelling) -> str:
     numbers = {name: str(n) for n, name in enumerate(spelling.parameters)}
     kinds = [numbers[site.name] if site.kind is Kind.PARAMETER else site.kind.value for site in spelling.sites]
     text = "\n".join([spelling.words, *kinds])
-    return _PREFIX + hashlib.sha256(text.encode()).hexdigest()[:_HASH_DIGITS]
+    return PREFIX + hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
 
 
 def _parameters(plan: Plan) -> tuple[ParameterInfo, ...]:

@@ -12,6 +12,7 @@ that expire, or are served stale or in another form.
 Not here: what is done with a query that no view means (`running`, `installing`).
 """
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,10 +23,10 @@ from dataflow.literals import takes_parameters
 from dataflow.mysql_types import UINT8
 from dataflow.plan.nodes import View
 from dataflow.schema import Catalog, SqlType
-from dataflow.sql import plan_view
 from dataflow.sql.spelling import Kind, Site, Spelling, spelling_of
 from dataflow.types import ViewId
 from dataflow.values import parse_parameter
+from service.adhoc.parsing import Parsing
 from service.adhoc.words import Match
 from service.leaf_store.catalog import Role, ViewInfo
 from service.views import Installation, Status, Tier, ViewRegistry
@@ -35,6 +36,8 @@ _WHOLE = frozenset({"int2", "int4", "int8"})
 _WHOLE_MYSQL = _WHOLE | {UINT8}
 _TEXTS_MYSQL = frozenset({"text", "varchar"})
 _MAX_PLANS = 1000
+#: Larger queries are not planned: words and operators (`Spelling.size`), characters.
+_MOST_WORDS, _MOST_CHARACTERS = 400, 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,9 @@ class Matcher:
 
     registry: ViewRegistry
     info: Callable[[ViewId], ViewInfo]
+    parsing: Parsing
+    #: One query after the other: there are pauses between the steps.
+    _one: asyncio.Lock = field(default_factory=asyncio.Lock)
     _seen: frozenset[ViewId] = frozenset()
     _catalog: Catalog = field(default_factory=Catalog)
     _by_words: dict[str, list[_Candidate]] = field(default_factory=dict)
@@ -59,21 +65,25 @@ class Matcher:
     #: Plans of queries by what is the same for all of their spellings.
     _plans: OrderedDict[Any, View | None] = field(default_factory=OrderedDict)
 
-    def match(self, spelling: Spelling, catalog: Catalog) -> Match | None:
+    async def match(self, spelling: Spelling, catalog: Catalog) -> Match | None:
         """The view that a query means, as the tables are in `catalog`."""
-        self._follow(catalog)
+        async with self._one:
+            await self._follow(catalog)
+            return await self._match(spelling, catalog)
+
+    async def _match(self, spelling: Spelling, catalog: Catalog) -> Match | None:
         for candidate in self._by_words.get(spelling.words, ()):
             found = _bound(spelling.sites, candidate, candidate.spelling.sites, catalog.dialect)
             if found is not None:
                 return found
-        return self._by_plans(spelling, catalog)
+        return await self._by_plans(spelling, catalog)
 
-    def _by_plans(self, spelling: Spelling, catalog: Catalog) -> Match | None:
+    async def _by_plans(self, spelling: Spelling, catalog: Catalog) -> Match | None:
         # What a cast does to a value is not in the plan.
-        if any(site.cast for site in spelling.sites):
+        if not is_planned(spelling) or any(site.cast for site in spelling.sites):
             return None
         for outer in (False, True):
-            plan = self._plan(spelling, outer=outer)
+            plan = await self._plan(spelling, outer=outer)
             for candidate in self._by_plan.get((outer, plan), ()) if plan is not None else ():
                 found = _bound(
                     spelling.open_sites(outer=outer), candidate, candidate.spelling.open_sites(outer=outer),
@@ -83,7 +93,7 @@ class Matcher:
                     return found
         return None
 
-    def _follow(self, catalog: Catalog) -> None:
+    async def _follow(self, catalog: Catalog) -> None:
         """Take over what has changed."""
         candidates = list(self._candidates())
         seen = frozenset(installed.id for installed in candidates)
@@ -96,7 +106,7 @@ class Matcher:
         for installed in candidates:
             candidate = self._candidate(installed, catalog.dialect)
             if candidate is not None:
-                self._add(candidate)
+                await self._add(candidate)
 
     def _candidates(self) -> Iterable[Installation]:
         for registered in self.registry.views.values():
@@ -113,17 +123,17 @@ class Matcher:
         named = {parameter.name for parameter in info.parameters} == set(spelling.parameters)
         return _Candidate(installed, info, spelling) if named else None
 
-    def _add(self, candidate: _Candidate) -> None:
+    async def _add(self, candidate: _Candidate) -> None:
         self._by_words.setdefault(candidate.spelling.words, []).append(candidate)
         if candidate.installed.plan.tier is not Tier.INCREMENTAL:
             return
         names = [column.name for column in candidate.info.columns]
         for outer in (False, True):
-            plan = self._plan(candidate.spelling, outer=outer)
+            plan = await self._plan(candidate.spelling, outer=outer)
             if plan is not None and [output.name for output in plan.output] == names:
                 self._by_plan.setdefault((outer, plan), []).append(candidate)
 
-    def _plan(self, spelling: Spelling, *, outer: bool) -> View | None:
+    async def _plan(self, spelling: Spelling, *, outer: bool) -> View | None:
         """The plan of the family of queries that are equal but for the values at the open sites; named by their order.
         None if there is none."""
         sites = spelling.open_sites(outer=outer)
@@ -134,11 +144,16 @@ class Matcher:
                 self._plans.popitem(last=False)
             names = {site: f"upquery_{n}" for n, site in enumerate(sites)}
             try:
-                plan = plan_view("", spelling.with_names(names), self._catalog)
+                plan = await self.parsing.plan(spelling.with_names(names), self._catalog)
                 self._plans[same] = replace(plan, sql="")
             except (UnsupportedQuery, InvalidQuery):
                 self._plans[same] = None
         return self._plans[same]
+
+
+def is_planned(spelling: Spelling) -> bool:
+    """Whether planning it does not take too long."""
+    return spelling.size <= _MOST_WORDS and len(spelling.sql) <= _MOST_CHARACTERS
 
 
 def _is_plain(installed: Installation) -> bool:

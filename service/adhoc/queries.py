@@ -19,7 +19,7 @@ from service.auth.principal import Principal, Right
 from service.errors import ApiError
 from service.http.messages import CONTENT_JSON, Headers, Reply
 from service.http.reads import Answers, Reads, ViewRoute, Wanted
-from service.http.view_reads import ViewReads, answer_headers
+from service.http.view_reads import Met, ViewReads, answer_headers
 from service.wire import EngineClient, ReadReply
 
 #: Texts that are remembered, and how long one may be.
@@ -64,7 +64,7 @@ class Queries:
         conditions = await self.views.conditions(headers)
         match = self._remembered(sql)
         if match is None:
-            found = await self._ask(sql, given, conditions.wait_s)
+            found = await self._ask(sql, given, conditions)
             if isinstance(found, ReadReply):
                 return _run(found, started)
             match = found
@@ -77,7 +77,7 @@ class Queries:
             except ApiError as error:
                 if error.code not in _RUN_INSTEAD:
                     raise
-        found = await self._ask(sql, given, conditions.wait_s, run=True)
+        found = await self._ask(sql, given, conditions, run=True)
         assert isinstance(found, ReadReply)
         return _run(found, started)
 
@@ -127,13 +127,11 @@ class Queries:
                 error.code, f"Parameter {mine!r} cannot have that value.", error.hint, members={"parameter": mine}
             ) from None
 
-    async def _ask(
-        self, sql: str, given: dict[str, Any], wait_s: float | None, *, run: bool = False
-    ) -> Match | ReadReply:
+    async def _ask(self, sql: str, given: dict[str, Any], conditions: Met, *, run: bool = False) -> Match | ReadReply:
         limits = self.reads.limits
-        limit_s = max(limits.read_timeout_s, min(wait_s or 0.0, limits.max_wait_s))
+        limit_s = max(limits.read_timeout_s, min(conditions.wait_s or 0.0, limits.max_wait_s))
         with self.reads.waiting:
-            return await self.engine.query(sql, given, limit_s, run=run)
+            return await self.engine.query(sql, given, limit_s, conditions.minimum, run=run)
 
 
 def _by_name(params: Params) -> dict[str, Any]:
@@ -166,7 +164,7 @@ def _run(found: ReadReply, started: int) -> Reply:
 
 
 def _reply(answers: Answers, view: str | None, started: int) -> Reply:
-    body = b"".join((b'{"rows":', answers.answers[0].rows, b',"version":"', answers.version.encode(), b'"}'))
+    body = b"".join((b'{"rows":', answers.answers[0].rows, b',"version":', answers.version_json, b"}"))
     headers = [*answer_headers(answers, started), _NO_STORE, CONTENT_JSON]
     if view is not None:
         headers.append((b"upquery-view", view.encode()))

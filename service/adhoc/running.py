@@ -15,8 +15,8 @@ from typing import Any
 from dataflow.errors import InvalidQuery
 from dataflow.plan.refresh import RefreshView
 from dataflow.sql.spelling import Spelling
-from dataflow.sql.statement import statement_of
-from dataflow.types import ViewId
+from dataflow.types import Position, ViewId
+from service.adhoc.parsing import Parsing
 from service.errors import ApiError
 from service.http.arguments import Arguments
 from service.leaf_store.answer import Answer
@@ -24,11 +24,11 @@ from service.leaf_store.catalog import describe
 from service.leaf_store.layout import content_hash
 from service.leaf_store.render import compile_row
 from service.leaf_store.request import request_of
-from service.runtime.following import Following
 from service.runtime.heartbeat import wall_ms
 from service.runtime.planning import place
 from service.runtime.reads import forward_problem
 from service.runtime.stand_in import stand_in
+from service.runtime.visible import Visible
 from service.settings.adhoc import AdhocSettings
 from service.upstream.upstream import Upstream
 from service.upstream.words import AnswerSize, Described, ForwardRows, UpstreamError
@@ -40,7 +40,7 @@ _MAX_KNOWN = 1000
 #: What is queued behind those that run, for each of them.
 _WAITING = 50
 #: Faults of the query, not of the database.
-_REFUSALS = frozenset({"invalid", "missing", "denied"})
+_REFUSALS = frozenset({"missing", "denied"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,10 @@ class Running:
 
     upstream: Upstream
     settings: AdhocSettings
+    visible: Visible
     #: Shared with lookups: connections are left for heartbeats.
     slots: asyncio.Semaphore
-    following: Following
+    parsing: Parsing
     max_keys: int
     statements: int = 0
     _own: asyncio.Semaphore = field(init=False)
@@ -70,12 +71,14 @@ class Running:
     def __post_init__(self) -> None:
         self._own = asyncio.Semaphore(self.settings.concurrent_queries)
 
-    async def run(self, spelling: Spelling, given: dict[str, Any]) -> ReadReply:
-        """The upstream's answer, as it is now. ApiError."""
+    async def run(self, spelling: Spelling, given: dict[str, Any], minimum: Position | None) -> ReadReply:
+        """The upstream's answer, as it is now, with all of `minimum`. ApiError."""
         if self._waiting >= _WAITING * self.settings.concurrent_queries:
             raise ApiError("overloaded", "Too many queries wait for the database.", "Try again in a moment.")
         self._waiting += 1
         try:
+            if minimum is not None:
+                await self.visible.wait(minimum)
             async with self._own, self.slots:
                 return await self._run(spelling, given)
         except UpstreamError as error:
@@ -94,13 +97,13 @@ class Running:
         if found.columns[0] != known.described.columns:
             self._known.pop(spelling.sql, None)
             raise ApiError("read_timeout", "The columns of a table have changed in this moment.", retryable=True)
-        return ReadReply([_answer(known.described, found)], found.bound, asked_ms, Source.FORWARDED)
+        return ReadReply([_answer(known.described, found)], found.version, asked_ms, Source.QUERY)
 
     async def _describe(self, sql: str) -> _Known:
         known = self._known.get(sql)
         if known is not None and monotonic() < known.until_s:
             return known
-        statement = statement_of(sql, self.following.catalog.dialect)
+        statement = await self.parsing.statement(sql)
         try:
             async with self.upstream.session() as session:
                 described = await session.describe(statement)

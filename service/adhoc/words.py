@@ -1,12 +1,22 @@
-"""What the engine process says of a query that a view answers.
+"""What processes say to each other of queries: which view answers one, and the names of views that are made of them.
 
 Not here: how it is found out (`matching`), what a worker does about it (`queries`).
 """
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from dataflow.types import ViewId
+
+PREFIX = "adhoc_"
+HASH_DIGITS = 16
+_NAME = re.compile(f"{PREFIX}[0-9a-f]{{{HASH_DIGITS}}}")
+
+
+def is_of_query(view: str) -> bool:
+    """Whether a name is one that views of queries have."""
+    return view.startswith(PREFIX) and _NAME.fullmatch(view) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class HeldMySql:
                 *begun, _ = question.statements([])
                 replies = await self._wire.ask(*begun)
                 # The transaction's end is left out, and so is what would be said of it.
-                _, snapshot = question.answer([*replies, replies[-1]])
+                _, snapshot, _ = question.answer([*replies, replies[-1]])
                 if snapshot is not None:
                     return Taken(snapshot, snapshot.position)
         except (ServerError, ConnectionBroken) as problem:

@@ -19,6 +19,8 @@ from service.leaf_store.render import unique_names
 from service.leaf_store.serving import SERVING, Serving
 
 _INT8 = SqlType("int8", "bigint")
+#: Statuses of views of which the store does not have all.
+INCOMPLETE = frozenset({"building", "quarantined"})
 #: Status of a view that another shard keeps; and those of views that cannot be read here.
 ELSEWHERE = "elsewhere"
 UNREADABLE = frozenset({"broken", ELSEWHERE})
@@ -93,7 +95,7 @@ class ViewInfo:
     limit_rows: int | None
     offset_rows: int
     null_rows: str | None
-    #: ``building``, ``ready``, ``broken`` or ``elsewhere``, and why.
+    #: ``building``, ``ready``, ``quarantined``, ``broken`` or ``elsewhere``, and why.
     status: str
     reason: str | None = None
     #: Whether the view's name means this view (False: a replacement that is not published yet).
@@ -109,8 +111,8 @@ class ViewInfo:
 
     @cached_property
     def building(self) -> bool:
-        """Whether what the store has of it is not all there yet: it is not to be read."""
-        return self.status == "building"
+        """Whether what the store has of it is not all there (yet): it is not to be read."""
+        return self.status in INCOMPLETE
 
     @property
     def cache_control(self) -> str | None:

@@ -6,6 +6,8 @@ Not here: when to commit and what else a commit carries (`writer`); the bytes (`
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import lmdb
+
 from dataflow.engine.effects import (
     LeafChange,
     LeafClear,
@@ -69,15 +71,22 @@ class _Entry:
 
 class Commit:
     """Applies effects. *Maintains* `grown`: the bytes that each view takes more than before; `large`: the partly
-    covered keys that changed and had many rows, with how many."""
+    covered keys that changed and had many rows, with how many; `failed`: the views with a row that cannot be encoded,
+    with why. Nothing of these stays, and nothing more is written."""
 
     def __init__(
-        self, txn: Transaction, encoders: Mapping[ViewId, ViewEncoder], since: Position, grown: _Counts
+        self,
+        txn: Transaction,
+        encoders: Mapping[ViewId, ViewEncoder],
+        since: Position,
+        grown: _Counts,
+        failed: Mapping[ViewId, Exception],
     ) -> None:
         self._txn = txn
         self._encoders = encoders
         self._since = since
         self._grown = grown
+        self.failed = dict(failed)
         self.large: dict[tuple[ViewId, Key], int] = {}
         self._apply: dict[type, Callable[[Any], None]] = {
             LeafFill: self.fill,
@@ -92,7 +101,15 @@ class Commit:
 
     def apply(self, effect: LeafEffect) -> None:
         """Apply one effect."""
-        self._apply[type(effect)](effect)
+        if effect.view in self.failed and type(effect) is not LeafDrop:
+            return
+        try:
+            self._apply[type(effect)](effect)
+        except (InvariantViolation, lmdb.Error):
+            raise
+        except Exception as error:
+            self.failed[effect.view] = error
+            self._erase_view(self._encoder(effect.view).head)
 
     def fill(self, effect: LeafFill) -> None:
         """The key is covered by exactly these rows."""

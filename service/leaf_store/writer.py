@@ -60,6 +60,8 @@ class LeafWriter:
         self._views: dict[ViewId, ViewInfo] = {}
         self._records: dict[ViewId, tuple[ViewInfo, bytes]] = {}
         self._bytes: defaultdict[ViewId, int] = defaultdict(int)
+        #: Views with a row that cannot be encoded: they have nothing here until they are dropped.
+        self._failed: dict[ViewId, Exception] = {}
         state = self._reader.state()
         self._catalog_version = 0 if state is None else state.catalog_version
         self._epoch = "" if state is None else state.epoch
@@ -89,6 +91,7 @@ class LeafWriter:
         self._views.clear()
         self._records.clear()
         self._bytes.clear()
+        self._failed.clear()
         self.large_parts = {}
         self._epoch = epoch
         # Positions of another server may be lower.
@@ -144,13 +147,15 @@ class LeafWriter:
         self._catalog_changed = True
 
     def set_status(self, view: ViewId, status: str, reason: str | None = None) -> None:
-        """``building``, ``ready`` or ``broken``, from the next commit on."""
+        """``building``, ``ready``, ``quarantined`` or ``broken``, from the next commit on."""
         self._views[view] = replace(self._views[view], status=status, reason=reason)
         self._catalog_changed = True
 
-    def commit(self, effects: Iterable[LeafEffect], position: Position, at_ms: int, *, together: bool = False) -> None:
+    def commit(
+        self, effects: Iterable[LeafEffect], position: Position, at_ms: int, *, together: bool = False
+    ) -> dict[ViewId, Exception]:
         """One LMDB commit: all effects, in their order, with the position they are exact at. Also without effects.
-        `together`: they are those of several transactions."""
+        `together`: they are those of several transactions. Views that failed in it have no records from now on."""
         effects = list(effects)
         dropped = [effect.view for effect in effects if type(effect) is LeafDrop]
         views = [info for view, info in self._views.items() if view not in dropped]
@@ -162,7 +167,7 @@ class LeafWriter:
             grown: defaultdict[ViewId, int] = defaultdict(int)
             try:
                 with begin(self._environment, write=True) as txn:
-                    commit = Commit(txn, self._encoders, position, grown)
+                    commit = Commit(txn, self._encoders, position, grown, self._failed)
                     for effect in effects:
                         commit.apply(effect)
                     written: set[str] = set()
@@ -179,7 +184,10 @@ class LeafWriter:
         self._one_by_one = one_by_one
         self._catalog_changed = self._catalog_changed and not changed
         self.large_parts = {at: rows for at, rows in commit.large.items() if at[0] not in dropped}
+        failed = {view: error for view, error in commit.failed.items() if view not in self._failed}
+        self._failed = commit.failed
         self._settle(grown, dropped)
+        return failed
 
     def _record(self, info: ViewInfo) -> bytes:
         """A view's part of the catalog, made once: each change of one view writes those of all."""
@@ -192,10 +200,13 @@ class LeafWriter:
         """What follows from a commit that succeeded."""
         for view, more in grown.items():
             self._bytes[view] += more
+        for view in self._failed:
+            self._bytes[view] = 0
         for view in dropped:
             del self._encoders[view], self._views[view]
             self._records.pop(view, None)
             self._bytes.pop(view, None)
+            self._failed.pop(view, None)
         self._commits += 1
         if self._commits % _COMMITS_PER_READER_CHECK == 0:
             self._environment.reader_check()

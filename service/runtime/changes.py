@@ -115,7 +115,7 @@ class Changes:
         definition = Definition(name, sql, Origin.HTTP, options)
         try:
             async with self.upstream.session() as session:
-                fresh = await session.load_catalog()
+                fresh = await session.load_catalog(self._texts(definition))
                 return await self.installer.planning(fresh, definition).plan(session, definition), fresh
         except UpstreamError as error:
             raise upstream_problem(error) from None
@@ -170,6 +170,8 @@ class Changes:
     async def _planned_once(self, definition: Definition) -> list[tuple[Definition, Plan]]:
         """Raises `TableAlteredError` if a table is another one by now: then the next plan is of that."""
         async with self.upstream.session() as session:
+            await self.repair.meet(session)
+            since = self.repair.state
             plan, fresh = await self._prepared(session, definition)
             plans = [(definition, plan)]
             for reader in self._readers(definition.name):
@@ -177,7 +179,7 @@ class Changes:
                 plans.append((reader, plan))
             await self.installer.admit(session, [plan for _, plan in plans], fresh)
         for _, plan in plans:
-            self.repair.require_unchanged(plan)
+            self.repair.require_unchanged(plan, since)
         return plans
 
     def _restore(self, name: str, was: Definition | None) -> None:
@@ -192,7 +194,7 @@ class Changes:
         self, session: UpstreamSession, reader: Definition, put: Definition
     ) -> tuple[Plan, Catalog]:
         """Plan a view that reads the one that is put; otherwise like `_prepared`."""
-        fresh = await session.load_catalog()
+        fresh = await session.load_catalog(self._texts(put))
         try:
             plan = await self.installer.planning(fresh, reader, put=put).plan(session, reader)
         except ApiError as error:
@@ -202,7 +204,8 @@ class Changes:
 
     async def _prepared(self, session: UpstreamSession, definition: Definition) -> tuple[Plan, Catalog]:
         """The plan, all of whose tables are followed, and the catalog it was made with."""
-        fresh = await session.load_catalog()
+        since = self.repair.state
+        fresh = await session.load_catalog(self._texts(definition))
         outdated = self.repair.outdated(fresh)
         if outdated:
             # The stream decodes these as they were: what reads them is made anew together with this view.
@@ -210,10 +213,13 @@ class Changes:
             if not outdated.isdisjoint(plan.tables):
                 reason = "The table has other columns now; the view is being planned anew."
                 self.repair.break_views(outdated & plan.tables, reason)
-                await self.repair.mend(session, fresh)
+                await self.repair.mend(session, fresh, since)
         plan = await self.installer.planning(fresh, definition).plan(session, definition)
         await self.installer.join(session, plan.tables, fresh)
         return plan, fresh
+
+    def _texts(self, definition: Definition) -> list[str]:
+        return [*self.installer.registry.texts(), definition.sql]
 
     def _save(self, name: str, at_ms: int | None) -> None:
         """A change of this view is in effect."""

@@ -169,8 +169,10 @@ class Dispatcher:
                 self._performers[kind](effect)
         if leaf or status or type(event) in _MOVES:
             together = type(event) is Apply and len(event.transactions) > 1
-            self._leaf.commit(leaf, engine.applied, self._ages.applied(engine.applied), together=together)
+            failed = self._leaf.commit(leaf, engine.applied, self._ages.applied(engine.applied), together=together)
             self._counters.leaf_commits += 1
+            for view, error in failed.items():
+                self._performers[ViewStatus](ViewStatus(view, "broken", str(error) or type(error).__name__))
         if leaf:
             self._on_commit(leaf, engine.applied)
 

@@ -16,6 +16,7 @@ from cdc.change import TableLayout
 from cdc.source import Source
 from dataflow.schema import Catalog
 from service.settings.sections import CdcSettings
+from service.upstream.promises import broken
 from service.upstream.upstream import UpstreamSession
 from service.upstream.words import Finding
 
@@ -96,14 +97,16 @@ class Following:
         """From now on the stream's rows of `tables` are decoded, as `fresh` has them."""
         wanted = list(tables)
         layouts = await session.load_layouts(wanted)
-        # A table that changed since `fresh` was loaded would be planned as it was and decoded as it is: nobody would
-        # notice, since both fit what they are compared with.
-        now = (await session.load_catalog()).tables
+        # What changed since `fresh` was loaded and the tables were checked would be planned as it was and decoded as it
+        # is: no statement that comes in the stream from here on says so.
+        now = (await session.load_catalog(wanted)).tables
         for table in wanted:
             if table not in layouts or table not in fresh.tables or table not in now:
                 raise TableRefusedError(f"Table {table} is gone.", None)
-            if now[table].columns != fresh.tables[table].columns:
+            if now[table].columns != fresh.tables[table].columns or any(broken(fresh.tables[table], now[table])):
                 raise TableAlteredError(table)
+        for refusal in (await self.refusals(session, wanted)).values():
+            raise refusal
         for table in wanted:
             self.catalog.tables[table] = fresh.tables[table]
             self.layouts[table] = layouts[table]

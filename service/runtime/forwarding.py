@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
+from dataflow.errors import EvaluationError
 from dataflow.functions import arrays
 from dataflow.plan.nodes import View, column_types
 from dataflow.plan.refresh import RefreshView
@@ -23,6 +24,8 @@ from service.upstream.words import ForwardRows
 from service.views import Installation, Plan
 from service.wire import ReadItem
 
+#: Characters of a query whose form with numbered parameters is remembered.
+_MAX_REMEMBERED = 4000
 #: What may look like a parameter and is none, then the parameters: ``:name``, ``$1``, ``?`` (PostgreSQL manual, 4.1).
 _TOKEN = re.compile(
     r"""[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/
@@ -47,12 +50,15 @@ def forward_query(plan: Plan, info: ViewInfo, values: Values) -> tuple[str, list
     return forward_sql(plan.sql, tuple(given), lists), texts
 
 
-@lru_cache(maxsize=1024)
 def forward_sql(sql: str, parameters: tuple[str, ...], lists: tuple[tuple[str, str], ...] = ()) -> str:
     """The SQL with its parameters as ``$1``, ``$2`` … in the order of `parameters`; unnamed ones are p1, p2 …
 
     One of `lists` (name and type of the members) stands in ``IN (…)`` or ``ANY (…)``: as a query of its members.
     """
+    return (_remembered if len(sql) <= _MAX_REMEMBERED else _forward_sql)(sql, parameters, lists)
+
+
+def _forward_sql(sql: str, parameters: tuple[str, ...], lists: tuple[tuple[str, str], ...]) -> str:
     marks = 0
     members = dict(lists)
 
@@ -73,6 +79,9 @@ def forward_sql(sql: str, parameters: tuple[str, ...], lists: tuple[tuple[str, s
         return place + match["array"] if match["array"] else f"SELECT unnest({place}::{members[name]}[])"
 
     return _TOKEN.sub(numbered, sql).rstrip().rstrip(";")
+
+
+_remembered = lru_cache(maxsize=1024)(_forward_sql)
 
 
 def check_columns(plans: Sequence[Plan], found: ForwardRows) -> None:
@@ -98,14 +107,18 @@ def forwarded_answer(
 ) -> Answer:
     """The answer that the leaf store would give, from the upstream's rows (the view's output columns, in its order).
 
-    Raises ApiError for a part of what only the upstream can order.
+    Raises ApiError for a part of what only the upstream can order, and for values that the plan does not know.
     """
     view = plan.view
-    if isinstance(view, RefreshView):
-        return leaf.render(id_, placed(rows, view), values, window)
-    shown = {output.column for output in view.output}
-    if all(term.column in shown for term in view.order):
-        return leaf.render(id_, _relation_rows(view, rows), values, window)
+    try:
+        if isinstance(view, RefreshView):
+            return leaf.render(id_, placed(rows, view), values, window)
+        shown = {output.column for output in view.output}
+        if all(term.column in shown for term in view.order):
+            return leaf.render(id_, _relation_rows(view, rows), values, window)
+    except EvaluationError as error:
+        # A label that a type has since: the view is planned anew when that is noticed.
+        raise ApiError("view_broken", f"{error}.", retryable=True) from None
     if window is not None:
         raise ApiError("too_large", "These rows are too many to be kept, so they can only be read whole.")
     types = column_types(view.relation)

@@ -114,8 +114,8 @@ class Hold:
         passed nobody is told before all of it has."""
         batch = self._held[0]
         first, rest = batch.transactions[:seen], batch.transactions[seen:]
-        self._held[0] = replace(batch, transactions=rest, schema=[])
-        return Batch(first, first[-1].end_lsn, batch.schema)
+        self._held[0] = replace(batch, transactions=rest, schema=[], redefined=[])
+        return Batch(first, first[-1].end_lsn, batch.schema, redefined=batch.redefined)
 
 
 def seen_prefix(transactions: list[Transaction], snapshot: Snapshot) -> int | None:

@@ -10,7 +10,6 @@ Not here: the registry itself (`service.views`), following tables (`runtime.foll
 
 import asyncio
 import itertools
-import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ from dataflow.plan.nullability import never_null_output
 from dataflow.schema import Catalog
 from dataflow.types import ViewId
 from service import bridge
+from service.adhoc.words import is_of_query
 from service.leaf_store.writer import LeafWriter
 from service.runtime import garbage
 from service.runtime.admission import Admission
@@ -40,8 +40,6 @@ log = structlog.get_logger()
 
 #: A collection stops everything for 0.1 s: while many views go, one after another, there is one so often.
 _COLLECT_S = 1.0
-#: Names of views that are made of queries (`service.adhoc.installing`).
-_ADHOC = re.compile("adhoc_[0-9a-f]{16}")
 
 
 @dataclass(slots=True)
@@ -117,11 +115,7 @@ class Installer:
         """A view that is kept whole has one home; one of a query is only known to the shard that made it."""
         assert isinstance(plan.view, View)
         name = plan.view.name
-        if (
-            self.shard.of == 1
-            or _ADHOC.fullmatch(name)
-            or homes_among(self.shard.of).of_view(name) == self.shard.number
-        ):
+        if self.shard.of == 1 or is_of_query(name) or homes_among(self.shard.of).of_view(name) == self.shard.number:
             return False
         return Explanation(plan.view, catalog, whole=plan.whole).materialization == "full"
 
@@ -217,13 +211,14 @@ class Installer:
         read = frozenset[str]().union(*(i.tables for i in self.registry.installations.values()))
         self.following.unfollow(self.following.layouts.keys() - read)
 
-    def bury(self, registered: RegisteredView, reason: str) -> None:
-        """The view is broken: out of the engine, and its name says why."""
+    def bury(self, registered: RegisteredView, reason: str, status: Status = Status.BROKEN) -> None:
+        """The view is out of the engine, and its name says why: it is broken, or about to be planned anew
+        (``building``)."""
         old = registered.installed
         if old is None or old.tombstone:
             self._say(registered, reason)
             return
-        self._entomb(registered, old.plan, reason)
+        self._entomb(registered, old.plan, reason, status)
         self.uninstall(old)
 
     def entomb(self, registered: RegisteredView, reason: str) -> None:
@@ -232,22 +227,24 @@ class Installer:
         nothing = View(definition.name, definition.sql, Chain("", None, ()), (), ())
         self._entomb(registered, Plan(nothing, definition.sql), reason)
 
-    def _entomb(self, registered: RegisteredView, plan: Plan, reason: str) -> None:
-        tombstone = Installation(self._new_id(), plan, registered.definition, Status.BROKEN, reason, tombstone=True)
+    def _entomb(self, registered: RegisteredView, plan: Plan, reason: str, status: Status = Status.BROKEN) -> None:
+        tombstone = Installation(self._new_id(), plan, registered.definition, status, reason, tombstone=True)
         registered.installed = tombstone
         self._register(tombstone, listed=False)
-        self.leaf.set_status(tombstone.id, Status.BROKEN, reason)
+        self.leaf.set_status(tombstone.id, status, reason)
         self.leaf.publish(tombstone.id)
 
     def _say(self, registered: RegisteredView, reason: str) -> None:
-        """A view that was broken before is so for another reason now, perhaps."""
-        if registered.status_reason == reason:
+        """A view that was broken before, or about to be planned anew, is broken, for another reason now perhaps.
+        Workers know it when the admin port does."""
+        if registered.status_reason == reason and registered.status is Status.BROKEN:
             return
         log.error("view is broken", view=registered.definition.name, reason=reason)
         registered.reason = reason
         if registered.installed is not None:
-            registered.installed.reason = reason
+            registered.installed.status, registered.installed.reason = Status.BROKEN, reason
             self.leaf.set_status(registered.installed.id, Status.BROKEN, reason)
+            self._commit_catalog()
 
     def say_progress(self, view: ViewId, text: str) -> None:
         """How far a view is that is being built; workers are told by the next commit."""
@@ -267,7 +264,9 @@ class Installer:
         if installation.status is Status.BROKEN:
             log.error("view is broken", view=installation.definition.name, reason=effect.reason)
             asyncio.get_running_loop().call_soon(self._broke, registered, installation)
-        elif installation.status is Status.READY and registered.replacement is installation:
+        elif installation.status is Status.QUARANTINED:
+            log.error("view is in quarantine", view=installation.definition.name, reason=effect.reason)
+        if installation.status.answers and registered.replacement is installation:
             self._swap(registered, installation)
 
     def _broke(self, registered: RegisteredView, installation: Installation) -> None:
@@ -281,7 +280,7 @@ class Installer:
             self.uninstall(installation)
 
     def _swap(self, registered: RegisteredView, replacement: Installation) -> None:
-        """The replacement is ready: the name means it from this commit on. The old one goes in a step of its own."""
+        """The replacement answers: the name means it from this commit on. The old one goes in a step of its own."""
         self.leaf.publish(replacement.id)
         old, registered.installed, registered.replacement = registered.installed, replacement, None
         registered.reason = None

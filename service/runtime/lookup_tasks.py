@@ -104,7 +104,7 @@ class LookupTasks:
         except UpstreamError as error:
             self._counters.lookup_failures += 1
             log.warning("lookup failed", relation=table_of(lookup.relation), reason=str(error), code=error.code)
-            event = LookupFailed(lookup.id, error.told, error.code not in BREAKING)
+            event = LookupFailed(lookup.id, error.told, error.code not in BREAKING, error.of_query)
         except Exception:
             # A bug of ours. Whoever waits is told, instead of waiting for ever.
             self._counters.lookup_failures += 1

@@ -15,12 +15,14 @@ from dataflow.plan.nodes import View, column_types
 from dataflow.plan.refresh import RefreshView, TableRead
 from dataflow.schema import Catalog
 from dataflow.sql import filling, plan_view
+from dataflow.sql.clock import clock_read
 from dataflow.sql.effects import check_effects
 from dataflow.sql.reads import table_reads
 from dataflow.sql.registered import Expanded, expanded, upstream_views
 from dataflow.sql.statement import statement_of
 from service.errors import ApiError
 from service.leaf_store.catalog import CLAIMS
+from service.long_texts import beside
 from service.runtime.following import TableRefusedError
 from service.upstream.upstream import UpstreamSession
 from service.upstream.words import Described
@@ -73,24 +75,15 @@ class Planning:
             )
 
     async def _plan(self, session: UpstreamSession, definition: Definition) -> Plan:
-        check_effects(definition.sql, self.catalog.dialect)
-        found = expanded(definition.sql, self.catalog)
         wanted = definition.options.tier
-        if wanted in (Tier.REFRESH, Tier.TTL):
-            return await self._refreshed(session, definition, found, f"The view asks for the tier {wanted}.")
-        try:
-            view = plan_view(definition.name, definition.sql, self.catalog)
-        except UnsupportedQuery as error:
+        found, view = await beside(definition.sql, _analysed, definition, self.catalog)
+        if isinstance(view, UnsupportedQuery):
             if wanted == Tier.INCREMENTAL:
-                raise
-            return await self._refreshed(session, definition, found, error.reason)
-        except InvalidQuery as error:
-            return await self._doubted(session, definition, found, error)
-        whole = definition.options.materialization == "full"
-        views = upstream_views(found.sql, self.catalog)
-        template = self.catalog.dialect != "postgres"
-        text = template_of(view, found.sql, self.catalog) if template else found.sql
-        plan = Plan(view, text, whole=whole, reads_views=found.views, upstream_views=views, template=template)
+                raise view
+            return await self._refreshed(session, definition, found, view.reason)
+        if isinstance(view, InvalidQuery):
+            return await self._doubted(session, definition, found, view)
+        plan = await beside(definition.sql, _incremental, definition, found, view, self.catalog)
         refused = await self._refusal(session, plan.tables)
         if refused is None:
             return plan
@@ -121,12 +114,13 @@ class Planning:
         options = definition.options
         if options.materialization == "full":
             raise UnsupportedQuery(f"Only what is kept incrementally can be kept whole: {reason}")
-        statement = statement_of(found.sql, self.catalog.dialect)
+        statement = await beside(found.sql, statement_of, found.sql, self.catalog.dialect)
         try:
             described = await session.describe(statement)
         except InvalidQuery as error:
             raise found.placed(error) from None
-        expires = expires or described.volatile or await self._not_streamed(session, described)
+        expires = expires or described.volatile or await beside(found.sql, _clock_read, found, described, self.catalog)
+        expires = expires or await self._not_streamed(session, described)
         if options.tier == Tier.REFRESH and expires is not None:
             raise UnsupportedQuery(f"No change of a table says when an answer is stale: {expires}")
         ttl_ms = None
@@ -137,7 +131,7 @@ class Planning:
             definition.sql,
             described.parameters,
             described.output,
-            () if ttl_ms is not None else self._reads(found, described),
+            () if ttl_ms is not None else await beside(found.sql, _reads, found, described, self.catalog),
             reason if expires in (None, reason) else f"{expires} {reason}",
             ttl_ms,
         )
@@ -145,12 +139,9 @@ class Planning:
             refresh,
             described.text,
             reads_views=found.views,
-            upstream_views=upstream_views(found.sql, self.catalog),
+            upstream_views=await beside(found.sql, upstream_views, found.sql, self.catalog),
             columns=described.columns,
         )
-
-    def _reads(self, found: Expanded, described: Described) -> tuple[TableRead, ...]:
-        return table_reads([found.sql, *described.views], described.tables, self.catalog, described.parameters)
 
     async def _not_streamed(self, session: UpstreamSession, described: Described) -> str | None:
         """Why the change stream does not say all about what is read."""
@@ -173,6 +164,42 @@ class Planning:
             self._refused.update(await self.refusals(session, new))
         found = [refused for table in sorted(tables) if (refused := self._refused.get(table)) is not None]
         return min(found, key=lambda refused: refused.streamed, default=None)
+
+
+def _analysed(definition: Definition, catalog: Catalog) -> tuple[Expanded, View | UnsupportedQuery | InvalidQuery]:
+    """The SQL without registered views, and its incremental plan or why it has none."""
+    check_effects(definition.sql, catalog.dialect)
+    found = expanded(definition.sql, catalog)
+    wanted = definition.options.tier
+    if wanted in (Tier.REFRESH, Tier.TTL):
+        return found, UnsupportedQuery(f"The view asks for the tier {wanted}.")
+    try:
+        return found, plan_view(definition.name, definition.sql, catalog)
+    except (UnsupportedQuery, InvalidQuery) as error:
+        return found, error
+
+
+def _incremental(definition: Definition, found: Expanded, view: View, catalog: Catalog) -> Plan:
+    template = catalog.dialect != "postgres"
+    return Plan(
+        view,
+        template_of(view, found.sql, catalog) if template else found.sql,
+        whole=definition.options.materialization == "full",
+        reads_views=found.views,
+        upstream_views=upstream_views(found.sql, catalog),
+        template=template,
+    )
+
+
+def _reads(found: Expanded, described: Described, catalog: Catalog) -> tuple[TableRead, ...]:
+    return table_reads([found.sql, *described.views], described.tables, catalog, described.parameters)
+
+
+def _clock_read(found: Expanded, described: Described, catalog: Catalog) -> str | None:
+    if catalog.dialect != "postgres":
+        return None
+    types = {parameter.name: parameter.type for parameter in described.parameters}
+    return clock_read([found.sql, *described.views], described.tables, catalog, types)
 
 
 def parameter_names(view: View | RefreshView) -> list[str]:

@@ -10,12 +10,14 @@ from dataflow.types import Position
 class Positions:
     """Futures by the position that resolves them.
 
-    Maintains: `_waiting` is a heap; what it holds is above `applied`.
+    Maintains: `_waiting` is a heap; what it holds is above `applied`, and at least half of it is waited for.
     """
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Position, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
+        #: How many of them may be nobody's any more.
+        self._left = 0
         self.applied: Position = 0
 
     def advanced(self, position: Position) -> None:
@@ -23,7 +25,9 @@ class Positions:
         self.applied = position
         while self._waiting and self._waiting[0][0] <= position:
             future = heapq.heappop(self._waiting)[2]
-            if not future.done():
+            if future.done():
+                self._left -= 1
+            else:
                 future.set_result(None)
 
     async def wait(self, position: Position) -> None:
@@ -32,4 +36,16 @@ class Positions:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (position, next(self._order), future))
-        await future
+        try:
+            await future
+        except asyncio.CancelledError:
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
+        """One has gone. Once they are half of what is held, all of them are dropped."""
+        self._left += 1
+        if 2 * self._left > len(self._waiting):
+            self._waiting = [waiter for waiter in self._waiting if not waiter[2].done()]
+            heapq.heapify(self._waiting)
+            self._left = 0

@@ -28,7 +28,7 @@ from service.runtime.backoff import Backoff
 from service.runtime.budget import MemoryBudget
 from service.runtime.dispatcher import Dispatcher
 from service.runtime.reads import Reads
-from service.views import Status, ViewRegistry
+from service.views import ViewRegistry
 from service.wire import ReadItem, Source
 
 log = structlog.get_logger()
@@ -41,6 +41,8 @@ SHARE = 0.8
 _POLITE_S, _LOOK_S = 0.2, 0.005
 #: A batch that fails and may be tried again is, so often.
 _TRIES = 5
+#: Problems that one key may have and others not.
+_OF_A_KEY = frozenset({"upstream_refused", "query_failed", "parameter_type"})
 #: Fillings that are remembered.
 _KEPT = 50
 
@@ -150,7 +152,7 @@ class Prewarm:
         """What readers know of it; None if it is kept whole, so that nothing is to be filled. ApiError."""
         registered = self._registry.views.get(view)
         installed = None if registered is None else registered.installed
-        if registered is None or installed is None or installed.status is Status.BROKEN:
+        if registered is None or installed is None or installed.is_buried:
             raise ApiError("view_broken", f"View {view!r} does not answer.")
         engine = self._dispatcher.engine
         leaf = None if engine is None else engine.graph.leaves.get(installed.id)
@@ -171,7 +173,7 @@ class Prewarm:
             try:
                 reply = await self._reads.read(items)
             except ApiError as error:
-                if error.code == "upstream_refused" and not error.retryable:
+                if error.code in _OF_A_KEY and not error.retryable:
                     break
                 if not (error.retryable and left):
                     raise

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from dataflow.types import Position
+from service.runtime.counters import Counters
 from service.upstream.words import UpstreamError
 
 #: How long a keepalive may take before the stream is pushed.
@@ -24,7 +25,9 @@ class Pushes:
     Maintains: `_task` runs exactly while `_target` is above `_applied` and the stream is up.
     """
 
-    def __init__(self, request_position: Callable[[], None], push: Callable[[], Awaitable[object]]) -> None:
+    def __init__(
+        self, request_position: Callable[[], None], push: Callable[[], Awaitable[object]], counters: Counters
+    ) -> None:
         self._request_position = request_position
         self._push = push
         self._target: Position = 0
@@ -32,11 +35,14 @@ class Pushes:
         self._waited_for: Position = 0
         self._moved = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        #: Logical messages sent.
-        self.count = 0
+        self._counters = counters
+
+    def ask(self) -> None:
+        """Has the server say how far the stream is, once."""
+        self._request_position()
 
     def reach(self, position: Position) -> None:
-        """Somebody waits for `position`."""
+        """Somebody waits for `position`, which is one that the server has come to."""
         self._target = max(self._target, position)
         if self._target > self._applied and (self._task is None or self._task.done()):
             self._task = asyncio.get_running_loop().create_task(self._run())
@@ -64,7 +70,7 @@ class Pushes:
         """Pushes, then asks until the stream is at `target` or a push should be repeated."""
         try:
             await self._push()
-            self.count += 1
+            self._counters.pushes += 1
         except UpstreamError:
             # Not allowed, or the upstream is away: the WAL writer's own flush, or the next stream, gets there.
             pass

@@ -21,9 +21,9 @@ import structlog
 from dataflow.engine.effects import Answer, AnswerForward, AnswerRefresh, FailRead, Forward
 from dataflow.engine.events import CancelRead, Extent, ForwardDone, Read
 from dataflow.errors import InvariantViolation
-from dataflow.types import Key, ReadId, Row, ViewId
+from dataflow.types import Key, Position, ReadId, Row, ViewId
 from service import bridge
-from service.errors import ApiError
+from service.errors import ApiError, without_stop
 from service.leaf_store.catalog import Role, ViewInfo
 from service.leaf_store.request import Request, request_of
 from service.leaf_store.writer import LeafWriter
@@ -35,6 +35,7 @@ from service.runtime.extents import extent_of
 from service.runtime.forward_tasks import ForwardTasks, Found
 from service.runtime.forwarding import check_columns, forward_query, forwarded_answers
 from service.runtime.heartbeat import wall_ms
+from service.runtime.visible import Visible
 from service.upstream.upstream import Lookups
 from service.upstream.words import UpstreamError
 from service.views import Installation, MissCounts, Status, ViewRegistry
@@ -42,6 +43,9 @@ from service.wire import ReadItem, ReadReply, Source
 
 log = structlog.get_logger()
 
+#: Codes of problems by those of an `UpstreamError`: the same query will fail again, and not for what an administrator
+#: can change.
+_REFUSALS = {"invalid": "query_failed", "parameter": "parameter_type"}
 
 #: Rounds in which a read asks for twice as many rows as before; then it asks for whole keys.
 _MAX_ROUNDS = 10
@@ -79,12 +83,14 @@ class Reads:
         leaf: LeafWriter,
         registry: ViewRegistry,
         lookups: Lookups,
+        visible: Visible,
         room: Room,
         counters: Counters,
     ) -> None:
         self._dispatcher = dispatcher
         self._leaf = leaf
         self._registry = registry
+        self._visible = visible
         self._room = room
         self._counters = counters
         self._ids = itertools.count(1)
@@ -138,9 +144,9 @@ class Reads:
             # The error's traceback has this frame: it is not to lead back to the error by the future.
             del pending
 
-    async def forward(self, items: Sequence[ReadItem]) -> ReadReply:
+    async def forward(self, items: Sequence[ReadItem], minimum: Position | None = None) -> ReadReply:
         """All answers are the upstream's as it is now; whatever the stream has brought so far, if there is one at all.
-        Raises `ApiError`."""
+        They have all of `minimum`. Raises `ApiError`."""
         asked_ms = wall_ms()
         views = [self._readable(item, building=True) for item in items]
         try:
@@ -149,6 +155,8 @@ class Reads:
         except ValueError:
             raise _bad_token() from None
         try:
+            if minimum is not None:
+                await self._visible.wait(minimum)
             found = await self._ask_upstream(views, items)
         except Exception as error:
             for counts in self._missed(items):
@@ -158,7 +166,9 @@ class Reads:
         for counts in self._missed(items):
             counts.forwarded += 1
         self._counters.reads_forwarded += 1
-        return ReadReply(forwarded_answers(self._leaf, views, items, found.rows), found.bound, asked_ms, Source.CURRENT)
+        return ReadReply(
+            forwarded_answers(self._leaf, views, items, found.rows), found.version, asked_ms, Source.CURRENT
+        )
 
     async def _until_room(self) -> None:
         """Raises `ApiError` when there is no stream."""
@@ -208,9 +218,9 @@ class Reads:
             detail = f"View {name!r} is kept whole by another shard."
             raise ApiError("misdirected", detail, "Try again in a moment.", members={"view": name})
         building = building or installed.definition.options.serving.forwards
-        if installed.status is Status.BUILDING and not building:
+        if installed.status is Status.BUILDING and (installed.tombstone or not building):
             progress = installed.reason
-            detail = f"View {name!r} is being built{': ' + progress if progress else ''}."
+            detail = f"View {name!r} is being built{': ' + without_stop(progress) if progress else ''}."
             raise ApiError("view_building", detail, "Try again in a moment.", members={"progress": progress})
         if item.id not in (None, installed.id) or not _fits(self._leaf.info(installed.id), item):
             raise ApiError("view_building", f"View {name!r} was replaced by one with other parameters in this moment.")
@@ -275,19 +285,15 @@ class Reads:
 
     def _forwarded(self, read: ReadId, answer: Found) -> None:
         """The upstream has answered."""
-        error = None if answer.cancelled() else answer.exception()
         pending = self._pending.get(read)
         if pending is None or answer.cancelled():
             return
-        try:
-            if error is not None:
-                raise forward_problem(error) from None
-            found = answer.result()
-            check_columns([view.plan for view in pending.views], found)
-        except ApiError as problem:
+        problem = _problem_of(pending, answer)
+        if problem is not None:
             self._fail(pending, problem)
             self._dispatcher.step(CancelRead(read))
             return
+        found = answer.result()
         pending.forwarded = found.rows
         self._dispatcher.step(ForwardDone(read, bridge.snapshot(found.snapshot), found.bound))
 
@@ -322,8 +328,20 @@ class Reads:
         pending = self._pending.get(effect.read)
         if pending is None:
             return
-        code = "upstream_unavailable" if effect.retryable else "upstream_refused" if effect.refused else "view_broken"
+        code = effect.code or ("upstream_unavailable" if effect.retryable else "view_broken")
         self._fail(pending, ApiError(code, effect.reason, retryable=effect.retryable))
+
+
+def _problem_of(pending: PendingRead, answer: Found) -> ApiError | None:
+    """Why the upstream's answer is none. Without a traceback: that would lead from the reply to the read, and back."""
+    error = answer.exception()
+    if error is not None:
+        return forward_problem(error)
+    try:
+        check_columns([view.plan for view in pending.views], answer.result())
+    except ApiError as problem:
+        return problem.with_traceback(None)
+    return None
 
 
 def _fits(info: ViewInfo, item: ReadItem) -> bool:
@@ -363,5 +381,11 @@ def forward_problem(error: BaseException) -> ApiError:
 
 def upstream_problem(error: UpstreamError) -> ApiError:
     """The problem that a client sees when the upstream could not do what was asked."""
-    code = "upstream_unavailable" if error.retryable else "upstream_refused"
-    return ApiError(code, error.told, retryable=error.retryable)
+    return ApiError(upstream_code(error), error.told, retryable=error.retryable)
+
+
+def upstream_code(error: UpstreamError) -> str:
+    """The code of that problem."""
+    if error.retryable:
+        return "upstream_unavailable"
+    return _REFUSALS.get(error.code, "upstream_refused")

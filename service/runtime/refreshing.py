@@ -19,6 +19,7 @@ from service import bridge
 from service.runtime.budget import Room
 from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
+from service.runtime.reads import upstream_code
 from service.runtime.stand_in import placed
 from service.upstream.upstream import Lookups
 from service.upstream.words import UpstreamError
@@ -86,7 +87,7 @@ class Refreshing:
             log.warning("refresh failed", view=view.name if view else None, reason=str(error), code=error.code)
             # With parameters, the failure may be one value's: it must not break the view for all others.
             breaks = error.code in _BREAKING and not refresh.key
-            event = RefreshFailed(refresh.id, error.told, error.retryable, breaks)
+            event = RefreshFailed(refresh.id, error.told, error.retryable, breaks, upstream_code(error))
         except Exception:
             # A bug of ours. Whoever waits is told, instead of waiting for ever.
             self._counters.refresh_failures += 1

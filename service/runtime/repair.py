@@ -1,32 +1,48 @@
 """The upstream's tables change under the views that read them: what breaks, and what can be mended.
 
-The stream says when a table's rows look different, the catalog (asked now and then) when a table is gone. Either way
-the views that it concerns break at once, the others do not notice, and what is broken is planned anew until it can be.
+The stream says when a table's rows look different, the catalog all else. Either way the views that it concerns break
+at once, the others do not notice, and what is broken is planned anew until it can be.
+
+Not here: when the catalog is looked at (`runtime.schema_watch`).
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import structlog
 
-from cdc.change import SchemaNotice
+from cdc.change import SchemaNotice, TableLayout
 from dataflow.engine.events import SchemaChanged
 from dataflow.plan.nodes import Chain
 from dataflow.plan.refresh import RefreshView
 from dataflow.scalar import ColumnRef
-from dataflow.schema import Catalog
+from dataflow.schema import Catalog, Table
 from service.errors import ApiError
 from service.runtime.following import TableAlteredError, TableRefusedError
 from service.runtime.installer import Installer
 from service.runtime.planning import reason_of
 from service.upstream.upstream import Upstream, UpstreamSession
-from service.upstream.words import UpstreamError
-from service.views import Plan, RegisteredView, Status
+from service.upstream.words import SchemaToken
+from service.views import Installation, Plan, RegisteredView, Status
 
 log = structlog.get_logger()
 T = TypeVar("T")
+#: Statements that are remembered for plans made meanwhile.
+_REMEMBERED = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The catalog as it was found; `notices` are about the tables of `layouts`, which were followed then."""
+
+    token: SchemaToken | None
+    code: Mapping[tuple[str, str], str]
+    catalog: Catalog
+    layouts: Mapping[str, TableLayout] = field(default_factory=dict)
+    notices: list[SchemaNotice] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -39,10 +55,28 @@ class Repair:
     lock: asyncio.Lock
     #: Notices that concern no view, so that they are told once.
     _known: set[tuple[str, tuple[str, ...]]] = field(default_factory=set)
+    #: How often the catalog was another one than before: a plan that was begun before that is not installed.
+    _changes: int = 0
+    _last: Look | None = None
+    #: Held while the catalog is looked at: what was seen first is heeded first.
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    #: What statements defined anew, the last ones, and how many there were.
+    _redefined: deque[str] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    _redefinitions: int = 0
 
     def restart(self) -> None:
         """A new stream: nothing is known to have changed."""
         self._known.clear()
+
+    @property
+    def exact(self) -> bool | None:
+        """Whether transactions that alter the schema say so in the stream; None if that is not known."""
+        return None if self._last is None or self._last.token is None else self._last.token.exact
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether any view is broken."""
+        return any(self._broken())
 
     def schema_changed(self, notice: SchemaNotice) -> None:
         """A followed table is not what it was planned for. Views that this concerns break now."""
@@ -61,10 +95,33 @@ class Repair:
         elif notice.table in following.layouts:
             following.doubted.setdefault(notice.table, set()).update(notice.columns)
 
-    def require_unchanged(self, plan: Plan) -> None:
-        """The stream may have said something of a table since it was joined, and will not say it again. Raises
-        `TableAlteredError`; if the plan is installed before the loop's next turn, it is right."""
+    @property
+    def state(self) -> tuple[int, int]:
+        """What `require_unchanged` compares with; to be taken before the catalog is read for a plan."""
+        return self._changes, self._redefinitions
+
+    def redefined(self, name: str) -> None:
+        """A statement defined relations anew (`cdc.change.Batch`): views that read the database's views of that name
+        break now."""
+        self._redefinitions += 1
+        self._redefined.append(name)
+        for registered, installation in self._installed():
+            views = sorted(_views_named(installation.plan, [name]))
+            if views:
+                self._plan_anew(registered, installation, f"The database's view {views[0]} is another one now.")
+
+    def require_unchanged(self, plan: Plan, since: tuple[int, int]) -> None:
+        """The stream may have said something of a table since it was joined, and will not say it again; or of a view of
+        the database, or the catalog may have changed, since it was read (`state`). Raises `TableAlteredError`; if the
+        plan is installed before the loop's next turn, it is right."""
+        changes, redefinitions = since
+        new = self._redefinitions - redefinitions
+        names = list(self._redefined)[-new:] if 0 < new <= _REMEMBERED else [""] if new else []
+        for view in sorted(_views_named(plan, names)):
+            raise TableAlteredError(view)
         following = self.installer.following
+        if changes != self._changes:
+            raise TableAlteredError(min(plan.tables, default="of the database"))
         for table in sorted(plan.tables):
             columns = tuple(following.doubted.get(table, ()))
             if table not in following.layouts:
@@ -83,7 +140,7 @@ class Repair:
                 installer.uninstall(registered.replacement)
                 registered.replacement = None
             if registered.installed is not None and tables & registered.installed.tables:
-                installer.bury(registered, reason)
+                installer.bury(registered, reason, Status.BUILDING)
         installer.following.unfollow(tables)
 
     def _uses(self, plan: Plan, notice: SchemaNotice) -> bool:
@@ -97,44 +154,93 @@ class Repair:
     async def check(self) -> None:
         """Compares the followed tables with the catalog, and tries to mend what is broken. Raises `UpstreamError`."""
         async with self.lock, self.upstream.session() as session:
-            following = self.installer.following
-            layouts = dict(following.layouts)
-            fresh = await session.load_catalog()
-            for notice in await session.check_schema(layouts, following.catalog.tables, fresh):
-                self.schema_changed(notice)
-            self._views_changed(fresh)
-            if any(self._broken()):
-                await self.mend(session, fresh)
+            _, redefinitions = self.state
+            fresh = await self.look(session)
+            if self.is_needed:
+                await self.mend(session, fresh, (self._changes, redefinitions))
 
-    def _views_changed(self, fresh: Catalog) -> None:
-        """Views of the upstream that ours read may be other ones by now: the stream does not tell."""
-        now = {(view.name, view.sql) for view in fresh.views.values()}
+    async def meet(self, session: UpstreamSession) -> None:
+        """Looks if the token has moved, so that what is planned next is not of a catalog that a later look takes for
+        new. The lock is held. Raises `UpstreamError`."""
+        if not await self.has_moved(session):
+            return
+        before = {registered.definition.name for registered in self._broken()}
+        _, redefinitions = self.state
+        fresh = await self.look(session)
+        # What was broken before is for `check`, which comes again and again.
+        if any(registered.definition.name not in before for registered in self._broken()):
+            await self.mend(session, fresh, (self._changes, redefinitions))
+
+    async def look(self, session: UpstreamSession) -> Catalog:
+        """Compares the catalog with what is installed; breaks what is not right any more. Raises `UpstreamError`."""
+        async with self._looking:
+            found = await self.compare(session)
+            self.heed(found)
+        return found.catalog
+
+    async def has_moved(self, session: UpstreamSession) -> bool:
+        """Whether the catalog is worth a look. Raises `UpstreamError`."""
+        token = await session.schema_token(self.installer.following.layouts)
+        return token is not None and (self._last is None or token != self._last.token)
+
+    async def compare(self, session: UpstreamSession) -> Look:
+        """The catalog, and what followed tables are not any more. Raises `UpstreamError`."""
+        following = self.installer.following
+        layouts = dict(following.layouts)
+        # Before the rest: what changes meanwhile makes another token.
+        token = await session.schema_token(layouts)
+        code = await session.load_code()
+        fresh = await session.load_catalog(self.installer.registry.texts())
+        return Look(token, code, fresh, layouts, await session.check_schema(layouts, following.catalog.tables, fresh))
+
+    def begin(self, look: Look) -> None:
+        """All that is installed next is planned with this catalog."""
+        self._last = look
+
+    def heed(self, found: Look) -> None:
+        """Breaks what is not right any more."""
+        for notice in found.notices:
+            # Followed anew meanwhile, it is another one.
+            if self.installer.following.layouts.get(notice.table) is found.layouts[notice.table]:
+                self.schema_changed(notice)
+        difference = _Difference.between(self._last or found, found)
+        self._last = found
+        self._changes += difference.any
+        for registered, installation in self._installed():
+            reason = difference.concerns(installation.plan)
+            if reason is not None:
+                self._plan_anew(registered, installation, reason)
+
+    def _installed(self) -> Iterator[tuple[RegisteredView, Installation]]:
+        """What is in the engine; it may break while it is gone through."""
         for registered in list(self.installer.registry.views.values()):
             for installation in (registered.replacement, registered.installed):
-                if installation is None or installation.tombstone or installation.plan.upstream_views <= now:
-                    continue
-                name = min(installation.plan.upstream_views - now)[0]
-                reason = f"The database's view {name} is another one now; the view is being planned anew."
-                if installation is registered.installed:
-                    self.installer.bury(registered, reason)
-                else:
-                    self.installer.uninstall(installation)
-                    registered.replacement = None
+                if installation is not None and not installation.tombstone:
+                    yield registered, installation
+
+    def _plan_anew(self, registered: RegisteredView, installation: Installation, reason: str) -> None:
+        if installation is registered.installed:
+            self.installer.bury(registered, f"{reason} The view is being planned anew.", Status.BUILDING)
+        else:
+            self.installer.uninstall(installation)
+            registered.replacement = None
 
     def _broken(self) -> Iterator[RegisteredView]:
         for registered in self.installer.registry.views.values():
-            if registered.status is Status.BROKEN:
+            installed = registered.installed
+            if registered.status is Status.BROKEN or (installed is not None and installed.is_buried):
                 yield registered
 
-    async def mend(self, session: UpstreamSession, fresh: Catalog) -> None:
-        """Plans every broken view anew and installs those that can be. The lock is held."""
+    async def mend(self, session: UpstreamSession, fresh: Catalog, since: tuple[int, int]) -> None:
+        """Plans every broken view anew and installs those that can be; `since` is the `state` of `fresh`. The lock is
+        held."""
         for registered in list(self._broken()):
             definition = registered.definition
             try:
                 plan = await self.installer.planning(fresh, definition).plan(session, definition)
                 await self.installer.join(session, plan.tables, fresh)
                 await self.installer.admit(session, [plan], fresh)
-                self.require_unchanged(plan)
+                self.require_unchanged(plan, since)
             except ApiError as error:
                 self.installer.bury(registered, reason_of(error))
             except TableAlteredError:
@@ -153,6 +259,83 @@ class Repair:
             for table in following.layouts.keys() & fresh.tables.keys()
             if following.catalog.tables[table].columns != fresh.tables[table].columns
         }
+
+
+@dataclass(frozen=True, slots=True)
+class _Difference:
+    """What is another in one look than in the one before."""
+
+    #: Views of the upstream, with their definitions, as they are now.
+    views: frozenset[tuple[str, str]]
+    #: Relations that were not there.
+    names: frozenset[str]
+    #: Tables that have other columns, or are gone.
+    tables: frozenset[str]
+    #: Functions, types, policies … that are others, by their names in lower case.
+    code: frozenset[str]
+    #: Whether a plan may be another one.
+    any: bool
+
+    @classmethod
+    def between(cls, last: Look, found: Look) -> Self:
+        """`found` is the later one."""
+        before, now = last.catalog, found.catalog
+        names = (now.tables.keys() | now.views.keys()) - before.tables.keys() - before.views.keys()
+        tables = {name for name, t in before.tables.items() if _columns(now.tables.get(name)) != t.columns}
+        code = {at for at in last.code.keys() | found.code.keys() if last.code.get(at) != found.code.get(at)}
+        if any(kind == "type" for kind, _ in code):
+            # One type may be part of another, which is all that SQL names.
+            code |= {(kind, name) for kind, name in found.code if kind == "type"}
+        promised = any(_promises(t) != _promises(now.tables.get(name)) for name, t in before.tables.items())
+        views = frozenset((view.name, view.sql) for view in now.views.values())
+        return cls(
+            views, frozenset(names), frozenset(tables),
+            frozenset(name.lower() for _, name in code),
+            bool(code or names or promised or before.views != now.views),
+        )  # fmt: skip
+
+    def concerns(self, plan: Plan) -> str | None:
+        """Why the plan may be another one now, beside what is noticed of the tables that it reads."""
+        changed = plan.upstream_views - self.views
+        if changed:
+            return f"The database's view {min(changed)[0]} is another one now."
+        read = plan.tables | {name for name, _ in plan.upstream_views}
+        bare = {_bare(name) for name in read}
+        hiding = [name for name in self.names - read if _bare(name) in bare]
+        if hiding:
+            return f"There is a new {min(hiding)} that its SQL may mean."
+        if not isinstance(plan.view, RefreshView) or plan.view.ttl_ms is not None:
+            return None
+        text = " ".join((plan.sql, *(sql for _, sql in plan.upstream_views))).lower()
+        used = [name for name in self.code if name in text]
+        if used:
+            return f"{min(used) or 'An operator, a collation or the like'} of the database is another one now."
+        altered = self.tables & plan.tables
+        return f"{min(altered)} has other columns now." if altered else None
+
+
+def _bare(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _columns(table: Table | None) -> object:
+    return None if table is None else table.columns
+
+
+def _promises(table: Table | None) -> object:
+    return None if table is None else (table.columns, table.keys)
+
+
+def _views_named(plan: Plan, names: Iterable[str]) -> set[str]:
+    """The database's views that a plan read, as far as they are among these (in whatever case)."""
+    found = {name.lower() for name in names}
+    return {
+        view
+        for view, _ in plan.upstream_views
+        if "" in found
+        or view.lower() in found
+        or any(name.endswith(".") and view.lower().startswith(name) for name in found)
+    }
 
 
 def columns_used(plan: Plan, table: str) -> set[int]:
@@ -177,15 +360,3 @@ def _find(node: object, kind: type[T]) -> Iterator[T]:
     elif is_dataclass(node):
         for f in fields(node):
             yield from _find(getattr(node, f.name), kind)
-
-
-async def keep_checking(repair: Repair, period_s: float) -> None:
-    """Checks for as long as the stream is up."""
-    while True:
-        await asyncio.sleep(period_s)
-        try:
-            await repair.check()
-        except UpstreamError as error:
-            log.warning("schema check failed", reason=error.detail)
-        except TableRefusedError as error:
-            log.warning("views stay broken", reason=str(error))

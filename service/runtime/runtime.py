@@ -41,14 +41,17 @@ from service.runtime.lineage import Lineage
 from service.runtime.loading.loads import Loads
 from service.runtime.loading.telling import Telling
 from service.runtime.loading.ways import ways_of
+from service.runtime.log_end import LogEnd
 from service.runtime.lookup_tasks import LookupTasks
 from service.runtime.positions import Positions
 from service.runtime.prewarm import Prewarm
+from service.runtime.pushes import KEEPALIVE_S
 from service.runtime.reads import Reads, no_stream, upstream_problem
 from service.runtime.refreshing import Refreshing
 from service.runtime.repair import Repair
 from service.runtime.session import Parts, Session
 from service.runtime.subscriptions import FollowedTopics, Subscribed, Tell
+from service.runtime.visible import Visible
 from service.runtime.workers import WorkersTelemetry
 from service.settings.load import Settings
 from service.settings.sections import ViewSettings
@@ -84,14 +87,14 @@ class Runtime:
         self.upstream = open_upstream(settings)
         self.lookups = self.upstream.lookups if traced is None else traced(self.upstream.lookups)
         self.gtids = AppliedGtids(self.lookups, self.positions, self._reach)
-        self.lineage = Lineage()
+        self.lineage, self.log_end = Lineage(), LogEnd(self.lookups)
         self.dispatcher = Dispatcher(self.leaf, self.ages, self.counters)
         self.following = Following(settings.cdc)
         slots = asyncio.Semaphore(upstream.concurrent_lookups)
-        budget_bytes = int(settings.engine.memory)
-        self.budget = MemoryBudget(self.dispatcher, self.leaf, budget_bytes, self.counters)
+        self.budget = MemoryBudget(self.dispatcher, self.leaf, int(settings.engine.memory), self.counters)
         room = self.budget.room
-        self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, room, self.counters)
+        visible = Visible(self.dispatcher, self.lookups, alone=settings.engine.shards == 1)
+        self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, visible, room, self.counters)
         self.prewarm = Prewarm(self.reads, self.registry, self.leaf, self.dispatcher, self.budget)
         self.workload = AppliedWorkload(
             self.dispatcher, self.registry, self.leaf, self.prewarm, settings.state.directory
@@ -103,7 +106,7 @@ class Runtime:
             self.dispatcher, self.lookup_tasks, self.upstream, ways_of(settings, self.upstream), room, self.counters,
             settings.engine.load_rows, _loads_below(settings, shard),
         )  # fmt: skip
-        admission = Admission(self.dispatcher, self.leaf, budget_bytes)
+        admission = Admission(self.dispatcher, self.leaf, self.budget.budget_bytes)
         installer = Installer(
             self.registry, self.dispatcher, self.leaf, self.following, self.lookups, admission,
             settings.auth is not None, shard,
@@ -116,7 +119,7 @@ class Runtime:
         self.worker_subscriptions: dict[int, dict[str, int]] = {}
         self.workers = WorkersTelemetry()
         self.asking = Asking(
-            settings.adhoc, self.upstream, self.changes, self.leaf, slots, self.worker_counters, settings.http.max_keys
+            settings.adhoc, self.upstream, self.changes, self.leaf, visible, slots, self.worker_counters, settings.http
         )
         self.audits = Audits(
             settings, leaf_path, self.leaf, self.registry, self.dispatcher, lambda: self.hold, self._reach
@@ -251,6 +254,12 @@ class Runtime:
         return self.dispatcher.running
 
     @property
+    def schema_changes(self) -> str | None:
+        """From where on answers are of the new schema, after DDL; None if that is not known."""
+        exact = self._parts.repair.exact
+        return None if exact is None else "exact" if exact else "heartbeat"
+
+    @property
     def hold(self) -> Hold | None:
         """Between the stream and the engine; None while there is no stream."""
         return None if self._session is None else self._session.hold
@@ -274,20 +283,37 @@ class Runtime:
         """Fills what is missing and answers all items at one version."""
         return await self.reads.read(items)
 
-    async def forward(self, items: Sequence[ReadItem]) -> ReadReply:
-        """Has the upstream answer all items as it is now."""
-        return await self.reads.forward(items)
+    async def forward(self, items: Sequence[ReadItem], minimum: Position | None = None) -> ReadReply:
+        """Has the upstream answer all items as it is now, with all of `minimum`."""
+        return await self.reads.forward(items, minimum)
 
-    async def query(self, sql: str, given: dict[str, Any], *, run: bool) -> Match | ReadReply:
-        """The view that a query means, or the upstream's answer."""
-        return await self.asking.ask(sql, given, run=run)
+    async def query(
+        self, sql: str, given: dict[str, Any], minimum: Position | None = None, *, run: bool
+    ) -> Match | ReadReply:
+        """The view that a query means, or the upstream's answer, with all of `minimum`."""
+        return await self.asking.ask(sql, given, minimum, run=run)
 
     async def reach(self, position: Position) -> None:
-        """Returns once the leaf store has at least `position`. ApiError if that is of a server that was replaced."""
+        """Returns once the leaf store has at least `position`. ApiError if that is of a server that was replaced, or of
+        no time yet."""
         if position > self.positions.applied and self.lineage.may_be_gone(position):
             self.lineage.refuse(position, await self.checkpoint())
-        self._reach(position)
+        if position > self.positions.applied and not await self._comes_by_itself(position):
+            # The stream is pushed to no position that a client may have made up.
+            await self.log_end.refuse_beyond(position)
+            self._reach(position)
         await self.positions.wait(position)
+
+    async def _comes_by_itself(self, position: Position) -> bool:
+        """Whether the stream has got there as soon as the server was asked how far it is."""
+        if self._session is not None and self._session.pushes is not None:
+            self._session.pushes.ask()
+        try:
+            async with asyncio.timeout(KEEPALIVE_S):
+                await self.positions.wait(position)
+        except TimeoutError:
+            return False
+        return True
 
     async def reach_gtids(self, gtids: Gtids) -> None:
         """Returns once the leaf store has all of these transactions."""

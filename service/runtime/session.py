@@ -40,7 +40,8 @@ from service.runtime.planning import reason_of
 from service.runtime.positions import Positions
 from service.runtime.pushes import Pushes
 from service.runtime.refreshing import Refreshing
-from service.runtime.repair import Repair, keep_checking
+from service.runtime.repair import Look, Repair
+from service.runtime.schema_watch import SchemaWatch
 from service.runtime.stream import applying, follow
 from service.settings.load import Settings
 from service.upstream.opening import MakeSource
@@ -99,7 +100,9 @@ class Session:
         parts = self.parts
         await parts.upstream.begin_anew()
         async with parts.upstream.session() as upstream:
-            fresh = await upstream.load_catalog()
+            code = await upstream.load_code()
+            fresh = await upstream.load_catalog(parts.installer.registry.texts())
+            parts.repair.begin(Look(None, code, fresh))
             parts.installer.following.restart(fresh)
             parts.installer.admission.restart()
             plans = await self._plans(upstream, fresh)
@@ -117,8 +120,12 @@ class Session:
                 hint="[upstream] url and [cdc] url must lead to the same one.",
             )
         end = (await parts.upstream.lookups.snapshot()).bound
+        async with parts.upstream.session() as upstream:
+            # What was altered after the catalog was read, and before the stream began, is not in the stream.
+            found = await parts.repair.compare(upstream)
         parts.lineage.began(parts.upstream.server, end, parts.positions.applied)
         self._start_engine(started, plans)
+        parts.repair.heed(found)
 
     async def _plans(self, upstream: UpstreamSession, fresh: Catalog) -> dict[str, Plan]:
         """The views that can be installed, by name. The others say why not."""
@@ -148,7 +155,7 @@ class Session:
         parts.refreshing.restart()
         parts.ages.restarted()
         parts.repair.restart()
-        self._pushes = Pushes(self._request_position, parts.upstream.lookups.push)
+        self._pushes = Pushes(self._request_position, parts.upstream.lookups.push, parts.counters)
         installer.dispatcher.start(self._engine())
         installer.leaf.reset(f"{uuid.uuid4().hex}@{parts.upstream.server}")
         # Workers are to see all views or none: one that is not there yet would be taken for one that is not there.
@@ -181,17 +188,18 @@ class Session:
         assert self._pushes is not None
         installer = parts.installer
         dispatcher = installer.dispatcher
+        schema = SchemaWatch(parts.repair, parts.upstream)
         apply = applying(
-            self._source, installer.following.layouts, dispatcher, parts.counters, parts.repair.schema_changed,
+            self._source, installer.following.layouts, dispatcher, parts.counters, schema.noticed, schema.redefined,
             parts.gtids.passed,
         )  # fmt: skip
         self.hold = Hold(apply, self._sees_applied)
         await _first_ended(
-            follow(self._source, dispatcher, parts.settings.engine.step_rows, self.hold),
+            follow(self._source, dispatcher, parts.settings.engine.step_rows, self.hold, schema.passed),
             heartbeat.heartbeats(dispatcher, parts.upstream.lookups, self._pushes, parts.ages, parts.counters),
             parts.budget.keep(),
             parts.telling.tell(),
-            keep_checking(parts.repair, parts.settings.cdc.schema_check_s),
+            schema.keep(parts.settings.cdc.schema_check_s),
             self._catch_up(),
             self._until_failed(),
             self._until_replaced(),
@@ -233,7 +241,6 @@ class Session:
         if self.hold is not None:
             self.hold.close()
         if self._pushes is not None:
-            self.parts.counters.pushes += self._pushes.count
             await self._pushes.close()
         if self._source is not None:
             await self._source.close()

@@ -7,7 +7,7 @@ Not here: reconnecting (`runtime.runtime`), decoding (`cdc`), when nothing is ap
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from cdc.change import Batch, SchemaNotice, TableLayout, Transaction
 from cdc.source import Source
@@ -18,10 +18,20 @@ from service.runtime.dispatcher import Dispatcher
 from service.runtime.hold import Hold
 
 
-async def follow(source: Source, dispatcher: Dispatcher, step_rows: int, hold: Hold) -> None:
-    """Until the stream is lost (raises `StreamLost`) or the engine failed (returns)."""
+async def follow(
+    source: Source,
+    dispatcher: Dispatcher,
+    step_rows: int,
+    hold: Hold,
+    on_altered: Callable[[tuple[int, int]], Awaitable[None]],
+) -> None:
+    """Until the stream is lost (raises `StreamLost`) or the engine failed (returns). A transaction that altered the
+    schema is awaited by `on_altered` before anything from there on is applied."""
     while dispatcher.running:
-        hold.offer(await source.next_batch(step_rows))
+        batch = await source.next_batch(step_rows)
+        if batch.altered is not None:
+            await on_altered(batch.altered)
+        hold.offer(batch)
         await asyncio.sleep(0)
 
 
@@ -31,6 +41,7 @@ def applying(
     dispatcher: Dispatcher,
     counters: Counters,
     on_schema: Callable[[SchemaNotice], None],
+    on_redefined: Callable[[str], None],
     on_passed: Callable[[Sequence[int]], None],
 ) -> Callable[[Batch], None]:
     """What applies a batch. `layouts` are what is followed by now; `on_passed` is told the global ids of what was
@@ -41,6 +52,8 @@ def applying(
             return
         for notice in batch.schema:
             on_schema(notice)
+        for name in batch.redefined:
+            on_redefined(name)
         if batch.transactions:
             counters.transactions += len(batch.transactions)
             counters.rows += bridge.rows_in(batch.transactions)

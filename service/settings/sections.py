@@ -99,7 +99,8 @@ class CdcSettings(Section):
     set_replica_identity: bool = False
     #: A transaction of more rows than this evicts what it touches instead of being applied row by row.
     transaction_rows: int = Field(default=200_000, ge=1)
-    #: How often the tables that views read are compared with the catalog (a dropped table is not in the stream).
+    #: How often broken views are tried anew, and the catalog is compared even if it does not seem to have changed.
+    #: (Whether it does is looked at once a second, or this often if that is less.)
     schema_check_s: float = Field(default=5.0, gt=0)
 
 

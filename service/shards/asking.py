@@ -16,9 +16,6 @@ from service.shards.meeting import Exact
 from service.subscriptions.leaf import look
 from service.wire import Source
 
-#: Answers of the upstream at no version that is known.
-_AT_NO_VERSION = frozenset({Source.CURRENT, Source.STALE})
-
 
 @dataclass(slots=True)
 class Asking:
@@ -82,7 +79,10 @@ class Asking:
         if said.source is Source.STORED and self.look(said.at_ms):
             return
         after = self.reads.reader.state()
-        if after is None or before is None or before.epoch != after.epoch or said.source in _AT_NO_VERSION:
-            # In the log of which server it is, or where, is not known.
+        if after is None or before is None or before.epoch != after.epoch:
+            # In the log of which server it is, is not known.
+            return
+        if not said.source.has_version or said.source is Source.STALE:
+            # It is exact nowhere in the log, or was in that of a server which may have been replaced since.
             return
         self.timeline.append(Exact(said, said.position, said.position, after.server))

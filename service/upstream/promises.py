@@ -1,4 +1,4 @@
-"""What plans rely on of a table beside its columns' names: types, NOT NULL, keys and foreign keys.
+"""What plans rely on of a table beside its columns' names: types, NOT NULL and keys.
 
 Not here: whether its rows are still laid out as the stream decodes them (each database's own check).
 """
@@ -21,15 +21,10 @@ def broken(taken: Table, found: Table) -> Iterator[SchemaNotice]:
     if changed:
         reason = f"Columns of {taken.name} have another type, other labels or may be NULL now: {', '.join(changed)}."
         yield SchemaNotice(taken.name, reason, changed)
-    if not _promises(taken) <= _promises(found):
-        yield SchemaNotice(taken.name, f"{taken.name} lost a unique key or a foreign key.")
+    if not _keys(taken) <= _keys(found):
+        yield SchemaNotice(taken.name, f"{taken.name} lost a unique key.")
 
 
-def _promises(table: Table) -> set[tuple[object, ...]]:
-    """Keys and foreign keys, by the names of their columns. (The parent's are ordinals, of whatever it is like.)"""
-
-    def names(ordinals: tuple[int, ...]) -> tuple[str, ...]:
-        return tuple(table.columns[i].name for i in ordinals)
-
-    keys = {("key", *names(key)) for key in table.keys}
-    return keys | {("foreign key", names(f.columns), f.parent, len(f.parent_columns)) for f in table.foreign_keys}
+def _keys(table: Table) -> set[tuple[str, ...]]:
+    """Keys, by the names of their columns."""
+    return {tuple(table.columns[i].name for i in key) for key in table.keys}

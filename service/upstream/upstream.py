@@ -20,7 +20,7 @@ from dataflow.plan.nodes import Aggregate, Chain, Relation
 from dataflow.schema import Catalog, Table
 from dataflow.sql.statement import Statement
 from dataflow.types import Row
-from service.upstream.words import AnswerSize, Described, Finding, ForwardRows, LookupRows
+from service.upstream.words import AnswerSize, Described, Finding, ForwardRows, LookupRows, SchemaToken
 
 #: Gives the layouts of the tables to follow, by qualified name, whenever a source asks.
 Layouts = Callable[[], Mapping[str, TableLayout]]
@@ -37,8 +37,9 @@ class Capture(Protocol):
 class UpstreamSession(Protocol):
     """One connection, for questions about the database. All raise `UpstreamError`."""
 
-    async def load_catalog(self) -> Catalog:
-        """Tables, types, keys and views, at one snapshot."""
+    async def load_catalog(self, texts: Iterable[str] = ()) -> Catalog:
+        """Tables, types, keys and views, at one snapshot: where a server has several databases, those of its own and
+        of the databases that the texts name."""
         ...
 
     async def load_layouts(self, tables: Iterable[str]) -> dict[str, TableLayout]:
@@ -69,6 +70,23 @@ class UpstreamSession(Protocol):
         self, layouts: Mapping[str, TableLayout], tables: Mapping[str, Table], fresh: Catalog
     ) -> list[SchemaNotice]:
         """Followed tables that are no longer what `layouts` and `tables` say, by the catalog `fresh`."""
+        ...
+
+    async def schema_token(self, layouts: Mapping[str, TableLayout]) -> SchemaToken | None:
+        """What changes with the schema, read cheaply, while these tables are followed; None: there is no such thing."""
+        ...
+
+    async def load_code(self) -> Mapping[tuple[str, str], str]:
+        """Marks of what an answer may depend on beside the tables that it reads (functions, types, policies …), by kind
+        and name; "" is a name that SQL need not say."""
+        ...
+
+    async def check_marks(self) -> list[Finding]:
+        """Whether transactions that alter the schema say so in the stream."""
+        ...
+
+    async def make_marks(self) -> None:
+        """See to it that they do (the finding ``schema_changes``)."""
         ...
 
     async def set_row_identity(self, table: str) -> None:

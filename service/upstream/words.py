@@ -19,8 +19,9 @@ class UpstreamError(Exception):
     """The upstream could not do what was asked. Holds no credentials; `detail` is for logs, `told` for clients.
 
     `code`: ``unavailable`` (no connection), ``credentials``, ``denied`` (rights), ``timeout``, ``missing`` (table,
-    column, database …), ``invalid`` (a value or statement it does not take), ``overloaded`` (no connection free in
-    time), ``too_large`` (an answer), ``failed``.
+    column, database …), ``invalid`` (a statement it does not take, or that fails on the data), ``parameter`` (a value
+    that a parameter's type does not have), ``overloaded`` (no connection free in time), ``too_large`` (an answer),
+    ``failed``.
     """
 
     def __init__(self, code: str, detail: str, hint: str | None = None, retryable: bool = False) -> None:
@@ -29,6 +30,11 @@ class UpstreamError(Exception):
         self.detail = detail
         self.hint = hint
         self.retryable = retryable
+
+    @property
+    def of_query(self) -> bool:
+        """Whether the database is well, and the same query with the same values on the same data fails again."""
+        return self.code in ("invalid", "parameter")
 
     @property
     def told(self) -> str:
@@ -72,13 +78,19 @@ class LookupRows:
 
 @dataclass(slots=True)
 class ForwardRows:
-    """The rows of several queries at one snapshot, and the columns of each query's answer."""
+    """The rows of several queries at one snapshot, and the columns of each query's answer. `version` is that of answers
+    that do not wait for the stream; if it is not said, `bound` is."""
 
     rows: list[list[Row]]
     columns: list[tuple[AnswerColumn, ...]]
     snapshot: Snapshot
     bound: int
     flush: int
+    version: int = -1
+
+    def __post_init__(self) -> None:
+        if self.version < 0:
+            self.version = self.bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +110,15 @@ class Described:
     views: tuple[str, ...]
     #: Why its answer is not a function of what tables hold; None if it is.
     volatile: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaToken:
+    """A hash of what views depend on and the change stream does not carry: another one is worth a look."""
+
+    mark: str
+    #: Whether each transaction that alters the schema says so in the stream.
+    exact: bool
 
 
 @dataclass(frozen=True, slots=True)

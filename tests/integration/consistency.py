@@ -16,7 +16,7 @@ from typing import Any, Self
 import httpx
 
 from tests.fixtures.seeds import day_seed
-from tests.fixtures.service import RunningService, until
+from tests.fixtures.service import PATIENT, RunningService, until
 from tests.integration.news_workload import ACCOUNTS, ALL_KEYS, MONEY, OWNERS, VIEWS, WRITERS, Gate, News, Writer
 
 #: How long anything may take that must come back by itself.
@@ -67,7 +67,7 @@ class Client(threading.Thread):
 
     def run(self) -> None:
         try:
-            with httpx.Client(timeout=60) as http:
+            with httpx.Client(timeout=60, headers=PATIENT) as http:
                 while not self._stop_asked.is_set():
                     try:
                         self.once(http)

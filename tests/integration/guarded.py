@@ -59,6 +59,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     "web": {},
     "stories": {"views": '["stor*", "titled"]'},
     "admin": {"rights": '["admin"]'},
+    "reading_admin": {"rights": '["read", "admin"]'},
     "alice": {"claims": '{sub = "alice", org = {members = ["alice", "bob"]}}'},
     "bob": {"claims": '{sub = "bob", org = {members = []}}'},
     "number": {"claims": "{sub = 7, org = {members = [1, {}]}}"},

@@ -78,6 +78,7 @@ class Follower:
         """Subscribes; `resume`: behind the last event that was heard."""
         last_id = self.source.events.last_id if resume and self.source is not None else ""
         url = self.place.url(self.view, "/subscribe", board=self.board)
+        self.rows.over = False
         self.source = await EventSource.open(url, self._hear, last_id, small=small)
         return self.source
 
@@ -92,6 +93,8 @@ class Follower:
         """Whether it has what the database has; LostTrack if it never will."""
         if self.failure is not None:
             raise self.failure
+        if self.rows.over:
+            raise LostTrack(f"the subscription is over: {self.events[-1].data}")
         # Sums of integers are numbers without a point; elsewhere nothing is converted.
         return comparable(self.rows.rows) == comparable(self.place.expected(self.view, self.board))
 

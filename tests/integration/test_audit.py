@@ -18,6 +18,8 @@ from tests.fixtures.postgres import Database
 from tests.fixtures.service import RunningService, command, environment, running_service, until
 
 LIMIT_S = 120.0
+#: Of a writer, behind each of its transactions.
+PAUSE_S = 0.005
 STORIES = 300
 VIEWS = {
     "story": "SELECT s.id, s.title, COUNT(v.id) AS votes FROM stories s LEFT JOIN votes v ON v.story = s.id"
@@ -58,13 +60,13 @@ def write_one(execute: Callable[[str], Any], n: int) -> None:
 
 @contextmanager
 def writing(connections: list[Callable[[str], Any]]) -> Iterator[None]:
-    """Writers for the length of a block."""
+    """Writers for the length of a block: not faster than the engine follows, whose lag an audit would wait for."""
     stop = threading.Event()
     numbers = itertools.count(1)
     lock = threading.Lock()
 
     def write(execute: Callable[[str], Any]) -> None:
-        while not stop.is_set():
+        while not stop.wait(PAUSE_S):
             with lock:
                 n = next(numbers)
             write_one(execute, n)

@@ -37,7 +37,7 @@ def test_nothing_to_tell(mariadb: MariaDatabase, metadata: str) -> None:
                 "ALTER TABLE items ADD COLUMN more text DEFAULT 'm', ADD INDEX by_price (price)",
                 "CREATE INDEX more ON items (price)",
                 "ALTER TABLE items COMMENT 'drop column', ALTER COLUMN price SET DEFAULT 3, AUTO_INCREMENT = 7",
-                "ALTER TABLE items ADD PRIMARY KEY (id), ENGINE = InnoDB, ALGORITHM = COPY",
+                "ALTER TABLE items ADD UNIQUE KEY (id), ENGINE = InnoDB, ALGORITHM = COPY",
                 "DROP INDEX more ON items",
                 "ANALYZE TABLE items",
                 "OPTIMIZE TABLE items",
@@ -72,7 +72,9 @@ def test_changed_columns(
     async def check() -> None:
         async with following(mariadb, "items") as stream:
             mariadb.execute(statement)
-            await stream.catch_up()
+            # Other columns may be generated from one whose type is another.
+            rewritten = [TableChange(overflow=True)] if "RENAME" not in statement and "DROP" not in statement else []
+            assert [t.tables[stream.name("items")] for t in await stream.catch_up()] == rewritten
             assert [(notice.table, notice.columns) for notice in stream.notices] == [(stream.name("items"), columns)]
             mariadb.execute("DELETE FROM items")
             assert await stream.changes("items") == [([row], [])]
@@ -117,7 +119,7 @@ def test_places_of_columns_that_are_not_known(mariadb: MariaDatabase, metadata: 
     async def check() -> None:
         async with following(mariadb, "items") as stream:
             mariadb.execute(f"ALTER TABLE items {statement}", "DELETE FROM items")
-            assert await stream.catch_up() == []
+            assert all(t.tables[stream.name("items")].overflow for t in await stream.catch_up())
             assert stream.notices[-1].columns == ()
             assert "binlog_row_metadata" in stream.notices[-1].reason
             stream.follow("items")
@@ -175,24 +177,127 @@ def test_a_database_is_dropped(mariadb: MariaDatabase) -> None:
 
 
 def test_partitions(mariadb: MariaDatabase) -> None:
-    """Rows that go with their partition are not in the log."""
+    """Rows that go with their partition are not in the log, nor are those that come with one."""
     mariadb.execute(
         "CREATE TABLE t (id int) PARTITION BY RANGE (id)"
         " (PARTITION a VALUES LESS THAN (10), PARTITION b VALUES LESS THAN (20))",
         "CREATE TABLE spare (id int)",
+        "CREATE TABLE part (id int)",
     )
 
     async def check() -> None:
-        async with following(mariadb, "t") as stream:
+        async with following(mariadb, "t", "spare", "part") as stream:
             mariadb.execute(
                 "ALTER TABLE t TRUNCATE PARTITION a",
                 "ALTER TABLE t DROP PARTITION a",
                 "ALTER TABLE t EXCHANGE PARTITION b WITH TABLE spare",
                 "ALTER TABLE t ADD PARTITION (PARTITION c VALUES LESS THAN (30))",
+                "ALTER TABLE t CONVERT TABLE part TO PARTITION d VALUES LESS THAN (40)",
             )
-            name = stream.name("t")
-            assert [t.tables[name] for t in await stream.catch_up()] == [TableChange(overflow=True)] * 3
-            assert stream.notices == []
+            t, spare, part = map(stream.name, ("t", "spare", "part"))
+            changed = TableChange(overflow=True)
+            wanted = [{t: changed}, {t: changed}, {t: changed, spare: changed}, {t: changed}]
+            assert [transaction.tables for transaction in await stream.catch_up()] == wanted
+            assert {(notice.table, notice.columns) for notice in stream.notices} == {(part, ())}
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "MODIFY COLUMN qty int COMMENT 'see ticket #12' AFTER id",
+        "MODIFY qty int DEFAULT '1' COMMENT '-- ' AFTER id",
+        "COMMENT '/*', MODIFY qty int COMMENT \"#\" AFTER id, COMMENT '*/'",
+        "COMMENT = 'it''s #1', MODIFY qty int AFTER id",
+        "COMMENT = '\\\\' COMMENT '#', MODIFY qty int AFTER id",
+        "MODIFY qty int COMMENT 'a\\'#' AFTER id",
+    ],
+)
+def test_strings_hide_nothing(mariadb: MariaDatabase, part: str) -> None:
+    """Columns that are moved by a statement with a comment's sign in a string are not read by their old places."""
+    mariadb.execute("CREATE TABLE items (id int, price int, qty int)")
+
+    async def check() -> None:
+        async with following(mariadb, "items") as stream:
+            mariadb.execute(f"ALTER TABLE items {part}", "INSERT INTO items (id, price, qty) VALUES (1, 300, 3)")
+            assert all(t.tables[stream.name("items")].overflow for t in await stream.catch_up())
+            assert stream.notices[-1].columns == ()
+
+    with setting(mariadb, "binlog_row_metadata", "'NO_LOG'"):
+        run(check())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE OR REPLACE SEQUENCE items",
+        "ALTER TABLE items ADD FOREIGN KEY (id) REFERENCES parents (id) ON DELETE CASCADE",
+        "SET STATEMENT lock_wait_timeout = 3 FOR DROP TABLE items",
+        "ALTER TABLE other COMMENT 'x', RENAME TO older",
+        "RENAME TABLE items TO `größe`, `größe` TO items",
+        "DROP TABLE `größe`, items",
+        "CREATE OR REPLACE DATABASE {}",
+    ],
+)
+@pytest.mark.parametrize("charset", ["utf8mb4", "latin1"])
+def test_statements_that_concern_a_table(mariadb: MariaDatabase, statement: str, charset: str) -> None:
+    """All that a statement redefines is followed anew, whatever its words, and its client's character set."""
+    mariadb.execute(
+        "CREATE TABLE parents (id int PRIMARY KEY)", "CREATE TABLE items (id int)", "CREATE TABLE other (id int)"
+    )
+    if "DROP TABLE `" in statement:
+        mariadb.execute("CREATE TABLE `größe` (id int)")
+
+    async def check() -> None:
+        async with following(mariadb, "items", "other") as stream:
+            with closing(mariadb.connect(charset=charset)) as connection, connection.cursor() as cursor:
+                cursor.execute(statement.format(mariadb.name))
+            await stream.catch_up()
+            concerned = {stream.name("other" if "other" in statement else "items")}
+            assert concerned <= {notice.table for notice in stream.notices if not notice.columns}
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    ("table", "charset"), [("größe", "utf8mb4"), ("größe", "latin1"), ("大小", "gbk"), ("größe", "cp850")]
+)
+def test_names_of_a_client(mariadb: MariaDatabase, table: str, charset: str) -> None:
+    """A name in another character set than UTF-8 may be that of any table."""
+    mariadb.execute(f"CREATE TABLE `{table}` (id int, b int)")
+
+    async def check() -> None:
+        async with following(mariadb, table) as stream:
+            with closing(mariadb.connect(charset="utf8mb4")) as connection, connection.cursor() as cursor:
+                cursor.execute(f"SET NAMES {charset}")
+                connection.encoding = charset.removesuffix("mb4")
+                cursor.execute(f"ALTER TABLE `{table}` DROP COLUMN b")
+            await stream.catch_up()
+            assert stream.name(table) in {notice.table for notice in stream.notices}
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    ("part", "rows"),
+    [
+        ("MODIFY b decimal(5,0)", [(None, 2, 4), (1, 1, 2)]),
+        ("ADD PRIMARY KEY (a)", [(0, 2, 5), (1, 1, 3)]),
+    ],
+)
+def test_values_that_change_with_others(mariadb: MariaDatabase, part: str, rows: list[tuple[object, ...]]) -> None:
+    """Stored generated columns, and NULLs in a new primary key outside of strict mode, change without being named."""
+    mariadb.execute(
+        "CREATE TABLE t (a int, b decimal(5,1), g decimal(5,0) AS (b * 2) STORED)",
+        "INSERT INTO t (a, b) VALUES (1, 1.4), (NULL, 2.3)",
+    )
+
+    async def check() -> None:
+        async with following(mariadb, "t") as stream:
+            mariadb.execute(f"SET STATEMENT sql_mode = '' FOR ALTER TABLE t {part}")
+            assert [t.tables for t in await stream.catch_up()] == [{stream.name("t"): TableChange(overflow=True)}]
+            assert mariadb.query("SELECT a, ROUND(b), g FROM t ORDER BY a") == rows
 
     run(check())
 

@@ -122,8 +122,8 @@ def test_a_change_that_does_not_matter_is_none(service: RunningService, database
     assert "; hit" in answer.headers["cache-status"]
     assert refreshes(service) == before
     database.execute("UPDATE comments SET deleted = false WHERE id = 30")
+    # It may be there by now: what was read since it was fetched is fetched again at once.
     changed = service.read("spread", headers=fresh(database), story=1)
-    assert "; hit" not in changed.headers["cache-status"]
     assert changed.json()["rows"][0]["n"] == answer.json()["rows"][0]["n"] + 1
     assert service.hits("spread", story=2)
     assert refreshes(service) == before + 1

@@ -174,6 +174,14 @@ def test_the_document_does_not_have_what_clients_cannot_give(guarded: Guarded) -
     assert "Authorization" not in json.dumps(document["paths"]["/v1/views/order"]["get"]["parameters"])
 
 
+def test_the_document_has_sql_for_administrators_only(guarded: Guarded) -> None:
+    readers = guarded.data("/openapi.json", "web").text
+    assert "```sql" not in readers
+    assert "claims." not in readers
+    text = guarded.data("/openapi.json", "reading_admin").text
+    assert "SELECT id, item FROM orders WHERE owner = :claims.sub" in text
+
+
 def test_the_admin_port_is_for_administrators(guarded: Guarded) -> None:
     sql = {"sql": "SELECT id FROM stories WHERE id = :id"}
     for token, status in ((None, 401), ("web", 403), ("expired", 401)):

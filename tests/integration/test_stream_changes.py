@@ -139,7 +139,7 @@ def test_odd_names(database: Database) -> None:
         'CREATE TABLE public.order ("user" int4)',
         "ALTER TABLE public.order REPLICA IDENTITY FULL",
     )
-    odd, keyword = '"My Schema"."Odd ""Table"""', "public.order"
+    odd, keyword = '"My Schema"."Odd ""Table"""', 'public."order"'
 
     async def check() -> None:
         async with streaming(database, odd, keyword) as stream:

@@ -6,6 +6,7 @@ import pytest
 from cdc.change import SchemaNotice, TableChange
 from service.upstream.postgres.catalog import load_catalog
 from service.upstream.postgres.checks import check_schema
+from service.upstream.postgres.schema_marks import MARKING
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import PUBLICATION, Stream, run, streaming
 
@@ -194,7 +195,7 @@ def test_schema_change_within_a_transaction(database: Database) -> None:
     ("statement", "columns"),
     [
         ("ALTER TABLE items DROP CONSTRAINT items_pkey CASCADE", ()),
-        ("ALTER TABLE items DROP CONSTRAINT items_parent_fkey", ()),
+        ("ALTER TABLE items DROP CONSTRAINT items_parent_fkey", None),
         ("ALTER TABLE items ALTER COLUMN name DROP NOT NULL", ("name",)),
         ("ALTER TYPE mood RENAME VALUE 'fine' TO 'good'", ("mood",)),
         ("ALTER TYPE mood ADD VALUE 'bad' BEFORE 'fine'", ("mood",)),
@@ -203,7 +204,7 @@ def test_schema_change_within_a_transaction(database: Database) -> None:
     ],
 )
 def test_promises_that_plans_rely_on(database: Database, statement: str, columns: tuple[str, ...] | None) -> None:
-    """Keys, foreign keys, NOT NULL and labels that are gone are told; new ones are nobody's concern."""
+    """Keys, NOT NULL and labels that are gone are told; new ones, and foreign keys, are nobody's concern."""
     database.execute(
         "CREATE TYPE mood AS ENUM ('fine')",
         "CREATE TABLE items (id int4 PRIMARY KEY, name text NOT NULL, parent int4 REFERENCES items, mood mood)",
@@ -216,5 +217,51 @@ def test_promises_that_plans_rely_on(database: Database, statement: str, columns
             database.execute(statement)
             told = await check_schema(connection, stream.layouts, PUBLICATION, tables)
             assert ([] if columns is None else [columns]) == [notice.columns for notice in told][:1]
+
+    run(check())
+
+
+def test_marked_transactions_begin_batches(database: Database) -> None:
+    """DDL and the rows of one transaction; those of temporary tables, and of what is rolled back, are not marked."""
+    database.execute("CREATE TABLE items (id int4 PRIMARY KEY)", "ALTER TABLE items REPLICA IDENTITY FULL", *MARKING)
+
+    async def check() -> None:
+        async with streaming(database, TABLE) as stream:
+            database.execute(
+                "INSERT INTO items VALUES (1)",
+                "BEGIN; INSERT INTO items VALUES (2); CREATE INDEX i ON items (id); COMMIT",
+                "CREATE TABLE IF NOT EXISTS items ()",
+                "COMMENT ON TABLE items IS 'rows'",
+                "REINDEX TABLE items",
+                "CREATE TEMP TABLE passing (id int); CREATE INDEX ON passing (id); DROP TABLE passing",
+                "BEGIN; SAVEPOINT s; DROP INDEX i; ROLLBACK TO s; INSERT INTO items VALUES (3); COMMIT",
+                "DROP INDEX i",
+                "INSERT INTO items VALUES (4)",
+            )
+            found = []
+            while len(found) < 4 or not found[-1][1]:
+                batch = await stream.source.next_batch()
+                rows = [t.tables[TABLE].added for t in batch.transactions]
+                if rows or batch.altered is not None:
+                    found.append((batch.altered is not None, rows))
+            marked = [rows for altered, rows in found if altered]
+            assert marked == [[[("2",)]], []]
+
+    run(check())
+
+
+def test_a_table_that_is_made_unlogged_is_told(database: Database) -> None:
+    """Whatever it is by the time that anybody looks: what is changed meanwhile is in no log."""
+    database.execute("CREATE TABLE items (id int4 PRIMARY KEY)", "ALTER TABLE items REPLICA IDENTITY FULL", *MARKING)
+    database.execute(f"CREATE PUBLICATION {PUBLICATION} FOR ALL TABLES")
+
+    async def check() -> None:
+        async with streaming(database, TABLE) as stream:
+            database.execute("VACUUM FULL items", "ALTER TABLE items ALTER id TYPE int8")
+            await stream.catch_up()
+            assert not stream.notices
+            database.execute("ALTER TABLE items SET UNLOGGED", "ALTER TABLE items SET LOGGED")
+            await stream.catch_up()
+            assert {(n.table, n.columns, "unlogged" in n.reason) for n in stream.notices} == {(TABLE, (), True)}
 
     run(check())

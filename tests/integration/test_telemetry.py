@@ -2,9 +2,11 @@
 
 import json
 import re
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -72,6 +74,30 @@ def test_every_metric_is_documented_and_every_documented_one_is_there(service: R
     documented = set(re.findall(r"`(upquery_[a-z_]+)[`{]", table))
     assert metric_names(service) == documented - WHILE_LOADING
     assert documented >= WHILE_LOADING
+
+
+def test_every_line_of_the_log_is_json_and_abuse_makes_few(service: RunningService) -> None:
+    """What clients send that is no HTTP, or offers other protocols, is not worth a line each."""
+    address = (urlsplit(service.http).hostname, urlsplit(service.http).port)
+    upgrade = b"Host: %b\r\nConnection: upgrade\r\nUpgrade: %b\r\n%b\r\n"
+    attacks = [
+        b"\x16\x03\x01",
+        b"GET / HTTP/9\r\n\r\n",
+        b"GET /v1/views/story?id=1 HTTP/1.1\r\n" + upgrade % (b"localhost", b"foo", b""),
+        b"GET /v1/subscribe HTTP/1.1\r\n" + upgrade % (b"a#b", b"websocket", b""),
+        b"GET /v1/subscribe HTTP/1.1\r\n" + upgrade % (b"localhost", b"websocket", b"Sec-WebSocket-Version: x\r\n"),
+    ]
+    for attack in attacks * 40:
+        with socket.create_connection(address) as client:
+            client.sendall(attack)
+            client.shutdown(socket.SHUT_WR)
+            while client.recv(1 << 16):
+                pass
+    for _ in range(40):
+        assert service.read("was", id="x").status_code == 422
+    lines = [json.loads(line) for line in service.log.read_text().splitlines()]
+    assert all(line["timestamp"] and line["level"] and line["process"] and line["event"] for line in lines)
+    assert len([line for line in lines if "request_id" not in line]) < 60
 
 
 def test_what_a_worker_counts(service: RunningService) -> None:

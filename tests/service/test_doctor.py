@@ -46,13 +46,17 @@ def test_json_has_all_of_it(stories: Database, tmp_path: Path) -> None:
     assert "begins with title" in found["index"]["reason"]
     assert not found["index"]["fatal"]
     assert "nothing" in found["view"]["reason"]
+    assert "within one heartbeat" in found["schema_changes"]["reason"]
+    assert "CREATE EVENT TRIGGER" in found["schema_changes"]["fix"]
+    assert not found["schema_changes"]["fatal"]
 
 
 def test_what_is_safe_is_fixed_when_asked(stories: Database, tmp_path: Path) -> None:
     said = doctor(stories, tmp_path, STORIES, "--fix")
     assert said.returncode == 0, said.stdout + said.stderr
     assert "fixed" in said.stdout
-    assert doctor(stories, tmp_path, STORIES).returncode == 0
+    again = doctor(stories, tmp_path, STORIES, "--json")
+    assert (again.returncode, json.loads(again.stdout)["findings"]) == (0, [])
 
 
 def test_a_database_that_is_not_there_is_a_finding(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from dataflow.plan.mysql_render import table_name
 from dataflow.schema import SqlType
 from dataflow.spark.problems import SparkProblem
 from dataflow.types import Row
@@ -89,7 +90,7 @@ class Reader:
         """As long as the snapshot lives, nobody alters a table. (A read keeps the lock that it takes on metadata until
         its transaction ends.) Raises ServerError, ConnectionBroken."""
         for table in tables:
-            await self._wire.query(f"SELECT 1 FROM {table} LIMIT 0")
+            await self._wire.query(f"SELECT 1 FROM {table_name(table)} LIMIT 0")
 
     async def serve(self, listener: socket) -> None:
         """Answers one question after the other, until the connection is gone."""
@@ -168,7 +169,7 @@ class Reader:
             case "version":
                 found = str(self._snapshot)
             case "table":
-                catalog = await load_catalog(self._wire, self._flavour.dialect)
+                catalog = await load_catalog(self._wire, self._flavour.dialect, [question["table"]])
                 table = catalog.tables.get(question["table"])
                 found = None if table is None else b64encode(dumps(table)).decode()
             case _:

@@ -32,7 +32,7 @@ from service.runtime import garbage
 from service.runtime.budget import Room
 from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
-from service.runtime.loading.failures import Failures
+from service.runtime.loading.failures import Failure, Failures
 from service.runtime.loading.load import Load, LoadProgress
 from service.runtime.loading.redo_file import RedoFile, remove_left
 from service.runtime.loading.slices import Slices
@@ -144,11 +144,11 @@ class Loads:
         self._forget_ended()
         wanted = []
         for lookup in taken:
-            reason = self._failures.pause(lookup.relation)
-            if reason is None:
+            failure = self._failures.pause(lookup.relation)
+            if failure is None:
                 wanted.append(lookup)
             elif self._is_wanted(lookup):
-                self._dispatcher.step(LookupFailed(lookup.id, reason, retryable=True))
+                self._dispatcher.step(LookupFailed(lookup.id, failure.reason, True, failure.evaluation))
         if wanted:
             self._spawn(self._sort(wanted))
 
@@ -214,11 +214,12 @@ class Loads:
             async with self._places[group.way.name]:
                 await self._read_group(group)
         except UpstreamError as error:
-            self._failed(group, error.told, retryable=error.code not in BREAKING, detail=str(error))
+            failure = Failure(error.told, str(error), error.of_query)
+            self._failed(group, failure, retryable=error.code not in BREAKING)
         except Exception:
             # A bug of ours. Whoever waits is told, instead of waiting for ever.
             log.exception("load failed")
-            self._failed(group, _BUG, retryable=False)
+            self._failed(group, Failure(_BUG), retryable=False)
         finally:
             if group in self._groups:
                 self._groups.remove(group)
@@ -250,10 +251,14 @@ class Loads:
                 await self._hand_over(load, rows)
                 if load.is_over:
                     return
+        # A table that took the other's name after the snapshot may be what was read: the stream says so until there.
+        bound = (await self._upstream.lookups.snapshot()).bound
+        if load.is_over:
+            return
         load.is_read = True
         self._failures.forget(load.lookup.relation)
         log.info("load read", table=load.table, way=load.way, rows=load.rows, seconds=round(load.duration_s, 3))
-        self._dispatcher.step(LoadDone(load.lookup.id))
+        self._dispatcher.step(LoadDone(load.lookup.id, bound))
 
     async def _hand_over(self, load: Load, rows: list[Row]) -> None:
         at = 0
@@ -284,22 +289,21 @@ class Loads:
             if load in group.loads and not group.open and group.task is not None:
                 group.task.cancel()
 
-    def _failed(self, group: Group, reason: str, *, retryable: bool, detail: str = "") -> None:
+    def _failed(self, group: Group, failure: Failure, *, retryable: bool) -> None:
         """What was read has failed, and takes with it what was to be read behind it."""
         for load in group.open:
             mine = group.reading in (None, load)
-            self._fail(load, reason, retryable=retryable or not mine, mine=mine, detail=detail)
+            self._fail(load, failure if mine else Failure(failure.reason), retryable=retryable or not mine, mine=mine)
 
-    def _fail(self, load: Load, reason: str, *, retryable: bool, mine: bool = True, detail: str = "") -> None:
+    def _fail(self, load: Load, failure: Failure, *, retryable: bool, mine: bool = True) -> None:
         load.is_over = True
         self._loads.pop(load.lookup.id, None)
         if mine:
             self._counters.load_failures += 1
-            pause_s = self._failures.note(load.lookup.relation, reason)
-            log.warning(
-                "load failed", table=load.table, way=load.way, rows=load.rows, reason=detail or reason, pause_s=pause_s
-            )
-        self._dispatcher.step(LookupFailed(load.lookup.id, reason, retryable))
+            pause_s = self._failures.note(load.lookup.relation, failure)
+            reason = failure.detail or failure.reason
+            log.warning("load failed", table=load.table, way=load.way, rows=load.rows, reason=reason, pause_s=pause_s)
+        self._dispatcher.step(LookupFailed(load.lookup.id, failure.reason, retryable, failure.evaluation))
 
     def _log_failed(self, lookup: LookupId | None, reason: str) -> None:
         """Told in the middle of a step."""
@@ -310,7 +314,7 @@ class Loads:
         if load is None or load.is_over:
             return
         groups = [group for group in self._groups if load in group.loads]
-        self._fail(load, reason, retryable=True)
+        self._fail(load, Failure(reason), retryable=True)
         for group in groups:
             if not group.open and group.task is not None:
                 group.task.cancel()

@@ -27,21 +27,24 @@ class BracketQuestion:
     compared: bool
 
     def statements(self, statements: Sequence[str]) -> list[str]:
-        """A transaction with these statements."""
+        """A transaction with these statements, and the log's end after them."""
         begun = [_OWNED, _EXECUTED] if self.compared else []
-        return [_EXECUTED, BEGIN, self.flavour.log_end, *begun, *statements, END]
+        return [_EXECUTED, BEGIN, self.flavour.log_end, *begun, *statements, self.flavour.log_end, END]
 
-    def answer(self, replies: list[Reply]) -> tuple[list[Reply], BracketSnapshot]:
-        """The replies to the statements inside, and their snapshot. Raises ServerError, UpstreamError."""
+    def answer(self, replies: list[Reply]) -> tuple[list[Reply], BracketSnapshot, int]:
+        """The replies to the statements inside, their snapshot, and the log's end after them.
+
+        Raises ServerError, UpstreamError.
+        """
         for reply in replies:
             if reply.error is not None:
                 raise reply.error
-        executed, _, log_end, *rest, _ = replies
+        executed, _, log_end, *rest, bound, _ = replies
         seen, begun = GtidSet.parse(_text(executed)), None
         if self.compared:
             owned, later, *rest = rest
             begun = GtidSet.parse_owned(_text(owned)) | GtidSet.parse(_text(later))
-        return rest, BracketSnapshot(seen, end_place(log_end), begun)
+        return rest, BracketSnapshot(seen, end_place(log_end), begun), end_place(bound)
 
 
 def _text(reply: Reply) -> str:

@@ -7,7 +7,8 @@ every restored dump does, leaves rows without their parents.
 Not here: whether a table can be followed (`checks`); what its types mean (`types`).
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cdc.change import TableLayout
@@ -16,15 +17,15 @@ from dataflow.schema import Catalog, Column, Spread, Table, UpstreamView
 from service.upstream.mysql.collations import load_collations
 from service.upstream.mysql.connect import Flavour
 from service.upstream.mysql.place import log_end
-from service.upstream.mysql.texts import listed_names, unqualified
+from service.upstream.mysql.texts import named, quoted, unqualified
 from service.upstream.mysql.types import Collations, ColumnRow, column_kind, sql_type, text_type
 from service.upstream.mysql.wire import Reply, Wire
 from service.upstream.words import UpstreamError
 
 SYSTEM_SCHEMAS = ("mysql", "information_schema", "performance_schema", "sys")
-_USER_SCHEMA = "table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')"
 
-_TABLES = f"SELECT table_schema, table_name, table_type, table_rows FROM information_schema.tables WHERE {_USER_SCHEMA}"
+_DATABASES = "SELECT schema_name FROM information_schema.schemata"
+_TABLES = "SELECT table_schema, table_name, table_type, table_rows FROM information_schema.tables WHERE {}"
 _COLUMNS = """
 SELECT table_schema, table_name, column_name, data_type, column_type, character_maximum_length, numeric_precision,
        numeric_scale, datetime_precision, character_set_name, collation_name, is_nullable, extra
@@ -33,30 +34,39 @@ FROM information_schema.columns WHERE {} ORDER BY table_schema, table_name, ordi
 #: What MariaDB calls JSON is text with this check.
 _JSON = """
 SELECT constraint_schema, table_name, constraint_name FROM information_schema.check_constraints
-WHERE level = 'Column' AND check_clause = CONCAT('json_valid(`', REPLACE(constraint_name, '`', '``'), '`)')
+WHERE {} AND level = 'Column' AND check_clause = CONCAT('json_valid(`', REPLACE(constraint_name, '`', '``'), '`)')
 """
-_INDEXES = f"""
+_INDEXES = """
 SELECT table_schema, table_name, index_name, non_unique, column_name, sub_part, cardinality, index_type
-FROM information_schema.statistics WHERE {_USER_SCHEMA}
+FROM information_schema.statistics WHERE {}
 ORDER BY table_schema, table_name, index_name <> 'PRIMARY', index_name, seq_in_index
 """
-_VIEWS = f"SELECT table_schema, table_name, view_definition FROM information_schema.views WHERE {_USER_SCHEMA}"
+_UNIQUE = """
+SELECT DISTINCT table_schema, table_name, index_name FROM information_schema.statistics WHERE {} AND non_unique = 0
+"""
+_VIEWS = "SELECT table_schema, table_name, view_definition FROM information_schema.views WHERE {}"
 _SESSION = "SELECT DATABASE(), @@collation_connection"
 #: Indexes that find rows by equality, and by the start of what they are of.
 _PLAIN_INDEXES = frozenset({"BTREE", "HASH"})
 _ATTEMPTS = 5
+#: A name before a dot.
+_QUALIFIER = re.compile(r"""(?:`((?:[^`]|``)+)`|"([^"]+)"|([\w$]+))\s*\.""")
 
 Named = tuple[str, str]
 
 
-async def load_catalog(wire: Wire, dialect: str) -> Catalog:
-    """All tables and views outside system schemas that may be read. Raises ServerError, ConnectionBroken,
-    UpstreamError."""
-    columns_query = _COLUMNS.format(_USER_SCHEMA)
-    constraints = [_JSON] if dialect == "mariadb" else []
+async def load_catalog(wire: Wire, dialect: str, texts: Iterable[str] = ()) -> Catalog:
+    """Tables and views that may be read, of the connection's database and of those that texts name, or that a view of
+    these names. Raises ServerError, ConnectionBroken, UpstreamError."""
+    databases = ", ".join(map(quoted, await _databases(wire, texts))) or "NULL"
+    among = f"table_schema IN ({databases})"
+    columns_query, tables_query, indexes_query, views_query = (
+        query.format(among) for query in (_COLUMNS, _TABLES, _INDEXES, _VIEWS)
+    )
+    constraints = [_JSON.format(f"constraint_schema IN ({databases})")] if dialect == "mariadb" else []
     for _ in range(_ATTEMPTS):
         replies = await wire.query_all(
-            [columns_query, _SESSION, _TABLES, _INDEXES, _VIEWS, *constraints, columns_query]
+            [columns_query, _SESSION, tables_query, indexes_query, views_query, *constraints, columns_query]
         )
         columns, session, tables, indexes, views, *json, again = map(_texts, replies)
         if columns == again:
@@ -87,17 +97,46 @@ async def load_catalog(wire: Wire, dialect: str) -> Catalog:
     return Catalog(found, (database,), known_views, text=text, dialect=dialect)
 
 
+async def _databases(wire: Wire, texts: Iterable[str]) -> list[str]:
+    """The databases that a catalog is of. A word before a dot is taken for a database if there is one of that name."""
+    session, schemata = map(_texts, await wire.query_all([_SESSION, _DATABASES]))
+    by_name: dict[str, set[str]] = {}
+    for (schema,) in schemata:
+        if schema.lower() not in SYSTEM_SCHEMAS:
+            by_name.setdefault(schema.lower(), set()).add(schema)
+    found: set[str] = set()
+    new = {session[0][0]} | _named(texts, by_name)
+    while new:
+        found |= new
+        views = _texts(await wire.query(_VIEWS.format(f"table_schema IN ({', '.join(map(quoted, sorted(new)))})")))
+        new = _named((definition for _, _, definition in views), by_name) - found
+    return sorted(found)
+
+
+def _named(texts: Iterable[str], by_name: Mapping[str, set[str]]) -> set[str]:
+    """Databases that texts may name, in whatever case, with or without quotes."""
+    words = {"".join(found).replace("``", "`").lower() for text in texts for found in _QUALIFIER.findall(text)}
+    return set[str]().union(*(by_name[word] for word in words & by_name.keys()))
+
+
 async def load_layouts(wire: Wire, tables: Iterable[str], flavour: Flavour) -> dict[str, TableLayout]:
     """Layouts of these tables for the binary log, by the names of `load_catalog`. A table that is gone is left out.
 
     The stream itself says when a table is altered or dropped, so a layout has no other identity than its columns.
     """
-    rows = await load_columns(wire, map(unqualified, tables), flavour.dialect)
-    # A statement of its own, after the other: all that the first has seen is before.
+    names = [unqualified(table) for table in tables]
+    rows = await load_columns(wire, names, flavour.dialect)
+    keys: dict[Named, set[str]] = {}
+    for schema, name, key in _texts(await wire.query(_UNIQUE.format(named(names)))):
+        keys.setdefault((schema, name), set()).add(key)
+    # A statement of its own, after the others: all that the first has seen is before.
     since = await log_end(wire, flavour)
     return {
         qualified_name(schema, name): TableLayout(
-            tuple(row.name for row in found), kinds=tuple(map(column_kind, found)), since=since
+            tuple(row.name for row in found),
+            kinds=tuple(map(column_kind, found)),
+            keys=frozenset(keys.get((schema, name), ())),
+            since=since,
         )
         for (schema, name), found in rows.items()
     }
@@ -105,8 +144,9 @@ async def load_layouts(wire: Wire, tables: Iterable[str], flavour: Flavour) -> d
 
 async def load_columns(wire: Wire, tables: Iterable[Named], dialect: str) -> dict[Named, list[ColumnRow]]:
     """The columns of these tables and views, by database and name. Raises ServerError, ConnectionBroken."""
-    statement = _COLUMNS.format(f"(table_schema, table_name) IN ({listed_names(tables)})")
-    replies = await wire.query_all([statement, *([_JSON] if dialect == "mariadb" else [])])
+    names = list(tables)
+    json_query = [_JSON.format(named(names, "constraint_schema"))] if dialect == "mariadb" else []
+    replies = await wire.query_all([_COLUMNS.format(named(names)), *json_query])
     columns, *json = map(_texts, replies)
     return _column_rows(columns, frozenset(json[0]) if json else frozenset())
 
@@ -175,7 +215,7 @@ class _Shape:
             if index.unique and index.whole and all(self.columns[i].not_null for i in index.columns):
                 keys[tuple(index.columns)] = None
         indexes = tuple(tuple(i.columns) for i in self._indexes.values() if i.columns and i.kind in _PLAIN_INDEXES)
-        return Table(self.name, self.columns, tuple(keys), (), indexes, self._rows, self._spreads)
+        return Table(self.name, self.columns, tuple(keys), indexes, self._rows, self._spreads)
 
 
 __all__ = ["SYSTEM_SCHEMAS", "load_catalog", "load_columns", "load_layouts"]

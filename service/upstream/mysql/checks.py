@@ -11,7 +11,7 @@ from cdc.mysql.names import quote_name
 from cdc.mysql.values import undecodable
 from service.upstream.mysql.catalog import load_layouts
 from service.upstream.mysql.connect import Flavour
-from service.upstream.mysql.texts import listed_names, quoted, unqualified
+from service.upstream.mysql.texts import named, quoted, unqualified
 from service.upstream.mysql.wire import Reply, Wire
 from service.upstream.words import Finding
 
@@ -30,15 +30,17 @@ _USER = "SELECT CURRENT_USER()"
 #: What a line of SHOW GRANTS gives on everything.
 _GLOBAL_GRANT = re.compile(r"GRANT (.+) ON \*\.\* TO ", re.IGNORECASE)
 _TABLES = """
-SELECT t.table_schema, t.table_name, t.table_type, t.engine,
-       EXISTS (SELECT 1 FROM information_schema.columns c WHERE c.table_schema = t.table_schema
-               AND c.table_name = t.table_name AND c.extra LIKE '%INVISIBLE%')
-FROM information_schema.tables t WHERE (t.table_schema, t.table_name) IN ({})
+SELECT table_schema, table_name, table_type, engine
+FROM information_schema.tables WHERE {}
+"""
+_INVISIBLE = """
+SELECT DISTINCT table_schema, table_name
+FROM information_schema.columns WHERE {} AND extra LIKE '%INVISIBLE%'
 """
 #: Foreign keys that change rows of their own tables when rows of others change.
 _CASCADES = """
 SELECT constraint_schema, table_name, constraint_name, referenced_table_name, update_rule, delete_rule
-FROM information_schema.referential_constraints WHERE (constraint_schema, table_name) IN ({})
+FROM information_schema.referential_constraints WHERE {}
 """
 _PASSIVE = frozenset({"RESTRICT", "NO ACTION"})
 _KINDS = {
@@ -171,12 +173,16 @@ async def check_zero_dates(wire: Wire) -> list[Finding]:
 async def check_tables(wire: Wire, tables: Iterable[str], flavour: Flavour) -> list[Finding]:
     """Findings about tables that views are to read: kind, engine, foreign keys, character sets, rights."""
     wanted = sorted(set(tables))
-    listed = listed_names(map(unqualified, wanted))
-    found, cascading, user = await wire.query_all([_TABLES.format(listed), _CASCADES.format(listed), _USER])
+    names = [unqualified(name) for name in wanted]
+    of_tables, of_constraints = named(names), named(names, "constraint_schema")
+    questions = [_TABLES.format(of_tables), _INVISIBLE.format(of_tables), _CASCADES.format(of_constraints)]
+    found, hidden, cascading, user = await wire.query_all([*questions, _USER])
+    invisible = {(str(schema), str(table)) for schema, table in hidden.rows}
     cascades = {(str(schema), str(table)): list(map(str, rest)) for schema, table, *rest in _acting(cascading.rows)}
     rows = {
-        (str(schema), str(table)): _TableRow(str(table), str(kind).upper(), str(engine or ""), invisible == "1")
-        for schema, table, kind, engine, invisible in found.rows
+        key: _TableRow(str(table), str(kind).upper(), str(engine or ""), key in invisible)
+        for schema, table, kind, engine in found.rows
+        for key in [(str(schema), str(table))]
     }
     layouts = await load_layouts(wire, wanted, flavour)
     readable = await wire.ask(*(f"SELECT 1 FROM {_written(table)} LIMIT 0" for table in wanted))

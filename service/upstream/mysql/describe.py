@@ -22,10 +22,11 @@ from dataflow.sql.filling import template
 from dataflow.sql.mentions import Beside, BesideColumn, Mentions, mentions_of
 from dataflow.sql.reads import words_of
 from dataflow.sql.statement import Statement
+from service.long_texts import beside
 from service.upstream.mysql import answers
 from service.upstream.mysql.catalog import SYSTEM_SCHEMAS, load_columns
 from service.upstream.mysql.packets import ColumnInfo
-from service.upstream.mysql.texts import listed_names
+from service.upstream.mysql.texts import named
 from service.upstream.mysql.types import sql_type
 from service.upstream.mysql.volatility import why_volatile
 from service.upstream.mysql.wire import ServerError, Wire
@@ -42,12 +43,8 @@ _TIMES = {10: (DATE, "date"), 14: (DATE, "date"), 11: (TIME, "time"), 12: (DATET
 _NO_FRACTION = (0, 31)
 #: Views in views.
 _MAX_DEPTH = 32
-_RELATIONS = """
-SELECT t.table_schema, t.table_name, t.table_type, v.view_definition
-FROM information_schema.tables t LEFT JOIN information_schema.views v
-     ON v.table_schema = t.table_schema AND v.table_name = t.table_name
-WHERE (t.table_schema, t.table_name) IN ({})
-"""
+_RELATIONS = "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE {}"
+_DEFINITIONS = "SELECT table_schema, table_name, view_definition FROM information_schema.views WHERE {}"
 #: What an error says is at fault.
 _QUOTED = re.compile(r"'([^']+)'")
 _SYNTAX = 1064
@@ -55,7 +52,7 @@ _SYNTAX = 1064
 
 async def describe(wire: Wire, statement: Statement, dialect: str) -> Described:
     """Asks the server; nothing is run. Raises `InvalidQuery` with the server's words, ServerError, ConnectionBroken."""
-    mentions = _mentions(statement.sql, dialect)
+    mentions = await beside(statement.sql, _mentions, statement.sql, dialect)
     try:
         prepared = await wire.prepare(_with_questions(statement))
     except ServerError as error:
@@ -144,7 +141,7 @@ class _Reading:
             self._note("What the statement reads cannot be told: its grammar is not known here.")
             return
         try:
-            self._note(why_volatile(words_of(sql, self.dialect), mentions.defined))
+            self._note(why_volatile(await beside(sql, words_of, sql, self.dialect), mentions.defined))
         except (InvalidQuery, UnsupportedQuery) as error:
             self._note(error.reason)
         wanted = {self.resolved(mention) for mention in mentions.tables}
@@ -178,13 +175,16 @@ class _Reading:
         await self.text(definition, _mentions(definition, self.dialect), depth + 1)
 
     async def _relations(self, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, str]]:
-        reply = await self.wire.query(_RELATIONS.format(listed_names(sorted(wanted))))
-        found: dict[tuple[str, str], tuple[str, str]] = {}
-        for schema, name, kind, definition in reply.rows:
-            text = definition.decode() if isinstance(definition, bytes) else definition or ""
-            key = self.resolved((str(schema), str(name)))
-            found[key] = str(kind), text
-        return found
+        among = named(wanted)
+        relations, views = await self.wire.query_all([_RELATIONS.format(among), _DEFINITIONS.format(among)])
+        definitions = {
+            (schema, name): text.decode() if isinstance(text, bytes) else text or ""
+            for schema, name, text in views.rows
+        }
+        return {
+            self.resolved((str(schema), str(name))): (str(kind), definitions.get((schema, name), ""))
+            for schema, name, kind in relations.rows
+        }
 
     def _note(self, reason: str | None) -> None:
         if self.volatile is None:

@@ -18,16 +18,15 @@ _NUMBERS: dict[int, tuple[str, bool]] = {
     **dict.fromkeys((1205, 1317, 1969, 3024), ("timeout", True)),
     **dict.fromkeys((1040, 1041, 1129, 1203, 1226), ("overloaded", True)),
     **dict.fromkeys((1053, 1077, 1152, 1184, 1927, 2002, 2003, 2006, 2013, 4031), ("unavailable", True)),
-    # A table was altered after the snapshot; a deadlock; a crashed engine's table.
+    # A table was altered after the snapshot; a deadlock; a crashed engine's table; files, disks and memory.
     **dict.fromkeys((1020, 1213, 1412, 1615), ("failed", True)),
-    **dict.fromkeys((1064, 1149, 1210, 1235, 1222), ("invalid", False)),
+    **dict.fromkeys((1016, 1021, 1023, 1024, 1026, 1030, 1037, 1038), ("failed", True)),
 }
+#: What is not here is of the statement or its data: functions may signal whatever they like.
 _STATES: dict[str, tuple[str, bool]] = {
     "08": ("unavailable", True),
-    "22": ("invalid", False),
     "28": ("credentials", False),
     "40": ("failed", True),
-    "42": ("invalid", False),
     "70": ("timeout", True),
 }
 _HINTS = {
@@ -42,7 +41,7 @@ _HINTS = {
 
 def server_failure(error: ServerError, address: Address) -> UpstreamError:
     """What an error of the server means."""
-    code, retryable = _NUMBERS.get(error.number) or _STATES.get(error.state[:2]) or ("failed", False)
+    code, retryable = _NUMBERS.get(error.number) or _STATES.get(error.state[:2]) or ("invalid", False)
     detail = address.without_password(error.message.strip())
     return UpstreamError(code, detail, _HINTS.get(error.number), retryable)
 

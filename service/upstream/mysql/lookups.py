@@ -4,7 +4,9 @@ A lookup is a transaction with a consistent snapshot, of which is known what it 
 statements are sent together, so it waits for the network once.
 
 *Invariants*: everything that a result's snapshot may see is in the log up to its `bound`, and the stream gets there by
-itself.
+itself. So is every statement that made another table of one that was read, between the snapshot and the SELECT: a
+snapshot is one of rows, and a table is found by its name (RENAME TABLE puts another one there) when it is read. From
+then on its definition is locked until the transaction ends, so the log's end after the SELECT is behind the statement.
 
 Not here: the SQL inside (`dataflow.plan.mysql_lookup`).
 """
@@ -32,10 +34,11 @@ _TRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The replies to statements that saw `snapshot`."""
+    """The replies to statements that saw `snapshot`; `bound` is where the log ended after them."""
 
     replies: list[Reply]
     snapshot: BinlogSnapshot | BracketSnapshot
+    bound: int
 
 
 class Lookups:
@@ -56,13 +59,13 @@ class Lookups:
         """The rows that the engine asks for. Raises UpstreamError."""
         read = await self.read([lookup_statement(lookup, catalog)])
         rows = lookup_rows(read.replies[0], lookup_columns(lookup.relation, catalog))
-        return LookupRows(rows, read.snapshot, read.snapshot.position, read.snapshot.position)
+        return LookupRows(rows, read.snapshot, read.bound, read.bound)
 
     async def snapshot(self) -> LookupRows:
         """A version and no rows: the heartbeat. It may see all that the log has, also what the stream has read of it
         ahead of its commit, so it may be that of a `TableJoined`. Raises UpstreamError."""
         read = await self.read([], compared=True)
-        return LookupRows([], read.snapshot, read.snapshot.position, read.snapshot.position)
+        return LookupRows([], read.snapshot, read.bound, read.bound)
 
     async def executed(self) -> Gtids:
         """All transactions that are in the log by now, by their global ids. Raises UpstreamError."""
@@ -101,7 +104,7 @@ class Lookups:
         read = await self.read(statements)
         rows = [answer_rows(reply) for reply in read.replies]
         columns = [answer_columns(reply.columns) for reply in read.replies]
-        return ForwardRows(rows, columns, read.snapshot, read.snapshot.position, read.snapshot.position)
+        return ForwardRows(rows, columns, read.snapshot, read.bound, read.bound, read.snapshot.position)
 
     async def forward_some(self, sql: str, parameters: Sequence[str | None], most: AnswerSize) -> ForwardRows:
         """As `forward`, of one query: ``too_large`` if its answer is more than that. (Only MariaDB stops before.)"""
@@ -122,9 +125,9 @@ class Lookups:
             self.statements += 1 + len(statements)
             async with self._pool.connection() as wire:
                 question = self._question(compared)
-                found, snapshot = question.answer(await wire.ask(*question.statements(statements)))
+                found, snapshot, bound = question.answer(await wire.ask(*question.statements(statements)))
             if snapshot is not None:
-                return Read(found, snapshot)
+                return Read(found, snapshot, bound)
         raise UpstreamError("failed", "The server's places in its binary log make no sense.", retryable=True)
 
     def _question(self, compared: bool) -> Question | BracketQuestion:

@@ -72,11 +72,12 @@ class Question:
     ask: bool
 
     def statements(self, statements: Sequence[str]) -> list[str]:
-        """A transaction with these statements."""
-        return [*([VISIBLE] if self.ask else []), BEGIN, _LOG_END, *statements, END]
+        """A transaction with these statements, and the log's end after them."""
+        return [*([VISIBLE] if self.ask else []), BEGIN, _LOG_END, *statements, _LOG_END, END]
 
-    def answer(self, replies: list[Reply]) -> tuple[list[Reply], BinlogSnapshot | None]:
-        """The replies to the statements inside, and their snapshot. None: what is known says too little; ask again.
+    def answer(self, replies: list[Reply]) -> tuple[list[Reply], BinlogSnapshot | None, int]:
+        """The replies to the statements inside, their snapshot, and the log's end after them. No snapshot: what is
+        known says too little; ask again.
 
         Raises ServerError, UpstreamError.
         """
@@ -89,14 +90,14 @@ class Question:
             self.visible.told(told)
             place = max(place, told)
             replies = replies[1:]
-        _, log_end, *found, _ = replies
+        _, log_end, *found, bound, _ = replies
         end = end_place(log_end)
         if place > end:  # Of another server; or two connections' places in one.
             self.visible.forget()
-            return found, None
+            return found, None, end
         self.visible.found(place == end)
         known = place >= 0 and (self.ask or self.fresh or place == end)
-        return found, BinlogSnapshot(end, place) if known else None
+        return found, BinlogSnapshot(end, place) if known else None, end_place(bound)
 
 
 def visible_place(reply: Reply) -> int:

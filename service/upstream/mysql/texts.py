@@ -20,6 +20,18 @@ def unqualified(name: str) -> tuple[str, str]:
     return first, second
 
 
+def named(names: Iterable[tuple[str, str]], schema: str = "table_schema") -> str:
+    """A condition for queries of ``information_schema``: the table is one of these.
+
+    The first two parts are for the server, which finds databases and tables by them before it opens any.
+    """
+    wanted = sorted(set(names))
+    databases = ", ".join(quoted(database) for database in sorted({database for database, _ in wanted})) or "NULL"
+    tables = ", ".join(quoted(table) for table in sorted({table for _, table in wanted})) or "NULL"
+    among = f"({schema}, table_name) IN ({listed_names(wanted)})"
+    return f"{schema} IN ({databases}) AND table_name IN ({tables}) AND {among}"
+
+
 def listed_names(names: Iterable[tuple[str, str]]) -> str:
     """``('shop','orders'),…`` for ``(table_schema, table_name) IN (…)``; of nothing a list that matches nothing."""
     return ", ".join(f"({quoted(schema)}, {quoted(table)})" for schema, table in names) or "(NULL, NULL)"

@@ -39,9 +39,9 @@ class MySqlSession:
     #: Another login reads the log.
     apart: bool = False
 
-    async def load_catalog(self) -> Catalog:
+    async def load_catalog(self, texts: Iterable[str] = ()) -> Catalog:
         """Tables, types, keys and views."""
-        return await load_catalog(self.wire, self.flavour.dialect)
+        return await load_catalog(self.wire, self.flavour.dialect, texts)
 
     async def load_layouts(self, tables: Iterable[str]) -> dict[str, TableLayout]:
         """How the stream's rows are laid out."""
@@ -80,6 +80,20 @@ class MySqlSession:
     ) -> list[SchemaNotice]:
         """Followed tables that are no longer what they were taken for."""
         return await changes.check_schema(self.wire, layouts, tables, fresh, self.flavour)
+
+    async def schema_token(self, layouts: Mapping[str, TableLayout]) -> None:
+        """The binary log has the statements that alter tables."""
+
+    async def load_code(self) -> dict[tuple[str, str], str]:
+        """What is not the server's own makes answers expire."""
+        return {}
+
+    async def check_marks(self) -> list[Finding]:
+        """It says so itself."""
+        return []
+
+    async def make_marks(self) -> None:
+        """Nothing has to be made."""
 
     async def set_row_identity(self, table: str) -> None:
         """Whether rows are whole is a setting of the server's."""

@@ -1,20 +1,21 @@
 """The upstream's catalog: tables, types, keys, and the layouts that the change stream is decoded by.
 
-*Invariants*: one catalog is one snapshot's; a key, foreign key or NOT NULL is only reported if the upstream enforces it
-for every row there is.
+*Invariants*: one catalog is one snapshot's; a key or NOT NULL is only reported if the upstream enforces it for every
+row there is. Foreign keys are not reported at all: `session_replication_role`, disabled triggers and logical
+replication let rows in without their parents, and leave no trace.
 
 Not here: whether a table can be followed (`checks`); what its types mean (`dataflow.values`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from psycopg import AsyncConnection
 
 from cdc.change import TableLayout
 from cdc.position import parse_lsn
-from cdc.postgres.names import qualified_name, quote_identifier
-from dataflow.schema import Catalog, Column, ForeignKey, Spread, SqlType, Table, UpstreamView
+from cdc.postgres.names import qualified_name
+from dataflow.schema import Catalog, Column, Spread, SqlType, Table, UpstreamView
 from service.upstream.postgres.collations import DEFAULT_COLLATION, Collation, load_collations
 from service.upstream.postgres.kinds import load_kinds
 
@@ -68,17 +69,6 @@ WHERE {_USER_SCHEMA} AND i.indisvalid AND i.indisready
 ORDER BY i.indrelid, NOT i.indisprimary, i.indexrelid
 """
 
-#: A foreign key whose triggers somebody has disabled is not enforced, whatever `convalidated` says.
-_FOREIGN_KEYS = f"""
-SELECT k.conrelid, k.confrelid, k.conkey, k.confkey
-FROM pg_catalog.pg_constraint k
-     JOIN pg_catalog.pg_class c ON c.oid = k.conrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE k.contype = 'f' AND k.convalidated AND {_USER_SCHEMA}
-      AND NOT EXISTS (
-          SELECT FROM pg_catalog.pg_trigger t WHERE t.tgconstraint = k.oid AND t.tgenabled NOT IN ('O', 'A'))
-ORDER BY k.oid
-"""
-
 #: By ``pg_stats`` (PostgreSQL manual, 53.27): how many values a column has (negative: by how many rows), and what part
 #: of the rows the most common one has. Of columns that we may not read, and of tables never analyzed, there is nothing.
 _STATISTICS = f"""
@@ -90,12 +80,44 @@ FROM pg_catalog.pg_stats s
 WHERE {_USER_SCHEMA} AND s.n_distinct <> 0 AND c.reltuples > 0 AND s.inherited = (c.relkind = 'p')
 """
 
+#: A catalog row's ``xmin`` changes whenever the row does. A publication may leave operations, or a table, out and take
+#: them in again between two looks: then its row, or the table's row of it, is another one.
 _LAYOUTS = """
-SELECT w.name, c.oid, array_agg(a.attname::text ORDER BY a.attnum), array_agg(a.attnum::int ORDER BY a.attnum),
-       array_agg(a.atttypid::int8 ORDER BY a.attnum), array_agg(a.atttypmod ORDER BY a.attnum)
-FROM unnest(%s::text[]) AS w (name)
-     JOIN pg_catalog.pg_class c ON c.oid = pg_catalog.to_regclass(w.name)
-     JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WITH RECURSIVE followed AS (
+    SELECT w.name, c.oid FROM unnest(%(tables)s::text[]) AS w (name)
+           JOIN pg_catalog.pg_class c ON c.oid = pg_catalog.to_regclass(w.name)
+), parts (whole, part) AS (
+    SELECT DISTINCT a.atttypid, a.atttypid FROM followed f JOIN pg_catalog.pg_attribute a ON a.attrelid = f.oid
+    WHERE a.attnum > 0 AND a.atttypid >= 16384
+    UNION
+    SELECT p.whole, n.part FROM parts p JOIN pg_catalog.pg_type t ON t.oid = p.part, LATERAL (
+        VALUES (t.typelem), (t.typbasetype)
+        UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute a
+        WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+        UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE t.oid IN (r.rngtypid, r.rngmultitypid)
+    ) AS n (part) WHERE n.part >= 16384
+), made (whole, mark) AS (
+    SELECT p.whole, pg_catalog.string_agg(m.mark, ' ' ORDER BY m.mark) FROM parts p, LATERAL (
+        SELECT pg_catalog.format('%%s/%%s', e.oid, e.xmin) FROM pg_catalog.pg_enum e WHERE e.enumtypid = p.part
+        UNION ALL SELECT pg_catalog.format('%%s/%%s/%%s', a.attrelid, a.attnum, a.xmin)
+        FROM pg_catalog.pg_type t JOIN pg_catalog.pg_attribute a ON a.attrelid = t.typrelid AND a.attnum > 0
+        WHERE t.oid = p.part
+    ) AS m (mark) GROUP BY p.whole
+)
+SELECT w.name, c.oid, array_remove(array_agg(a.attname::text ORDER BY a.attnum), NULL),
+       array_remove(array_agg(a.attnum::int ORDER BY a.attnum), NULL),
+       array_remove(array_agg(a.atttypid::int8 ORDER BY a.attnum), NULL),
+       array_remove(array_agg(a.atttypmod ORDER BY a.attnum), NULL), c.relfilenode::text,
+       array_remove(array_agg(a.xmin || coalesce('/' || d.oid, '') ORDER BY a.attnum), NULL),
+       coalesce((SELECT format('%%s/%%s', p.xmin, r.xmin) FROM pg_catalog.pg_publication p
+                 LEFT JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = c.oid
+                 WHERE p.pubname = %(publication)s), ''),
+       coalesce(array_agg(format('%%s/%%s/%%s', m.mark, l.oid, l.xmin) ORDER BY a.attnum)
+                FILTER (WHERE a.attnum IS NOT NULL), '{}')
+FROM followed w JOIN pg_catalog.pg_class c ON c.oid = w.oid
+     LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+     LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND a.attgenerated <> ''
+     LEFT JOIN made m ON m.whole = a.atttypid LEFT JOIN pg_catalog.pg_collation l ON l.oid = a.attcollation
 GROUP BY w.name, c.oid
 """
 
@@ -120,7 +142,6 @@ async def load_catalog(connection: AsyncConnection) -> Catalog:
         columns = await _all(connection, _COLUMNS)
         types = await _load_types(connection, {collation for _, _, _, _, collation, _, _ in columns})
         indexes = await _all(connection, _INDEXES)
-        foreign_keys = await _all(connection, _FOREIGN_KEYS)
         statistics = await _all(connection, _STATISTICS)
         path = await _all(connection, "SELECT pg_catalog.current_schemas(false)::text[]")
     shapes = {
@@ -133,9 +154,6 @@ async def load_catalog(connection: AsyncConnection) -> Catalog:
         shapes[oid].add_index(numbers[:key_count], unique and whole, plain and whole)
     for oid, number, distinct, nulls, most in statistics:
         shapes[oid].add_spread(number, distinct, nulls, most)
-    for oid, parent, numbers, parent_numbers in foreign_keys:
-        if parent in shapes:
-            shapes[oid].add_foreign_key(shapes[parent], numbers, parent_numbers)
     finished = {oid: shape.finished() for oid, shape in shapes.items()}
     views = {
         finished[oid].name: UpstreamView(finished[oid].name, definition, finished[oid].columns)
@@ -159,15 +177,15 @@ async def _load_types(connection: AsyncConnection, collations: Iterable[int]) ->
 
 
 async def load_layouts(
-    connection: AsyncConnection, tables: Iterable[str], *, with_kinds: bool = False
+    connection: AsyncConnection, tables: Iterable[str], *, with_kinds: bool = False, publication: str | None = None
 ) -> dict[str, TableLayout]:
     """Layouts of these tables for `PostgresSource`, by the names of `load_catalog`. A table that is gone is left out.
 
     Load them *before* taking the snapshot of `TableJoined`, and keep a followed table's layout object as it is.
-    `with_kinds`: for sources that print values themselves.
+    `with_kinds`: for sources that print values themselves. `publication`: what the stream carries of them.
     """
     kinds = await load_kinds(connection) if with_kinds else None
-    rows = await _all(connection, _LAYOUTS, [list(tables)])
+    rows = await _all(connection, _LAYOUTS, {"publication": publication, "tables": list(tables)})
     # A statement of its own, after the other: all that the first has seen is before.
     since = await _all(connection, "SELECT pg_catalog.pg_current_wal_insert_lsn()::text")
     return {
@@ -177,13 +195,28 @@ async def load_layouts(
             tuple(zip(types, modifiers, strict=True)),
             tuple(numbers),
             tuple(map(kinds.of, types, modifiers)) if kinds is not None else (),
+            file_mark=file_mark,
+            column_marks=tuple(column_marks),
+            publication_mark=publication_mark,
+            type_marks=tuple(type_marks),
             since=parse_lsn(since[0][0]),
         )
-        for name, oid, columns, numbers, types, modifiers in rows
+        for (
+            name,
+            oid,
+            columns,
+            numbers,
+            types,
+            modifiers,
+            file_mark,
+            column_marks,
+            publication_mark,
+            type_marks,
+        ) in rows
     }
 
 
-async def _all(connection: AsyncConnection, query: str, parameters: list[object] | None = None) -> list[tuple]:  # type: ignore[type-arg]
+async def _all(connection: AsyncConnection, query: str, parameters: Mapping[str, object] | None = None) -> list[tuple]:  # type: ignore[type-arg]
     return await (await connection.execute(query.encode(), parameters)).fetchall()
 
 
@@ -196,7 +229,6 @@ class _Shape:
         self._ordinals: dict[int, int] = {}
         self._keys: list[tuple[int, ...]] = []
         self._indexes: list[tuple[int, ...]] = []
-        self._foreign_keys: list[ForeignKey] = []
         self._spreads: dict[int, Spread] = {}
 
     def add_column(self, column: Column, number: int) -> None:
@@ -216,11 +248,6 @@ class _Shape:
         if usable and leading:
             self._indexes.append(tuple(leading))
 
-    def add_foreign_key(self, parent: "_Shape", numbers: list[int], parent_numbers: list[int]) -> None:
-        columns = tuple(self._ordinals[number] for number in numbers)
-        parent_columns = tuple(parent._ordinals[number] for number in parent_numbers)
-        self._foreign_keys.append(ForeignKey(columns, parent.table.name, parent_columns))
-
     def add_spread(self, number: int, distinct: float, nulls: float, most: float | None) -> None:
         """`distinct`: values, or if negative the part of the rows that they are; `nulls`, `most`: parts of the rows."""
         rows = self.table.estimated_rows
@@ -232,7 +259,6 @@ class _Shape:
             self.table,
             columns=tuple(self._columns),
             keys=tuple(self._keys),
-            foreign_keys=tuple(self._foreign_keys),
             indexes=tuple(self._indexes),
             spreads=self._spreads,
         )
@@ -282,7 +308,7 @@ class _Types:
         if row.schema != "pg_catalog":
             return qualified_name(row.schema, row.name)
         if row.name in BASE_TYPES:
-            return quote_identifier(row.name)
+            return row.name
         return f'pg_catalog."{row.name}"'
 
 

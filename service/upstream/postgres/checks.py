@@ -60,7 +60,9 @@ ORDER BY w.name
 
 #: Row filters and column lists (PostgreSQL 15) make the stream say less than the table.
 _PUBLISHED = """
-SELECT w.name, p.pubname IS NOT NULL AS published, {filtered} AS filtered, {root} AS via_root
+SELECT w.name, p.pubname IS NOT NULL AS published, {filtered} AS filtered, {root} AS via_root,
+       EXISTS (SELECT FROM pg_publication o WHERE o.pubname = p.pubname
+               AND NOT (o.pubinsert AND o.pubupdate AND o.pubdelete AND o.pubtruncate)) AS partly
 FROM unnest(%s::text[]) AS w (name)
      LEFT JOIN pg_publication_tables p
      ON p.pubname = %s AND to_regclass(format('%%I.%%I', p.schemaname, p.tablename)) = to_regclass(w.name)
@@ -223,6 +225,9 @@ def _published_findings(row: Mapping[str, Any], publication: str) -> Iterator[Fi
     elif not row["published"]:
         fix = f"ALTER PUBLICATION {written} ADD TABLE {name};"
         yield Finding("publication", f"{name} is not in the publication {publication} yet.", fix, name, fatal=False)
+    elif row["partly"]:
+        fix = f"ALTER PUBLICATION {written} SET (publish = 'insert, update, delete, truncate');"
+        yield Finding("not_streamed", f"{publication} leaves out some operations on {name}.", fix, name)
     elif row["filtered"]:
         fix = f"ALTER PUBLICATION {written} DROP TABLE {name}; ALTER PUBLICATION {written} ADD TABLE {name};"
         yield Finding("not_streamed", f"{publication} publishes only some rows or columns of {name}.", fix, name)
@@ -251,11 +256,11 @@ async def check_schema(
 
     With `publication` also those that were taken out of it, or lost what being followed takes: newer servers go on
     streaming without a word. With `tables`, what plans took them for, also those that lost something plans rely on: a
-    key, a foreign key, a NOT NULL, an enum's labels, a collation. `fresh`: the catalog, if it was just loaded. Not
+    key, a NOT NULL, an enum's labels, a collation. `fresh`: the catalog, if it was just loaded. Not
     `published`: somebody else's publication carries them.
     """
     lost = {"not_streamed", "replica_identity"} | ({"publication"} if published else set())
-    found = await load_layouts(connection, layouts)
+    found = await load_layouts(connection, layouts, publication=publication if published else None)
     notices = [notice for name, layout in layouts.items() for notice in _compare(name, layout, found.get(name))]
     if publication is not None and found:
         notices += [
@@ -265,10 +270,19 @@ async def check_schema(
             for finding in await check_tables(connection, publication, found)
             if finding.table is not None and finding.code in lost
         ]
+    ill = {notice.table for notice in notices}
+    notices += [notice for notice in _republished(layouts, found) if notice.table not in ill]
     if tables is not None and found:
         now = (fresh or await load_catalog(connection)).tables
         notices += [n for name in found if name in tables and name in now for n in broken(tables[name], now[name])]
     return notices
+
+
+def _republished(layouts: Mapping[str, TableLayout], found: Mapping[str, TableLayout]) -> Iterator[SchemaNotice]:
+    """Tables of which the stream may have left something out for a while, although it is all as it was by now."""
+    for name, layout in layouts.items():
+        if name in found and layout.publication_mark not in ("", found[name].publication_mark):
+            yield SchemaNotice(name, f"The publication of {name} has changed; changes may be missing.")
 
 
 def _compare(name: str, layout: TableLayout, found: TableLayout | None) -> Iterator[SchemaNotice]:
@@ -280,9 +294,21 @@ def _compare(name: str, layout: TableLayout, found: TableLayout | None) -> Itera
         there = set(zip(found.columns, found.numbers, found.types, strict=True))
         wanted = zip(layout.columns, layout.numbers, layout.types, strict=True)
         changed = tuple(column for column, number, kind in wanted if (column, number, kind) not in there)
+        changed += _remarked(layout.columns, layout.type_marks, found.columns, found.type_marks)
+        if found.file_mark != layout.file_mark:
+            changed += _remarked(layout.columns, layout.column_marks, found.columns, found.column_marks)
+        changed = tuple(dict.fromkeys(changed))
         if changed:
             listed = ", ".join(changed)
             yield SchemaNotice(name, f"Columns of {name} were dropped, renamed or altered: {listed}.", changed)
+
+
+def _remarked(
+    columns: tuple[str, ...], marks: tuple[str, ...], columns_now: tuple[str, ...], marks_now: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Columns that have another mark, or are gone."""
+    now = dict(zip(columns_now, marks_now, strict=True))
+    return tuple(column for column, mark in zip(columns, marks, strict=False) if now.get(column) != mark)
 
 
 async def set_replica_identity(connection: AsyncConnection, table: str) -> None:

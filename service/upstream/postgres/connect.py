@@ -39,6 +39,8 @@ _PATIENT = (
     "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0;"
     " SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'"
 )
+#: What outlives a transaction that is rolled back, of what the SQL of others may have done to its session.
+_FORGET = b"SELECT pg_catalog.pg_advisory_unlock_all(); UNLISTEN *; CLOSE ALL; DISCARD TEMP; DISCARD SEQUENCES"
 #: How long it may take to tell the server that nobody waits for a statement any more.
 CANCEL_S = 2.0
 
@@ -66,8 +68,9 @@ class UpstreamPool:
         self._session = "; ".join([session_sql(), *(f"SET {name} = '{value}'" for name, value in settings.items())])
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[AsyncConnection]:
+    async def connection(self, *, foreign: bool = False) -> AsyncIterator[AsyncConnection]:
         """A connection in autocommit mode, back in the pool afterwards. psycopg's errors become `UpstreamError`.
+        `foreign`: SQL of others runs on it, so it is reset afterwards.
 
         Whatever is done with it may take the statement timeout and a little more; a server that does not even
         time out is gone.
@@ -83,7 +86,7 @@ class UpstreamPool:
                 raise self.error(problem) from problem
             finally:
                 self._lent.discard(connection)
-                await self._give_back(connection)
+                await self._give_back(connection, foreign=foreign)
         finally:
             self._free.release()
 
@@ -159,15 +162,32 @@ class UpstreamPool:
         except (psycopg.Error, TimeoutError) as problem:
             raise self.error(problem) from None
 
-    async def _give_back(self, connection: AsyncConnection) -> None:
+    async def _give_back(self, connection: AsyncConnection, *, foreign: bool) -> None:
         pgconn = connection.pgconn
         status = pgconn.transaction_status if pgconn.status == ConnStatus.OK else TransactionStatus.UNKNOWN
         outdated = connection in self._outdated
         self._outdated.discard(connection)
-        if status == TransactionStatus.IDLE and not self._closed and not outdated:
+        if (
+            status != TransactionStatus.IDLE
+            or self._closed
+            or outdated
+            or (foreign and not await self._reset(connection))
+        ):
+            await _end(connection)
+        else:
             self._idle.append(connection)
-            return
-        await _end(connection)
+
+    async def _reset(self, connection: AsyncConnection) -> bool:
+        """Whether the session is as it was before SQL of others ran in it."""
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                await connection.execute(_FORGET)
+        except (psycopg.Error, TimeoutError):
+            return False
+        except BaseException:
+            await connection.close()
+            raise
+        return True
 
 
 async def _end(connection: AsyncConnection) -> None:

@@ -21,10 +21,11 @@ from dataflow.plan.refresh import RefreshParameter
 from dataflow.schema import SqlType
 from dataflow.sql.reads import Words, words_of
 from dataflow.sql.statement import Rendered, Statement
+from service.long_texts import beside
 from service.upstream.postgres.catalog import load_types
 from service.upstream.postgres.lookups import columns_of
 from service.upstream.postgres.statements import fetch
-from service.upstream.postgres.volatility import Function, time_dependence, why_volatile
+from service.upstream.postgres.volatility import Function, side_effect, time_dependence, why_volatile
 from service.upstream.words import Described
 
 #: A parameter could not be given a type: indeterminate_datatype, ambiguous_parameter.
@@ -57,6 +58,23 @@ SELECT DISTINCT o.oprname FROM pg_catalog.pg_operator o
      JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode JOIN pg_catalog.pg_language l ON l.oid = p.prolang
 WHERE o.oprnamespace <> 'pg_catalog'::regnamespace AND (p.provolatile <> 'i' OR l.lanname NOT IN ('c', 'internal'))
 """
+#: The types of casts that users or extensions made, of such functions; NULL for PostgreSQL's own.
+_CASTS = """
+SELECT CASE WHEN s.typnamespace <> 'pg_catalog'::regnamespace THEN s.typname END,
+       CASE WHEN t.typnamespace <> 'pg_catalog'::regnamespace THEN t.typname END,
+       pg_catalog.format_type(s.oid, NULL), pg_catalog.format_type(t.oid, NULL)
+FROM pg_catalog.pg_cast c
+     JOIN pg_catalog.pg_proc p ON p.oid = c.castfunc JOIN pg_catalog.pg_language l ON l.oid = p.prolang
+     JOIN pg_catalog.pg_type s ON s.oid = c.castsource JOIN pg_catalog.pg_type t ON t.oid = c.casttarget
+WHERE p.pronamespace <> 'pg_catalog'::regnamespace AND (p.provolatile <> 'i' OR l.lanname NOT IN ('c', 'internal'))
+"""
+#: The types of relations' columns, arrays' by their elements.
+_COLUMN_TYPES = """
+SELECT DISTINCT coalesce(e.typname, t.typname)
+FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+     LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem
+WHERE a.attrelid = ANY(%s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
+"""
 
 
 async def describe(connection: AsyncConnection, statement: Statement) -> Described:
@@ -72,7 +90,8 @@ async def describe(connection: AsyncConnection, statement: Statement) -> Describ
         parameters = [result.param_type(i) for i in range(result.nparams)]
         types = await load_types(connection, {*parameters, *(oid for _, oid in columns)})
         texts = [statement.sql, *(definition for *_, definition in relations if definition is not None)]
-        volatile = _foreign_relation(relations) or await _volatile(connection, texts)
+        volatile = await _volatile(connection, texts, locked)
+        volatile = _foreign_relation(relations) or volatile
     output = tuple((name, types[oid]) for name, oid in columns)
     casts = {name: types[oid] for name, oid in zip(statement.names, parameters, strict=True)}
     if not output:
@@ -206,22 +225,37 @@ def _foreign_relation(relations: Iterable[tuple]) -> str | None:  # type: ignore
     return None
 
 
-async def _volatile(connection: AsyncConnection, texts: Sequence[str]) -> str | None:
-    """Why the texts depend on more than what tables hold."""
-    words = [words_of(text) for text in texts]
-    reason = next((found for w in words if (found := time_dependence(w)) is not None), None)
-    if reason is not None:
-        return reason
+async def _volatile(connection: AsyncConnection, texts: Sequence[str], relations: Sequence[int]) -> str | None:
+    """Why the texts, which read these relations, depend on more than what tables hold. InvalidQuery if they call what
+    may do more than read."""
+    words = [await beside(text, words_of, text) for text in texts]
     called = frozenset[str]().union(*(w.called for w in words))
     names = frozenset[str]().union(*(w.names for w in words))
     functions = [Function(*row) for row in await _all(connection, _FUNCTIONS, list(called), list(names))]
-    return why_volatile(functions) or _own_operator(words, await _all(connection, _OPERATORS))
+    refused = side_effect(functions)
+    if refused is not None:
+        raise InvalidQuery(f"A view changes nothing, so it cannot call {refused}, which PostgreSQL says is VOLATILE.")
+    reason = next((found for w in words if (found := time_dependence(w)) is not None), None)
+    reason = reason or why_volatile(functions) or _own_operator(words, await _all(connection, _OPERATORS))
+    if reason is None and (casts := await _all(connection, _CASTS)):
+        reason = _own_cast(casts, names.union(*await _all(connection, _COLUMN_TYPES, relations)))
+    return reason
 
 
 def _own_operator(words: Sequence[Words], operators: Iterable[tuple]) -> str | None:  # type: ignore[type-arg]
     for (name,) in operators:
         if any(name in w.rest.replace(" ", "") for w in words):
             return f"The operator {name} of this database may depend on more than its operands."
+    return None
+
+
+def _own_cast(casts: Iterable[tuple], types: frozenset[str]) -> str | None:  # type: ignore[type-arg]
+    """`types`: words of the texts, and types of the columns that they may read. A cast may be implicit, so either of
+    its types tells of it; one between PostgreSQL's own types can be anywhere."""
+    for source, target, *shown in casts:
+        own = {name for name in (source, target) if name is not None}
+        if not own or own & types:
+            return f"The cast from {shown[0]} to {shown[1]} of this database may depend on more than its operand."
     return None
 
 

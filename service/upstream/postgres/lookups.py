@@ -1,18 +1,26 @@
 """Versioned lookups: rows together with which transactions they include (architecture §5).
 
-A lookup is one READ COMMITTED statement, so one snapshot, which returns that snapshot beside the rows, and once even if
-there are no rows. Values come in the text format of the wire protocol: the same output functions as the stream's.
-(Not ``::text``: that prints booleans and padded characters differently.)
+A lookup, or a forwarded query, is one READ COMMITTED statement, so one snapshot, which returns that snapshot beside the
+rows, and once even if there are no rows. Values come in the text format of the wire protocol: the same output functions
+as the stream's. (Not ``::text``: that prints booleans and padded characters differently.)
 
-*Invariants*: everything that a result's snapshot sees committed at or before its `bound`.
+*Theory*: a table that TRUNCATE or ALTER rewrites is empty for snapshots from before (PostgreSQL manual, 13.6). The
+server locks a statement's tables while it analyses and plans it, and takes its snapshot when it runs it: what one
+statement reads was locked before. Several queries at one snapshot cannot have that. They are run again if a relation
+that they locked is not the one of their snapshot any more (`_REPLACED`).
+
+*Invariants*: everything that a result's snapshot sees committed at or before its `bound`; no snapshot is older than the
+locks on what is read under it.
 
 Not here: the SQL inside (`dataflow.plan.lookup`), waiting for the bound (the engine), getting there (`runtime.pushes`).
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
+from psycopg import AsyncConnection
 from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
@@ -36,12 +44,25 @@ VERSION = (
     "pg_catalog.pg_current_wal_flush_lsn()::text AS f"
 )
 #: A query that runs once is planned for its parameters, unlike lookups.
-_FORWARD_SETTINGS = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL plan_cache_mode = auto"
+_ONCE = "SET TRANSACTION READ ONLY; SET LOCAL plan_cache_mode = auto"
+_TOGETHER = f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; {_ONCE}"
+#: Relations that are locked here and have another file or name than the transaction's snapshot knows: the catalog's
+#: tables are read at the snapshot, its functions say what holds now.
+_REPLACED = """
+SELECT count(*) FROM pg_catalog.pg_lock_status() l
+     LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE l.locktype = 'relation' AND l.pid = pg_catalog.pg_backend_pid()
+  AND (c.oid IS NULL OR (c.relfilenode <> 0 AND c.relfilenode <> pg_catalog.pg_relation_filenode(c.oid))
+       OR pg_catalog.format('%I.%I', n.nspname, c.relname)
+          <> (pg_catalog.pg_identify_object('pg_catalog.pg_class'::regclass, c.oid, 0)).identity)
+"""
+#: How often several queries are run at one snapshot while tables are rewritten.
+_TRIES = 5
 #: The next transaction id to be given out, of 32 bits: an age counts from there, and asking does not take one.
 _NEXT_XID = "(pg_catalog.age('3'::pg_catalog.xid)::int8 + 3) & 4294967295"
 #: `present` tells no rows from a row of NULLs.
 _LOOKUP = (
-    "SELECT v.*, r.* FROM (SELECT {version}) v LEFT JOIN LATERAL (SELECT true AS present, q.* FROM ({sql}) q) r ON true"
+    "SELECT v.*, r.* FROM (SELECT {version}) v LEFT JOIN (SELECT true AS present, q.* FROM (\n{sql}\n) q) r ON true"
 )
 _PRESENT = 3
 _FIRST = 4
@@ -100,15 +121,7 @@ class Lookups:
         """
         parameters = [value if value is None or isinstance(value, str) else array_text(value) for value in arguments]
         result = await self._run(_LOOKUP.format(version=VERSION, sql=sql), parameters)
-        first = rows_of(result, 0, 1)[0]
-        rows: list[Row] = []
-        if first[_PRESENT] is not None:
-            for start in range(0, result.ntuples, _SLICE_ROWS):
-                rows += [row[_FIRST:] for row in rows_of(result, start, start + _SLICE_ROWS)]
-                if start:
-                    await asyncio.sleep(0)
-        snapshot, bound, flush = version_of(first)
-        return LookupRows(rows, snapshot, bound, flush)
+        return LookupRows(await _answer_rows(result), *version_of(rows_of(result, 0, 1)[0]))
 
     async def snapshot(self) -> LookupRows:
         """A version and no rows: the heartbeat. Its snapshot may be that of a `TableJoined`: it has a horizon.
@@ -142,35 +155,50 @@ class Lookups:
     async def forward(self, queries: Sequence[tuple[str, Sequence[str | None]]]) -> ForwardRows:
         """Run whole queries at one snapshot. Parameters $1, $2 … are texts whose types the server infers (or a cast in
         the SQL says); None is NULL. Raises UpstreamError."""
+        if len(queries) > 1:
+            return await self._forward_together(queries)
+        ((sql, parameters),) = queries
+        async with self._transaction(_ONCE) as connection:
+            self.statements += 1
+            statement = _LOOKUP.format(version=VERSION, sql=sql)
+            result = await self._statements.run_once(connection, statement, parameters)
+        version = version_of(rows_of(result, 0, 1)[0])
+        return ForwardRows([await _answer_rows(result)], [columns_of(result)[_FIRST:]], *version)
+
+    async def _forward_together(self, queries: Sequence[tuple[str, Sequence[str | None]]]) -> ForwardRows:
         once = self._statements.run_once
-        # Rolled back, so that whatever a function did to the session is gone, too.
-        async with self._pool.connection() as connection, connection.transaction(force_rollback=True):
-            await connection.execute(_FORWARD_SETTINGS)
-            # The transaction's first query takes its snapshot; the insert LSN is read after that.
-            version = await once(connection, f"SELECT {VERSION}")
-            results = [await once(connection, sql, parameters) for sql, parameters in queries]
-            self.statements += 1 + len(results)
-        rows = [rows_of(result, 0, result.ntuples) for result in results]
-        return ForwardRows(rows, [columns_of(r) for r in results], *version_of(rows_of(version, 0, 1)[0]))
+        for _ in range(_TRIES):
+            async with self._transaction(_TOGETHER) as connection:
+                # The transaction's first query takes its snapshot; the insert LSN is read after that.
+                version = await once(connection, f"SELECT {VERSION}")
+                results = [await once(connection, sql, parameters) for sql, parameters in queries]
+                replaced = rows_of(await once(connection, _REPLACED), 0, 1)
+                self.statements += 2 + len(results)
+            if replaced == [("0",)]:
+                rows = [rows_of(result, 0, result.ntuples) for result in results]
+                return ForwardRows(rows, [columns_of(r) for r in results], *version_of(rows_of(version, 0, 1)[0]))
+        raise UpstreamError("failed", "Tables were rewritten again and again while they were read.", retryable=True)
 
     async def forward_some(self, sql: str, parameters: Sequence[str | None], most: AnswerSize) -> ForwardRows:
         """As `forward`, of one query: ``too_large`` as soon as its answer is more than that, which ends it upstream."""
-        async with self._pool.connection() as connection, connection.transaction(force_rollback=True):
-            await connection.execute(_FORWARD_SETTINGS)
-            version = await self._statements.run_once(connection, f"SELECT {VERSION}")
-            self.statements += 2
+        async with self._transaction(_ONCE) as connection:
+            self.statements += 1
             rows: list[Row] = []
             size, problem = 0, None
-            connection.pgconn.send_query_params(sql.encode(), [None if t is None else t.encode() for t in parameters])
+            statement = _LOOKUP.format(version=VERSION, sql=sql)
+            connection.pgconn.send_query_params(
+                statement.encode(), [None if t is None else t.encode() for t in parameters]
+            )
             connection.pgconn.set_single_row_mode()
             async for result in results(connection.pgconn):
                 if result.status == ExecStatus.FATAL_ERROR and problem is None:
                     problem = self._pool.error(error_from_result(result))
-                if problem is not None:
+                if problem is not None or not result.ntuples:
                     # The rest is read, so that the connection can be used again.
                     continue
-                columns = columns_of(result)
-                new = rows_of(result, 0, result.ntuples)
+                columns = columns_of(result)[_FIRST:]
+                version = version_of(rows_of(result, 0, 1)[0])
+                new = await _answer_rows(result)
                 rows += new
                 size += text_bytes(new)
                 problem = most.problem(len(rows), size)
@@ -178,7 +206,14 @@ class Lookups:
                     await connection.cancel_safe(timeout=CANCEL_S)
         if problem is not None:
             raise problem
-        return ForwardRows([rows], [columns], *version_of(rows_of(version, 0, 1)[0]))
+        return ForwardRows([rows], [columns], *version)
+
+    @asynccontextmanager
+    async def _transaction(self, settings: str) -> AsyncIterator[AsyncConnection]:
+        """Rolled back, so that whatever a function did to the session is gone, too."""
+        async with self._pool.connection(foreign=True) as connection, connection.transaction(force_rollback=True):
+            await connection.execute(settings.encode())
+            yield connection
 
     async def _run(self, statement: str, parameters: Sequence[str | None] = ()) -> PGresult:
         self.statements += 1
@@ -187,6 +222,18 @@ class Lookups:
 
 
 _TEXTS = _TextContext()
+
+
+async def _answer_rows(result: PGresult) -> list[Row]:
+    """The rows of a result of `_LOOKUP`, without the version beside each."""
+    if rows_of(result, 0, 1)[0][_PRESENT] is None:
+        return []
+    rows: list[Row] = []
+    for start in range(0, result.ntuples, _SLICE_ROWS):
+        rows += [row[_FIRST:] for row in rows_of(result, start, start + _SLICE_ROWS)]
+        if start:
+            await asyncio.sleep(0)
+    return rows
 
 
 def rows_of(result: PGresult, start: int, end: int) -> list[Row]:

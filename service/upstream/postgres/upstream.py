@@ -14,7 +14,7 @@ from dataflow.plan.estimate import Size
 from dataflow.plan.nodes import Aggregate, Chain, Relation
 from dataflow.schema import Catalog, Table
 from dataflow.sql.statement import Statement
-from service.upstream.postgres import checks, sizes
+from service.upstream.postgres import checks, schema_marks, sizes
 from service.upstream.postgres.catalog import load_catalog, load_layouts
 from service.upstream.postgres.connect import UpstreamPool
 from service.upstream.postgres.describe import describe
@@ -22,7 +22,7 @@ from service.upstream.postgres.lookups import Lookups
 from service.upstream.postgres.publication import ensure_published
 from service.upstream.postgres.reading import PostgresReading, reading
 from service.upstream.upstream import Capture, Layouts, UpstreamSession
-from service.upstream.words import Described, Finding
+from service.upstream.words import Described, Finding, SchemaToken
 
 #: Findings that are about having a slot of one's own.
 _OF_SLOTS = frozenset({"replication_role", "replication_slots", "publication"})
@@ -41,13 +41,15 @@ class PostgresSession:
     #: Another login reads the stream.
     apart: bool = False
 
-    async def load_catalog(self) -> Catalog:
+    async def load_catalog(self, texts: Iterable[str] = ()) -> Catalog:  # noqa: ARG002
         """Tables, types, keys and views."""
         return await load_catalog(self.connection)
 
     async def load_layouts(self, tables: Iterable[str]) -> dict[str, TableLayout]:
         """How the stream's rows are laid out."""
-        return await load_layouts(self.connection, tables, with_kinds=self.capture is not None)
+        captured = self.capture is not None
+        publication = None if captured else self.publication
+        return await load_layouts(self.connection, tables, with_kinds=captured, publication=publication)
 
     async def describe(self, statement: Statement) -> Described:
         """What the server says of a statement."""
@@ -80,6 +82,23 @@ class PostgresSession:
         """Followed tables that are no longer what they were taken for."""
         published = self.capture is None
         return await checks.check_schema(self.connection, layouts, self.publication, tables, fresh, published=published)
+
+    async def schema_token(self, layouts: Mapping[str, TableLayout]) -> SchemaToken:
+        """A hash of the catalog."""
+        oids = [layout.oid for layout in layouts.values()]
+        return await schema_marks.read_token(self.connection, oids, streamed=self.capture is None)
+
+    async def load_code(self) -> dict[tuple[str, str], str]:
+        """Marks of functions, types, policies …."""
+        return await schema_marks.load_code(self.connection)
+
+    async def check_marks(self) -> list[Finding]:
+        """Whether there are event triggers. A connector does not pass on what they write."""
+        return [] if self.capture is not None else await schema_marks.check_marks(self.connection)
+
+    async def make_marks(self) -> None:
+        """Event triggers."""
+        await schema_marks.make_marks(self.connection)
 
     async def set_row_identity(self, table: str) -> None:
         """``REPLICA IDENTITY FULL``."""

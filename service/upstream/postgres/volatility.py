@@ -22,8 +22,10 @@ _CATALOG_TYPES = frozenset({
     "regclass", "regtype", "regproc", "regprocedure", "regoper", "regoperator", "regrole", "regnamespace",
     "regconfig", "regdictionary", "regcollation",
 })  # fmt: skip
-#: Strings that are the current time where a date or time is read.
-_TIME_STRING = re.compile(r"(?:[\w:+.\-]+\s+)*(?:now|today|tomorrow|yesterday)(?:\s+[\w:+.\-]+)*", re.IGNORECASE)
+#: Strings with the current time in them where they are read as a date or time, or as a range, array or row of such.
+_TIME_STRING = re.compile(r"(?<![a-z])(?:now|today|tomorrow|yesterday)(?![a-z])", re.IGNORECASE)
+#: What a row has of its place and its transactions: it changes with every update, even one that changes no column.
+_SYSTEM_COLUMNS = frozenset({"cmax", "cmin", "ctid", "tableoid", "xmax", "xmin"})
 _TIME_FUNCTIONS = frozenset({
     "now", "statement_timestamp", "transaction_timestamp", "clock_timestamp", "timeofday", "age", "uuidv7",
 })  # fmt: skip
@@ -42,6 +44,14 @@ _ON_SETTINGS_ONLY = frozenset({
     "timestamp", "timestamptz", "timetz", "timezone", "to_char", "to_date", "to_json", "to_jsonb", "to_number",
     "to_timestamp", "to_tsquery", "to_tsvector", "phraseto_tsquery", "plainto_tsquery", "websearch_to_tsquery",
     "json_to_tsvector", "jsonb_to_tsvector", "ts_headline", "pg_typeof", "xml", "pg_collation_for",
+})  # fmt: skip
+#: VOLATILE functions that change nothing, take no locks, and read no more than statistics or what SELECT reads.
+_HARMLESS = frozenset({
+    "random", "random_normal", "array_sample", "array_shuffle", "bernoulli", "system", "clock_timestamp", "timeofday",
+    "gen_random_uuid", "uuidv4", "uuidv7", "uuid_generate_v1", "uuid_generate_v1mc", "uuid_generate_v4",
+    "gen_random_bytes", "gen_salt", "currval", "lastval", "current_query", "lo_get", "pg_is_in_recovery",
+    "pg_current_wal_lsn", "pg_current_wal_insert_lsn", "pg_current_wal_flush_lsn", "pg_column_size", "pg_relation_size",
+    "pg_table_size", "pg_indexes_size", "pg_total_relation_size", "pg_database_size",
 })  # fmt: skip
 _VOLATILITIES = {"i": "IMMUTABLE", "s": "STABLE", "v": "VOLATILE"}
 _COMPILED = frozenset({"c", "internal"})
@@ -69,10 +79,19 @@ def time_dependence(words: Words) -> str | None:
         return f"{word} reads the system catalogs."
     if "tablesample" in words.bare:
         return "TABLESAMPLE reads rows at random."
+    for name in sorted(words.names & _SYSTEM_COLUMNS):
+        return f"The change stream does not carry {name}."
     for string in words.strings:
-        if _TIME_STRING.fullmatch(string.strip()):
+        if _TIME_STRING.search(string):
             return f"'{string}' is the current time, where a date or time is read."
     return None
+
+
+def side_effect(functions: Iterable[Function]) -> str | None:
+    """The name of one of these that may do more than read, as far as it is known: a compiled function that is VOLATILE
+    may do anything. What a function in another language does is up to those who made it, and to the login's grants."""
+    volatile = (f.name for f in functions if f.volatility == "v" and f.language in _COMPILED)
+    return min((name for name in volatile if name not in _HARMLESS), default=None)
 
 
 def why_volatile(functions: Iterable[Function]) -> str | None:

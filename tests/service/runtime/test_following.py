@@ -1,5 +1,7 @@
 """Which definition and which layout a table is followed by."""
 
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,16 @@ from service.runtime.following import Following, TableAlteredError, TableRefused
 from service.settings.sections import CdcSettings
 from service.upstream.postgres.connect import UpstreamPool
 from service.upstream.postgres.upstream import PostgresSession
+from service.upstream.upstream import UpstreamSession
 from service.upstream.words import UpstreamError
 from service.views import Status, ViewOptions
+from tests.fixtures.mariadb import MariaDatabase
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import run
 from tests.service.runtime.running import running, until
+from tests.service.upstream.mysql.upstreams import opened
 
-pytestmark = pytest.mark.postgres
-
+Opened = Callable[[str], AbstractAsyncContextManager[UpstreamSession]]
 NOTES = "SELECT id FROM notes WHERE id = :id"
 
 
@@ -29,30 +33,17 @@ class Unanswered:
         raise UpstreamError("timeout", "It took too long.", retryable=True)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "ALTER TABLE notes RENAME COLUMN body TO words",
-        "ALTER TABLE notes ALTER COLUMN body TYPE varchar(9)",
-        "ALTER TABLE notes ALTER COLUMN id DROP NOT NULL",
-        "DROP TABLE notes",
-    ],
-)
-def test_a_table_that_was_altered_after_the_catalog_was_read_is_refused(database: Database, change: str) -> None:
-    database.execute("CREATE TABLE notes (id int NOT NULL, body text)")
+def refused_after(database: Database | MariaDatabase, session_of: Opened, table: str, change: str, said: str) -> None:
+    """A table that is changed between the plan and its layout is not followed."""
 
     async def follow() -> Following:
-        pool = UpstreamPool(database.url)
         following = Following(CdcSettings())
-        try:
-            async with pool.connection() as connection:
-                session = PostgresSession(connection, "upquery")
-                fresh = await session.load_catalog()
-                database.execute(change)
-                with pytest.raises(TableRefusedError, match=r"public\.notes is (gone|being altered)"):
-                    await following.follow(session, ["public.notes"], fresh)
-        finally:
-            await pool.close()
+        async with session_of(database.url) as session:
+            fresh = await session.load_catalog()
+            assert not await following.refusals(session, [table])
+            database.execute(change)
+            with pytest.raises(TableRefusedError, match=said):
+                await following.follow(session, [table], fresh)
         return following
 
     following = run(follow())
@@ -60,6 +51,65 @@ def test_a_table_that_was_altered_after_the_catalog_was_read_is_refused(database
     assert not following.catalog.tables
 
 
+ALTERED = r"notes`? is (gone|being altered)"
+
+
+@asynccontextmanager
+async def postgres_session(url: str) -> AsyncIterator[UpstreamSession]:
+    pool = UpstreamPool(url)
+    try:
+        async with pool.connection() as connection:
+            yield PostgresSession(connection, "upquery")
+    finally:
+        await pool.close()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("RENAME COLUMN body TO words", ALTERED),
+        ("ALTER COLUMN body TYPE varchar(9)", ALTERED),
+        ("ALTER COLUMN id DROP NOT NULL", ALTERED),
+        ("DROP CONSTRAINT notes_id_key", ALTERED),
+        ("REPLICA IDENTITY NOTHING", "REPLICA IDENTITY FULL"),
+        ("RENAME TO gone", ALTERED),
+    ],
+)
+def test_a_table_that_was_altered_after_the_catalog_was_read_is_refused(
+    database: Database, change: str, said: str
+) -> None:
+    database.execute(
+        "CREATE TABLE notes (id int NOT NULL UNIQUE, body text)", "ALTER TABLE notes REPLICA IDENTITY FULL"
+    )
+    refused_after(database, postgres_session, "public.notes", f"ALTER TABLE notes {change}", said)
+
+
+@asynccontextmanager
+async def mariadb_session(url: str) -> AsyncIterator[UpstreamSession]:
+    async with opened(url) as upstream, upstream.session() as session:
+        yield session
+
+
+@pytest.mark.mariadb
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("CHANGE body words text", ALTERED),
+        ("MODIFY id int NULL", ALTERED),
+        ("DROP KEY id", ALTERED),
+        ("ADD SYSTEM VERSIONING", "keeps its history"),
+        ("ENGINE = MyISAM", "no snapshots"),
+        ("RENAME TO gone", ALTERED),
+    ],
+)
+def test_a_table_of_mariadb_that_was_altered_is_refused(mariadb: MariaDatabase, change: str, said: str) -> None:
+    """Its log says so, but before the place from which on the table is followed."""
+    mariadb.execute("CREATE TABLE notes (id int NOT NULL UNIQUE, body text)")
+    refused_after(mariadb, mariadb_session, f"{mariadb.name}.notes", f"ALTER TABLE notes {change}", said)
+
+
+@pytest.mark.postgres
 def test_a_table_that_could_not_be_announced_is_not_followed(database: Database, tmp_path: Path) -> None:
     """Else the next view on it would take it for one that has joined."""
     database.execute("CREATE TABLE stories (id int PRIMARY KEY, title text)", "CREATE TABLE notes (id int PRIMARY KEY)")
@@ -79,6 +129,7 @@ def test_a_table_that_could_not_be_announced_is_not_followed(database: Database,
     run(put())
 
 
+@pytest.mark.postgres
 def test_what_was_said_of_a_column_before_a_view_used_it_is_not_forgotten(database: Database, tmp_path: Path) -> None:
     """The stream says it once."""
     database.execute("CREATE TABLE stories (id int PRIMARY KEY, title text, author text)")
@@ -101,6 +152,7 @@ def test_what_was_said_of_a_column_before_a_view_used_it_is_not_forgotten(databa
     run(put())
 
 
+@pytest.mark.postgres
 def test_a_table_that_is_altered_all_the_time_is_a_matter_of_trying_again(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

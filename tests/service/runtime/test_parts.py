@@ -12,6 +12,7 @@ from dataflow.types import ViewId
 from service.leaf_store.catalog import describe
 from service.runtime.ages import Ages
 from service.runtime.backoff import Backoff
+from service.runtime.counters import Counters
 from service.runtime.forwarding import forward_query, forward_sql
 from service.runtime.planning import place
 from service.runtime.positions import Positions
@@ -67,6 +68,18 @@ def test_positions_wake_who_waits_in_any_order() -> None:
     assert sorted(asyncio.run(scenario())) == [10, 20]
 
 
+def test_who_waits_no_more_leaves_positions() -> None:
+    async def scenario() -> Positions:
+        positions = Positions()
+        for _ in range(1000):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0):
+                    await positions.wait(1 << 60)
+        return positions
+
+    assert len(asyncio.run(scenario())._waiting) <= 1
+
+
 class Upstream:
     """A server that answers questions with how far it is, and moves by pushes."""
 
@@ -74,7 +87,8 @@ class Upstream:
         self.position = 0
         self.asked = 0
         self.pushed = 0
-        self.pushes = Pushes(self.request_position, self.push)
+        self.counters = Counters()
+        self.pushes = Pushes(self.request_position, self.push, self.counters)
 
     def request_position(self) -> None:
         self.asked += 1
@@ -105,7 +119,7 @@ def test_all_who_wait_share_one_push() -> None:
         upstream = Upstream()
         for position in range(100, 900, 100):
             upstream.pushes.reach(position)
-        while upstream.pushes.count == 0:
+        while upstream.counters.pushes == 0:
             await asyncio.sleep(0.001)
         await asyncio.sleep(0)
         await upstream.pushes.close()

@@ -223,3 +223,41 @@ def test_reads_are_answered_while_the_stream_is_behind(database: Database, tmp_p
             assert runtime.counters.rows >= 20_000
 
     asyncio.run(scenario())
+
+
+def test_a_version_from_the_future_is_refused_and_pushes_nothing(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            await title(runtime, 7)
+            future = (0xFFFFFF << 32) + 1
+            pushes = runtime.counters.pushes
+            refused = await asyncio.gather(*[runtime.reach(future) for _ in range(50)], return_exceptions=True)
+            assert {(type(error), getattr(error, "code", "")) for error in refused} == {(ApiError, "bad_request")}
+            # Nobody waits for it, in the stream or in memory.
+            await runtime.reach(await runtime.checkpoint())
+            session = runtime._session
+            assert session is not None
+            assert session.pushes is not None
+            assert session.pushes._target < future
+            assert runtime.counters.pushes <= pushes + 1
+            assert len(runtime.positions._waiting) <= 1
+
+    asyncio.run(scenario())
+
+
+def test_pushes_are_counted_while_the_stream_lives(database: Database, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            await title(runtime, 7)
+            # A commit that is not flushed only gets into the stream by a push, or by the WAL writer.
+            async with asyncio.timeout(30):
+                while not runtime.counters.pushes:
+                    database.execute(
+                        "BEGIN",
+                        "SET LOCAL synchronous_commit = off",
+                        "UPDATE stories SET title = title WHERE id = 7",
+                        "COMMIT",
+                    )
+                    await runtime.reach(await runtime.checkpoint())
+
+    asyncio.run(scenario())

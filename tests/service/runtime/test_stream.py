@@ -30,7 +30,13 @@ class Recorder:
 def applied(layouts: dict[str, TableLayout], **changes: TableChange) -> dict[str, Any]:
     recorder = Recorder()
     apply = applying(
-        cast(Source, recorder), layouts, cast(Dispatcher, recorder), Counters(), lambda _: None, lambda _: None
+        cast(Source, recorder),
+        layouts,
+        cast(Dispatcher, recorder),
+        Counters(),
+        lambda _: None,
+        lambda _: None,
+        lambda _: None,
     )
     apply(Batch([Transaction(1, 10, dict(changes))], 10))
     (step,) = recorder.steps

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
+import psycopg
 import pytest
 
 from service.runtime.forward_tasks import ForwardTasks
@@ -194,6 +195,27 @@ def test_the_database_answers_without_a_stream(database: Database, tmp_path: Pat
             assert reply.source is Source.CURRENT
             assert reply.position >= position
             assert len(json.loads(reply.answers[1].rows)) == 10
+
+    asyncio.run(scenario())
+
+
+def test_a_minimum_version_without_a_stream_waits_for_all_that_is_open(database: Database, tmp_path: Path) -> None:
+    """Which transactions an answer had is not known any more."""
+
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            await put(runtime, "counted", COUNTED, max_lag_ms=1000, on_lag="forward")
+            await joined(runtime)
+            position = runtime.dispatcher.position
+            runtime.dispatcher.stop()
+            with psycopg.connect(database.url) as writer:
+                writer.execute("DELETE FROM votes WHERE story = 9")
+                asked = asyncio.create_task(runtime.forward([ReadItem("counted", ("author 9",))], position))
+                before = runtime.upstream.lookups.statements
+                await until(lambda: runtime.upstream.lookups.statements > before + 3)
+                assert not asked.done()
+                writer.commit()
+            assert sum(row["votes"] for row in rows(await asked)) == 27
 
     asyncio.run(scenario())
 

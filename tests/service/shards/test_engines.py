@@ -115,11 +115,13 @@ def test_keys_are_evicted_wherever_they_are() -> None:
 def test_all_are_well_or_none() -> None:
     memory = {"budget_bytes": 10, "used_bytes": 3, "over_budget": False}
     well = {
-        "ready": True, "streaming": True, "age_ms": 3, "version": "a", "memory": memory, "building": ["x"], "broken": {}
+        "ready": True, "streaming": True, "age_ms": 3, "version": "a", "memory": memory, "building": ["x"],
+        "quarantined": {"q": "too deep"}, "broken": {},
     }  # fmt: skip
     ill = well | {"ready": False, "age_ms": 9, "version": "b", "memory": memory | {"over_budget": True}}
     merged = merged_health([well, ill])
     assert (merged["ready"], merged["age_ms"], merged["version"]) == (False, 9, "b")
     assert merged["memory"] == {"budget_bytes": 20, "used_bytes": 6, "over_budget": True}
     assert merged["building"] == ["x"]
+    assert merged["quarantined"] == {"q": "too deep"}
     assert added([{"a": 1}, {"a": 2, "b": 3}]) == {"a": 3, "b": 3}

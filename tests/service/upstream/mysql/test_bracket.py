@@ -22,12 +22,15 @@ def test_a_lookup() -> None:
         "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
         "SHOW MASTER STATUS",
         "SELECT 1",
+        "SHOW MASTER STATUS",
         "COMMIT",
     ]
     executed = reply(f"{UUID}:1-5,\n{OTHER}:7")
     rows = reply("1")
-    found, snapshot = question.answer([executed, reply(), reply("binlog.000003", "900", "", "", ""), rows, reply()])
+    end, later = reply("binlog.000003", "900", "", "", ""), reply("binlog.000003", "950", "", "", "")
+    found, snapshot, bound = question.answer([executed, reply(), end, rows, later, reply()])
     assert found == [rows]
+    assert bound == position_of("binlog.000003", 950)
     assert snapshot.position == position_of("binlog.000003", 900)
     before, unsure = position_of("binlog.000003", 500), position_of("binlog.000003", 900)
     assert snapshot.sees(parse_gtid(f"{UUID}:5"), before)
@@ -45,10 +48,10 @@ def test_a_heartbeat() -> None:
     ]  # fmt: skip
     end = reply("binlog.000003", "900", "", "", "")
     owned, executed = reply(f"{UUID}:7#12"), reply(f"{UUID}:1-6")
-    found, early = question.answer([reply(f"{UUID}:1-5"), reply(), end, owned, executed, reply()])
+    found, early, _ = question.answer([reply(f"{UUID}:1-5"), reply(), end, owned, executed, end, reply()])
     assert found == []
-    answers = [end, reply(""), reply(f"{UUID}:1-7"), reply()]
-    _, later = question.answer([reply(f"{UUID}:1-7"), reply(), *answers])
+    answers = [end, reply(""), reply(f"{UUID}:1-7"), end, reply()]
+    _, later, _ = question.answer([reply(f"{UUID}:1-7"), reply(), *answers])
     assert later.covers(early)
-    _, between = question.answer([reply(f"{UUID}:1-6"), reply(), *answers])
+    _, between, _ = question.answer([reply(f"{UUID}:1-6"), reply(), *answers])
     assert not between.covers(early)

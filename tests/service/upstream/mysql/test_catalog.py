@@ -6,6 +6,7 @@ from cdc.change import TableLayout
 from cdc.column_type import ColumnType
 from dataflow.mysql_types import DATE, DATETIME, ENUM, INET4, INET6, SET, TIME, TIMESTAMP, UINT8, UUID
 from dataflow.schema import Catalog, Spread
+from service.upstream.mysql.texts import unqualified
 from tests.fixtures.mariadb import MariaDatabase
 from tests.service.upstream.mysql.upstreams import asked
 
@@ -14,6 +15,33 @@ pytestmark = pytest.mark.mariadb
 
 def catalog_of(database: MariaDatabase) -> Catalog:
     return asked(database, lambda session: session.load_catalog())
+
+
+def test_databases(mariadb: MariaDatabase) -> None:
+    """Of others only those that a text names, in whatever case and quotes, and what views of these name."""
+    others = [f"{mariadb.name}_{suffix}" for suffix in ("named", "seen", "far", "`odd`")]
+    written = ["`" + name.replace("`", "``") + "`" for name in others]
+    named, seen, far, odd = written
+    for name in written:
+        mariadb.execute(f"CREATE DATABASE {name}", f"CREATE TABLE {name}.t (id int PRIMARY KEY)")
+    try:
+        mariadb.execute(
+            "CREATE TABLE t (id int)", f"CREATE VIEW {named}.v AS SELECT * FROM {seen}.t",
+            f"CREATE VIEW {seen}.w AS SELECT (SELECT MAX(id) FROM {far}.t) AS m",
+        )  # fmt: skip
+
+        def found(*texts: str) -> set[str]:
+            catalog = asked(mariadb, lambda session: session.load_catalog(texts))
+            return {unqualified(name)[0] for name in (*catalog.tables, *catalog.views)}
+
+        own = mariadb.name
+        assert found() == found("SELECT id FROM t", "SELECT nowhere.a FROM mysql.user") == {own}
+        assert found(f"SELECT * FROM {far} . t") == found(f"SELECT * FROM {others[2].upper()}.t") == {own, others[2]}
+        assert found(f"SELECT * FROM {odd}.t") == {own, others[3]}
+        assert found("SELECT 1", f"SELECT * FROM {named}.v") == {own, *others[:3]}
+    finally:
+        for name in written:
+            mariadb.execute(f"DROP DATABASE {name}")
 
 
 def layouts_of(database: MariaDatabase, *tables: str) -> dict[str, TableLayout]:
@@ -98,7 +126,6 @@ def test_keys_and_indexes(mariadb: MariaDatabase) -> None:
     table = catalog_of(mariadb).tables[f"{mariadb.name}.t"]
     assert table.keys == ((0,), (1, 0))
     assert sorted(table.indexes) == [(0,), (1, 0), (2,), (2,), (3,)]
-    assert table.foreign_keys == ()
     assert [column.not_null for column in table.columns] == [True, True, False, True, False]
 
 
@@ -114,14 +141,14 @@ def test_how_many_rows_have_the_same_value(mariadb: MariaDatabase) -> None:
 
 
 def test_names_and_views(mariadb: MariaDatabase) -> None:
-    """Every table that may be read, in any database; views with their definitions."""
+    """Every table that may be read, in any database that is named; views with their definitions."""
     other = f"{mariadb.name}_other"
     mariadb.execute(
         f"CREATE DATABASE {other}", f"CREATE TABLE {other}.`my table` (`a b` int)", "CREATE TABLE t (id int, n int)",
         "CREATE VIEW v AS SELECT id AS i, SUM(n) AS s FROM t GROUP BY id",
     )  # fmt: skip
     try:
-        catalog = catalog_of(mariadb)
+        catalog = asked(mariadb, lambda session: session.load_catalog([f"SELECT * FROM {other}.`my table`"]))
         layouts = asked(mariadb, lambda session: session.load_layouts([f"{other}.`my table`", f"{other}.gone"]))
     finally:
         mariadb.execute(f"DROP DATABASE {other}")

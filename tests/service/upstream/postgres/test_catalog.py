@@ -4,7 +4,8 @@ import pytest
 
 from cdc.change import TableLayout
 from cdc.column_type import ColumnType
-from dataflow.schema import Catalog, Column, ForeignKey, Spread, SqlType, UpstreamView
+from cdc.postgres.names import quote_identifier
+from dataflow.schema import Catalog, Column, Spread, SqlType, UpstreamView
 from service.upstream.postgres.catalog import load_catalog, load_layouts
 from service.upstream.postgres.connect import UpstreamPool
 from tests.fixtures.postgres import Database
@@ -35,6 +36,20 @@ def layouts_of(database: Database, *tables: str) -> dict[str, TableLayout]:
             await pool.close()
 
     return run(load())
+
+
+def test_names_are_quoted_as_the_server_does_it(database: Database) -> None:
+    words = database.query(
+        "SELECT word, quote_ident(word) FROM (SELECT word FROM pg_get_keywords() UNION VALUES ('plain_1'), ('Upper'),"
+        " ('1st'), ('a b'), ('é'), ('with\"quote'), ('')) w"
+    )
+    assert {word: quote_identifier(word) for word, _ in words} == dict(words)
+
+
+def test_a_table_without_columns_has_a_layout(database: Database) -> None:
+    database.execute("CREATE TABLE zero ()", "CREATE TABLE dropped (a int)", "ALTER TABLE dropped DROP COLUMN a")
+    layouts = layouts_of(database, "public.zero", "public.dropped", "public.gone")
+    assert {name: layout.columns for name, layout in layouts.items()} == {"public.zero": (), "public.dropped": ()}
 
 
 def test_types(database: Database) -> None:
@@ -124,21 +139,6 @@ def test_keys_and_indexes(database: Database) -> None:
     assert [column.name for column in table.columns] == ["a", "b", "c", "d", "e", "f"]
     assert table.keys == ((0,), (1, 0))
     assert sorted(table.indexes) == [(0,), (1, 0), (2,), (4,), (5,)]
-
-
-def test_foreign_keys(database: Database) -> None:
-    """Validated ones, in the parent's order of columns, and only while they are enforced."""
-    database.execute(
-        "CREATE TABLE p (x int4, y int4, z int4 UNIQUE, PRIMARY KEY (x, y))",
-        "CREATE TABLE c (id int4 PRIMARY KEY REFERENCES p (z), q int4, r int4, parent int4 REFERENCES c,"
-        " FOREIGN KEY (r, q) REFERENCES p (x, y))",
-        "ALTER TABLE c ADD CONSTRAINT unchecked FOREIGN KEY (q) REFERENCES p (z) NOT VALID",
-    )
-    keys = set(catalog_of(database).tables["public.c"].foreign_keys)
-    both = ForeignKey((2, 1), "public.p", (0, 1))
-    assert keys == {ForeignKey((0,), "public.p", (2,)), both, ForeignKey((3,), "public.c", (0,))}
-    database.execute("ALTER TABLE p DISABLE TRIGGER ALL")
-    assert set(catalog_of(database).tables["public.c"].foreign_keys) == {ForeignKey((3,), "public.c", (0,))}
 
 
 def test_how_many_rows_have_the_same_value(database: Database) -> None:

@@ -105,6 +105,18 @@ def test_tables_through_views(database: Database, sql: str, tables: set[str]) ->
         ("SELECT relname FROM pg_class", "pg_catalog.pg_class is a system catalog"),
         ("SELECT datname FROM pg_database", "pg_catalog.pg_database is a system catalog"),
         ("SELECT table_name FROM information_schema.tables", "is a system catalog"),
+        ("SELECT id, xmin FROM stories", "does not carry xmin."),
+        ("SELECT id FROM stories s WHERE s.CTID = '(0,1)'", "does not carry ctid."),
+        ('SELECT U&"table\\006fid" FROM stories', "does not carry tableoid."),
+        ("SELECT 1 FROM stories WHERE at <@ '[2024-01-01,now)'::tstzrange", "is the current time"),
+        ("SELECT 1 FROM stories WHERE at = ANY ('{2024-01-01,\"now\"}')", "is the current time"),
+        ("SELECT '{[today,tomorrow)}'::tsmultirange FROM stories", "is the current time"),
+        (
+            "SELECT 1 FROM stories WHERE (id, at) IN (SELECT * FROM (VALUES (1, 'no'\n'w'::timestamptz)) v)",
+            "is the current",
+        ),
+        ("SELECT U&'\\006eow'::date", "is the current time"),
+        ("SELECT id FROM stories WHERE title LIKE 'now'::date::text", "is the current time"),
         ("SELECT 'stories'::regclass", "regclass reads the system catalogs."),
         ("SELECT id FROM stories TABLESAMPLE system (10)", "TABLESAMPLE reads rows at random."),
     ],
@@ -113,10 +125,34 @@ def test_what_the_stream_does_not_say_all_about(database: Database, sql: str, re
     assert reason in (described(database, sql).volatile or "")
 
 
+def test_casts_of_the_database_may_read_tables(database: Database) -> None:
+    database.execute(
+        "CREATE TYPE price AS (amount int)",
+        "CREATE FUNCTION priced(int) RETURNS price LANGUAGE sql STABLE"
+        " AS 'SELECT ROW($1 * max(user_id))::price FROM votes'",
+        "CREATE CAST (int AS price) WITH FUNCTION priced(int) AS IMPLICIT",
+        "CREATE TABLE goods (id int, costs price[])",
+    )
+    for sql in (
+        "SELECT (id::price).amount FROM stories",
+        'SELECT CAST(id AS public."price") FROM stories',
+        "SELECT count(*) FROM goods WHERE costs IS NULL",
+    ):
+        assert "The cast from integer to price" in (described(database, sql).volatile or "")
+    assert described(database, "SELECT id::text FROM stories").volatile is None
+    database.execute(
+        "CREATE FUNCTION counted(jsonb) RETURNS date LANGUAGE sql STABLE AS 'SELECT max(at)::date FROM stories'",
+        "CREATE CAST (jsonb AS date) WITH FUNCTION counted(jsonb)",
+    )
+    found = described(database, "SELECT to_jsonb(id)::date FROM stories").volatile
+    assert "The cast from jsonb to date" in (found or "")
+
+
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT to_char(at, 'YYYY'), date_trunc('day', at), extract(year FROM at), '%now%' || title FROM stories",
+        "SELECT to_char(at, 'YYYY'), date_trunc('day', at), extract(year FROM at) FROM stories",
+        "SELECT id FROM stories WHERE title LIKE '%now%'",
         "SELECT jsonb_agg(s.title ORDER BY id), string_agg(title, ','), count(*) FILTER (WHERE id > 1) FROM stories s",
         "SELECT row_number() OVER (ORDER BY id), lag(title) OVER (ORDER BY id) FROM stories",
         'SELECT t.user FROM (SELECT 1 AS "user") t',
@@ -148,3 +184,16 @@ def test_errors_say_where(database: Database, sql: str, reason: str, where: str)
 def test_a_statement_without_columns(database: Database) -> None:
     with pytest.raises(InvalidQuery, match="gives no columns"):
         described(database, "DELETE FROM stories")
+
+
+@pytest.mark.parametrize(
+    "call", ["pg_sync_replication_slots()", "pg_stat_file('x')", "\"ts_stat\"('SELECT 1')", "stories_id()"]
+)
+def test_what_the_server_says_is_volatile_is_not_called(database: Database, call: str) -> None:
+    database.execute(
+        "CREATE FUNCTION stories_id() RETURNS float8 LANGUAGE internal VOLATILE AS 'drandom'",
+        "CREATE VIEW asleep AS SELECT id FROM stories WHERE id < stories_id()",
+    )
+    for sql in (f"SELECT {call}", f"SELECT id FROM stories WHERE EXISTS (SELECT {call})", "SELECT id FROM asleep"):
+        with pytest.raises(InvalidQuery, match="VOLATILE"):
+            described(database, sql)

@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import psycopg
 import pytest
 
 from service.upstream.postgres.connect import UpstreamPool
 from service.upstream.postgres.lookups import Lookups, array_text
-from service.upstream.words import UpstreamError
+from service.upstream.words import AnswerSize, UpstreamError
 from tests.fixtures.postgres import Database, discard_server, start_server
 from tests.fixtures.streams import LIMIT_S, run
 
@@ -123,15 +123,16 @@ def test_forward_is_one_snapshot(database: Database) -> None:
     [
         ("SELECT 1; DROP TABLE items", [], "invalid"),
         ("COMMIT; DROP TABLE items", [], "invalid"),
-        ("DELETE FROM items", [], "denied"),
+        ("DELETE FROM items", [], "invalid"),
+        ("SELECT nextval('numbers')", [], "denied"),
         ("SELECT * FROM nothing", [], "missing"),
-        ("SELECT id FROM items WHERE id = $1", ["x"], "invalid"),
+        ("SELECT id FROM items WHERE id = $1", ["x"], "parameter"),
         ("SELECT 1/0", [], "invalid"),
     ],
 )
 def test_forwarded_statements_that_fail(database: Database, sql: str, parameters: list[str], code: str) -> None:
     """They change nothing, are told in the server's words, and leave the connection of use."""
-    database.execute(*ITEMS)
+    database.execute(*ITEMS, "CREATE SEQUENCE numbers")
 
     async def check() -> None:
         async with looking(database.url, size=1) as lookups:
@@ -140,6 +141,23 @@ def test_forwarded_statements_that_fail(database: Database, sql: str, parameters
             assert refused.value.code == code
             assert not refused.value.retryable
             assert (await lookups.run_statement("SELECT count(*) FROM items", [])).rows == [("3",)]
+
+    run(check())
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT pg_advisory_lock(7)", "SELECT pg_advisory_lock(7), 1 / (pg_backend_pid() - pg_backend_pid())"]
+)
+def test_what_foreign_sql_leaves_in_a_session_is_gone(database: Database, sql: str) -> None:
+    async def check() -> None:
+        async with looking(database.url) as lookups:
+            most = AnswerSize(10, 1000)
+            for asked in (lookups.forward([(sql, [])]), lookups.forward_some(sql, [], most)):
+                with suppress(UpstreamError):
+                    await asked
+                # The session is another's by now, or the next one's.
+                held = await lookups.run_statement("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'", [])
+                assert held.rows == [("0",)]
 
     run(check())
 

@@ -40,3 +40,29 @@ def test_conditions_groups_and_widths_count(database: Database) -> None:
         assert sizes[kinds].rows == 10
 
     run(ask())
+
+
+def test_tables_that_were_never_analyzed_are_as_large_as_they_are(database: Database) -> None:
+    database.execute(
+        "CREATE TABLE few (id int PRIMARY KEY) WITH (autovacuum_enabled = false)",
+        "CREATE TABLE none (id int PRIMARY KEY) WITH (autovacuum_enabled = false)",
+        "CREATE TABLE many (id int PRIMARY KEY) WITH (autovacuum_enabled = false)",
+        "INSERT INTO few SELECT generate_series(1, 5)",
+        "INSERT INTO many SELECT generate_series(1, 50000)",
+    )
+
+    async def ask() -> None:
+        pool = UpstreamPool(database.url)
+        try:
+            async with pool.connection() as connection:
+                catalog = await load_catalog(connection)
+                relations = [plan_view("v", f"SELECT id FROM {t}", catalog).relation for t in ("few", "none", "many")]
+                chains = [relation for relation in relations if isinstance(relation, Chain)]
+                few, none, many = (await expected_sizes(connection, chains, catalog)).values()
+        finally:
+            await pool.close()
+        assert few.rows == 5
+        assert none.rows == 0
+        assert many.rows > 20_000
+
+    run(ask())

@@ -1,0 +1,49 @@
+"""Waits until the upstream's snapshots see all that a version has, for what is answered past the store.
+
+A commit is in the stream before snapshots see it: while it waits for a synchronous standby, by any margin. The engine
+knows the latest transactions of its tables, and which of them a snapshot sees. Without a stream, or where other engines
+follow other tables, nobody does: then all that was open when the wait began has to end.
+
+*Invariants*: when a wait has ended, every later snapshot sees all that an answer at that position may show.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from dataflow.types import Position, Snapshot
+from service import bridge
+from service.runtime.dispatcher import Dispatcher
+from service.upstream.upstream import Lookups
+
+#: Between two looks, at first and at most.
+_LOOK_S, _LOOK_MOST_S = 0.01, 0.5
+
+
+class Visible:
+    """Asks for snapshots, one at a time for each that waits."""
+
+    def __init__(self, dispatcher: Dispatcher, lookups: Lookups, *, alone: bool) -> None:
+        self._dispatcher = dispatcher
+        self._lookups = lookups
+        #: Whether this process's engine follows all tables that any does.
+        self._alone = alone
+
+    async def wait(self, position: Position) -> None:
+        """Return once snapshots see all that a leaf store at `position` has. UpstreamError. Cancel it to give up."""
+        first: Snapshot | None = None
+        delay_s = _LOOK_S
+        while True:
+            sees = self._seen_by(position)
+            snapshot = bridge.snapshot((await self._lookups.snapshot()).snapshot)
+            if sees is not None and sees(snapshot):
+                return
+            if first is None:
+                first = snapshot
+            elif snapshot.finished(first):
+                return
+            await asyncio.sleep(delay_s)
+            delay_s = min(2 * delay_s, _LOOK_MOST_S)
+
+    def _seen_by(self, position: Position) -> Callable[[Snapshot], bool] | None:
+        engine = self._dispatcher.engine
+        return engine.seen_by(position) if engine is not None and self._dispatcher.running and self._alone else None
