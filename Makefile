@@ -89,12 +89,12 @@ sim: $(VENV)/made-dev ## The long simulation: 2 million random steps against an 
 	@$(BIN)/python -m tests.simulation $(ARGS)
 
 .PHONY: fuzz
-fuzz: $(VENV)/made-dev ## Random SQL against PostgreSQL (MariaDB: ARGS='--database mariadb'): 20,000 reads under random changes
+fuzz: $(VENV)/made-dev ## Random SQL against PostgreSQL (MariaDB: ARGS='--database mariadb'); ARGS=hostile: hostile values
 	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 .PHONY: soak
-soak: $(VENV)/made-servers ## Writers, readers and evictions for 10 minutes on each kind of upstream: SOAK_SECONDS=3600
-	@SOAK_SECONDS=$${SOAK_SECONDS:-600} $(BIN)/python -m pytest -s tests/integration/test_consistency.py $(ARGS)
+soak: $(VENV)/made-servers ## Writers, readers, evictions and DDL for 10 minutes on each kind of upstream: SOAK_SECONDS=3600
+	@SOAK_SECONDS=$${SOAK_SECONDS:-600} $(BIN)/python -m pytest -s tests/integration/test_consistency.py tests/integration/test_schema_changes.py $(ARGS)
 
 .PHONY: fuzz-api
 fuzz-api: $(VENV)/made-dev ## Random requests to both ports of a live service: 20,000 of them
