@@ -20,6 +20,7 @@ from service.http.batches import AnyBatches, Item, result_of, rows_bytes
 from service.http.reads import ViewRoute, Wanted
 from service.http.touches import Touches
 from service.http.view_reads import cache_control_of
+from service.leaf_store.ahead import AtOnce
 from service.leaf_store.layout import COUNT_SLICE, ENTRY_BYTES, INLINE
 from service.leaf_store.reader import answer_in, rows_in
 from service.leaf_store.request import names_of
@@ -96,7 +97,7 @@ class AskedKeys:
     def _rows(self, txn: Transaction, entries: Sequence[bytes], touches: Touches) -> list[bytes]:
         """Counted as read. NotCoveredError."""
         route, names = self.route, self.names or ()
-        rows = rows_of(txn, route, names, entries)
+        rows = rows_of(txn, route, names, entries, AtOnce())
         route.counters.hits += len(names)
         touches.note_all(names)
         if (noted := NOTED.get()) is not None:
@@ -172,9 +173,9 @@ class AskedItems:
 
     def _found(self, txn: Transaction, touches: Touches) -> list[_Found] | None:
         """Counted as read."""
-        found = []
+        found, at_once = [], AtOnce()
         for read in self.reads:
-            result = _result(txn, read)
+            result = _result(txn, read, at_once)
             if result is None:
                 return None
             found.append(result)
@@ -201,14 +202,14 @@ class AskedItems:
         return self.reads
 
 
-def _result(txn: Transaction, read: Wanted) -> _Found | None:
-    """One of several reads; None if it is not all there."""
+def _result(txn: Transaction, read: Wanted, at_once: AtOnce) -> _Found | None:
+    """One of several reads; None if it is not all there. NotCoveredError."""
     info = read.view.info
     if read.window is None and info.whole:
         names = names_of(info, read.values)
         entries = entries_of(txn, read.view, names) if names else None
         if entries is not None:
-            rows = rows_of(txn, read.view, names, entries)
+            rows = rows_of(txn, read.view, names, entries, at_once)
             return b"".join((_FIRST, b",".join(filter(None, rows)), _LAST)), entries
     answer = answer_in(txn, info, read.values, read.window)
     return None if answer is None else (result_of(answer), None)
@@ -229,14 +230,22 @@ def entries_of(txn: Transaction, route: ViewRoute, names: Sequence[bytes]) -> li
     return cast(list[bytes], found) if all(found) else None
 
 
-def rows_of(txn: Transaction, route: ViewRoute, names: Sequence[bytes], entries: Sequence[bytes]) -> list[bytes]:
+def rows_of(
+    txn: Transaction, route: ViewRoute, names: Sequence[bytes], entries: Sequence[bytes], at_once: AtOnce
+) -> list[bytes]:
     """The rows of whole keys, without the brackets. NotCoveredError."""
-    info, bare = route.info, route.bare
+    info, bare, cut = route.info, route.bare, route.cut
+
+    def rows_behind_it(name: bytes, entry: bytes) -> bytes:
+        if not cut:
+            at_once.take(entry)
+        return rows_in(txn, info, name, entry)[0]
+
     return [
         # An entry of no rows ends where the row would be.
         entry[ENTRY_BYTES:]
         if bare and (entry[0] == INLINE or entry[COUNT_SLICE] == _NO_ROWS)
-        else rows_in(txn, info, name, entry)[0]
+        else rows_behind_it(name, entry)
         for name, entry in zip(names, entries, strict=True)
     ]
 

@@ -23,11 +23,12 @@ from service.http.stale import Asked, StaleAnswers
 from service.http.touches import Touches
 from service.http.version import Minimum, version_text
 from service.http.waiting import Waiting
+from service.leaf_store.ahead import NOTHING, Ahead, AtOnce, read_ahead
 from service.leaf_store.answer import Answer, LeafState, Window
 from service.leaf_store.catalog import ELSEWHERE, LeafCatalog
 from service.leaf_store.layout import view_of
 from service.leaf_store.reader import LeafReader, null_answer, picked_in, rows_in
-from service.leaf_store.request import Values, request_of
+from service.leaf_store.request import Values, names_of, request_of
 from service.leaf_store.serving import OnLag
 from service.leaf_store.transaction import Transaction
 from service.wire import EngineClient, ReadItem, ReadReply, Source
@@ -123,9 +124,11 @@ class ViewRoute:
 
     def rows_in(self, txn: Transaction, name: bytes, entry: bytes, query: bytes) -> tuple[bytes, bytes]:
         """The rows that a query string asks for, of the entry that `entry_of` has said of it, without the brackets, and
-        their tag's bytes. NotCoveredError."""
+        their tag's bytes. NotCoveredError, also where they are too many to be read at once."""
         if self.info.within:
             return picked_in(txn, name, entry, self.arguments.place_of(query))
+        if not self.cut:
+            AtOnce().take(entry)
         return rows_in(txn, self.info, name, entry)
 
 
@@ -270,7 +273,7 @@ class Reads:
 
     async def read(self, wanted: Sequence[Wanted], wait_s: float | None = None) -> Answers:
         """The answers, in order, at one version. `wait_s`: for how long a client would wait. ApiError."""
-        found, state = self._look(wanted)
+        found, state = self._look(wanted, await self._ahead(wanted))
         note_there(found)
         for w, answer in zip(wanted, found, strict=True):
             if answer is None:
@@ -297,8 +300,12 @@ class Reads:
         """Of the seconds that a client would wait, those that it may."""
         return self.limits.read_timeout_s if wait_s is None else min(wait_s, self.limits.max_wait_s)
 
-    def _look(self, wanted: Sequence[Wanted]) -> tuple[list[Answer | None], LeafState | None]:
-        return self.reader.read([(w.view.info.id, w.values, w.window) for w in wanted])
+    def _look(self, wanted: Sequence[Wanted], ahead: Ahead = NOTHING) -> tuple[list[Answer | None], LeafState | None]:
+        return self.reader.read([(w.view.info.id, w.values, w.window) for w in wanted], ahead)
+
+    async def _ahead(self, wanted: Sequence[Wanted]) -> Ahead:
+        whole = [w for w in wanted if w.window is None and w.view.info.whole and not w.view.info.cut]
+        return await read_ahead(self.reader.begin, [name for w in whole for name in names_of(w.view.info, w.values)])
 
     async def _fill(self, wanted: Sequence[Wanted], found: Sequence[Answer | None], limit_s: float) -> Answers:
         """Have the engine fill what is missing, then read all of it at what is the version by then."""

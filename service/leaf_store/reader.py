@@ -13,6 +13,7 @@ import lmdb
 
 from dataflow.state.ordering import WHOLE
 from dataflow.types import ViewId
+from service.leaf_store.ahead import NOTHING, Ahead
 from service.leaf_store.answer import EMPTY_TAG, Answer, LeafState, Window
 from service.leaf_store.catalog import LeafCatalog, ViewInfo, catalog_of, load_catalog
 from service.leaf_store.collations import Loaded
@@ -103,9 +104,10 @@ class LeafReader:
         return self._catalog
 
     def read(
-        self, reads: Sequence[tuple[ViewId, Values, Window | None]]
+        self, reads: Sequence[tuple[ViewId, Values, Window | None]], ahead: Ahead = NOTHING
     ) -> tuple[list[Answer | None], LeafState | None]:
         """The answers to all reads, in one transaction: all exact at the state's position. None: a hole, or no view.
+        `ahead`: rows that were read already.
 
         The state is None before the first commit. ValueError: a window's token is not one of its read.
         """
@@ -113,12 +115,14 @@ class LeafReader:
             state = self.state_in(txn)
             views = self.catalog_in(txn, state).by_id
             return [
-                None if (info := views.get(view)) is None else answer_in(txn, info, values, window)
+                None if (info := views.get(view)) is None else answer_in(txn, info, values, window, ahead)
                 for view, values, window in reads
             ], state
 
 
-def answer_in(txn: Transaction, info: ViewInfo, values: Values, window: Window | None) -> Answer | None:
+def answer_in(
+    txn: Transaction, info: ViewInfo, values: Values, window: Window | None, ahead: Ahead = NOTHING
+) -> Answer | None:
     """The answer to one read; None: something of it is not covered, or the view is building."""
     if info.building:
         return None
@@ -127,7 +131,7 @@ def answer_in(txn: Transaction, info: ViewInfo, values: Values, window: Window |
             names = names_of(info, values)
             if not names:
                 return None if info.null_rows is None else null_answer(info)
-            return _whole_answer(txn, info, names[0]) if info.one_key else _joined_answer(txn, info, names)
+            return (_whole_answer if info.one_key else _joined_answer)(txn, info, names, ahead)
         request = request_of(info, values, window)
         if not request.keys:
             return None if info.null_rows is None else null_answer(info)
@@ -139,11 +143,12 @@ def answer_in(txn: Transaction, info: ViewInfo, values: Values, window: Window |
         return None
 
 
-def _whole_answer(txn: Transaction, info: ViewInfo, name: bytes) -> Answer | None:
+def _whole_answer(txn: Transaction, info: ViewInfo, names: Sequence[bytes], ahead: Ahead) -> Answer | None:
     """All that the view answers for one key."""
+    (name,) = names
     entry = txn.get(name)
     if entry is not None:
-        rows, tag = rows_in(txn, info, name, entry)
+        rows, tag = rows_in(txn, info, name, entry, ahead)
         return Answer(b"[" + rows + b"]", tag.hex())
     if txn.get(info.head) is None:
         return None
@@ -153,9 +158,9 @@ def _whole_answer(txn: Transaction, info: ViewInfo, name: bytes) -> Answer | Non
     return null_answer(info)
 
 
-def _joined_answer(txn: Transaction, info: ViewInfo, names: Sequence[bytes]) -> Answer | None:
+def _joined_answer(txn: Transaction, info: ViewInfo, names: Sequence[bytes], ahead: Ahead) -> Answer | None:
     """All rows of several keys, in no order. Their tags' sum is the tag."""
-    found = [rows_in(txn, info, name, entry) for name in names if (entry := txn.get(name)) is not None]
+    found = [rows_in(txn, info, name, entry, ahead) for name in names if (entry := txn.get(name)) is not None]
     if len(found) < len(names) and txn.get(info.head) is None:
         return None
     tag = sum([int.from_bytes(tag, "big") for _, tag in found])
@@ -216,11 +221,13 @@ def answer_of(bag: Sequence[Record], info: ViewInfo, values: Values, window: Win
     return page_of(records, request, start, check)
 
 
-def rows_in(txn: Transaction, info: ViewInfo, name: bytes, entry: bytes) -> tuple[bytes, bytes]:
+def rows_in(txn: Transaction, info: ViewInfo, name: bytes, entry: bytes, ahead: Ahead = NOTHING) -> tuple[bytes, bytes]:
     """All rows that a read of a whole key answers, without the brackets, and the tag's bytes. NotCoveredError."""
     kind = entry[0]
     if not info.cut and kind == INLINE:
         return entry[ENTRY_BYTES : ENTRY_BYTES + _count(entry)], entry[HASH_SLICE]
+    if not info.cut and name in ahead and ahead[name][0] == entry:
+        return ahead[name][1], entry[HASH_SLICE]
     end = None if info.limit_rows is None else info.offset_rows + info.limit_rows
     if kind == PLAIN:
         values: Iterable[bytes] = _plain_values(txn, name, entry)

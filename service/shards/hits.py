@@ -12,6 +12,7 @@ from service.http.batch_hits import entries_of, results_of, rows_of
 from service.http.batches import batch_reply
 from service.http.messages import Reply
 from service.http.reads import Answers, Reads, ViewRoute
+from service.leaf_store.ahead import AtOnce
 from service.leaf_store.scan import NotCoveredError
 from service.leaf_store.unchanged import since_of
 from service.shards.meeting import Exact, meet
@@ -34,9 +35,9 @@ class _Hits:
 def reply_of(shards: Sequence[Reads], placed: PlacedView, names: Sequence[bytes], started: int) -> Reply | None:
     """The response to a request for these entries, named as the leaf store names them that `placed.route` is of."""
     parts = split(names, map(placed.of_entry, names))
-    timelines = []
+    timelines, at_once = [], AtOnce()
     for part in parts:
-        found = _look(shards[part.shard], placed.route, part.items)
+        found = _look(shards[part.shard], placed.route, part.items, at_once)
         if found is None:
             return None
         timelines.append([found])
@@ -54,7 +55,7 @@ def reply_of(shards: Sequence[Reads], placed: PlacedView, names: Sequence[bytes]
     return batch_reply(answers, results_of(rows), placed.route.cache_control, started)
 
 
-def _look(reads: Reads, known: ViewRoute, names: Sequence[bytes]) -> Exact[_Hits] | None:
+def _look(reads: Reads, known: ViewRoute, names: Sequence[bytes], at_once: AtOnce) -> Exact[_Hits] | None:
     with reads.reader.begin() as txn:
         state = reads.follow(txn)
         route = reads.routes.get(known.info.name)
@@ -65,7 +66,7 @@ def _look(reads: Reads, known: ViewRoute, names: Sequence[bytes]) -> Exact[_Hits
         if entries is None:
             return None
         try:
-            rows = rows_of(txn, route, own, entries)
+            rows = rows_of(txn, route, own, entries, at_once)
         except NotCoveredError:
             return None
         since = min(since_of(txn, route.info, entries), state.position)

@@ -3,6 +3,7 @@
 import asyncio
 
 from dataflow.engine.effects import LeafChange, LeafEvict
+from service.leaf_store.ahead import AT_ONCE_ROWS
 from tests.service.http.conftest import AMONG_ID, AUTHOR_ID, STORY_ID, Run, Service
 
 SEVEN = {"id": 7, "title": "Seven", "author": "ann", "votes": 3}
@@ -37,6 +38,29 @@ def test_hot_route_and_general_route_agree(run: Run) -> None:
             assert fast.content == general.content
             assert fast.headers["cache-status"] == general.headers["cache-status"] == "upquery; hit"
             assert fast.headers["etag"] == general.headers["etag"]
+
+    run(test)
+
+
+def test_many_rows_are_the_same_one_by_one_and_in_batches(run: Run) -> None:
+    """Where they are too many to be read at once."""
+
+    async def test(service: Service) -> None:
+        many = [(str(n), f"Story {n}", "ann", "0") for n in range(AT_ONCE_ROWS + 1)]
+        service.engine.rows["stories_of", ("ann",)] = many
+        miss = await service.http.get("/v1/views/stories_of?author=ann")
+        hit = await service.http.get("/v1/views/stories_of?author=ann")
+        body = {"reads": [{"view": "stories_of", "params": {"author": "ann"}}] * 2}
+        batch = await service.http.post("/v1/read", json=body)
+        keys = await service.http.post("/v1/views/stories_of/query", json={"keys": [{"author": "ann"}] * 2})
+        for response in (hit, batch, keys):
+            assert response.headers["cache-status"] == "upquery; hit"
+        assert hit.headers["etag"] == miss.headers["etag"]
+        rows = miss.json()["rows"]
+        assert len(rows) == len(many)
+        answers = [hit.json(), *batch.json()["results"], *keys.json()["results"]]
+        assert [answer["rows"] for answer in answers] == [rows] * 5
+        assert service.app.counters()["stories_of"] == {"hits": 5, "misses": 1}
 
     run(test)
 
