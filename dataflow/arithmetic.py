@@ -37,12 +37,19 @@ def integer_operation(operator: str, type_name: str) -> Callable[[str, str], str
         case "+":
             return lambda a, b: str(check_range(int(a) + int(b), type_name))
         case "-":
-            return lambda a, b: str(check_range(int(a) - int(b), type_name))
+            return lambda a, b: str(_difference(int(a), int(b), type_name))
         case "*":
             return lambda a, b: str(check_range(int(a) * int(b), type_name))
         case "/":
             return lambda a, b: str(check_range(_truncated_quotient(int(a), int(b)), type_name))
     return lambda a, b: str(_remainder(int(a), int(b)))
+
+
+def _difference(a: int, b: int, type_name: str) -> int:
+    difference = a - b
+    if difference == _RANGES["int8"][0] and not a and type_name == "int8":
+        raise EvaluationError("not computed: MariaDB does not notice that 0 - -9223372036854775808 is out of range")
+    return check_range(difference, type_name)
 
 
 def _truncated_quotient(a: int, b: int) -> int:
