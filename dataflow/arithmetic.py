@@ -214,9 +214,14 @@ def _sign(text: str) -> int:
 
 def printed(value: Decimal) -> str:
     """The text of a numeric, if it has not too many digits."""
+    return render(fitting(value))
+
+
+def fitting(value: Decimal) -> Decimal:
+    """`value`, if it has not too many digits before the point; else EvaluationError."""
     if value and value.adjusted() >= _MAX_WHOLE_DIGITS:
         raise EvaluationError("value overflows numeric format")
-    return render(value)
+    return value
 
 
 def plain_decimal(text: str) -> str:

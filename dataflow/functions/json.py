@@ -22,7 +22,7 @@ _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _SCALAR = re.compile(rf"{_STRING.pattern}|[^,:\]}} \t\n\r]+", re.DOTALL)
 #: Strings, and the numbers between them that have decimals.
 _FRACTION = re.compile(rf"{_STRING.pattern}|-?\d+\.\d+", re.DOTALL | re.ASCII)
-_INDEX = re.compile(r"[ \t\n\v\f\r]*[+-]?\d{1,10}[ \t\n\v\f\r]*")
+_INDEX = re.compile(r"[ \t\n\v\f\r]*[+-]?[0-9]{1,10}")
 _DECODER = JSONDecoder(parse_float=str, parse_int=str, strict=False)
 _INT4 = 2**31
 #: Characters that the steps of a path may look through in all, beyond the first's.
@@ -219,7 +219,7 @@ _VALUES = JSONDecoder(parse_float=Number, parse_int=Number, strict=False)
 
 def _value(text: str) -> Any:
     """A jsonb as Python's values; numbers by their text."""
-    return decode(_VALUES, sizes.bounded_parts(text))
+    return decode(_VALUES, sizes.bounded_parts(text, sizes.MAX_DECODED_PARTS))
 
 
 @remembered(entries=1000)
@@ -340,7 +340,7 @@ def normalised(text: str) -> str:
 
 def _parsed(text: str, decoder: JSONDecoder) -> Any:
     try:
-        return decode(decoder, sizes.bounded_parts(text))
+        return decode(decoder, sizes.bounded_parts(text, sizes.MAX_DECODED_PARTS))
     except JSONDecodeError as error:
         raise EvaluationError("invalid input syntax for type json") from error
 

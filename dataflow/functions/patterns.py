@@ -31,7 +31,7 @@ _OPTIONS.never_capture = True
 _OPTIONS.log_errors = False
 #: Characters that a backslash makes literal.
 _ESCAPABLE = frozenset("\\.^$*+?()[]{}|/-_%@#&!\"'~`<>=,:; ")
-_BOUND = re.compile(r"\{(\d{1,3})(?:(,)(\d{1,3})?)?\}")
+_BOUND = re.compile(r"\{([0-9]{1,3})(?:(,)([0-9]{1,3})?)?\}")
 
 
 # --- LIKE -----------------------------------------------------------------------------------------------------------

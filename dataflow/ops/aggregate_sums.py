@@ -23,8 +23,10 @@ from dataflow.types import Value
 from dataflow.values import float4
 
 _SPECIAL = ("NaN", "Infinity", "-Infinity")
-_INT4_MAX = 2**31 - 1
 _INT8_MAX = 2**63 - 1
+#: Months, days and microseconds of an interval.
+_MOST = (2**31 - 1, 2**31 - 1, _INT8_MAX)
+_LEAST = (-(2**31), -(2**31), -(2**63))
 #: The smallest positive double is 2**-1074: every finite one is a whole number of these.
 _UNIT_BITS = 1074
 #: About what an accumulator's object takes.
@@ -195,7 +197,8 @@ class NumericAverage(NumericSum):
         count = self.count()
         if not count:
             return None
-        return self.not_finite() or numeric.divide(self.total(), max(self.by_scale), count)
+        # The server makes a numeric of the sum first.
+        return self.not_finite() or numeric.divide(arithmetic.fitting(self.total()), max(self.by_scale), count)
 
 
 class FloatSum:
@@ -357,6 +360,8 @@ class IntervalSum:
             raise EvaluationError("interval out of range")
         if not _fits(self._below, self._above):
             raise EvaluationError("not computed: the order decides whether a sum of intervals is out of range")
+        if self._above == _MOST or self._below == _LEAST:
+            raise EvaluationError("not computed: what newer servers take for infinity is an interval to older ones")
         if up or down:
             return "infinity" if up else "-infinity"
         return interval_text(*total) if self.count else None
@@ -364,8 +369,9 @@ class IntervalSum:
 
 def _fits(lowest: Sequence[int], highest: Sequence[int]) -> bool:
     """Whether parts from the lowest ones to the highest are those of intervals."""
-    most = (_INT4_MAX, _INT4_MAX, _INT8_MAX)
-    return all(-m - 1 <= low and high <= m for low, high, m in zip(lowest, highest, most, strict=True))
+    return all(
+        least <= low and high <= most for least, low, high, most in zip(_LEAST, lowest, highest, _MOST, strict=True)
+    )
 
 
 class IntervalAverage(IntervalSum):

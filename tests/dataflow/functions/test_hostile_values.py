@@ -25,6 +25,12 @@ CASES: list[tuple[str, str, str, Row]] = [
     ("#>", "json text[]", "json", ("\n\tnull\n", "{}")),
     ("#>", "json text[]", "json", (' {"a": 1} ', "{}")),
     ("#>>", "json text[]", "text", (' "a" ', "{}")),
+    *(
+        (path, "json text[]", result, ("[0, 1, [2, 3]]", f"{{{step}}}"))
+        for path, result in (("#>", "json"), ("#>>", "text"))
+        # Digits of another script, an underscore, spaces.
+        for step in ("\u0662", "\uff12", "1_0", '" 2"', '"2 "', "+2", "02")
+    ),
     ("#>>", "json text[]", "text", (" null ", "{}")),
     ("#>>", "json text[]", "text", (" -0.0 ", "{}")),
     ("#>", "json text[]", "json", ('{"a":{"b":1},"a":{"b":2},"a":3}', "{a,b}")),

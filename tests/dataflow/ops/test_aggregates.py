@@ -8,6 +8,7 @@ from dataflow.errors import EvaluationError
 from dataflow.ops.aggregate_accumulator import Accumulator
 from dataflow.ops.aggregate_call import CompiledCall
 from dataflow.ops.aggregate_state import accumulator_factory
+from dataflow.ops.aggregate_sums import NumericAverage, NumericSum
 from dataflow.plan.nodes import AggregateCall, AggregateFunction, CallOrder
 from dataflow.scalar import ColumnRef
 from dataflow.schema import SqlType
@@ -182,3 +183,11 @@ JSON = SqlType("json", "json")
 def test_what_is_not_exact_is_refused(function: AggregateFunction, argument: SqlType, distinct: bool) -> None:
     with pytest.raises(ValueError):
         CompiledCall(AggregateCall(function, ColumnRef(0, argument), argument, distinct=distinct))
+
+
+def test_an_average_of_numbers_whose_sum_is_no_numeric_fails_as_the_sum_does() -> None:
+    for make in (NumericSum, NumericAverage):
+        total = make()
+        total.add("9" * 131_072, 2)
+        with pytest.raises(EvaluationError, match="overflows"):
+            total.result()
