@@ -4,8 +4,9 @@
 Here the body is parsed once; what is in the leaf store is answered from it (`batch_hits`), everything else that has the
 documented form goes the general way (`Batches`).
 
-*Invariants*: the answer is the documented application's. A body that does not have the documented form, or asks for
-something wrong, is left to it, with the messages that were received: every such refusal is written in one place.
+*Invariants*: the answer is the documented application's. A body that does not have the documented form is left to it,
+with the messages that were received: every such refusal is written in one place. What is asked wrongly in that form is
+refused here, by the same code: it would be parsed again for nothing.
 """
 
 import time
@@ -124,11 +125,11 @@ class BatchRoute:
         return None if route is None else AskedKeys.of(self._batches, route, content, principal)
 
     async def _general(self, asked: _Asked, scope: Scope, started: int) -> Reply | None:
-        """The answer, or the problem that reading ran into; None if the request is wrong."""
+        """The answer, or the problem that reading ran into; None if the documented application has to look."""
         try:
             wanted = asked.wanted()
-        except ApiError:
-            return None
+        except ApiError as error:
+            return problem_reply(error, scope["path"])
         if wanted is None:
             return None
         try:
