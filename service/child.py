@@ -2,11 +2,13 @@
 
 The configuration comes as one pickle on standard input (passwords are then in no argument list and no environment). The
 input stays open as long as the parent lives: its end is the order to stop, however the parent died. One line of JSON on
-standard output says how the start went; everything else goes to standard error.
+standard output says how the start went, empty lines that the process runs (`beats`); everything else goes to standard
+error.
 
 Not here: restarting (`supervisor`); what the children do (`engine_process`, `worker`).
 """
 
+import faulthandler
 import gc
 import os
 import pickle
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import orjson
 
+from service import beats
 from service.shards.homes import ALONE, Shard
 
 if TYPE_CHECKING:
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
 
 #: A child that was told to stop has this long; then it is ended.
 STOP_S = 5.0
+#: Has a child write to its log where each of its threads is.
+SHOW = signal.SIGUSR1
 _LENGTH = struct.Struct("!I")
 _parent_gone = threading.Event()
 
@@ -147,6 +152,10 @@ def main() -> NoReturn:
     # Modules are being imported: no garbage comes of it, and looking for some takes a tenth of the start.
     gc.disable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Of a crash, and of what hangs, the log has where it was.
+    faulthandler.enable()
+    faulthandler.register(SHOW)
+    beats.begin()
     configuration = receive_configuration()
     end_with_parent()
     code = _run(configuration)

@@ -14,6 +14,7 @@ import uvloop
 
 from service.admin.control import ControlServer
 from service.admin.operations import Operations
+from service.beats import follow_loop
 from service.child import EngineChild, StartReport, parent_gone, report
 from service.run_directory import RunPaths
 from service.runtime import garbage
@@ -41,6 +42,7 @@ def run_engine(child: EngineChild) -> int:
 
 
 async def _main(child: EngineChild) -> int:
+    follow_loop()
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     paths = RunPaths(child.run_directory).of_shard(child.shard)

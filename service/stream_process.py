@@ -11,6 +11,7 @@ import structlog
 import uvloop
 
 from cdc.fanout.hub import STALLED_S, Hub
+from service.beats import follow_loop
 from service.child import StartReport, StreamChild, report
 from service.runtime import garbage
 from service.settings.errors import SettingsError
@@ -33,6 +34,7 @@ async def _main(child: StreamChild) -> int:
     except SettingsError as error:
         report(StartReport(ready=False, message=str(error)))
         return 1
+    follow_loop()
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     hub = Hub(upstream.source, upstream.begin_anew, _stalled, child.settings.engine.step_rows)

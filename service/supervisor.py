@@ -50,7 +50,8 @@ class Supervisor:
         check_auth(settings.auth)
         self._ports = ports = Ports(settings.http)
         self._run = run = RunDirectory(settings.engine.directory)
-        self.engines = [Child(child.name, child) for child in engine_children(settings, run.paths)]
+        watchdog_s = settings.engine.watchdog_s
+        self.engines = [Child(each.name, each, (), watchdog_s) for each in engine_children(settings, run.paths)]
         if len(self.engines) > 1:
             self.stream = self._stream(run)
         self.workers = [self._worker(n, run, ports.api) for n in range(settings.http.workers)]
@@ -81,7 +82,8 @@ class Supervisor:
         self._stream_listener = listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(run.paths.stream_socket))
         listener.listen(len(self.engines))
-        return Child("stream", stream_child(self._settings, listener.fileno()), (listener.fileno(),))
+        child = stream_child(self._settings, listener.fileno())
+        return Child("stream", child, (listener.fileno(),), self._settings.engine.watchdog_s)
 
     def _worker(self, number: int, run: RunDirectory, listener: socket.socket) -> Child:
         first, *others = [run.paths.of_shard(shard) for shard in shards_of(self._settings)]
@@ -100,7 +102,7 @@ class Supervisor:
             adhoc=self._settings.adhoc.enabled,
         )
         child = WorkerChild(config, listener.fileno(), self._settings.log)
-        return Child(f"worker-{number}", child, (listener.fileno(),))
+        return Child(f"worker-{number}", child, (listener.fileno(),), self._settings.engine.watchdog_s)
 
     def _claims_key(self) -> bytes | None:
         log, state = self._settings.access_log, self._settings.state

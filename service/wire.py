@@ -160,6 +160,11 @@ _LENGTH_BYTES = 4
 MAX_FRAME_BYTES = 256 << 20
 #: An engine that has not read so much of what it was sent gets no more reports for now.
 MAX_UNREAD_BYTES = 1 << 20
+#: One that has not read so much gets no more requests either.
+_MAX_UNREAD_REQUESTS = 16 << 20
+#: An engine that has not confirmed so many reports, of which there is one a second, seems to hang: nobody waits for
+#: it any longer. (Of a worker that was stopped itself, the clock would say the same.)
+UNCONFIRMED_REPORTS = 5
 #: Requests of one worker that are being worked on; more are refused, so that nothing queues without bound.
 MAX_IN_FLIGHT = 4096
 
@@ -313,6 +318,7 @@ class WireServer:
             touches = [(ViewId(view), tuple(key), times) for view, key, times in request["touches"]]
             followed, process = request["subscriptions"], request["process"]
             self._service.report(request["worker"], request["counters"], touches, followed, process)
+            worker.writer.write(_frame({"reported": True}))
         elif operation == "cancel":
             if (task := running.get(number)) is not None:
                 task.cancel()
@@ -386,6 +392,7 @@ class _Connection:
         self._writer = writer
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._numbers = count(1)
+        self._unconfirmed_reports = 0
         self.closed = False
         self._listener = listener
         self._reading = asyncio.ensure_future(self._read(reader))
@@ -394,8 +401,23 @@ class _Connection:
         """Send without waiting for a reply."""
         self._writer.write(_frame(message))
 
+    def report(self, message: dict[str, Any]) -> None:
+        """Send a report, unless the other side does not read. Where it is silent, what waits for it fails."""
+        if self.unread_bytes() <= MAX_UNREAD_BYTES:
+            self.send(message)
+        self._unconfirmed_reports += 1
+        if self._is_silent():
+            self._fail()
+
+    def available(self) -> bool:
+        """Whether a request would be read, as far as is known."""
+        return not self._is_silent() and self.unread_bytes() <= _MAX_UNREAD_REQUESTS
+
+    def _is_silent(self) -> bool:
+        return self._unconfirmed_reports > UNCONFIRMED_REPORTS
+
     def unread_bytes(self) -> int:
-        """What was sent and has not left yet: the other side does not read."""
+        """What was sent and has not left yet."""
         return self._writer.transport.get_write_buffer_size()
 
     async def ask(self, request: dict[str, Any]) -> Any:
@@ -420,13 +442,19 @@ class _Connection:
         finally:
             self.closed = True
             self._writer.close()
-            for future in self._waiting.values():
-                if not future.done():
-                    future.set_exception(_unavailable())
+            self._fail()
             if self._listener is not None:
                 self._listener.disconnected()
 
+    def _fail(self) -> None:
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(_unavailable())
+
     def _settle(self, reply: dict[str, Any]) -> None:
+        if "reported" in reply:
+            self._unconfirmed_reports = 0
+            return
         if (changed := reply.get("changed")) is not None:
             if self._listener is not None:
                 self._listener.changed(changed, reply["position"])
@@ -552,9 +580,7 @@ class EngineClient:
             "subscriptions": subscriptions or {}, "process": process or {},
         }  # fmt: skip
         with suppress(ApiError):
-            connection = await self._connected()
-            if connection.unread_bytes() <= MAX_UNREAD_BYTES:
-                connection.send(message)
+            (await self._connected()).report(message)
 
     async def close(self) -> None:
         """Close the connection; calls that still wait get ``engine_unavailable``."""
@@ -565,7 +591,10 @@ class EngineClient:
         self.asked[request["op"]] += 1
         try:
             async with asyncio.timeout(timeout_s):
-                return await (await self._connected()).ask(request)
+                connection = await self._connected()
+                if not connection.available():
+                    raise _unavailable()
+                return await connection.ask(request)
         except TimeoutError:
             raise late from None
 

@@ -16,6 +16,7 @@ from service.access_log.log import AccessLog
 from service.access_log.logged import Logged
 from service.auth.authority import Authority
 from service.auth.guard import DirectApp, Guard
+from service.beats import follow_loop
 from service.http.app import build_app
 from service.http.bounded_protocol import ConnectionLimits, connection_limits_of
 from service.http.client_limit import ClientLimit
@@ -181,6 +182,7 @@ async def _serve(
     number: int,
     log: AccessLog | None,
 ) -> None:
+    follow_loop()
     reporters = [
         asyncio.ensure_future(_report(engine, shard, number, telemetry)) for engine, shard, telemetry in shards
     ]

@@ -76,10 +76,16 @@ class ChildState(Protocol):
 
     name: str
     restarts: int
+    hangs: int
 
     @property
     def alive(self) -> bool:
         """Whether it runs right now."""
+        ...
+
+    @property
+    def silent(self) -> bool:
+        """Whether it runs and does not say so."""
         ...
 
 
@@ -180,13 +186,15 @@ def _health(app: FastAPI, engine: Control, supervisor: Children) -> None:
         """The supervisor runs."""
         return {"status": "ok"}
 
+    readiness = _Readinesses(engine, supervisor)
+
     @app.get("/readyz", tags=["health"], operation_id="readyz", responses=_READYZ, response_model=Readiness)
     async def readyz(
         request: Request,
         strict: Annotated[bool, Query(description="A lost stream or a view that is not ready fails too.")] = False,
     ) -> Response:
         """200 once the first catch-up is done and reads can be answered."""
-        state = await _readiness(engine, supervisor)
+        state = await readiness.now()
         ill = not state.streaming or state.building or state.quarantined or state.broken
         ok = state.ready and not (strict and ill)
         # Who has no token is told no names of views.
@@ -212,18 +220,27 @@ def _metrics_of(engine: Control, supervisor: Children) -> Metrics:
     return text
 
 
-async def _readiness(engine: Control, supervisor: Children) -> Readiness:
-    children = supervisor.children()
-    workers = sum(1 for c in children if c.alive and c.name.startswith("worker"))
-    try:
-        health = await engine.call("health")
-    except ApiError:
-        # Readers go on serving what is cached while the engine process is started again.
-        return Readiness(
-            ready=supervisor.served_before() and workers > 0, engine=False, streaming=False, workers=workers
-        )
-    ready = bool(health.pop("ready")) and workers > 0
-    return Readiness(ready=ready, engine=True, workers=workers, **health)
+class _Readinesses:
+    """Whether reads can be answered. *State*: `_served`, whether they could once."""
+
+    def __init__(self, engine: Control, supervisor: Children) -> None:
+        self._engine = engine
+        self._supervisor = supervisor
+        self._served = False
+
+    async def now(self) -> Readiness:
+        children = self._supervisor.children()
+        workers = sum(1 for c in children if c.alive and not c.silent and c.name.startswith("worker"))
+        silent = [c.name for c in children if c.silent]
+        try:
+            health = await self._engine.call("health")
+        except ApiError:
+            # Readers go on serving what is cached while the engine process hangs, or is started again.
+            ready = (self._served or self._supervisor.served_before()) and workers > 0
+            return Readiness(ready=ready, engine=False, streaming=False, workers=workers, silent=silent)
+        ready = bool(health.pop("ready")) and workers > 0
+        self._served = self._served or ready
+        return Readiness(ready=ready, engine=True, workers=workers, silent=silent, **health)
 
 
 def _catalog(app: FastAPI, engine: Control) -> None:

@@ -19,6 +19,9 @@ log = structlog.get_logger()
 
 #: The largest request or reply.
 LIMIT_BYTES = 64 << 20
+#: Probes and scrapes are answered soon, whether the engine answers or not.
+_SOON_S = 1.0
+_SOON = frozenset({"health", "stats"})
 Operation = Callable[..., Awaitable[Any]]
 
 
@@ -108,12 +111,13 @@ class ControlClient:
 
     async def call(self, operation: str, **arguments: Any) -> Any:
         """The operation's result. Raises its `ApiError`, or ``engine_unavailable``."""
+        timeout_s = min(self._timeout_s, _SOON_S) if operation in _SOON else self._timeout_s
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(timeout_s):
                 body = await self._exchange(orjson.dumps({"operation": operation, "arguments": arguments}))
             reply = orjson.loads(body)
         except TimeoutError:
-            raise ApiError("read_timeout", f"The engine did not answer within {self._timeout_s:g} s.") from None
+            raise ApiError("read_timeout", f"The engine did not answer within {timeout_s:g} s.") from None
         except (OSError, ValueError):
             raise ApiError("engine_unavailable", "The engine process is starting or restarting.") from None
         return result_of(reply)

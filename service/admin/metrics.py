@@ -104,6 +104,9 @@ def process_samples(children: Iterable[Any]) -> Iterator[Sample]:
         labels = (("process", child.name),)
         yield Sample("upquery_process_up", float(child.alive), "Whether a process runs.", labels)
         yield Sample("upquery_process_restarts", float(child.restarts), "Restarts of a process.", labels, counter=True)
+        yield Sample("upquery_process_silent", float(child.silent), "Whether a process hangs, as it seems.", labels)
+        help_ = "Processes that were ended since they hung."
+        yield Sample("upquery_process_hangs", float(child.hangs), help_, labels, counter=True)
 
 
 def left_out(process: str, lines: int) -> Sample:

@@ -326,6 +326,8 @@ class Readiness(Model):
     memory: MemoryState | None = None
     #: From where on answers are of the new schema, after DDL: from its commit on (``exact``), or one heartbeat later.
     schema_changes: Literal["exact", "heartbeat"] | None = None
+    #: Processes that run and do not say so: they are ended and started again if that lasts.
+    silent: list[str] = []
     building: list[str] = []
     quarantined: dict[str, str] = {}
     broken: dict[str, str] = {}

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import socket
 
+from service.beats import follow_loop
 from service.gateway.counting import report
 from service.gateway.opening import Counted, Gateway
 from service.gateway.worker_config import GatewayWorkerConfig
@@ -42,6 +43,7 @@ async def _serve(
     config: GatewayWorkerConfig,
     listener: socket.socket,
 ) -> None:
+    follow_loop()
     tasks = [asyncio.ensure_future(following.run(lambda settings: gateway.topology.change(settings.gateway)))]
     if config.report_path is not None:
         counted = Counted(config.number, server, gateway)

@@ -152,6 +152,9 @@ class EngineSettings(Section):
     #: What is kept whole and has at least so many rows, by the database's estimate, is read in slices beside everything
     #: else; what has fewer, by one lookup.
     load_rows: int = Field(default=5_000, ge=0)
+    #: A process of the service that does not run for so long (it was stopped, or waits for memory) is ended and started
+    #: again; 0: none is.
+    watchdog_s: float = Field(default=10.0, ge=0)
     #: Where a run keeps the leaf store and its sockets. Default: shared memory.
     directory: Path | None = None
 

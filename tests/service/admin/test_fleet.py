@@ -22,7 +22,9 @@ PODS = 3
 class Worker:
     name: str = "worker-0"
     restarts: int = 0
+    hangs: int = 0
     alive: bool = True
+    silent: bool = False
 
 
 class NoChildren:

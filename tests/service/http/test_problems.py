@@ -6,11 +6,12 @@ import json
 import httpx
 import pytest
 
+from service.errors import ApiError
 from service.http.app import build_app
 from service.http.reads import Limits
 from service.leaf_store.reader import LeafReader
 from service.leaf_store.writer import LeafWriter
-from service.wire import MAX_UNREAD_BYTES, EngineClient, WireServer
+from service.wire import MAX_UNREAD_BYTES, UNCONFIRMED_REPORTS, EngineClient, WireServer
 from tests.service.http.conftest import STORY_ID, Engine, Run, Service, register_all, unavailable
 
 
@@ -231,11 +232,58 @@ def test_reports_to_an_engine_that_does_not_read_are_not_piled_up(run: Run) -> N
         connection = client._connection
         assert connection is not None
         assert MAX_UNREAD_BYTES < connection.unread_bytes() < 2 * MAX_UNREAD_BYTES
+        # Nor is anything asked of it: it seems to hang.
+        with pytest.raises(ApiError, match="engine_unavailable"):
+            await client.checkpoint(5.0)
         gone.set()
         await client.close()
         server.close()
 
     run(test)
+
+
+def test_nobody_waits_for_an_engine_that_confirms_no_reports(run: Run) -> None:
+    """Until it confirms one again."""
+
+    async def test(service: Service) -> None:
+        answering = asyncio.Event()
+
+        async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            there, other = await asyncio.open_unix_connection(str(service.socket))
+            await answering.wait()
+            await asyncio.gather(passed_on(reader, other), passed_on(there, writer))
+
+        path = service.socket.with_suffix(".late")
+        server = await asyncio.start_unix_server(late, path)
+        client = EngineClient(path)
+        waiting = asyncio.ensure_future(client.checkpoint(60.0))
+        for _ in range(UNCONFIRMED_REPORTS + 1):
+            assert not waiting.done()
+            await client.report(0, {}, [])
+        with pytest.raises(ApiError, match="engine_unavailable"):
+            await waiting
+        answering.set()
+        async with asyncio.timeout(5):
+            while not await answers(client):
+                await asyncio.sleep(0.01)
+        await client.close()
+        server.close()
+
+    run(test)
+
+
+async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while said := await reader.read(1 << 16):
+        writer.write(said)
+    writer.close()
+
+
+async def answers(client: EngineClient) -> bool:
+    try:
+        await client.read([], 5.0)
+    except ApiError:
+        return False
+    return True
 
 
 def test_views_that_are_being_planned_are_not_missing(run: Run) -> None:

@@ -1,0 +1,94 @@
+"""Processes that hang: others are answered meanwhile, whoever looks is told, and it is ended and started again."""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.postgres import Database
+from tests.fixtures.service import HTTP, RunningService, alive, process_named, running_service, until
+
+pytestmark = pytest.mark.postgres
+
+VIEWS = {"story": "SELECT id, title FROM stories WHERE id = :id"}
+#: What a probe of Kubernetes waits for by default, twice.
+PROBE_S = 2.0
+WATCHDOG_S = 10.0
+
+
+@pytest.fixture(autouse=True)
+def _stories(database: Database) -> None:
+    database.execute(
+        "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL)",
+        "ALTER TABLE stories REPLICA IDENTITY FULL",
+        "INSERT INTO stories SELECT i, 'title ' || i FROM generate_series(1, 1000) i",
+    )
+
+
+@contextmanager
+def stopped(service: RunningService, name: str) -> Iterator[int]:
+    """One of the processes does not run; its id."""
+    pid = process_named(name, service.pid)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield pid
+    finally:
+        # It is gone, if there is a watchdog.
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+
+
+def probed(service: RunningService, path: str) -> tuple[int, str]:
+    """What a probe is answered, in time."""
+    began = time.monotonic()
+    response = HTTP.get(service.admin + path)
+    assert time.monotonic() - began < PROBE_S
+    return response.status_code, response.text
+
+
+def test_an_engine_that_hangs(database: Database, tmp_path: Path) -> None:
+    with running_service(tmp_path, database.url, VIEWS) as service:
+        until(lambda: service.hits("story", id=1))
+        began = time.monotonic()
+        with stopped(service, "engine") as pid:
+            until(lambda: "engine" in HTTP.get(f"{service.admin}/readyz").json()["silent"])
+            assert probed(service, "/livez")[0] == 200
+            status, readiness = probed(service, "/readyz")
+            assert (status, '"engine":false' in readiness) == (200, True)
+            assert 'upquery_process_silent{process="engine"} 1.0' in probed(service, "/metrics")[1]
+            assert service.hits("story", id=1)
+            # From some seconds on nobody waits for it in vain.
+            until(lambda: service.read("story", id=2).json().get("code") == "engine_unavailable")
+            until(lambda: not alive(pid))
+            replaced_s = time.monotonic() - began
+            assert service.hits("story", id=1) or service.rows("story", id=1)
+        until(lambda: service.read("story", id=2).status_code == 200)
+        assert replaced_s < WATCHDOG_S + 10
+        metrics = service.call("GET", "/metrics").text
+        assert re.search(r'upquery_process_hangs_total\{process="engine"\} 1\.0', metrics)
+        assert "child hangs" in service.log.read_text()
+
+
+def test_a_worker_that_hangs(database: Database, tmp_path: Path) -> None:
+    with running_service(tmp_path, database.url, VIEWS, http={"workers": 1}) as service:
+        until(lambda: service.hits("story", id=1))
+        with stopped(service, "worker-0") as pid:
+            until(lambda: '"worker-0"' in HTTP.get(f"{service.admin}/readyz").text)
+            assert probed(service, "/readyz")[0] == 503
+            until(lambda: not alive(pid))
+        until(lambda: service.hits("story", id=1))
+        assert service.view("story")["status"] == "ready"
+
+
+def test_with_no_watchdog_whatever_stops_may_go_on(database: Database, tmp_path: Path) -> None:
+    with running_service(tmp_path, database.url, VIEWS, engine={"watchdog_s": 0}) as service:
+        until(lambda: service.hits("story", id=1))
+        with stopped(service, "engine") as pid:
+            until(lambda: "engine" in HTTP.get(f"{service.admin}/readyz").json()["silent"])
+        until(lambda: service.read("story", id=2).status_code == 200)
+        assert process_named("engine", service.pid) == pid
