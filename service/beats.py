@@ -17,8 +17,11 @@ import structlog
 #: What a beat is, on the pipe to the supervisor: a report (`service.child`) is never empty.
 BEAT = b"\n"
 BEAT_S = 1.0
-#: A loop without a turn for so long is worth a line in the log, and hangs.
-LATE_S, HANGS_S = 10.0, 60.0
+#: A loop without a turn for so long is worth a line in the log.
+LATE_S = 10.0
+#: One without a turn for so long hangs. One step may fill a view of very many rows; a service whose engine does nothing
+#: else for longer is away.
+HANGS_S = 600.0
 
 _log = structlog.get_logger()
 

@@ -10,6 +10,7 @@ Not here: what events mean (`assembler`); the connections (`dump`, `server`).
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -29,8 +30,6 @@ from cdc.source import Started
 
 #: Events handled before the loop gets a turn: a huge transaction must not stop everything else.
 SLICE_EVENTS = 2000
-#: Heartbeats come every second: a connection that is silent for so long is gone.
-SILENCE_S = 30.0
 #: After so many heartbeats from behind what the log has, a connection is replaced.
 PATIENT_HEARTBEATS = 3
 #: Between two attempts to connect anew, the first and the longest.
@@ -60,6 +59,7 @@ class MySqlSource:
         max_transaction_rows: int = 200_000,
         connect_timeout_s: float = 10.0,
         reconnect_s: float = 60.0,
+        silence_s: float = 30.0,
     ) -> None:
         self._options = options
         self._tables = tables
@@ -67,6 +67,8 @@ class MySqlSource:
         self._connect_timeout_s = connect_timeout_s
         #: How long a lost connection is tried to be replaced.
         self._reconnect_s = reconnect_s
+        #: Heartbeats come every second: a connection that is silent for so long is gone.
+        self._silence_s = silence_s
         #: Blocking questions to the server, one at a time.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="binlog")
         self._control: server.Connection | None = None
@@ -79,6 +81,8 @@ class MySqlSource:
         self._opening: asyncio.Task[Dump] | None = None
         #: Nothing has come for so long that nothing will.
         self._silent = False
+        #: When the log's connection last had something.
+        self._heard_s = 0.0
         self._asking: asyncio.Task[None] | None = None
         #: Somebody wants to know where the stream is, and has not been asked for yet.
         self._wanted = False
@@ -109,6 +113,7 @@ class MySqlSource:
                 mariadb=self._server.mariadb,
             )
             self._dump = await self._in_thread(self._open, file, offset)
+            self._heard_s = time.monotonic()
         except _BROKEN as problem:
             await self.close()
             raise lost(problem) from None
@@ -129,6 +134,7 @@ class MySqlSource:
         while True:
             if self._dump is None:
                 self._dump = await self._reconnected()
+                self._heard_s = time.monotonic()
             transactions: list[Transaction] = []
             try:
                 more = self._drain(transactions, max_rows)
@@ -183,6 +189,7 @@ class MySqlSource:
                     return True
             if not dump.receive():
                 return False
+            self._heard_s = time.monotonic()
 
     async def _readable(self) -> None:
         """Wait until the server has sent something, or a question is answered.
@@ -193,8 +200,9 @@ class MySqlSource:
         loop = asyncio.get_running_loop()
         self._waiting = loop.create_future()
         descriptor = self._dump.fileno()
-        loop.add_reader(descriptor, self._wake)
-        silence = loop.call_later(SILENCE_S, self._fall_silent)
+        loop.add_reader(descriptor, self._hear)
+        # Answers to questions end the wait, too.
+        silence = loop.call_later(self._heard_s + self._silence_s - time.monotonic(), self._fall_silent)
         try:
             await self._waiting
         finally:
@@ -205,9 +213,14 @@ class MySqlSource:
             self._silent = False
             self._disconnect()
 
-    def _fall_silent(self) -> None:
-        self._silent = True
+    def _hear(self) -> None:
+        self._heard_s = time.monotonic()
         self._wake()
+
+    def _fall_silent(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._silent = True
+            self._wake()
 
     def _wake(self) -> None:
         if self._waiting is not None and not self._waiting.done():

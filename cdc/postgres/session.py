@@ -4,6 +4,10 @@ The stream and every lookup must pin the same ones: a row's identity is its text
 is two rows.
 """
 
+from typing import Any
+
+from psycopg.conninfo import conninfo_to_dict
+
 SESSION_SETTINGS = {
     "TimeZone": "UTC",
     "DateStyle": "ISO, MDY",
@@ -14,6 +18,17 @@ SESSION_SETTINGS = {
     "client_encoding": "UTF8",
     "xmlbinary": "base64",
 }
+
+
+#: A peer that is gone is noticed after some 30 seconds (libpq's defaults are the system's, two hours).
+_LIVELINESS = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
+
+
+def liveliness(conninfo: str) -> dict[str, Any]:
+    """Connection parameters that notice a peer that is gone, but for those that `conninfo` has (libpq, Parameter Key
+    Words)."""
+    given = conninfo_to_dict(conninfo)
+    return {name: value for name, value in _LIVELINESS.items() if name not in given}
 
 
 def session_sql() -> str:

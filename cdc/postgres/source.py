@@ -24,7 +24,7 @@ from cdc.change import Batch, StreamLost, TableLayout, Transaction
 from cdc.position import PostgresSnapshot, parse_lsn
 from cdc.postgres.failures import Failure, check_conninfo, classify, replication_hint
 from cdc.postgres.pgoutput import Decoder, MalformedStream
-from cdc.postgres.session import session_sql
+from cdc.postgres.session import liveliness, session_sql
 from cdc.source import Started
 
 _STATUS = Struct("!cQQQqB").pack
@@ -35,10 +35,12 @@ _PAYLOAD = 25
 #: 2000-01-01, PostgreSQL's epoch, in Unix seconds.
 _EPOCH_S = 946_684_800
 
-#: How often the server hears from us at least; it drops who is silent for `_SENDER_PATIENCE`.
+#: How often the server hears from us at least, and is asked for a reply; it drops who is silent for `_SENDER_PATIENCE`.
 STATUS_S = 10.0
+#: Of the time for which the server may be silent, what passes between two requests for a reply at most.
+_ASKED_SHARE = 1 / 3
 #: ``wal_sender_timeout`` of our connection. Long: nobody answers while one step fills a view of millions of rows, and
-#: to be dropped then would mean to begin it again, for ever. TCP's keepalives find a connection whose peer is gone.
+#: to be dropped then would mean to begin it again, for ever.
 _SENDER_PATIENCE = b"10min"
 #: How often an acknowledgement is sent on at most.
 ACKNOWLEDGE_S = 1.0
@@ -65,6 +67,7 @@ class PostgresSource:
         max_transaction_rows: int = 200_000,
         start_timeout_s: float = 60.0,
         connect_timeout_s: float = 10.0,
+        silence_s: float = 30.0,
     ) -> None:
         self._conninfo = conninfo
         self._publication = publication
@@ -72,6 +75,10 @@ class PostgresSource:
         self._max_transaction_rows = max_transaction_rows
         self._start_timeout_s = start_timeout_s
         self._connect_timeout_s = connect_timeout_s
+        #: A stream in which nothing comes for so long is lost, if the database answers otherwise: a proxy or a firewall
+        #: has forgotten it, or the server's process hangs.
+        self._silence_s = silence_s
+        self._status_s = min(STATUS_S, silence_s * _ASKED_SHARE)
         self._connection: psycopg.AsyncConnection | None = None
         self._decoder = Decoder(0, max_transaction_rows)
         self._timer: asyncio.TimerHandle | None = None
@@ -81,6 +88,8 @@ class PostgresSource:
         self._reported = 0
         self._acknowledged = 0
         self._status_at = 0.0
+        #: When the server last sent something.
+        self._heard_s = 0.0
         self._asked = False
         self._answered = False
 
@@ -120,13 +129,14 @@ class PostgresSource:
         await self._start_streaming(name)
         self._decoder = Decoder(snapshot.xmax, self._max_transaction_rows)
         self._decoder.position = self._reported = self._acknowledged = position
-        self._timer = asyncio.get_running_loop().call_later(STATUS_S, self._tick)
+        self._timer = asyncio.get_running_loop().call_later(self._status_s, self._tick)
         return Started(position, snapshot, server=f"system {identified[0]}, timeline {int(identified[1]):08X}")
 
     async def _connect(self, **parameters: Any) -> psycopg.AsyncConnection:
         return await psycopg.AsyncConnection.connect(
             self._conninfo, autocommit=True, client_encoding="UTF8", application_name="upquery cdc",
-            connect_timeout=max(2, round(self._connect_timeout_s)), prepare_threshold=None, **parameters,
+            connect_timeout=max(2, round(self._connect_timeout_s)), prepare_threshold=None,
+            **liveliness(self._conninfo), **parameters,
         )  # fmt: skip
 
     async def _check_publication(self, ordinary: psycopg.AsyncConnection) -> None:
@@ -153,6 +163,7 @@ class PostgresSource:
         pgconn.send_query(command.as_bytes(self._connection))
         pgconn.flush()
         while pgconn.is_busy():
+            self._heard_s = time.monotonic()
             await self._readable()
             pgconn.consume_input()
         result = pgconn.get_result()
@@ -189,6 +200,8 @@ class PostgresSource:
             if self._altering is not None:
                 return self._altered(self._altering)
             transactions, more = self._drain(max_rows)
+            if transactions or more:
+                self._heard_s = time.monotonic()
             if transactions and self._decoder.altered:
                 self._altering = transactions.pop()
                 if not transactions:
@@ -201,8 +214,11 @@ class PostgresSource:
                 return Batch(transactions, position, notices)
             if more:
                 await asyncio.sleep(0)
-            else:
-                await self._readable()
+            elif not await self._readable() and await self._answers_otherwise():
+                raise StreamLost(
+                    f"Nothing came in the change stream for {self._silence_s:g} s, and the database answers otherwise.",
+                    retryable=True,
+                )
 
     def _altered(self, transaction: Transaction) -> Batch:
         """The batch of a transaction that altered the schema. The decoder has not gone on behind it."""
@@ -263,8 +279,9 @@ class PostgresSource:
         if wants_reply:
             self._send_status()
 
-    async def _readable(self) -> None:
-        """Wait until the server has sent something. Watched only meanwhile: who does not read must not spin."""
+    async def _readable(self) -> bool:
+        """Wait until the server has sent something. Watched only meanwhile: who does not read must not spin. False: it
+        has not, for too long."""
         assert self._connection is not None
         loop = asyncio.get_running_loop()
         ready = loop.create_future()
@@ -272,11 +289,27 @@ class PostgresSource:
             socket = self._connection.pgconn.socket
         except psycopg.Error as problem:
             raise self._lost(problem) from None
-        loop.add_reader(socket, _wake, ready)
+        loop.add_reader(socket, _settle, ready, True)
+        # It may have been waited for several times since: who waits may be cancelled.
+        silence = loop.call_later(self._heard_s + self._silence_s - time.monotonic(), _settle, ready, False)
         try:
-            await ready
+            heard = bool(await ready)
         finally:
+            silence.cancel()
             loop.remove_reader(socket)
+        if heard:
+            self._heard_s = time.monotonic()
+        return heard
+
+    async def _answers_otherwise(self) -> bool:
+        """Whether the database answers on another connection. If not, silence begins anew."""
+        self._heard_s = time.monotonic()
+        try:
+            async with asyncio.timeout(self._connect_timeout_s), await self._connect() as other:
+                await other.execute("SELECT 1")
+        except (psycopg.Error, TimeoutError):
+            return False
+        return True
 
     # ── What we tell the server ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -296,8 +329,8 @@ class PostgresSource:
                 self._send_status()
 
     def _tick(self) -> None:
-        self._send_status()
-        self._timer = asyncio.get_running_loop().call_later(STATUS_S, self._tick)
+        self._send_status(wants_reply=True)
+        self._timer = asyncio.get_running_loop().call_later(self._status_s, self._tick)
 
     def _send_status(self, wants_reply: bool = False) -> None:
         """A connection that is gone is noticed, and told of, by `next_batch`."""
@@ -337,9 +370,9 @@ class PostgresSource:
         )
 
 
-def _wake(ready: "asyncio.Future[None]") -> None:
+def _settle(ready: "asyncio.Future[bool]", result: bool) -> None:
     if not ready.done():
-        ready.set_result(None)
+        ready.set_result(result)
 
 
 def _create_slot(name: str) -> sql.Composed:

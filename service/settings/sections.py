@@ -102,6 +102,8 @@ class CdcSettings(Section):
     #: How often broken views are tried anew, and the catalog is compared even if it does not seem to have changed.
     #: (Whether it does is looked at once a second, or this often if that is less.)
     schema_check_s: float = Field(default=5.0, gt=0)
+    #: A change stream in which nothing comes for so long is lost: the server is asked for signs of life all the time.
+    silence_s: float = Field(default=30.0, ge=1)
 
 
 class HttpSettings(Section):

@@ -39,7 +39,7 @@ def _postgres(settings: Settings) -> Upstream:
         make_source, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows)
         return PostgresUpstream(pool, lookups, make_source, cdc.publication, capture)
     replication_url = connection_url(cdc.url, replication_password(cdc, upstream)) if cdc.url else url
-    make_source = slot_source(replication_url, cdc.publication, cdc.transaction_rows)
+    make_source = slot_source(replication_url, cdc.publication, cdc.transaction_rows, cdc.silence_s)
     return PostgresUpstream(pool, lookups, make_source, cdc.publication, apart=cdc.url is not None)
 
 
@@ -63,7 +63,7 @@ def _mysql(settings: Settings) -> Upstream:
         lookups = Lookups(pool, cdc.kafka.watermark_table)
         make_source, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows)
         return MySqlUpstream(pool, lookups, make_source, capture)
-    make_source = binlog_source(replication, cdc.transaction_rows, upstream.connect_timeout_s)
+    make_source = binlog_source(replication, cdc.transaction_rows, upstream.connect_timeout_s, cdc.silence_s)
     return MySqlUpstream(pool, Lookups(pool), make_source, apart=cdc.url is not None)
 
 

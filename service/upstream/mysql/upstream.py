@@ -149,10 +149,12 @@ class MySqlUpstream:
         await self.pool.close()
 
 
-def binlog_source(address: Address, max_transaction_rows: int, connect_timeout_s: float) -> Callable[[Layouts], Source]:
+def binlog_source(
+    address: Address, max_transaction_rows: int, connect_timeout_s: float, silence_s: float
+) -> Callable[[Layouts], Source]:
     """Change streams of a server's binary log."""
 
     def make(layouts: Layouts) -> Source:
-        return MySqlSource(address.options(), layouts, max_transaction_rows, connect_timeout_s)
+        return MySqlSource(address.options(), layouts, max_transaction_rows, connect_timeout_s, silence_s=silence_s)
 
     return make

@@ -16,7 +16,7 @@ from psycopg import AsyncConnection
 from psycopg.pq import ConnStatus, TransactionStatus
 
 from cdc.postgres.failures import check_conninfo, classify
-from cdc.postgres.session import session_sql
+from cdc.postgres.session import liveliness, session_sql
 from service.upstream.servers import ServerWatch
 from service.upstream.words import UpstreamError
 
@@ -150,7 +150,11 @@ class UpstreamPool:
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 connection = await AsyncConnection.connect(
-                    self._conninfo, autocommit=True, application_name="upquery", client_encoding="UTF8"
+                    self._conninfo,
+                    autocommit=True,
+                    application_name="upquery",
+                    client_encoding="UTF8",
+                    **liveliness(self._conninfo),
                 )
                 try:
                     await connection.execute(self._session.encode())

@@ -156,10 +156,12 @@ class PostgresUpstream:
         await self.pool.close()
 
 
-def slot_source(conninfo: str, publication: str, max_transaction_rows: int) -> Callable[[Layouts], Source]:
+def slot_source(
+    conninfo: str, publication: str, max_transaction_rows: int, silence_s: float
+) -> Callable[[Layouts], Source]:
     """Change streams of temporary slots."""
 
     def make(layouts: Layouts) -> Source:
-        return PostgresSource(conninfo, publication, layouts, max_transaction_rows)
+        return PostgresSource(conninfo, publication, layouts, max_transaction_rows, silence_s=silence_s)
 
     return make

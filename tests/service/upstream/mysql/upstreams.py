@@ -21,7 +21,7 @@ async def opened(url: str, **options: Any) -> AsyncIterator[MySqlUpstream]:
     address = Address.parse(url)
     pool = UpstreamPool(address, **options)
     try:
-        yield MySqlUpstream(pool, Lookups(pool), binlog_source(address, 1000, 10.0))
+        yield MySqlUpstream(pool, Lookups(pool), binlog_source(address, 1000, 10.0, 30.0))
     finally:
         await pool.close()
 
