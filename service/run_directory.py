@@ -65,6 +65,12 @@ class RunDirectory:
         self._lock = os.open(self.path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
 
+    @property
+    def room_bytes(self) -> int:
+        """What can be written there now."""
+        found = os.statvfs(self.path)
+        return found.f_bavail * found.f_frsize
+
     def close(self) -> None:
         """Removes the directory."""
         shutil.rmtree(self.path, ignore_errors=True)

@@ -10,8 +10,11 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
+import structlog
+from pydantic import ByteSize
+
 from service.child import WorkerChild
-from service.keeping import Child, start_all
+from service.keeping import Child, StartError, start_all
 from service.ports import Endpoints, Ports
 from service.run_directory import RunDirectory
 from service.serving import check_auth
@@ -21,6 +24,16 @@ from service.worker_config import WorkerConfig
 
 if TYPE_CHECKING:
     from service.admin.port import AdminPort
+
+log = structlog.get_logger()
+
+#: The leaf store's file may be larger than its contents by so much: pages that are free, and those of older readers.
+_ROOM = 1.5
+#: With less memory nothing would stay.
+_LEAST_BYTES = 16 << 20
+_MORE_ROOM = (
+    "Give it more (docker run --shm-size=2g; Kubernetes: a sizeLimit of its volume), or set another [engine] directory."
+)
 
 
 class Supervisor:
@@ -50,6 +63,7 @@ class Supervisor:
         check_auth(settings.auth)
         self._ports = ports = Ports(settings.http)
         self._run = run = RunDirectory(settings.engine.directory)
+        self._settings = settings = _within_room(settings, run)
         watchdog_s = settings.engine.watchdog_s
         self.engines = [Child(each.name, each, (), watchdog_s) for each in engine_children(settings, run.paths)]
         if len(self.engines) > 1:
@@ -141,3 +155,22 @@ class Supervisor:
     async def _close_admin(self) -> None:
         if self._admin is not None:
             await self._admin.close()
+
+
+def _within_room(settings: Settings, run: RunDirectory) -> Settings:
+    """The settings, with no more memory than the run's directory has room for. A page for which there is none ends the
+    process that writes to it (SIGBUS: mmap(2)). Raises `StartError`."""
+    configured, room_bytes = int(settings.engine.memory), run.room_bytes
+    memory_bytes = int(room_bytes / _ROOM)
+    if memory_bytes >= configured:
+        return settings
+    where = run.path.parent
+    if memory_bytes < _LEAST_BYTES:
+        raise StartError(f"{where} has room for {room_bytes} bytes only, which is too little. {_MORE_ROOM}")
+    log.warning(
+        "less memory is used than is configured: the file system of the leaf store is small",
+        directory=str(where), room_bytes=room_bytes, configured_bytes=configured, memory_bytes=memory_bytes,
+        hint=_MORE_ROOM,
+    )  # fmt: skip
+    engine = settings.engine.model_copy(update={"memory": ByteSize(memory_bytes)})
+    return settings.model_copy(update={"engine": engine})
