@@ -138,6 +138,8 @@ class Plan:
     #: Names and types' OIDs of what the upstream answers; None if that is not known.
     columns: tuple[tuple[str, int], ...] | None = None
     template: bool = False
+    #: Tables that its SQL reads, where it is run upstream.
+    described: frozenset[str] = frozenset()
 
     @property
     def tier(self) -> Tier:
@@ -152,6 +154,12 @@ class Plan:
         if isinstance(self.view, View):
             return tables_read(self.view)
         return frozenset(read.table for read in self.view.reads)
+
+    @property
+    def shared_by(self) -> frozenset[str]:
+        """What its statements upstream have a share of the slots by (`service.runtime.slots`): tables, or, where no
+        tables are known, the view."""
+        return self.tables or self.described or frozenset((self.view.name,))
 
     def answers(self, columns: tuple[tuple[str, int], ...]) -> bool:
         """Whether an answer of the upstream with these columns is one of this plan: ``*`` may have become more."""

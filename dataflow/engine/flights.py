@@ -1,22 +1,23 @@
 """Lookups that are needed, sent, or held until the stream has reached them (architecture §4, §5).
 
 A *flight* is one key of one node, or a part of its rows, that is being looked up: equal misses share it. Flights of
-whole keys of one node and column set are sent together as one `Lookup`, a bounded number of lookups at a time.
+whole keys of one node and column set are sent together as one `Lookup`, a bounded number of lookups at a time, and of
+each table. Tables take turns.
 
 *Maintains*: a flight is in exactly one of: wanted, queued, in flight, held, loading. Each of the last four belongs to
 one `Sent`.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from dataflow.engine.effects import CancelLookup, Effect, Lookup, Part
 from dataflow.engine.events import LookupDone
 from dataflow.engine.limits import Limits
 from dataflow.engine.nodes import Leaf, Stored
-from dataflow.plan.nodes import Aggregate, Chain
+from dataflow.plan.nodes import Aggregate, Chain, table_of
 from dataflow.state.sizing import sampled_bytes
 from dataflow.types import Columns, Key, LookupId, NodeId
 
@@ -24,6 +25,7 @@ from dataflow.types import Columns, Key, LookupId, NodeId
 _FLIGHT_BYTES = 700
 
 FlightKey = tuple[NodeId, Columns, Key, Part | None]
+_Gathering = tuple[NodeId, Columns, Part | None]
 
 
 @dataclass(eq=False, slots=True)
@@ -45,15 +47,22 @@ class Sent:
         return ((self.node.id, self.columns, key, self.part) for key in self.keys)
 
 
+@dataclass(slots=True)
+class _OfTable:
+    """What is to be looked up in one table: lookups, before what is gathered for some more."""
+
+    queue: deque[Sent] = field(default_factory=deque)
+    wanted: dict[_Gathering, tuple[Stored, dict[Key, None]]] = field(default_factory=dict)
+
+
 class Flights:
-    """All flights."""
+    """All flights. *State*: `_waiting` has the tables that are waited for, the one whose turn it is first."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._last_id = 0
-        self._wanted: dict[tuple[NodeId, Columns, Part | None], tuple[Stored, dict[Key, None]]] = {}
+        self._waiting: dict[str, _OfTable] = {}
         self._carrier: dict[FlightKey, Sent | None] = {}
-        self._queue: deque[Sent] = deque()
         #: Sent and not reported yet.
         self.in_flight: dict[LookupId, Sent] = {}
         #: Reported, waiting for the stream.
@@ -66,40 +75,55 @@ class Flights:
         flight = (node.id, columns, key, part)
         if flight not in self._carrier:
             self._carrier[flight] = None
-            self._wanted.setdefault((node.id, columns, part), (node, {}))[1][key] = None
+            self._of_table(node).wanted.setdefault((node.id, columns, part), (node, {}))[1][key] = None
         return flight
 
     def send(self, now: int) -> list[Effect]:
         """The lookups to issue now, at time `now`. What there is no room for goes on gathering keys."""
         effects: list[Effect] = []
-        while len(self.in_flight) < self._limits.lookups_in_flight and (self._queue or self._wanted):
-            if not self._queue:
-                self._gather()
-            sent = self._queue.popleft()
+        while len(self.in_flight) < self._limits.lookups_in_flight and (table := self._whose_turn()) is not None:
+            of_table = self._waiting.pop(table)
+            if not of_table.queue:
+                self._gather(of_table)
+            sent = of_table.queue.popleft()
+            if of_table.queue or of_table.wanted:
+                self._waiting[table] = of_table
             sent.issued = now
             self.in_flight[sent.id] = sent
             effects.append(_lookup(sent))
         return effects
 
-    def _gather(self) -> None:
+    def _whose_turn(self) -> str | None:
+        """The first table that waits and has not its share in flight."""
+        if not self._waiting:
+            return None
+        of_tables = Counter([_table_of(sent.node) for sent in self.in_flight.values()])
+        return next((table for table in self._waiting if of_tables[table] < self._limits.lookups_of_table), None)
+
+    def _of_table(self, node: Stored) -> _OfTable:
+        return self._waiting.setdefault(_table_of(node), _OfTable())
+
+    def _gather(self, of_table: _OfTable) -> None:
         """Makes one lookup of keys that are wanted of the node that has waited longest."""
-        at = next(iter(self._wanted))
+        at = next(iter(of_table.wanted))
         _, columns, part = at
-        node, keys = self._wanted[at]
+        node, keys = of_table.wanted[at]
         taken = tuple(islice(keys, self._limits.lookup_keys if part is None else 1))
         if len(taken) == len(keys):
-            del self._wanted[at]
+            del of_table.wanted[at]
         else:
             for key in taken:
                 del keys[key]
-        self._enqueue(node, columns, taken, part)
+        self._enqueue(of_table, node, columns, taken, part)
 
-    def _enqueue(self, node: Stored, columns: Columns, keys: tuple[Key, ...], part: Part | None) -> None:
+    def _enqueue(
+        self, of_table: _OfTable, node: Stored, columns: Columns, keys: tuple[Key, ...], part: Part | None
+    ) -> None:
         self._last_id += 1
         sent = Sent(LookupId(self._last_id), node, columns, keys, part)
         for flight in sent.flight_keys():
             self._carrier[flight] = sent
-        self._queue.append(sent)
+        of_table.queue.append(sent)
 
     def split(self, sent: Sent, keys: Collection[Key]) -> Sent:
         """Takes these keys from a lookup; returns one that has them, as yet unsent."""
@@ -111,7 +135,7 @@ class Flights:
 
     def repeat(self, sent: Sent) -> None:
         """Sends the same keys again, under a new id."""
-        self._enqueue(sent.node, sent.columns, sent.keys, sent.part)
+        self._enqueue(self._of_table(sent.node), sent.node, sent.columns, sent.keys, sent.part)
 
     def hold(self, sent: Sent, result: LookupDone) -> None:
         """Keeps a result until the stream has reached its bound."""
@@ -147,8 +171,10 @@ class Flights:
         if sent in self.held:
             self.held.remove(sent)
             return []
-        if sent in self._queue:
-            self._queue.remove(sent)
+        of_table = self._waiting.get(_table_of(sent.node))
+        if of_table is not None and sent in of_table.queue:
+            of_table.queue.remove(sent)
+            self._tidy()
             return []
         if self.take(sent.id) is not None:
             return [CancelLookup(sent.id)]
@@ -156,18 +182,24 @@ class Flights:
 
     def of_node(self, node: Stored) -> list[Sent]:
         """All lookups for a node."""
-        in_flight = (*self.in_flight.values(), *self.loading.values())
-        return [s for s in (*self._queue, *in_flight, *self.held) if s.node is node]
+        return [sent for sent in self.every() if sent.node is node]
 
     def every(self) -> list[Sent]:
         """All lookups."""
-        return [*self._queue, *self.in_flight.values(), *self.held, *self.loading.values()]
+        queued = [sent for of_table in self._waiting.values() for sent in of_table.queue]
+        return [*queued, *self.in_flight.values(), *self.held, *self.loading.values()]
 
     def forget_wanted(self, node: Stored) -> None:
         """Drops what is wanted of a node and was not sent yet."""
-        for wanted in [w for w in self._wanted if w[0] == node.id]:
-            for key in self._wanted.pop(wanted)[1]:
-                del self._carrier[(node.id, wanted[1], key, wanted[2])]
+        for of_table in self._waiting.values():
+            for wanted in [w for w in of_table.wanted if w[0] == node.id]:
+                for key in of_table.wanted.pop(wanted)[1]:
+                    del self._carrier[(node.id, wanted[1], key, wanted[2])]
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Tables that nothing is waited for of have no turn."""
+        self._waiting = {table: of for table, of in self._waiting.items() if of.queue or of.wanted}
 
     def state_bytes(self) -> int:
         """About what flights take, and results that wait for the stream."""
@@ -181,13 +213,21 @@ class Flights:
         return len(self._carrier)
 
 
-def _lookup(sent: Sent) -> Lookup:
-    """The effect: columns ascending and distinct, keys to match."""
-    relation = sent.node.relation
-    if not isinstance(relation, Aggregate):
-        relation = sent.node.source.relation
+def _relation_of(node: Stored) -> Chain | Aggregate:
+    """What is looked up for a node."""
+    relation = node.relation if isinstance(node.relation, Aggregate) else node.source.relation
     if not isinstance(relation, Chain | Aggregate):
         raise TypeError("only what reads one table is looked up")
+    return relation
+
+
+def _table_of(node: Stored) -> str:
+    return table_of(_relation_of(node))
+
+
+def _lookup(sent: Sent) -> Lookup:
+    """The effect: columns ascending and distinct, keys to match."""
+    relation = _relation_of(sent.node)
     columns = sent.columns
     if isinstance(sent.node, Leaf) and list(columns) != sorted(set(columns)):
         positions = {column: position for position, column in reversed(list(enumerate(columns)))}

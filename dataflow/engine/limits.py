@@ -9,7 +9,8 @@ from dataflow.types import Key
 class Limits:
     """What an engine may take at once."""
 
-    #: Lookups upstream at the same time; more wait their turn (a cold start must not flatten the upstream).
+    #: Lookups upstream at the same time; more wait their turn (a cold start must not flatten the upstream). One table
+    #: has two thirds of them at most: while it is locked, or slow, others are looked up.
     lookups_in_flight: int = 16
     #: Keys in one lookup.
     lookup_keys: int = 500
@@ -37,6 +38,11 @@ class Limits:
     read_rounds: int = 20
     #: Times that a forwarded read is repeated because transactions crossed it.
     forward_rounds: int = 3
+
+    @property
+    def lookups_of_table(self) -> int:
+        """Lookups of one table at the same time."""
+        return max(1, self.lookups_in_flight * 2 // 3)
 
 
 def key_bytes(key: Key) -> int:

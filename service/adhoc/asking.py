@@ -22,6 +22,7 @@ from service.leaf_store.catalog import CLAIMS
 from service.leaf_store.writer import LeafWriter
 from service.runtime.changes import Changes
 from service.runtime.reads import upstream_problem
+from service.runtime.slots import Slots
 from service.runtime.visible import Visible
 from service.settings.adhoc import AdhocSettings
 from service.settings.sections import HttpSettings
@@ -47,7 +48,7 @@ class Asking:
         changes: Changes,
         leaf: LeafWriter,
         visible: Visible,
-        slots: asyncio.Semaphore,
+        slots: Slots,
         worker_counters: Mapping[int, dict[str, dict[str, int]]],
         http: HttpSettings,
     ) -> None:

@@ -27,6 +27,7 @@ from service.leaf_store.request import request_of
 from service.runtime.heartbeat import wall_ms
 from service.runtime.planning import place
 from service.runtime.reads import forward_problem
+from service.runtime.slots import Slots
 from service.runtime.stand_in import stand_in
 from service.runtime.visible import Visible
 from service.settings.adhoc import AdhocSettings
@@ -60,7 +61,7 @@ class Running:
     settings: AdhocSettings
     visible: Visible
     #: Shared with lookups: connections are left for heartbeats.
-    slots: asyncio.Semaphore
+    slots: Slots
     parsing: Parsing
     max_keys: int
     statements: int = 0
@@ -79,7 +80,7 @@ class Running:
         try:
             if minimum is not None:
                 await self.visible.wait(minimum)
-            async with self._own, self.slots:
+            async with self._own, self.slots.of(()):
                 return await self._run(spelling, given)
         except UpstreamError as error:
             raise problem_of(error) from None

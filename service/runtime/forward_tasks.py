@@ -9,8 +9,9 @@ Not here: what the statements are (`forwarding`), what becomes of their rows (`r
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from service.runtime.slots import Slots
 from service.upstream.upstream import Lookups
 from service.upstream.words import ForwardRows
 
@@ -23,24 +24,29 @@ _Equal = tuple[tuple[str, tuple[str | None, ...]], ...]
 class ForwardTasks:
     """*State*: `_waiting`, who gets the answer of the next statement; `_tasks` has one task for each that runs."""
 
-    def __init__(self, lookups: Lookups) -> None:
+    def __init__(self, lookups: Lookups, slots: Slots) -> None:
         self._lookups = lookups
+        self._slots = slots
         self._waiting: dict[_Equal, list[Found]] = {}
         self._tasks: dict[_Equal, asyncio.Task[None]] = {}
 
-    def ask(self, queries: Queries) -> Found:
-        """What the upstream answers; whatever running them raises. Cancel it if nobody waits for it any more."""
+    def ask(self, queries: Queries, tables: Collection[str]) -> Found:
+        """What the upstream answers; whatever running them raises. Cancel it if nobody waits for it any more. `tables`:
+        what they read, as far as that is known."""
         equal = tuple((sql, tuple(parameters)) for sql, parameters in queries)
         found: Found = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(equal, []).append(found)
         if equal not in self._tasks:
-            self._tasks[equal] = asyncio.get_running_loop().create_task(self._run(equal))
+            self._tasks[equal] = asyncio.get_running_loop().create_task(self._run(equal, tables))
         return found
 
-    async def _run(self, equal: _Equal) -> None:
+    async def _run(self, equal: _Equal, tables: Collection[str]) -> None:
         try:
-            while waiting := [found for found in self._waiting.pop(equal, ()) if not found.done()]:
-                await self._answer(equal, waiting)
+            while equal in self._waiting:
+                async with self._slots.of(tables):
+                    waiting = [found for found in self._waiting.pop(equal) if not found.done()]
+                    if waiting:
+                        await self._answer(equal, waiting)
         finally:
             del self._tasks[equal]
 

@@ -20,6 +20,7 @@ from service import bridge
 from service.runtime.budget import Room
 from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
+from service.runtime.slots import Slots
 from service.upstream.upstream import Lookups
 from service.upstream.words import UpstreamError
 
@@ -46,9 +47,7 @@ class LookupTasks:
     `counts` is by node, of this engine; nodes that are gone may stay in it for a while.
     """
 
-    def __init__(
-        self, dispatcher: Dispatcher, lookups: Lookups, slots: asyncio.Semaphore, room: Room, counters: Counters
-    ) -> None:
+    def __init__(self, dispatcher: Dispatcher, lookups: Lookups, slots: Slots, room: Room, counters: Counters) -> None:
         self._dispatcher = dispatcher
         self._lookups = lookups
         self._slots = slots
@@ -114,7 +113,7 @@ class LookupTasks:
         self._dispatcher.step(event)
 
     async def _look_up(self, lookup: Lookup) -> LookupDone:
-        async with self._slots:
+        async with self._slots.of((table_of(lookup.relation),)):
             await self._room()
             started_s = perf_counter()
             found = await self._lookups.run(lookup, self._catalog)

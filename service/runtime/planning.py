@@ -141,6 +141,7 @@ class Planning:
             reads_views=found.views,
             upstream_views=await beside(found.sql, upstream_views, found.sql, self.catalog),
             columns=described.columns,
+            described=frozenset(described.tables),
         )
 
     async def _not_streamed(self, session: UpstreamSession, described: Described) -> str | None:

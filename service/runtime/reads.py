@@ -35,6 +35,7 @@ from service.runtime.extents import extent_of
 from service.runtime.forward_tasks import ForwardTasks, Found
 from service.runtime.forwarding import check_columns, forward_query, forwarded_answers
 from service.runtime.heartbeat import wall_ms
+from service.runtime.slots import Slots
 from service.runtime.visible import Visible
 from service.upstream.upstream import Lookups
 from service.upstream.words import UpstreamError
@@ -83,6 +84,7 @@ class Reads:
         leaf: LeafWriter,
         registry: ViewRegistry,
         lookups: Lookups,
+        slots: Slots,
         visible: Visible,
         room: Room,
         counters: Counters,
@@ -95,7 +97,7 @@ class Reads:
         self._counters = counters
         self._ids = itertools.count(1)
         self._pending: dict[ReadId, PendingRead] = {}
-        self._forwards = ForwardTasks(lookups)
+        self._forwards = ForwardTasks(lookups, slots)
         self._cutting = CuttingBack(dispatcher, leaf)
         dispatcher.on(Answer, self._answer)
         dispatcher.on(Forward, self._forward)
@@ -279,9 +281,8 @@ class Reads:
 
     def _ask_upstream(self, views: Sequence[Installation], items: Sequence[ReadItem]) -> Found:
         read = zip(views, items, strict=True)
-        return self._forwards.ask(
-            [forward_query(view.plan, self._leaf.info(view.id), item.values) for view, item in read]
-        )
+        queries = [forward_query(view.plan, self._leaf.info(view.id), item.values) for view, item in read]
+        return self._forwards.ask(queries, frozenset[str]().union(*(view.plan.shared_by for view in views)))
 
     def _forwarded(self, read: ReadId, answer: Found) -> None:
         """The upstream has answered."""

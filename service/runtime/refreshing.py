@@ -20,6 +20,7 @@ from service.runtime.budget import Room
 from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
 from service.runtime.reads import upstream_code
+from service.runtime.slots import Slots
 from service.runtime.stand_in import placed
 from service.upstream.upstream import Lookups
 from service.upstream.words import UpstreamError
@@ -39,7 +40,7 @@ class Refreshing:
         dispatcher: Dispatcher,
         registry: ViewRegistry,
         lookups: Lookups,
-        slots: asyncio.Semaphore,
+        slots: Slots,
         room: Room,
         counters: Counters,
     ) -> None:
@@ -99,7 +100,7 @@ class Refreshing:
             self._expire_at(refresh, asked_at + view.ttl_ms / 1000)
 
     async def _refresh(self, refresh: Refresh, plan: Plan, view: RefreshView) -> RefreshDone | RefreshFailed:
-        async with self._slots:
+        async with self._slots.of(plan.shared_by):
             await self._room()
             started_s = perf_counter()
             found = await self._lookups.forward([(plan.sql, list(refresh.key))])

@@ -50,6 +50,7 @@ from service.runtime.reads import Reads, no_stream, upstream_problem
 from service.runtime.refreshing import Refreshing
 from service.runtime.repair import Repair
 from service.runtime.session import Parts, Session
+from service.runtime.slots import Slots
 from service.runtime.subscriptions import FollowedTopics, Subscribed, Tell
 from service.runtime.visible import Visible
 from service.runtime.workers import WorkersTelemetry
@@ -90,11 +91,11 @@ class Runtime:
         self.lineage, self.log_end = Lineage(), LogEnd(self.lookups)
         self.dispatcher = Dispatcher(self.leaf, self.ages, self.counters)
         self.following = Following(settings.cdc)
-        slots = asyncio.Semaphore(upstream.concurrent_lookups)
+        slots = Slots(upstream.concurrent_lookups)
         self.budget = MemoryBudget(self.dispatcher, self.leaf, int(settings.engine.memory), self.counters)
         room = self.budget.room
         visible = Visible(self.dispatcher, self.lookups, alone=settings.engine.shards == 1)
-        self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, visible, room, self.counters)
+        self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, slots, visible, room, self.counters)
         self.prewarm = Prewarm(self.reads, self.registry, self.leaf, self.dispatcher, self.budget)
         self.workload = AppliedWorkload(
             self.dispatcher, self.registry, self.leaf, self.prewarm, settings.state.directory

@@ -34,8 +34,8 @@ class UpstreamSettings(Section):
     pool_size: int = Field(default=8, ge=3, le=200)
     statement_timeout_s: float = Field(default=30.0, gt=0)
     connect_timeout_s: float = Field(default=10.0, gt=0)
-    #: Lookups in flight at once (and never more than connections are there), and keys of one lookup: a cold start must
-    #: not flatten the upstream.
+    #: Lookups in flight at once (and never more than connections are there; of one table two thirds), and keys of one
+    #: lookup: a cold start must not flatten the upstream.
     lookups_in_flight: int = Field(default=16, ge=1)
     lookup_keys: int = Field(default=256, ge=1)
     #: A key of more rows, or of about more bytes, is not stored: the database answers its reads. Views may have lower

@@ -67,7 +67,7 @@ from dataflow.engine.events import (
 from dataflow.engine.forward import CROSSED, NOT_ENDED
 from dataflow.engine.limits import Limits
 from dataflow.eviction.policies import by_name
-from dataflow.plan.nodes import Aggregate, Relation, View, column_types
+from dataflow.plan.nodes import Aggregate, Relation, View, column_types, table_of
 from dataflow.state.intervals import Cover, OrderedCover
 from dataflow.state.ordering import Interval
 from dataflow.types import Key, LookupId, ReadId, Row, Snapshot, ViewId
@@ -215,8 +215,10 @@ class Simulation:
         require(all(len(k) == len(lookup.columns) and None not in k for k in lookup.keys), lookup, "has odd keys")
         self.lookup_ids.add(lookup.id)
         self.flights.append(Flight(lookup))
-        in_flight = sum(not f.cancelled and f.slices is None for f in self.flights)
-        require(in_flight <= self.engine.limits.lookups_in_flight, in_flight, "lookups are in flight")
+        tables = [table_of(f.lookup.relation) for f in self.flights if not f.cancelled and f.slices is None]
+        limits, of_table = self.engine.limits, tables.count(table_of(lookup.relation))
+        require(len(tables) <= limits.lookups_in_flight, len(tables), "lookups are in flight")
+        require(of_table <= limits.lookups_of_table, of_table, "lookups of one table are in flight")
 
     def finish_read(self, answer: Answer | AnswerForward | AnswerRefresh | FailRead, event: Event) -> None:
         """A read is over."""

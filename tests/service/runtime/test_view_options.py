@@ -10,6 +10,7 @@ import pytest
 
 from service.runtime.forward_tasks import ForwardTasks
 from service.runtime.runtime import Runtime
+from service.runtime.slots import Slots
 from service.upstream.upstream import Lookups
 from service.upstream.words import UpstreamError
 from service.views import ViewOptions
@@ -238,12 +239,12 @@ class Held:
 def test_a_statement_serves_all_who_asked_before_it_began(sql: str) -> None:
     async def scenario() -> None:
         held = Held()
-        tasks = ForwardTasks(cast(Lookups, held))
-        first = tasks.ask([(sql, ["1"])])
+        tasks = ForwardTasks(cast(Lookups, held), Slots(6))
+        first = tasks.ask([(sql, ["1"])], ())
         await until(lambda: held.asked == 1)
         # It has begun: these come too late for it, and share the next.
-        late = [tasks.ask([(sql, ["1"])]) for _ in range(5)]
-        gone = tasks.ask([(sql, ["2"])])
+        late = [tasks.ask([(sql, ["1"])], ()) for _ in range(5)]
+        gone = tasks.ask([(sql, ["2"])], ())
         gone.cancel()
         late[0].cancel()
         held.gate.set()
