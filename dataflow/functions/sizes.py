@@ -8,7 +8,7 @@ from dataflow.errors import EvaluationError
 MAX_CHARACTERS = 16 << 20
 #: Elements of an array, or fields and elements of a document, that are read one by one: some 50 ms. The upstream has
 #: them in binary form.
-MAX_PARTS = 30_000
+MAX_PARTS = 20_000
 #: As many of a document that is taken to pieces.
 MAX_DECODED_PARTS = 10_000
 

@@ -14,6 +14,8 @@ from dataflow.functions.sizes import bounded, joined
 
 _INT4 = 2**31
 _WORD = re.compile("[a-zA-Z0-9]+")
+#: Characters of a text that is taken word by word: some 30 ms.
+_MAX_WORDS_LENGTH = 100_000
 
 
 def _substring(text: str, start: str, length: str | None = None) -> str:
@@ -112,6 +114,8 @@ def _initcap(kind: str, text: str) -> str:
     """Words begin behind what is no letter or digit; which of those beyond ASCII are, only the upstream knows."""
     if not text.isascii():
         raise EvaluationError("not computed: which characters beyond ASCII are letters is the locale's")
+    if len(text) > _MAX_WORDS_LENGTH:
+        raise EvaluationError(f"not computed: the words of a text of more than {_MAX_WORDS_LENGTH} characters")
     return _WORD.sub(lambda word: folding.upper(kind, word[0][0]) + folding.lower(kind, word[0][1:]), text)
 
 

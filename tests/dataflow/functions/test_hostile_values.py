@@ -136,6 +136,7 @@ def test_a_sum_of_negative_zeros_is_one(make: Callable[[], FloatSum]) -> None:
         ("?|", "jsonb text[]", "bool", ("[" + ",".join(["0"] * 60_000) + "]", "{a,b}")),
         ("@>", "jsonb jsonb", "bool", ("[" + ",".join(["[0]"] * 900) + "]", "[" + ",".join(["[1]"] * 900) + "]")),
         ("cardinality", "text[]", "int4", ("{" + ",".join(['"a b"'] * 60_000) + "}",)),
+        ("initcap", "text", "text", ("x " * 60_000,)),
     ],
 )
 def test_a_value_of_very_many_parts_is_the_upstreams(name: str, types: str, result: str, row: Row) -> None:
