@@ -17,6 +17,7 @@ from struct import Struct
 from typing import Any, NoReturn
 
 import psycopg
+import structlog
 from psycopg import sql
 from psycopg.pq import ExecStatus
 
@@ -26,6 +27,8 @@ from cdc.postgres.failures import Failure, check_conninfo, classify, replication
 from cdc.postgres.pgoutput import Decoder, MalformedStream
 from cdc.postgres.session import liveliness, session_sql
 from cdc.source import Started
+
+log = structlog.get_logger()
 
 _STATUS = Struct("!cQQQqB").pack
 _KEEPALIVE = Struct("!cQqB").unpack_from
@@ -39,6 +42,8 @@ _EPOCH_S = 946_684_800
 STATUS_S = 10.0
 #: Of the time for which the server may be silent, what passes between two requests for a reply at most.
 _ASKED_SHARE = 1 / 3
+#: A stream that has not begun by then waits for somebody.
+PATIENT_S = 2.0
 #: ``wal_sender_timeout`` of our connection. Long: nobody answers while one step fills a view of millions of rows, and
 #: to be dropped then would mean to begin it again, for ever.
 _SENDER_PATIENCE = b"10min"
@@ -99,19 +104,26 @@ class PostgresSource:
             check_conninfo(self._conninfo)
         except ValueError as problem:
             raise StreamLost(str(problem), retryable=False) from None
+        waiting = asyncio.get_running_loop().create_task(self._say_who_is_waited_for())
         try:
             async with asyncio.timeout(self._start_timeout_s):
                 return await self._start()
         except TimeoutError:
             reason = await self._why_waiting()
             await self.close()
-            raise StreamLost(reason, retryable=True) from None
+            raise StreamLost(f"The replication slot could not be created in time: {reason}", retryable=True) from None
         except psycopg.Error as problem:
             await self.close()
             raise self._lost(problem) from None
         except BaseException:
             await self.close()
             raise
+        finally:
+            waiting.cancel()
+
+    async def _say_who_is_waited_for(self) -> None:
+        await asyncio.sleep(PATIENT_S)
+        log.warning("the change stream cannot begin yet", reason=await self._why_waiting())
 
     async def _start(self) -> Started:
         async with await self._connect() as ordinary:
@@ -172,7 +184,6 @@ class PostgresSource:
 
     async def _why_waiting(self) -> str:
         """A slot starts at a moment when all transactions that were open have ended; say which one does not."""
-        reason = "The replication slot could not be created in time"
         try:
             async with asyncio.timeout(self._connect_timeout_s), await self._connect() as ordinary:
                 found = await ordinary.execute(
@@ -183,10 +194,10 @@ class PostgresSource:
         except (psycopg.Error, TimeoutError):
             oldest = None
         if oldest is None:
-            return f"{reason}."
+            return "no transaction is known that it would wait for."
         return (
-            f"{reason}: it waits for transactions that were open before; the oldest, of process {oldest[0]} "
-            f"({oldest[1]}), has been open for {oldest[2]} s. End it, or run: SELECT pg_terminate_backend({oldest[0]});"
+            f"it waits for transactions that were open before; the oldest, of process {oldest[0]} ({oldest[1]}), has "
+            f"been open for {oldest[2]} s. End it, or run: SELECT pg_terminate_backend({oldest[0]});"
         )
 
     # ── The stream ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -238,8 +238,10 @@ class _Readinesses:
             # Readers go on serving what is cached while the engine process hangs, or is started again.
             ready = (self._served or self._supervisor.served_before()) and workers > 0
             return Readiness(ready=ready, engine=False, streaming=False, workers=workers, silent=silent)
-        ready = bool(health.pop("ready")) and workers > 0
-        self._served = self._served or ready
+        # One that was started again waits for the change stream to begin, which long transactions hold up.
+        caught_up = bool(health.pop("ready"))
+        self._served = self._served or caught_up
+        ready = self._served and workers > 0
         return Readiness(ready=ready, engine=True, workers=workers, silent=silent, **health)
 
 
