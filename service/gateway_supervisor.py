@@ -105,6 +105,8 @@ class GatewaySupervisor:
 
     async def stop(self) -> None:
         """Stops all of it. May be called again."""
+        if self._ports is not None:
+            self._ports.refuse()
         await asyncio.gather(*(worker.stop() for worker in self.workers))
         if self._admin is not None:
             await self._admin.close()

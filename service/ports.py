@@ -39,6 +39,10 @@ class Ports:
         """What they are called."""
         return Endpoints(_url(self.api), _url(self.admin), pid)
 
+    def refuse(self) -> None:
+        """Who connects to the data plane's port is refused, as soon as no worker listens: nobody would serve them."""
+        self.api.close()
+
     def close(self) -> None:
         """Both are free again."""
         self.api.close()

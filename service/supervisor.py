@@ -142,6 +142,8 @@ class Supervisor:
 
     async def stop(self) -> None:
         """Stops all processes, readers first, and removes what the run left. May be called again."""
+        if self._ports is not None:
+            self._ports.refuse()
         await asyncio.gather(*(worker.stop() for worker in self.workers))
         await asyncio.gather(*(child.stop() for child in self._behind()), self._close_admin())
         if self._stream_listener is not None:

@@ -6,6 +6,7 @@ import resource
 import socket
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -66,6 +67,7 @@ def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
     )
     allow_files(config.http.max_connections + _OTHER_FILES)
     server.drain = app.drain
+    server.give_up = partial(_close_all, engines)
     # What is there now stays: a collection would only walk it again and again.
     gc.freeze()
     gc.enable()
@@ -195,7 +197,12 @@ async def _serve(
         if log is not None and writing is not None:
             log.stop()
             await writing
-        await asyncio.gather(*(engine.close() for engine, _, _ in shards))
+        await _close_all([engine for engine, _, _ in shards])
+
+
+async def _close_all(engines: Sequence[EngineClient]) -> None:
+    """Who still waits for an engine is told that there is none."""
+    await asyncio.gather(*(engine.close() for engine in engines))
 
 
 async def _report(engine: EngineClient, app: HotRoute, number: int, telemetry: WorkerTelemetry) -> None:

@@ -13,11 +13,13 @@ from service.subscriptions.stalled import EndsStalled
 class DrainingServer(uvicorn.Server):
     """`drain` is called when the server is told to stop, and has stopped to accept connections.
 
-    Who does not read until half of the time that a stop may take has passed is let go: what waits for such a client
-    would have to be cut off at the end.
+    When half of the time that a stop may take has passed, `give_up` is called: what still waits for the engine is
+    refused, as a client can understand it. Who does not read by then is let go: what waits for such a client would have
+    to be cut off at the end.
     """
 
     drain: Callable[[], Awaitable[None]] | None = None
+    give_up: Callable[[], Awaitable[None]] | None = None
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -42,6 +44,8 @@ class DrainingServer(uvicorn.Server):
         if self.drain is not None:
             await self.drain()
         await asyncio.sleep((self.config.timeout_graceful_shutdown or 0) / 2)
+        if self.give_up is not None:
+            await self.give_up()
         for connection in list(self.server_state.connections):
             if isinstance(connection, EndsStalled):
                 connection.let_go()

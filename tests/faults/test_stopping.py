@@ -1,0 +1,54 @@
+"""A service that is stopped while somebody waits: new connections are refused, and who waits is told."""
+
+import signal
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from tests.fixtures.postgres import Database
+from tests.fixtures.service import PATIENT, running_service, until
+
+pytestmark = pytest.mark.postgres
+
+VIEWS = {"story": "SELECT id, title FROM stories WHERE id = :id"}
+#: A stop may take a few seconds; connections are refused long before.
+SOON_S = 1.5
+
+
+def refuses(url: str) -> bool:
+    """Whether nobody listens there."""
+    address = urlsplit(url)
+    try:
+        socket.create_connection((address.hostname, address.port), timeout=1).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_who_waits_is_told_and_who_comes_is_refused(database: Database, tmp_path: Path) -> None:
+    database.execute("CREATE TABLE stories (id int PRIMARY KEY, title text)", "INSERT INTO stories VALUES (1), (2)")
+    with (
+        running_service(tmp_path, database.url, VIEWS, cdc={"set_replica_identity": True}) as service,
+        psycopg.connect(database.url) as locking,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        until(lambda: service.hits("story", id=1))
+        locking.execute("LOCK TABLE stories")
+        waiting = pool.submit(service.read, "story", PATIENT, id=2)
+        locks = "SELECT count(*) FROM pg_locks WHERE relation = 'stories'::regclass AND NOT granted"
+        until(lambda: database.query(locks)[0][0] == 1)
+        assert service.process is not None
+        service.process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        until(lambda: refuses(service.http))
+        assert time.monotonic() - began < SOON_S
+        assert not waiting.done()
+        response = waiting.result()
+        assert (response.status_code, response.json()["code"]) == (503, "engine_unavailable")
+        assert "retry-after" in response.headers
+        assert service.stop() == 0
