@@ -22,6 +22,8 @@ from service.settings.sections import HttpSettings
 
 #: Of the admin port: this process has other things to do than to hold those of strangers.
 ADMIN_CONNECTIONS = 200
+#: However many connections strangers hold: whoever looks after the service must not take it for dead.
+_ALWAYS_SERVED = frozenset({"/livez", "/readyz", "/metrics"})
 
 
 class _AdminServer(uvicorn.Server):
@@ -38,7 +40,11 @@ class AdminPort:
     def __init__(self, app: App, http: HttpSettings, auth: AuthSettings | None, listener: socket.socket) -> None:
         limited: App = BodyLimit(app, http.max_body_bytes)
         guarded = limited if auth is None else AdminGuard(limited, Authority.of(auth), open_metrics=auth.open_metrics)
-        limits = replace(connection_limits_of(http, guarded=auth is not None), max_connections=ADMIN_CONNECTIONS)
+        limits = replace(
+            connection_limits_of(http, guarded=auth is not None),
+            max_connections=ADMIN_CONNECTIONS,
+            always_served=_ALWAYS_SERVED,
+        )
         config = uvicorn.Config(
             guarded,
             http=bounded(limits),

@@ -42,6 +42,8 @@ class ConnectionLimits:
     receive_timeout_s: float = 15.0
     keep_alive_s: float = 75.0
     max_connections: int = 10_000
+    #: Paths that are served on the connections of one too many, too.
+    always_served: frozenset[str] = frozenset()
     #: Whether a request has to call this server by a name or an address of this machine.
     loopback_only: bool = False
 
@@ -197,7 +199,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         scope: Scope = cycle.scope  # type: ignore[assignment]
-        if self._crowded:
+        if self._crowded and scope["path"] not in self.limits.always_served:
             self._refuse(_crowded(), cycle)
         elif scope.get(SCOPE_KEY) not in self.hosts.known and (error := self.hosts.problem(scope)) is not None:
             self._refuse(error, cycle)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +250,18 @@ def test_one_connection_too_many_is_told_so_and_the_others_are_served(talk: Talk
         assert await another.titles() == ["Seven"]
 
     talk(test)
+
+
+def test_some_paths_are_served_on_one_connection_too_many(tmp_path: Path) -> None:
+    async def test(client: Client) -> None:
+        others = [await client.another() for _ in range(3)]
+        crowd = others[-1]
+        crowd.writer.write(GET % 7)
+        assert await crowd.titles() == ["Seven"]
+        crowd.writer.write(b"GET /v1/views/votes_of?author=ann&id=7 HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        await refused(crowd, 503, "overloaded")
+
+    talking(tmp_path, replace(LIMITS, always_served=frozenset({"/v1/views/story"})))(test)
 
 
 HEAD = b"GET /v1/views/story?id=7 HTTP/1.1\r\n"
