@@ -26,8 +26,8 @@ STEADY_S = 30.0
 WATCHDOG_S = 10.0
 #: One that is told to show where it hangs has this long; then it is ended.
 _SHOW_S = 1.0
-#: Longer than between two beats.
-_SILENT_S = 3.0
+#: Several beats: on a busy machine one may be late.
+_SILENT_S = 5.0
 
 
 class StartError(Exception):

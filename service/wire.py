@@ -164,7 +164,7 @@ MAX_UNREAD_BYTES = 1 << 20
 _MAX_UNREAD_REQUESTS = 16 << 20
 #: An engine that has not confirmed so many reports, of which there is one a second, seems to hang: nobody waits for
 #: it any longer. (Of a worker that was stopped itself, the clock would say the same.)
-UNCONFIRMED_REPORTS = 5
+UNCONFIRMED_REPORTS = 10
 #: Requests of one worker that are being worked on; more are refused, so that nothing queues without bound.
 MAX_IN_FLIGHT = 4096
 
