@@ -10,6 +10,7 @@ Not here: the messages' meaning (`postgres.pgoutput`), starting again (`service.
 """
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping
@@ -17,7 +18,6 @@ from struct import Struct
 from typing import Any, NoReturn
 
 import psycopg
-import structlog
 from psycopg import sql
 from psycopg.pq import ExecStatus
 
@@ -28,7 +28,7 @@ from cdc.postgres.pgoutput import Decoder, MalformedStream
 from cdc.postgres.session import liveliness, session_sql
 from cdc.source import Started
 
-log = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 _STATUS = Struct("!cQQQqB").pack
 _KEEPALIVE = Struct("!cQqB").unpack_from
@@ -123,7 +123,7 @@ class PostgresSource:
 
     async def _say_who_is_waited_for(self) -> None:
         await asyncio.sleep(PATIENT_S)
-        log.warning("the change stream cannot begin yet", reason=await self._why_waiting())
+        log.warning("the change stream cannot begin yet: %s", await self._why_waiting())
 
     async def _start(self) -> Started:
         async with await self._connect() as ordinary:
