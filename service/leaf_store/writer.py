@@ -219,6 +219,10 @@ class LeafWriter:
         """
         return answer_of(self._encoders[view].encode_answer(rows), self._views[view], values, window)
 
+    def has(self, view: ViewId) -> bool:
+        """Whether a view is registered: it may be gone while somebody waits for what it answers."""
+        return view in self._views
+
     def info(self, view: ViewId) -> ViewInfo:
         """What readers know of a registered view."""
         return self._views[view]

@@ -4,7 +4,7 @@ Not here: when a read is forwarded (`dataflow.engine`), at which version its row
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from dataflow.errors import EvaluationError
@@ -92,10 +92,19 @@ def check_columns(plans: Sequence[Plan], found: ForwardRows) -> None:
             raise ApiError("view_broken", reason, retryable=True)
 
 
+def check_there(leaf: LeafWriter, views: Iterable[Installation]) -> None:
+    """ApiError if a view was replaced or dropped since it was asked for."""
+    for view in views:
+        if not leaf.has(view.id):
+            detail = f"View {view.plan.view.name!r} was replaced or dropped in this moment."
+            raise ApiError("view_building", detail, "Ask again.")
+
+
 def forwarded_answers(
     leaf: LeafWriter, views: Sequence[Installation], items: Sequence[ReadItem], found: Sequence[Sequence[Row]]
 ) -> list[Answer]:
-    """`forwarded_answer` of each item."""
+    """`forwarded_answer` of each item. ApiError also if a view is gone."""
+    check_there(leaf, views)
     return [
         forwarded_answer(leaf, view.id, view.plan, rows, item.values, item.window)
         for view, item, rows in zip(views, items, found, strict=True)

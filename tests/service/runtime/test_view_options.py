@@ -8,6 +8,7 @@ from typing import Any, cast
 import psycopg
 import pytest
 
+from service.errors import ApiError
 from service.runtime.forward_tasks import ForwardTasks
 from service.runtime.runtime import Runtime
 from service.runtime.slots import Slots
@@ -104,6 +105,43 @@ def test_equal_misses_become_few_statements(database: Database, tmp_path: Path) 
             # A statement and its version for the first and for all others, and what fills.
             assert runtime.counters.reads_forwarded - forwarded == 50
             assert runtime.lookups.statements - before <= 10
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("now", [False, True], ids=["miss", "as it is now"])
+@pytest.mark.parametrize("gone", [False, True], ids=["replaced", "dropped"])
+def test_a_view_that_goes_while_its_read_is_forwarded(
+    database: Database, tmp_path: Path, now: bool, gone: bool
+) -> None:
+    """Who asked is told to ask again, and nothing else happens."""
+
+    async def scenario() -> None:
+        async with running(database, tmp_path) as runtime:
+            lookups = runtime.lookups
+            asked, answered, forward = asyncio.Event(), asyncio.Event(), lookups.forward
+            await put(runtime, "counted", COUNTED, on_miss="forward")
+            await joined(runtime)
+
+            async def slow(queries: Any) -> Any:
+                asked.set()
+                await answered.wait()
+                return await forward(queries)
+
+            lookups.forward = slow  # type: ignore[method-assign]
+            items = [ReadItem("counted", ("author 5",))]
+            reading = asyncio.create_task(runtime.forward(items, None) if now else runtime.read(items))
+            await asked.wait()
+            if gone:
+                await runtime.changes.drop("counted")
+            else:
+                await put(runtime, "counted", COUNTED.replace("s.title, ", "s.title, s.author, "))
+            await asyncio.sleep(0.1)
+            answered.set()
+            with pytest.raises(ApiError) as failed:
+                await reading
+            assert failed.value.code in ("view_building", "view_not_found")
+            assert runtime.counters.engine_failures == 0
 
     asyncio.run(scenario())
 
