@@ -132,11 +132,14 @@ def test_a_view_that_goes_while_its_read_is_forwarded(
             items = [ReadItem("counted", ("author 5",))]
             reading = asyncio.create_task(runtime.forward(items, None) if now else runtime.read(items))
             await asked.wait()
+            (before,) = (
+                view.id for view in runtime.registry.installations.values() if view.plan.view.name == "counted"
+            )
             if gone:
                 await runtime.changes.drop("counted")
             else:
                 await put(runtime, "counted", COUNTED.replace("s.title, ", "s.title, s.author, "))
-            await asyncio.sleep(0.1)
+            await until(lambda: not runtime.leaf.has(before))
             answered.set()
             with pytest.raises(ApiError) as failed:
                 await reading
