@@ -49,7 +49,7 @@ class Sent:
 
 @dataclass(slots=True)
 class _OfTable:
-    """What is to be looked up in one table: lookups, before what is gathered for some more."""
+    """The waiting lookups of one table, and the keys of which the next ones are made. The former go first."""
 
     queue: deque[Sent] = field(default_factory=deque)
     wanted: dict[_Gathering, tuple[Stored, dict[Key, None]]] = field(default_factory=dict)
@@ -214,7 +214,7 @@ class Flights:
 
 
 def _relation_of(node: Stored) -> Chain | Aggregate:
-    """What is looked up for a node."""
+    """The relation that lookups of a node read: of one table."""
     relation = node.relation if isinstance(node.relation, Aggregate) else node.source.relation
     if not isinstance(relation, Chain | Aggregate):
         raise TypeError("only what reads one table is looked up")

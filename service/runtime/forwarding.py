@@ -92,7 +92,7 @@ def check_columns(plans: Sequence[Plan], found: ForwardRows) -> None:
             raise ApiError("view_broken", reason, retryable=True)
 
 
-def check_there(leaf: LeafWriter, views: Iterable[Installation]) -> None:
+def check_registered(leaf: LeafWriter, views: Iterable[Installation]) -> None:
     """ApiError if a view was replaced or dropped since it was asked for."""
     for view in views:
         if not leaf.has(view.id):
@@ -104,7 +104,7 @@ def forwarded_answers(
     leaf: LeafWriter, views: Sequence[Installation], items: Sequence[ReadItem], found: Sequence[Sequence[Row]]
 ) -> list[Answer]:
     """`forwarded_answer` of each item. ApiError also if a view is gone."""
-    check_there(leaf, views)
+    check_registered(leaf, views)
     return [
         forwarded_answer(leaf, view.id, view.plan, rows, item.values, item.window)
         for view, item, rows in zip(views, items, found, strict=True)

@@ -33,7 +33,7 @@ from service.runtime.cutting_back import CuttingBack
 from service.runtime.dispatcher import Dispatcher
 from service.runtime.extents import extent_of
 from service.runtime.forward_tasks import ForwardTasks, Found
-from service.runtime.forwarding import check_columns, check_there, forward_query, forwarded_answers
+from service.runtime.forwarding import check_columns, check_registered, forward_query, forwarded_answers
 from service.runtime.heartbeat import wall_ms
 from service.runtime.slots import Slots
 from service.runtime.visible import Visible
@@ -263,7 +263,7 @@ class Reads:
         if pending.reply.done() or self._pending.pop(pending.id, None) is None:
             return
         try:
-            check_there(self._leaf, pending.views)
+            check_registered(self._leaf, pending.views)
         except ApiError as error:
             self._fail(pending, error)
             return
@@ -285,7 +285,7 @@ class Reads:
         pending.found.add_done_callback(partial(self._forwarded, effect.read))
 
     def _ask_upstream(self, views: Sequence[Installation], items: Sequence[ReadItem]) -> Found:
-        check_there(self._leaf, views)
+        check_registered(self._leaf, views)
         read = zip(views, items, strict=True)
         queries = [forward_query(view.plan, self._leaf.info(view.id), item.values) for view, item in read]
         return self._forwards.ask(queries, frozenset[str]().union(*(view.plan.shared_by for view in views)))
@@ -323,7 +323,7 @@ class Reads:
             return
         (view,), (item,) = pending.views, pending.items
         try:
-            check_there(self._leaf, pending.views)
+            check_registered(self._leaf, pending.views)
             answer = self._leaf.render(view.id, effect.rows, item.values, item.window)
         except ApiError as error:
             self._fail(pending, error)
