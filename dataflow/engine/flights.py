@@ -101,7 +101,10 @@ class Flights:
         return next((table for table in self._waiting if of_tables[table] < self._limits.lookups_of_table), None)
 
     def _of_table(self, node: Stored) -> _OfTable:
-        return self._waiting.setdefault(_table_of(node), _OfTable())
+        table = _table_of(node)
+        if table not in self._waiting:
+            self._waiting[table] = _OfTable()
+        return self._waiting[table]
 
     def _gather(self, of_table: _OfTable) -> None:
         """Makes one lookup of keys that are wanted of the node that has waited longest."""
