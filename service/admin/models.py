@@ -22,7 +22,7 @@ class Model(BaseModel):
 class Body(BaseModel):
     """A request's body: what is not known is refused."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class PutView(OptionFields, Body):

@@ -39,7 +39,7 @@ ViewPattern = Annotated[str, StringConstraints(pattern=VIEW_PATTERN)]
 class _Entry(BaseModel):
     """One table ``[[tokens]]`` of the file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: str = Field(min_length=1, max_length=100)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -50,7 +50,7 @@ class _Entry(BaseModel):
 
 
 class _File(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     tokens: tuple[_Entry, ...] = Field(default=(), max_length=MAX_TOKENS)
 

@@ -32,6 +32,7 @@ class Configuration(BaseSettings):
         extra="forbid",
         frozen=True,
         nested_model_default_partial_update=True,
+        defer_build=True,
     )
 
     @classmethod

@@ -20,7 +20,8 @@ RESERVED_CONNECTIONS = 2
 class Section(BaseModel):
     """A table of the TOML file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    #: Only the process that reads the file checks it; all others are given what was read.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class UpstreamSettings(Section):

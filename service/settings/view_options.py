@@ -5,7 +5,7 @@ Not here: what they do (`service.views.ViewOptions` goes to where that is).
 
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 #: Directives of RFC 9111, 5.2, and nothing that could end the header.
 CACHE_CONTROL = r'^[A-Za-z][A-Za-z0-9 ,="_-]{0,199}$'
@@ -18,6 +18,8 @@ MOST = 1 << 53
 
 class OptionFields(BaseModel):
     """The options of a view; None: as the planner or the service finds best."""
+
+    model_config = ConfigDict(defer_build=True)
 
     #: Keep it so, or refuse it.
     tier: Literal["incremental", "refresh", "ttl"] | None = None

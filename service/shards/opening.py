@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from dataflow.types import Position
 from service.adhoc.queries import Queries
+from service.http.app import documented_later
 from service.http.batch_route import BatchRoute
 from service.http.batches import Batches
-from service.http.body_limit import BodyLimit
-from service.http.documented import documented_app
 from service.http.hot import HotRoute
 from service.http.messages import App
 from service.http.reads import Answers, Limits, Reads, Wanted
@@ -37,7 +36,7 @@ def sharded_app(
     reads = ShardedReads(each, engines)
     batches = ShardedBatches(reads)
     queries = _queries(reads, engines[0], adhoc=adhoc)
-    documented = BodyLimit(documented_app(reads, batches, queries), limits.max_body_bytes)
+    documented = documented_later(reads, batches, queries, limits.max_body_bytes)
     shards = [
         _shard(own, engine, documented, settings, guarded=guarded) for own, engine in zip(each, engines, strict=True)
     ]

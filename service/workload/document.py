@@ -21,7 +21,7 @@ Texts = Annotated[list[str | None], Field(max_length=64)]
 class AppliedView(BaseModel):
     """A view of a model. `budget_bytes` is advice: there is one budget for all views."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", defer_build=True)
 
     budget_bytes: int = Field(default=0, ge=0, le=1 << 53)
     prewarm: list[Texts] = Field(default=[], max_length=MOST_PREWARM)
@@ -31,7 +31,7 @@ class AppliedView(BaseModel):
 class WorkloadModel(BaseModel):
     """A model, as ``upquery workload report`` writes it."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", defer_build=True)
 
     kind: Literal["upquery workload model"]
     format: Literal[1]

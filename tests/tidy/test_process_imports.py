@@ -50,7 +50,7 @@ def found(loaded: Sequence[str], unwanted: Sequence[str]) -> list[str]:
             ("service.worker",),
             (
                 "prometheus_client", "typer", "httpx", "pydantic_settings", "dataflow.engine.engine",
-                "dataflow.engine.events", "service.runtime.runtime", *PLANNER, *DRIVERS, *OTHERS,
+                "dataflow.engine.events", "service.runtime.runtime", "fastapi", *PLANNER, *DRIVERS, *OTHERS,
             ),
             id="worker",
         ),
