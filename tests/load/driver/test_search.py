@@ -20,14 +20,15 @@ def side() -> Iterator[Side]:
 
 
 def test_the_highest_rate_is_found(side: Side) -> None:
-    """Two at a time, 20 ms each: a hundred a second at best, fewer if p95 counts the waiting."""
+    """Two at a time, 20 ms each: a hundred a second at best; fewer on a busy machine or if p95 counts waiting."""
     told: list[str] = []
     search = highest_rate(
         side, OneView("slow"), p95_ms=1000, seconds=1, conditions=ANYWHERE, tell=told.append, start_rate=320,
         precision=0.5, warm_s=0, outstanding=2,
     )  # fmt: skip
     assert search.best is not None
-    assert 20 <= search.best.offered_per_s <= 115
+    assert search.best.offered_per_s <= 115
+    assert search.best is max((r for r in search.tried if not why_not(r, 1000)), key=lambda r: r.offered_per_s)
     assert len(search.tried) >= 3
     assert [run.offered_per_s for run in search.tried] == sorted(run.offered_per_s for run in search.tried)
     assert "too much: " in told[1]
