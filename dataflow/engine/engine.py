@@ -103,7 +103,7 @@ class Engine:
         return {
             events.StreamStarted: self._stream_started,
             events.Apply: self._apply,
-            events.Advance: self._advance,
+            events.Advance: lambda event: self._reach(event.position),
             events.SnapshotTaken: self._snapshot_taken,
             events.TableJoined: self._table_joined,
             events.InstallView: self._install_view,
@@ -113,6 +113,7 @@ class Engine:
             events.CancelRead: self._cancel_read,
             events.LookupDone: self._lookup_done,
             events.LookupFailed: self._lookup_failed,
+            events.LookupTooLarge: self._lookup_too_large,
             events.LoadBegun: self._load_begun,
             events.LoadRows: self._load_rows,
             events.LoadDone: self._load_done,
@@ -176,9 +177,6 @@ class Engine:
         self._reach(event.position)
         self._bound_ring()
 
-    def _advance(self, event: events.Advance) -> None:
-        self._reach(event.position)
-
     def _reach(self, position: Position) -> None:
         if position < self.applied:
             raise InvariantViolation(f"the stream went back from {self.applied} to {position}")
@@ -187,8 +185,7 @@ class Engine:
         for sent in [s for s in self._flights.held if s.result is not None and reached(s.result, position)]:
             self._flights.held.remove(sent)
             self._settle(sent)
-        for effect in self._forwards.settle(position, self._now):
-            self._emit(effect)
+        self._effects += self._forwards.settle(position, self._now)
         self.refreshes.reach(position, self._now)
         self._trim()
 
@@ -200,8 +197,7 @@ class Engine:
         for leaf in self._quarantine.heartbeat():
             for key in needed_keys(leaf):
                 self._refills.owe(leaf, key)
-        for effect in self._forwards.heartbeat(event.snapshot, self._now):
-            self._emit(effect)
+        self._effects += self._forwards.heartbeat(event.snapshot, self._now)
         self.refreshes.heartbeat(event.snapshot, self._now)
         postponed, self._postponed = self._postponed, []
         for sent in postponed:
@@ -318,8 +314,7 @@ class Engine:
 
     def _abandon(self, sent: Sent) -> None:
         self._loads.abandon(sent)
-        for effect in self._flights.abandon(sent):
-            self._emit(effect)
+        self._effects += self._flights.abandon(sent)
 
     def _lookup_failed(self, event: events.LookupFailed) -> None:
         sent = self._flights.take(event.id)
@@ -333,6 +328,13 @@ class Engine:
             self._break(views_above(sent.node), event.reason)
         for demand in self._unanswered(self._waiting_for(sent)):
             self._fail(demand, event.reason, event.retryable)
+        self._trim()
+
+    def _lookup_too_large(self, event: events.LookupTooLarge) -> None:
+        """Of several keys it is not known which are too large. Reads of one that is are forwarded."""
+        if (sent := self._flights.take(event.id)) and not self._flights.halve(sent):
+            self._upqueries.refuse(sent.node, sent.columns, *sent.keys)
+            self._land(sent)
         self._trim()
 
     # What is kept whole
@@ -552,8 +554,7 @@ class Engine:
             forwarded.result = event
             if self.applied < event.bound:
                 self._emit(Reach(event.bound))
-            for effect in self._forwards.settle(self.applied, self._now):
-                self._emit(effect)
+            self._effects += self._forwards.settle(self.applied, self._now)
         self._trim()
 
     def _refresh_done(self, event: events.RefreshDone) -> None:
@@ -630,8 +631,7 @@ class Engine:
                 self._whole.forget(node)
                 self._flights.forget_wanted(node)
                 for sent in self._flights.of_node(node):
-                    for effect in self._flights.abandon(sent):
-                        self._emit(effect)
+                    self._effects += self._flights.abandon(sent)
                     self._flights.land(sent)
                 for sent in [s for s in self._postponed if s.node is node]:
                     self._postponed.remove(sent)
@@ -664,9 +664,9 @@ class Engine:
     def state_bytes(self) -> int:
         """About what the engine's state takes: nodes, what is under way, the ring and the policy. The leaf store counts
         its own."""
-        nodes = sum(node.state_bytes() for node in self.graph.stored())
-        under_way = self._flights.state_bytes() + self._upqueries.state_bytes() + self._whole.state_bytes()
-        return nodes + under_way + self.refreshes.state_bytes() + self.ring.state_bytes() + self._ranking.state_bytes()
+        own = self._flights.state_bytes() + self._upqueries.state_bytes() + self._whole.state_bytes()
+        own += self.refreshes.state_bytes() + self.ring.state_bytes() + self._ranking.state_bytes()
+        return own + sum(node.state_bytes() for node in self.graph.stored())
 
     @property
     def working(self) -> bool:

@@ -200,6 +200,13 @@ class LookupFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class LookupTooLarge:
+    """A `Lookup` by keys has more rows, or about more bytes, than one key may have (`Limits`), so it was broken off."""
+
+    id: LookupId
+
+
+@dataclass(frozen=True, slots=True)
 class ForwardDone:
     """The rows of a `Forward`, as a `LookupDone`; `tables` are those its SQL reads."""
 
@@ -291,6 +298,6 @@ class SchemaChanged:
 
 Event = (
     StreamStarted | Apply | Advance | SnapshotTaken | TableJoined | InstallView | InstallRefresh | DropView | Read
-    | CancelRead | LookupDone | LoadBegun | LoadRows | LoadDone | Work | LookupFailed | ForwardDone | RefreshDone
-    | RefreshFailed | Pin | Unpin | EvictKey | EvictInner | Touched | EvictSome | SchemaChanged
+    | CancelRead | LookupDone | LoadBegun | LoadRows | LoadDone | Work | LookupFailed | LookupTooLarge | ForwardDone
+    | RefreshDone | RefreshFailed | Pin | Unpin | EvictKey | EvictInner | Touched | EvictSome | SchemaChanged
 )  # fmt: skip

@@ -140,6 +140,14 @@ class Flights:
         """Sends the same keys again, under a new id."""
         self._enqueue(self._of_table(sent.node), sent.node, sent.columns, sent.keys, sent.part)
 
+    def halve(self, sent: Sent) -> bool:
+        """Sends a lookup's keys again, each half in a lookup of its own. False: there is only one."""
+        if len(sent.keys) > 1:
+            self.repeat(self.split(sent, set(sent.keys[: len(sent.keys) // 2])))
+            self.repeat(sent)
+            return True
+        return False
+
     def hold(self, sent: Sent, result: LookupDone) -> None:
         """Keeps a result until the stream has reached its bound."""
         sent.result = result

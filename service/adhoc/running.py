@@ -94,7 +94,7 @@ class Running:
         (texts,) = request_of(info, known.arguments.values(given)).keys
         self.statements += 1
         most = AnswerSize(self.settings.limit_rows, self.settings.limit_bytes)
-        found = await self.upstream.lookups.forward_some(known.described.text, texts, most)
+        found = await self.upstream.lookups.forward([(known.described.text, texts)], most)
         if found.columns[0] != known.described.columns:
             self._known.pop(spelling.sql, None)
             raise ApiError("read_timeout", "The columns of a table have changed in this moment.", retryable=True)

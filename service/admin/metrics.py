@@ -25,6 +25,7 @@ _HELP = {
     "lookup_keys": "Keys of lookups.",
     "lookup_rows": "Rows that lookups returned.",
     "lookup_failures": "Lookups that failed.",
+    "lookups_too_large": "Lookups that were broken off: they had more rows or bytes than one key may have.",
     "loads": "Loads begun: lookups of everything that are read in slices.",
     "load_rows": "Rows that these returned.",
     "load_failures": "Loads that failed.",

@@ -20,6 +20,7 @@ class Counters:
     lookup_keys: int = 0
     lookup_rows: int = 0
     lookup_failures: int = 0
+    lookups_too_large: int = 0
     loads: int = 0
     load_rows: int = 0
     load_failures: int = 0

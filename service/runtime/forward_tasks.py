@@ -1,7 +1,7 @@
 """Runs the statements of forwarded reads: equal ones one after the other, each for all who asked before it began.
 
 A miss that everybody meets at once must not become as many statements. A statement's snapshot is taken after it began,
-so it serves every read that was asked by then.
+so it serves every read that was asked by then. One whose answer was too large is not run again for a while.
 
 *Maintains*: of equal statements one runs at a time; what nobody waits for any more is not asked.
 
@@ -9,24 +9,33 @@ Not here: what the statements are (`forwarding`), what becomes of their rows (`r
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Collection, Sequence
+from hashlib import blake2b
+from time import monotonic
 
 from service.runtime.slots import Slots
 from service.upstream.upstream import Lookups
-from service.upstream.words import ForwardRows
+from service.upstream.words import AnswerSize, ForwardRows, UpstreamError
 
 #: Statements of one snapshot, with the texts of their parameters.
 Queries = Sequence[tuple[str, Sequence[str | None]]]
 Found = asyncio.Future[ForwardRows]
 _Equal = tuple[tuple[str, tuple[str | None, ...]], ...]
+#: For so long an answer that was too large is taken to be so still.
+REFUSED_S = 60.0
+_MAX_REFUSED = 1000
 
 
 class ForwardTasks:
-    """*State*: `_waiting`, who gets the answer of the next statement; `_tasks` has one task for each that runs."""
+    """*State*: `_waiting`, who gets the answer of the next statement; `_tasks` has one task for each that runs;
+    `_refused`, until when which statements (their digests) are not run, and why."""
 
-    def __init__(self, lookups: Lookups, slots: Slots) -> None:
+    def __init__(self, lookups: Lookups, slots: Slots, most: AnswerSize) -> None:
         self._lookups = lookups
         self._slots = slots
+        self._most = most
+        self._refused: OrderedDict[bytes, tuple[float, UpstreamError]] = OrderedDict()
         self._waiting: dict[_Equal, list[Found]] = {}
         self._tasks: dict[_Equal, asyncio.Task[None]] = {}
 
@@ -35,6 +44,9 @@ class ForwardTasks:
         what they read, as far as that is known."""
         equal = tuple((sql, tuple(parameters)) for sql, parameters in queries)
         found: Found = asyncio.get_running_loop().create_future()
+        if (refusal := self._refusal(equal)) is not None:
+            found.set_exception(refusal)
+            return found
         self._waiting.setdefault(equal, []).append(found)
         if equal not in self._tasks:
             self._tasks[equal] = asyncio.get_running_loop().create_task(self._run(equal, tables))
@@ -50,10 +62,12 @@ class ForwardTasks:
         finally:
             del self._tasks[equal]
 
-    async def _answer(self, queries: Queries, waiting: list[Found]) -> None:
+    async def _answer(self, queries: _Equal, waiting: list[Found]) -> None:
         try:
-            rows = await self._lookups.forward(queries)
+            rows = await self._lookups.forward(queries, self._most)
         except Exception as error:
+            if isinstance(error, UpstreamError) and error.code == "too_large":
+                self._refuse(queries, error)
             for found in waiting:
                 if not found.done():
                     found.set_exception(error)
@@ -61,3 +75,25 @@ class ForwardTasks:
             for found in waiting:
                 if not found.done():
                     found.set_result(rows)
+
+    def _refuse(self, equal: _Equal, error: UpstreamError) -> None:
+        while len(self._refused) >= _MAX_REFUSED:
+            self._refused.popitem(last=False)
+        self._refused[_digest(equal)] = (monotonic() + REFUSED_S, error)
+
+    def _refusal(self, equal: _Equal) -> UpstreamError | None:
+        """Why these statements are not run, if they are not."""
+        if not self._refused:
+            return None
+        digest = _digest(equal)
+        until_s, refusal = self._refused.get(digest, (0.0, None))
+        if refusal is not None and monotonic() >= until_s:
+            del self._refused[digest]
+            return None
+        # Another one each time: what is raised grows by its traceback.
+        return None if refusal is None else UpstreamError(refusal.code, refusal.detail, refusal.hint)
+
+
+def _digest(equal: _Equal) -> bytes:
+    """Of their texts, which may be long."""
+    return blake2b(repr(equal).encode(errors="surrogatepass"), digest_size=16).digest()

@@ -12,7 +12,7 @@ from time import perf_counter
 import structlog
 
 from dataflow.engine.effects import CancelLookup, Lookup
-from dataflow.engine.events import LookupDone, LookupFailed
+from dataflow.engine.events import LookupDone, LookupFailed, LookupTooLarge
 from dataflow.plan.nodes import table_of
 from dataflow.schema import Catalog
 from dataflow.types import LookupId, NodeId
@@ -22,7 +22,7 @@ from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
 from service.runtime.slots import Slots
 from service.upstream.upstream import Lookups
-from service.upstream.words import UpstreamError
+from service.upstream.words import UNLIMITED, AnswerSize, UpstreamError
 
 log = structlog.get_logger()
 
@@ -44,16 +44,26 @@ class LookupTasks:
     """One task for each lookup in flight.
 
     Maintains: `_tasks` holds those that have not reported. After `restart` none of before reports any more.
-    `counts` is by node, of this engine; nodes that are gone may stay in it for a while.
+    `counts` is by node, of this engine; nodes that are gone may stay in it for a while. A lookup by keys is broken off
+    when it brings more than `of_keys`.
     """
 
-    def __init__(self, dispatcher: Dispatcher, lookups: Lookups, slots: Slots, room: Room, counters: Counters) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        lookups: Lookups,
+        slots: Slots,
+        room: Room,
+        counters: Counters,
+        of_keys: AnswerSize,
+    ) -> None:
         self._dispatcher = dispatcher
         self._lookups = lookups
         self._slots = slots
         self._room = room
         self._counters = counters
         self._catalog = Catalog()
+        self._of_keys = of_keys
         self._tasks: dict[LookupId, asyncio.Task[None]] = {}
         self.counts: dict[NodeId, LookupCounts] = {}
         self._of_everything: Callable[[Lookup], None] = self.start
@@ -97,13 +107,11 @@ class LookupTasks:
             self._cancel_other(cancel.id)
 
     async def _run(self, lookup: Lookup) -> None:
-        event: LookupDone | LookupFailed
+        event: LookupDone | LookupFailed | LookupTooLarge
         try:
             event = await self._look_up(lookup)
         except UpstreamError as error:
-            self._counters.lookup_failures += 1
-            log.warning("lookup failed", relation=table_of(lookup.relation), reason=str(error), code=error.code)
-            event = LookupFailed(lookup.id, error.told, error.code not in BREAKING, error.of_query)
+            event = self._failed(lookup, error)
         except Exception:
             # A bug of ours. Whoever waits is told, instead of waiting for ever.
             self._counters.lookup_failures += 1
@@ -112,11 +120,19 @@ class LookupTasks:
         del self._tasks[lookup.id]
         self._dispatcher.step(event)
 
+    def _failed(self, lookup: Lookup, error: UpstreamError) -> LookupFailed | LookupTooLarge:
+        if error.code == "too_large":
+            self._counters.lookups_too_large += 1
+            return LookupTooLarge(lookup.id)
+        self._counters.lookup_failures += 1
+        log.warning("lookup failed", relation=table_of(lookup.relation), reason=str(error), code=error.code)
+        return LookupFailed(lookup.id, error.told, error.code not in BREAKING, error.of_query)
+
     async def _look_up(self, lookup: Lookup) -> LookupDone:
         async with self._slots.of((table_of(lookup.relation),)):
             await self._room()
             started_s = perf_counter()
-            found = await self._lookups.run(lookup, self._catalog)
+            found = await self._lookups.run(lookup, self._catalog, self._of_keys if lookup.columns else UNLIMITED)
         self._count(lookup, len(found.rows), perf_counter() - started_s)
         return LookupDone(lookup.id, found.rows, bridge.snapshot(found.snapshot), found.bound)
 

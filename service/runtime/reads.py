@@ -38,7 +38,7 @@ from service.runtime.heartbeat import wall_ms
 from service.runtime.slots import Slots
 from service.runtime.visible import Visible
 from service.upstream.upstream import Lookups
-from service.upstream.words import UpstreamError
+from service.upstream.words import AnswerSize, UpstreamError
 from service.views import Installation, MissCounts, Status, ViewRegistry
 from service.wire import ReadItem, ReadReply, Source
 
@@ -46,7 +46,7 @@ log = structlog.get_logger()
 
 #: Codes of problems by those of an `UpstreamError`: the same query will fail again, and not for what an administrator
 #: can change.
-_REFUSALS = {"invalid": "query_failed", "parameter": "parameter_type"}
+_REFUSALS = {"invalid": "query_failed", "parameter": "parameter_type", "too_large": "too_large"}
 
 #: Rounds in which a read asks for twice as many rows as before; then it asks for whole keys.
 _MAX_ROUNDS = 10
@@ -84,10 +84,11 @@ class Reads:
         leaf: LeafWriter,
         registry: ViewRegistry,
         lookups: Lookups,
-        slots: Slots,
         visible: Visible,
+        slots: Slots,
         room: Room,
         counters: Counters,
+        most: AnswerSize,
     ) -> None:
         self._dispatcher = dispatcher
         self._leaf = leaf
@@ -97,7 +98,7 @@ class Reads:
         self._counters = counters
         self._ids = itertools.count(1)
         self._pending: dict[ReadId, PendingRead] = {}
-        self._forwards = ForwardTasks(lookups, slots)
+        self._forwards = ForwardTasks(lookups, slots, most)
         self._cutting = CuttingBack(dispatcher, leaf)
         dispatcher.on(Answer, self._answer)
         dispatcher.on(Forward, self._forward)

@@ -23,7 +23,7 @@ from service.runtime.reads import upstream_code
 from service.runtime.slots import Slots
 from service.runtime.stand_in import placed
 from service.upstream.upstream import Lookups
-from service.upstream.words import UpstreamError
+from service.upstream.words import AnswerSize, UpstreamError
 from service.views import Plan, ViewRegistry
 
 log = structlog.get_logger()
@@ -43,6 +43,7 @@ class Refreshing:
         slots: Slots,
         room: Room,
         counters: Counters,
+        most: AnswerSize,
     ) -> None:
         self._dispatcher = dispatcher
         self._registry = registry
@@ -50,6 +51,7 @@ class Refreshing:
         self._slots = slots
         self._room = room
         self._counters = counters
+        self._most = most
         self._tasks: dict[RefreshId, asyncio.Task[None]] = {}
         self._timers: dict[tuple[ViewId, Key], asyncio.TimerHandle] = {}
         dispatcher.on(Refresh, self._start)
@@ -103,7 +105,7 @@ class Refreshing:
         async with self._slots.of(plan.shared_by):
             await self._room()
             started_s = perf_counter()
-            found = await self._lookups.forward([(plan.sql, list(refresh.key))])
+            found = await self._lookups.forward([(plan.sql, list(refresh.key))], self._most)
         if not plan.answers(found.columns[0]):
             return RefreshFailed(refresh.id, "The columns of its answer have changed.", retryable=False, breaks=True)
         self._counters.refreshes += 1

@@ -7,6 +7,7 @@ Not here: what a session does (`runtime.session`), the process around it (`servi
 """
 
 import asyncio
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -55,16 +56,18 @@ from service.runtime.subscriptions import FollowedTopics, Subscribed, Tell
 from service.runtime.visible import Visible
 from service.runtime.workers import WorkersTelemetry
 from service.settings.load import Settings
-from service.settings.sections import ViewSettings
+from service.settings.sections import UpstreamSettings, ViewSettings
 from service.shards.homes import ALONE, Shard
 from service.upstream.opening import MakeSource, open_upstream
 from service.upstream.upstream import Lookups
-from service.upstream.words import Finding, UpstreamError
+from service.upstream.words import AnswerSize, Finding, UpstreamError
 from service.views import Definition, Origin, StateError, ViewOptions, ViewRegistry
 from service.wire import ReadItem, ReadReply, Touch
 from service.workload.applied import AppliedWorkload
 
 log = structlog.get_logger()
+
+_LARGE_ANSWER = "Have the view answer less of it, read it from the database, or allow more ([upstream] answer_bytes)."
 
 
 class CannotStartError(Exception):
@@ -95,14 +98,15 @@ class Runtime:
         self.budget = MemoryBudget(self.dispatcher, self.leaf, int(settings.engine.memory), self.counters)
         room = self.budget.room
         visible = Visible(self.dispatcher, self.lookups, alone=settings.engine.shards == 1)
-        self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, slots, visible, room, self.counters)
+        answer, key = _sizes(upstream)
+        counted = (slots, room, self.counters)
+        self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, visible, *counted, answer)
         self.prewarm = Prewarm(self.reads, self.registry, self.leaf, self.dispatcher, self.budget)
-        self.workload = AppliedWorkload(
-            self.dispatcher, self.registry, self.leaf, self.prewarm, settings.state.directory
-        )
+        state = settings.state.directory
+        self.workload = AppliedWorkload(self.dispatcher, self.registry, self.leaf, self.prewarm, state)
         self.subscribed = Subscribed(self.dispatcher, self.leaf, self.registry)
-        self.lookup_tasks = LookupTasks(self.dispatcher, self.lookups, slots, room, self.counters)
-        self.refreshing = Refreshing(self.dispatcher, self.registry, self.lookups, slots, room, self.counters)
+        self.lookup_tasks = LookupTasks(self.dispatcher, self.lookups, *counted, key)
+        self.refreshing = Refreshing(self.dispatcher, self.registry, self.lookups, *counted, answer)
         self.loads = Loads(
             self.dispatcher, self.lookup_tasks, self.upstream, ways_of(settings, self.upstream), room, self.counters,
             settings.engine.load_rows, _loads_below(settings, shard),
@@ -125,8 +129,7 @@ class Runtime:
         self.audits = Audits(
             settings, leaf_path, self.leaf, self.registry, self.dispatcher, lambda: self.hold, self._reach
         )  # fmt: skip
-        self._settings = settings
-        self._lock = lock
+        self._settings, self._lock = settings, lock
         self._parts = Parts(
             settings, self.upstream, self.lookup_tasks, self.loads, self.telling, self.refreshing, installer, repair,
             self.budget, self.ages, self.positions, self.gtids, self.lineage, self.counters, self._source(stream),
@@ -374,3 +377,9 @@ async def _steady(session: Session, backoff: Backoff) -> None:
     await session.caught_up.wait()
     await asyncio.sleep(5)
     backoff.succeeded()
+
+
+def _sizes(upstream: UpstreamSettings) -> tuple[AnswerSize, AnswerSize]:
+    """How large an answer may be that is not stored, and a key that is."""
+    answer = AnswerSize(sys.maxsize, upstream.answer_bytes, _LARGE_ANSWER)
+    return answer, AnswerSize(upstream.limit_rows, upstream.limit_bytes)

@@ -43,6 +43,9 @@ class UpstreamSettings(Section):
     #: limits of their own.
     limit_rows: int = Field(default=100_000, ge=1)
     limit_bytes: ByteSize = ByteSize(64 << 20)
+    #: What the database answers of a read, or of a view that is refreshed, and is about larger is refused (413): it is
+    #: held in memory until it is sent, several at a time.
+    answer_bytes: ByteSize = ByteSize(64 << 20)
 
     @property
     def concurrent_lookups(self) -> int:

@@ -16,7 +16,7 @@ from dataflow.schema import Catalog
 from service.errors import ApiError
 from service.traces.tracing import Tracing, is_traced, traceparent_of_now
 from service.upstream.upstream import Lookups
-from service.upstream.words import ForwardRows, LookupRows
+from service.upstream.words import UNLIMITED, AnswerSize, ForwardRows, LookupRows
 from service.wire import EngineClient
 
 
@@ -44,23 +44,25 @@ class TracedLookups:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._lookups, name)
 
-    async def run(self, lookup: Lookup, catalog: Catalog) -> LookupRows:
+    async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
         """The rows that the engine asks for."""
         if not is_traced():
-            return await self._lookups.run(lookup, catalog)
+            return await self._lookups.run(lookup, catalog, most)
         relation = table_of(lookup.relation)
         attributes = {"db.collection.name": relation, "upquery.keys": len(lookup.keys)}
         with self._tracing.span(f"lookup {relation}", SpanKind.CLIENT, attributes) as span:
-            found = await self._lookups.run(lookup, catalog)
+            found = await self._lookups.run(lookup, catalog, most)
             span.set_attribute("upquery.rows", len(found.rows))
             return found
 
-    async def forward(self, queries: Sequence[tuple[str, Sequence[str | None]]]) -> ForwardRows:
+    async def forward(
+        self, queries: Sequence[tuple[str, Sequence[str | None]]], most: AnswerSize = UNLIMITED
+    ) -> ForwardRows:
         """Whole queries at one snapshot."""
         if not is_traced():
-            return await self._lookups.forward(queries)
+            return await self._lookups.forward(queries, most)
         with self._tracing.span("forward", SpanKind.CLIENT, {"upquery.queries": len(queries)}):
-            return await self._lookups.forward(queries)
+            return await self._lookups.forward(queries, most)
 
 
 def traced_lookups(lookups: Lookups, tracing: Tracing) -> Lookups:

@@ -20,7 +20,7 @@ from dataflow.plan.nodes import Aggregate, Chain, Relation
 from dataflow.schema import Catalog, Table
 from dataflow.sql.statement import Statement
 from dataflow.types import Row
-from service.upstream.words import AnswerSize, Described, Finding, ForwardRows, LookupRows, SchemaToken
+from service.upstream.words import UNLIMITED, AnswerSize, Described, Finding, ForwardRows, LookupRows, SchemaToken
 
 #: Gives the layouts of the tables to follow, by qualified name, whenever a source asks.
 Layouts = Callable[[], Mapping[str, TableLayout]]
@@ -104,8 +104,8 @@ class Lookups(Protocol):
     #: Statements run upstream so far, heartbeats and pushes included.
     statements: int
 
-    async def run(self, lookup: Lookup, catalog: Catalog) -> LookupRows:
-        """The rows that the engine asks for."""
+    async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
+        """The rows that the engine asks for: ``too_large`` as soon as they are more than `most`."""
         ...
 
     async def snapshot(self) -> LookupRows:
@@ -121,12 +121,11 @@ class Lookups(Protocol):
         """Write something, so that the stream passes every position handed out before. False: that is not allowed."""
         ...
 
-    async def forward(self, queries: Sequence[tuple[str, Sequence[str | None]]]) -> ForwardRows:
-        """Run whole queries at one snapshot, with the texts of their parameters $1, $2 …; None is NULL."""
-        ...
-
-    async def forward_some(self, sql: str, parameters: Sequence[str | None], most: AnswerSize) -> ForwardRows:
-        """As `forward`, of one query whose answer may be of any size: ``too_large`` as soon as it is more than that."""
+    async def forward(
+        self, queries: Sequence[tuple[str, Sequence[str | None]]], most: AnswerSize = UNLIMITED
+    ) -> ForwardRows:
+        """Run whole queries at one snapshot, with the texts of their parameters $1, $2 …; None is NULL. ``too_large``
+        as soon as the answers together are more than `most`."""
         ...
 
 

@@ -3,12 +3,14 @@
 Not here: asking it (`upstream`, and a folder for each kind of database).
 """
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cdc.source import Snapshot
 from dataflow.plan.refresh import RefreshParameter
 from dataflow.schema import SqlType
+from dataflow.state.sizing import sampled_bytes
 from dataflow.types import Row
 
 #: What the upstream says of a column of an answer: its name and the number of its type.
@@ -48,16 +50,38 @@ class AnswerSize:
     """How large an answer may be."""
 
     rows: int
-    #: About, of its values' texts.
+    #: About, as its rows are held here.
     bytes: int
+    #: What to do about one that is larger.
+    hint: str | None = None
 
     def problem(self, rows: int, size: int) -> UpstreamError | None:
         """What to say of one with so many rows and bytes, if that is too large."""
         if rows > self.rows:
-            return UpstreamError("too_large", f"The answer has more than {self.rows} rows.")
+            return UpstreamError("too_large", f"The answer has more than {self.rows} rows.", self.hint)
         if size > self.bytes:
-            return UpstreamError("too_large", f"The answer has more than {self.bytes} bytes.")
+            return UpstreamError("too_large", f"The answer has more than {self.bytes} bytes.", self.hint)
         return None
+
+
+#: Of answers that nobody else bounds, or that are known to be small.
+UNLIMITED = AnswerSize(sys.maxsize, sys.maxsize)
+
+
+class Counted:
+    """What the answers of one question have so far, and whether that is too much."""
+
+    __slots__ = ("_bytes", "_most", "_rows")
+
+    def __init__(self, most: AnswerSize) -> None:
+        self._most = most
+        self._rows = self._bytes = 0
+
+    def add(self, rows: Sequence[Row]) -> UpstreamError | None:
+        """There are these rows more; what to say if they are too many now."""
+        self._rows += len(rows)
+        self._bytes += sampled_bytes(rows)
+        return self._most.problem(self._rows, self._bytes)
 
 
 def text_bytes(rows: Iterable[Row]) -> int:

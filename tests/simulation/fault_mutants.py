@@ -1,4 +1,4 @@
-"""Engines in which a node that fails is not contained as it should be; see `mutants`."""
+"""Engines that do not contain as they should a node that fails, or a key that is too large; see `mutants`."""
 
 from contextlib import AbstractContextManager
 from typing import Any
@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 from dataflow.engine import engine, evict, nodes
 from dataflow.engine.evict import Evictions
+from dataflow.engine.flights import Flights
 from dataflow.engine.quarantine import Quarantine
 from dataflow.engine.upquery import Demand
 
@@ -39,6 +40,16 @@ def views_above_stay_as_they_are() -> AbstractContextManager[Any]:
 def quarantine_without_end() -> AbstractContextManager[Any]:
     """Views that failed are answered upstream for ever."""
     return patch.object(Quarantine, "heartbeat", lambda _: [])
+
+
+def half_of_what_is_too_large() -> AbstractContextManager[Any]:
+    """Of the keys of a lookup that was too large only one half is looked up again."""
+
+    def mutant(self: Flights, sent: Any) -> bool:
+        self.repeat(self.split(sent, set(sent.keys[: len(sent.keys) // 2])))
+        return True
+
+    return patch.object(Flights, "halve", mutant)
 
 
 FAULT_MUTANTS = (

@@ -31,7 +31,7 @@ from dataflow.ops.aggregate import Group
 from dataflow.ops.block import BlockJoin
 from dataflow.ops.partitioned import Partitioned
 from dataflow.types import Delta, Row
-from tests.simulation.fault_mutants import FAULT_MUTANTS
+from tests.simulation.fault_mutants import FAULT_MUTANTS, half_of_what_is_too_large
 from tests.simulation.foreign_key_mutants import new_rows_without_children
 from tests.simulation.ordered import RowOrder
 from tests.simulation.runs import Focus
@@ -690,6 +690,7 @@ MUTANTS: dict[Mutant, Focus | None] = {
     half_a_view_is_left: replace(LOADING, weights=LOADING.weights | {"truncate": 4, "break": 1}),
     pending_rows_count: LOADING,
     pending_rows_of_a_union_count: replace(LOADING, views=("union", "people", "active", "twice", "activity")),
+    half_of_what_is_too_large: None,
     gone_but_pending: LOADING,
     derived_from_what_was_lost: LOADING,
     **dict.fromkeys(FAULT_MUTANTS, Focus(weights={"fault": 6})),

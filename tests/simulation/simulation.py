@@ -53,6 +53,7 @@ from dataflow.engine.events import (
     LoadDone,
     LookupDone,
     LookupFailed,
+    LookupTooLarge,
     Pin,
     Read,
     RefreshFailed,
@@ -574,8 +575,14 @@ class Simulation:
         result = self.world.arrived(flight.result, rng)
         if result.rows is None:
             self.step(LookupFailed(flight.lookup.id, "integer out of range", True, evaluation=True))
+        elif self.is_too_large(flight.lookup, len(result.rows)) and rng.random() < 0.7:
+            self.step(LookupTooLarge(flight.lookup.id))
         else:
             self.step(LookupDone(flight.lookup.id, result.rows, result.snapshot, result.bound))
+
+    def is_too_large(self, lookup: Lookup, rows: int) -> bool:
+        """Whether more comes than one key may have, which the upstream is not asked to the end for."""
+        return bool(lookup.columns) and rows > self.configuration.limits.get("key_rows", rows)
 
     def do_work(self, rng: Random) -> None:
         """The engine goes on with what is too much for one step, or there is nothing of that."""

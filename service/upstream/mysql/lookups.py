@@ -26,7 +26,7 @@ from service.upstream.mysql.bracket import BracketQuestion
 from service.upstream.mysql.connect import UpstreamPool
 from service.upstream.mysql.place import Question, Visible
 from service.upstream.mysql.wire import Reply
-from service.upstream.words import AnswerSize, ForwardRows, LookupRows, UpstreamError, text_bytes
+from service.upstream.words import UNLIMITED, AnswerSize, ForwardRows, LookupRows, UpstreamError
 
 #: A second time, what is visible is asked for; another server may have taken the place of the one that was asked.
 _TRIES = 4
@@ -55,9 +55,9 @@ class Lookups:
         #: Statements run upstream so far, heartbeats and pushes included.
         self.statements = 0
 
-    async def run(self, lookup: Lookup, catalog: Catalog) -> LookupRows:
+    async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
         """The rows that the engine asks for. Raises UpstreamError."""
-        read = await self.read([lookup_statement(lookup, catalog)])
+        read = await self.read([lookup_statement(lookup, catalog)], most=most)
         rows = lookup_rows(read.replies[0], lookup_columns(lookup.relation, catalog))
         return LookupRows(rows, read.snapshot, read.bound, read.bound)
 
@@ -95,37 +95,23 @@ class Lookups:
             return False
         return True
 
-    async def forward(self, queries: Sequence[tuple[str, Sequence[str | None]]]) -> ForwardRows:
+    async def forward(
+        self, queries: Sequence[tuple[str, Sequence[str | None]]], most: AnswerSize = UNLIMITED
+    ) -> ForwardRows:
         """Run whole queries at one snapshot, with the texts of their parameters $1, $2 …; None is NULL. Raises
-        UpstreamError."""
-        return await self._answered(*[fill(sql, parameters) for sql, parameters in queries])
-
-    async def _answered(self, *statements: str) -> ForwardRows:
-        read = await self.read(statements)
+        UpstreamError: ``too_large`` as soon as the answers are more than `most`."""
+        read = await self.read([fill(sql, parameters) for sql, parameters in queries], most=most)
         rows = [answer_rows(reply) for reply in read.replies]
         columns = [answer_columns(reply.columns) for reply in read.replies]
         return ForwardRows(rows, columns, read.snapshot, read.bound, read.bound, read.snapshot.position)
 
-    async def forward_some(self, sql: str, parameters: Sequence[str | None], most: AnswerSize) -> ForwardRows:
-        """As `forward`, of one query: ``too_large`` if its answer is more than that. (Only MariaDB stops before.)"""
-        async with self._pool.connection():
-            assert self._pool.flavour is not None, "known since the first connection"
-            stops = self._pool.flavour.dialect == "mariadb"
-        text = fill(sql, parameters)
-        found = await self._answered(f"SET STATEMENT sql_select_limit={most.rows + 1} FOR {text}" if stops else text)
-        (rows,) = found.rows
-        problem = most.problem(len(rows), text_bytes(rows))
-        if problem is not None:
-            raise problem
-        return found
-
-    async def read(self, statements: Sequence[str], *, compared: bool = False) -> Read:
+    async def read(self, statements: Sequence[str], *, compared: bool = False, most: AnswerSize = UNLIMITED) -> Read:
         """The replies to statements of one snapshot, which others may be `compared` with. Raises UpstreamError."""
         for _ in range(_TRIES):
             self.statements += 1 + len(statements)
             async with self._pool.connection() as wire:
                 question = self._question(compared)
-                found, snapshot, bound = question.answer(await wire.ask(*question.statements(statements)))
+                found, snapshot, bound = question.answer(await wire.ask(*question.statements(statements), most=most))
             if snapshot is not None:
                 return Read(found, snapshot, bound)
         raise UpstreamError("failed", "The server's places in its binary log make no sense.", retryable=True)

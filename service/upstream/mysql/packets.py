@@ -140,6 +140,11 @@ class Replies:
         """Rows of the reply that is not complete yet."""
         return len(self._reply.rows)
 
+    @property
+    def rows_held(self) -> int:
+        """Rows of all replies."""
+        return sum([len(reply.rows) for reply in self.replies], len(self._reply.rows))
+
     def take_rows(self) -> Reply:
         """The rows that are there of the reply that is not complete yet; it goes on without them."""
         taken = Reply(self._reply.rows, self._reply.columns)

@@ -28,6 +28,7 @@ from service.upstream.mysql.packets import (
     ServerError,
     command,
 )
+from service.upstream.words import UNLIMITED, AnswerSize, UpstreamError
 
 _READ_BYTES = 256 * 1024
 #: Of a reply that is taken while it comes: about so much at a time, however few rows that is.
@@ -43,9 +44,9 @@ class ConnectionBroken(Exception):
 class Wire:
     """A connection after its log in.
 
-    *State*: `_waiting` is set while replies are awaited; what arrives otherwise breaks the connection. `_most_rows`, of
-    a reply that is taken while it comes: from so many on, or after so many `_read_bytes`, nothing more is read, and
-    `_is_held` until they are taken.
+    *State*: `_waiting` is set while replies are awaited; what arrives otherwise breaks the connection, as does more
+    than `_most`. `_most_rows`, of a reply that is taken while it comes: from so many on, or after so many
+    `_read_bytes`, nothing more is read, and `_is_held` until they are taken.
     """
 
     def __init__(self, connected: Any) -> None:
@@ -62,7 +63,8 @@ class Wire:
         self.version: str = connected.get_server_info()
         self.in_transaction = False
         self.broken = False
-        self._problem = ConnectionBroken("The connection is closed.")
+        self._problem: Exception = ConnectionBroken("The connection is closed.")
+        self._most = UNLIMITED
         self._most_rows: int | None = None
         self._read_bytes = 0
         self._is_held = False
@@ -73,10 +75,15 @@ class Wire:
         """Whether the server may still be at something."""
         return self._replies is not None
 
-    async def ask(self, *statements: str) -> list[Reply]:
-        """The reply to each statement, in order; errors of the server are in them. Raises ConnectionBroken."""
+    async def ask(self, *statements: str, most: AnswerSize = UNLIMITED) -> list[Reply]:
+        """The reply to each statement, in order; errors of the server are in them. Raises ConnectionBroken, and
+        UpstreamError ``too_large`` if they are together more than `most`; the connection is broken then, too."""
         data = b"".join(command(COMMAND_QUERY, statement.encode()) for statement in statements)
-        return await self._exchange(data, Replies(len(statements)))
+        self._most, self._read_bytes = most, 0
+        try:
+            return await self._exchange(data, Replies(len(statements)))
+        finally:
+            self._most = UNLIMITED
 
     async def query(self, statement: str) -> Reply:
         """The reply to one statement. Raises ServerError, ConnectionBroken."""
@@ -212,7 +219,11 @@ class Wire:
             self._read_bytes = 0
             self._loop.remove_reader(self._socket)
             self._tell()
-        if replies.done and not self._unsent:
+        too_large = self._most.problem(replies.rows_held, self._read_bytes)
+        if too_large is not None:
+            # The server notices that nobody reads on.
+            self._break(too_large)
+        elif replies.done and not self._unsent:
             self.in_transaction = replies.in_transaction
             self._replies = None
             self._tell()
@@ -233,8 +244,8 @@ class Wire:
             self._waiting.set_exception(self._problem)
 
 
-def _broken(problem: Exception) -> ConnectionBroken:
-    if isinstance(problem, ConnectionBroken):
+def _broken(problem: Exception) -> Exception:
+    if isinstance(problem, ConnectionBroken | UpstreamError):
         return problem
     if isinstance(problem, UnicodeDecodeError):
         return ConnectionBroken("The server sent a text that is not UTF-8.")

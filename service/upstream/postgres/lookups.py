@@ -18,6 +18,8 @@ Not here: the SQL inside (`dataflow.plan.lookup`), waiting for the bound (the en
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from psycopg import AsyncConnection
@@ -35,8 +37,8 @@ from dataflow.plan.nodes import Aggregate, Chain, table_of
 from dataflow.schema import Catalog, Table
 from dataflow.types import Columns, Row
 from service.upstream.postgres.connect import CANCEL_S, UpstreamPool
-from service.upstream.postgres.statements import Statements, results
-from service.upstream.words import AnswerSize, ForwardRows, LookupRows, UpstreamError, text_bytes
+from service.upstream.postgres.statements import CHUNK_ROWS, Statements
+from service.upstream.words import UNLIMITED, AnswerSize, Counted, ForwardRows, LookupRows, UpstreamError
 
 #: What a snapshot is, and how far the log is with it.
 VERSION = (
@@ -66,8 +68,6 @@ _LOOKUP = (
 )
 _PRESENT = 3
 _FIRST = 4
-#: Rows taken out of a result before the loop gets a turn.
-_SLICE_ROWS = 5000
 #: Texts of lookups that are kept.
 KEPT_STATEMENTS = 1000
 
@@ -97,9 +97,9 @@ class Lookups:
         #: Of lookups by keys, with the table as it was; a part's cuts make too many.
         self._kept: dict[tuple[Chain | Aggregate, Columns], tuple[Table, str]] = {}
 
-    async def run(self, lookup: Lookup, catalog: Catalog) -> LookupRows:
+    async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
         """The rows that the engine asks for. Raises UpstreamError."""
-        return await self.run_statement(self._statement(lookup, catalog), lookup_arguments(lookup))
+        return await self.run_statement(self._statement(lookup, catalog), lookup_arguments(lookup), most)
 
     def _statement(self, lookup: Lookup, catalog: Catalog) -> str:
         if lookup.part is not None:
@@ -114,14 +114,17 @@ class Lookups:
             kept = self._kept[at] = (table, lookup_sql(lookup.relation, lookup.columns, catalog))
         return kept[1]
 
-    async def run_statement(self, sql: str, arguments: Sequence[Argument]) -> LookupRows:
+    async def run_statement(self, sql: str, arguments: Sequence[Argument], most: AnswerSize = UNLIMITED) -> LookupRows:
         """Run a lookup (`dataflow.plan.lookup`) with the parameters $1, $2 …: each a text, or an array of texts.
 
         Raises UpstreamError.
         """
         parameters = [value if value is None or isinstance(value, str) else array_text(value) for value in arguments]
-        result = await self._run(_LOOKUP.format(version=VERSION, sql=sql), parameters)
-        return LookupRows(await _answer_rows(result), *version_of(rows_of(result, 0, 1)[0]))
+        self.statements += 1
+        async with self._pool.connection() as connection:
+            chunks = self._statements.chunks(connection, _LOOKUP.format(version=VERSION, sql=sql), parameters)
+            found = await _gathered(connection, chunks, Counted(most), _FIRST)
+        return LookupRows(found.rows, *found.version)
 
     async def snapshot(self) -> LookupRows:
         """A version and no rows: the heartbeat. Its snapshot may be that of a `TableJoined`: it has a horizon.
@@ -152,61 +155,46 @@ class Lookups:
         self.can_push = True
         return True
 
-    async def forward(self, queries: Sequence[tuple[str, Sequence[str | None]]]) -> ForwardRows:
+    async def forward(
+        self, queries: Sequence[tuple[str, Sequence[str | None]]], most: AnswerSize = UNLIMITED
+    ) -> ForwardRows:
         """Run whole queries at one snapshot. Parameters $1, $2 … are texts whose types the server infers (or a cast in
-        the SQL says); None is NULL. Raises UpstreamError."""
+        the SQL says); None is NULL. Raises UpstreamError: ``too_large`` as soon as the answers are more than `most`."""
         if len(queries) > 1:
-            return await self._forward_together(queries)
+            return await self._forward_together(queries, most)
         ((sql, parameters),) = queries
         async with self._transaction(_ONCE) as connection:
-            self.statements += 1
             statement = _LOOKUP.format(version=VERSION, sql=sql)
-            result = await self._statements.run_once(connection, statement, parameters)
-        version = version_of(rows_of(result, 0, 1)[0])
-        return ForwardRows([await _answer_rows(result)], [columns_of(result)[_FIRST:]], *version)
+            found = await self._once(connection, Counted(most), statement, parameters)
+        return ForwardRows([found.rows], [found.columns], *found.version)
 
-    async def _forward_together(self, queries: Sequence[tuple[str, Sequence[str | None]]]) -> ForwardRows:
-        once = self._statements.run_once
+    async def _forward_together(
+        self, queries: Sequence[tuple[str, Sequence[str | None]]], most: AnswerSize
+    ) -> ForwardRows:
         for _ in range(_TRIES):
             async with self._transaction(_TOGETHER) as connection:
+                counted, ours = Counted(most), Counted(UNLIMITED)
+                once = partial(self._once, connection, first=0)
                 # The transaction's first query takes its snapshot; the insert LSN is read after that.
-                version = await once(connection, f"SELECT {VERSION}")
-                results = [await once(connection, sql, parameters) for sql, parameters in queries]
-                replaced = rows_of(await once(connection, _REPLACED), 0, 1)
-                self.statements += 2 + len(results)
-            if replaced == [("0",)]:
-                rows = [rows_of(result, 0, result.ntuples) for result in results]
-                return ForwardRows(rows, [columns_of(r) for r in results], *version_of(rows_of(version, 0, 1)[0]))
+                version = await once(ours, f"SELECT {VERSION}")
+                found = [await once(counted, sql, parameters) for sql, parameters in queries]
+                replaced = await once(ours, _REPLACED)
+            if replaced.rows == [("0",)]:
+                return ForwardRows([each.rows for each in found], [each.columns for each in found], *version.version)
         raise UpstreamError("failed", "Tables were rewritten again and again while they were read.", retryable=True)
 
-    async def forward_some(self, sql: str, parameters: Sequence[str | None], most: AnswerSize) -> ForwardRows:
-        """As `forward`, of one query: ``too_large`` as soon as its answer is more than that, which ends it upstream."""
-        async with self._transaction(_ONCE) as connection:
-            self.statements += 1
-            rows: list[Row] = []
-            size, problem = 0, None
-            statement = _LOOKUP.format(version=VERSION, sql=sql)
-            connection.pgconn.send_query_params(
-                statement.encode(), [None if t is None else t.encode() for t in parameters]
-            )
-            connection.pgconn.set_single_row_mode()
-            async for result in results(connection.pgconn):
-                if result.status == ExecStatus.FATAL_ERROR and problem is None:
-                    problem = self._pool.error(error_from_result(result))
-                if problem is not None or not result.ntuples:
-                    # The rest is read, so that the connection can be used again.
-                    continue
-                columns = columns_of(result)[_FIRST:]
-                version = version_of(rows_of(result, 0, 1)[0])
-                new = await _answer_rows(result)
-                rows += new
-                size += text_bytes(new)
-                problem = most.problem(len(rows), size)
-                if problem is not None:
-                    await connection.cancel_safe(timeout=CANCEL_S)
-        if problem is not None:
-            raise problem
-        return ForwardRows([rows], [columns], *version)
+    async def _once(
+        self,
+        connection: AsyncConnection,
+        counted: Counted,
+        statement: str,
+        parameters: Sequence[str | None] = (),
+        first: int = _FIRST,
+    ) -> "_Gathered":
+        self.statements += 1
+        return await _gathered(
+            connection, self._statements.chunks_once(connection, statement, parameters), counted, first
+        )
 
     @asynccontextmanager
     async def _transaction(self, settings: str) -> AsyncIterator[AsyncConnection]:
@@ -224,16 +212,51 @@ class Lookups:
 _TEXTS = _TextContext()
 
 
-async def _answer_rows(result: PGresult) -> list[Row]:
-    """The rows of a result of `_LOOKUP`, without the version beside each."""
-    if rows_of(result, 0, 1)[0][_PRESENT] is None:
-        return []
-    rows: list[Row] = []
-    for start in range(0, result.ntuples, _SLICE_ROWS):
-        rows += [row[_FIRST:] for row in rows_of(result, start, start + _SLICE_ROWS)]
-        if start:
-            await asyncio.sleep(0)
-    return rows
+@dataclass(slots=True)
+class _Gathered:
+    """The rows of a statement. `head`: what stands in front of its first row, if it was a `_LOOKUP`, or all of it."""
+
+    rows: list[Row]
+    columns: tuple[tuple[str, int], ...] = ()
+    head: Row = ()
+
+    @property
+    def version(self) -> tuple[PostgresSnapshot, int, int]:
+        """As `VERSION` says."""
+        return version_of(self.head)
+
+
+async def _gathered(
+    connection: AsyncConnection, chunks: AsyncIterator[PGresult], counted: Counted, first: int
+) -> _Gathered:
+    """The rows of a statement that runs, from their column `first` on. Once they are too many it is ended upstream, and
+    what is still to come is read and thrown away, so that the connection can be used again. Raises psycopg.Error,
+    UpstreamError."""
+    found = _Gathered([])
+    problem: Exception | None = None
+    async for result in chunks:
+        if result.status == ExecStatus.FATAL_ERROR:
+            problem = problem or error_from_result(result)
+        elif problem is None and result.ntuples:
+            rows = rows_of(result, 0, result.ntuples)
+            if not found.head:
+                found.columns, found.head = columns_of(result)[first:], rows[0]
+            if first and rows[0][_PRESENT] is None:
+                continue
+            rows = [row[first:] for row in rows] if first else rows
+            found.rows += rows
+            problem = counted.add(rows)
+            if problem is not None:
+                found.rows.clear()
+                await connection.cancel_safe(timeout=CANCEL_S)
+            elif result.ntuples == CHUNK_ROWS:
+                # Others have their turn, also if the server is faster than we are.
+                await asyncio.sleep(0)
+        elif problem is None and not found.columns:
+            found.columns = columns_of(result)[first:]
+    if problem is not None:
+        raise problem
+    return found
 
 
 def rows_of(result: PGresult, start: int, end: int) -> list[Row]:

@@ -21,6 +21,8 @@ from psycopg.pq.abc import PGconn, PGresult
 
 #: Statements that a connection keeps prepared.
 KEPT = 200
+#: Rows that come at a time, where the answer may be of any size: what is beyond a bound is at most so many.
+CHUNK_ROWS = 100
 #: invalid_sql_statement_name, and "cached plan must not change result type".
 _FORGOTTEN = frozenset({"26000", "0A000"})
 _SUCCESS = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
@@ -34,18 +36,36 @@ class Statements:
 
     async def run(self, connection: AsyncConnection, statement: str, parameters: Sequence[str | None] = ()) -> PGresult:
         """Run a statement with texts as parameters; raises psycopg.Error. The caller has the connection to itself."""
-        prepared = self._prepared.get(connection)
-        if prepared is None:
-            prepared = self._prepared[connection] = _Prepared(connection.pgconn)
-        return await prepared.run(statement, [None if text is None else text.encode() for text in parameters])
+        return await self._of(connection).run(statement, _encoded(parameters))
 
     async def run_once(
         self, connection: AsyncConnection, statement: str, parameters: Sequence[str | None] = ()
     ) -> PGresult:
         """Run a statement that is planned for these parameters, and leave nothing behind; raises psycopg.Error."""
-        texts = [None if text is None else text.encode() for text in parameters]
-        connection.pgconn.send_query_params(statement.encode(), texts)
+        connection.pgconn.send_query_params(statement.encode(), _encoded(parameters))
         return _checked(await fetch(connection.pgconn))
+
+    def chunks(
+        self, connection: AsyncConnection, statement: str, parameters: Sequence[str | None] = ()
+    ) -> AsyncIterator[PGresult]:
+        """As `run`, but the rows some at a time, as they come. An error is the last result. All of them must be taken:
+        the connection is of no use before."""
+        return self._of(connection).chunks(statement, _encoded(parameters))
+
+    async def chunks_once(
+        self, connection: AsyncConnection, statement: str, parameters: Sequence[str | None] = ()
+    ) -> AsyncIterator[PGresult]:
+        """As `chunks`, of a statement that is planned for these parameters and leaves nothing behind."""
+        connection.pgconn.send_query_params(statement.encode(), _encoded(parameters))
+        connection.pgconn.set_chunked_rows_mode(CHUNK_ROWS)
+        async for result in results(connection.pgconn):
+            yield result
+
+    def _of(self, connection: AsyncConnection) -> "_Prepared":
+        prepared = self._prepared.get(connection)
+        if prepared is None:
+            prepared = self._prepared[connection] = _Prepared(connection.pgconn)
+        return prepared
 
 
 class _Prepared:
@@ -63,11 +83,29 @@ class _Prepared:
             result = await self._execute(statement, parameters)
         return _checked(result)
 
+    async def chunks(self, statement: str, parameters: Sequence[bytes | None]) -> AsyncIterator[PGresult]:
+        forgotten = False
+        await self._send(statement, parameters)
+        self._pgconn.set_chunked_rows_mode(CHUNK_ROWS)
+        async for result in results(self._pgconn):
+            forgotten = result.status == ExecStatus.FATAL_ERROR and _state(result) in _FORGOTTEN
+            if not forgotten:
+                yield result
+        if forgotten:
+            await self._forget(statement)
+            await self._send(statement, parameters)
+            self._pgconn.set_chunked_rows_mode(CHUNK_ROWS)
+            async for result in results(self._pgconn):
+                yield result
+
     async def _execute(self, statement: str, parameters: Sequence[bytes | None]) -> PGresult:
+        await self._send(statement, parameters)
+        return await fetch(self._pgconn)
+
+    async def _send(self, statement: str, parameters: Sequence[bytes | None]) -> None:
         name = self._names.get(statement) or await self._prepare(statement)
         self._names.move_to_end(statement)
         self._pgconn.send_query_prepared(name, parameters)
-        return await fetch(self._pgconn)
 
     async def _prepare(self, statement: str) -> bytes:
         while len(self._names) >= KEPT:
@@ -140,3 +178,7 @@ def _checked(result: PGresult) -> PGresult:
     if result.status not in _SUCCESS:
         raise error_from_result(result)
     return result
+
+
+def _encoded(parameters: Sequence[str | None]) -> list[bytes | None]:
+    return [None if text is None else text.encode() for text in parameters]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,11 +10,11 @@ import psycopg
 import pytest
 
 from service.errors import ApiError
-from service.runtime.forward_tasks import ForwardTasks
+from service.runtime.forward_tasks import REFUSED_S, ForwardTasks
 from service.runtime.runtime import Runtime
 from service.runtime.slots import Slots
 from service.upstream.upstream import Lookups
-from service.upstream.words import UpstreamError
+from service.upstream.words import UNLIMITED, AnswerSize, UpstreamError
 from service.views import ViewOptions
 from service.wire import ReadItem, ReadReply, Source
 from tests.fixtures.postgres import Database
@@ -123,10 +124,10 @@ def test_a_view_that_goes_while_its_read_is_forwarded(
             await put(runtime, "counted", COUNTED, on_miss="forward")
             await joined(runtime)
 
-            async def slow(queries: Any) -> Any:
+            async def slow(queries: Any, most: AnswerSize) -> Any:
                 asked.set()
                 await answered.wait()
-                return await forward(queries)
+                return await forward(queries, most)
 
             lookups.forward = slow  # type: ignore[method-assign]
             items = [ReadItem("counted", ("author 5",))]
@@ -268,11 +269,13 @@ class Held:
     def __init__(self) -> None:
         self.gate, self.asked = asyncio.Event(), 0
 
-    async def forward(self, queries: Any) -> Any:
+    async def forward(self, queries: Any, _: AnswerSize) -> Any:
         self.asked += 1
         await self.gate.wait()
         if queries[0][0] == "bad":
             raise UpstreamError("invalid", "bad")
+        if queries[0][0] == "large":
+            raise UpstreamError("too_large", "large")
         return self.asked
 
 
@@ -280,7 +283,7 @@ class Held:
 def test_a_statement_serves_all_who_asked_before_it_began(sql: str) -> None:
     async def scenario() -> None:
         held = Held()
-        tasks = ForwardTasks(cast(Lookups, held), Slots(6))
+        tasks = ForwardTasks(cast(Lookups, held), Slots(6), UNLIMITED)
         first = tasks.ask([(sql, ["1"])], ())
         await until(lambda: held.asked == 1)
         # It has begun: these come too late for it, and share the next.
@@ -296,5 +299,28 @@ def test_a_statement_serves_all_who_asked_before_it_began(sql: str) -> None:
         else:
             assert all(isinstance(each, UpstreamError) for each in [found[0], *found[2:]])
         assert held.asked == 2
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_that_was_too_large_is_not_asked_for_again_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        held = Held()
+        held.gate.set()
+        tasks = ForwardTasks(cast(Lookups, held), Slots(6), UNLIMITED)
+
+        async def ask(sql: str, parameter: str) -> str:
+            with pytest.raises(UpstreamError) as refused:
+                await tasks.ask([(sql, [parameter])], ())
+            return refused.value.code
+
+        assert [await ask("large", parameter) for parameter in "11212"] == ["too_large"] * 5
+        assert held.asked == 2
+        # Others are asked for.
+        assert [await ask("bad", "1"), await ask("bad", "1")] == ["invalid"] * 2
+        now_s = time.monotonic() + REFUSED_S
+        monkeypatch.setattr("service.runtime.forward_tasks.monotonic", lambda: now_s)
+        await ask("large", "1")
+        assert held.asked == 5
 
     asyncio.run(scenario())

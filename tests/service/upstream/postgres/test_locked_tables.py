@@ -18,7 +18,7 @@ from service.upstream.postgres.catalog import load_catalog
 from service.upstream.postgres.connect import UpstreamPool
 from service.upstream.postgres.lookups import Lookups
 from service.upstream.postgres.reading import reading
-from service.upstream.words import AnswerSize, UpstreamError
+from service.upstream.words import UpstreamError
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import LIMIT_S, run
 
@@ -57,10 +57,6 @@ async def forward_one(lookups: Lookups, sql: str) -> list[Row]:
 
 async def forward_several(lookups: Lookups, sql: str) -> list[Row]:
     return (await lookups.forward([("SELECT 1", []), (sql, [])])).rows[1]
-
-
-async def forward_some(lookups: Lookups, sql: str) -> list[Row]:
-    return (await lookups.forward_some(sql, [], AnswerSize(10, 1000))).rows[0]
 
 
 async def audit(lookups: Lookups, sql: str) -> list[Row]:
@@ -117,7 +113,7 @@ async def waits(database: Database, reading: "asyncio.Future[list[Row]]") -> Non
 CASES = [
     (read, table, change)
     for read, tables in {
-        **dict.fromkeys((lookup, forward_one, forward_several, forward_some), ("items", "shown", "parent")),
+        **dict.fromkeys((lookup, forward_one, forward_several), ("items", "shown", "parent")),
         **dict.fromkeys((audit, build, spark, load), ("items",)),
     }.items()
     for table in tables

@@ -151,13 +151,38 @@ def test_forwarded_statements_that_fail(database: Database, sql: str, parameters
 def test_what_foreign_sql_leaves_in_a_session_is_gone(database: Database, sql: str) -> None:
     async def check() -> None:
         async with looking(database.url) as lookups:
-            most = AnswerSize(10, 1000)
-            for asked in (lookups.forward([(sql, [])]), lookups.forward_some(sql, [], most)):
-                with suppress(UpstreamError):
-                    await asked
-                # The session is another's by now, or the next one's.
-                held = await lookups.run_statement("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'", [])
-                assert held.rows == [("0",)]
+            with suppress(UpstreamError):
+                await lookups.forward([(sql, [])])
+            # The session is another's by now, or the next one's.
+            held = await lookups.run_statement("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'", [])
+            assert held.rows == [("0",)]
+
+    run(check())
+
+
+def test_an_answer_that_is_too_large_is_broken_off(database: Database) -> None:
+    """As soon as it is too large, upstream too; the connection is of use afterwards."""
+    endless = "SELECT generate_series(1, 1000000000)::text AS i"
+    wide = "SELECT repeat('x', 100000), generate_series(1, 1000000000) AS x"
+    few = "SELECT i::text AS i FROM generate_series(1, 3) i"
+
+    async def check() -> None:
+        async with looking(database.url, size=1) as lookups:
+            for sql, most in [(endless, AnswerSize(1000, 1 << 30)), (wide, AnswerSize(1 << 30, 1 << 20))]:
+                for asked in (
+                    lookups.run_statement(sql, [], most),
+                    lookups.forward([(sql, [])], most),
+                    lookups.forward([(few, []), (sql, [])], most),
+                ):
+                    with pytest.raises(UpstreamError) as refused:
+                        await asked
+                    assert (refused.value.code, refused.value.retryable) == ("too_large", False)
+            assert (await lookups.run_statement(few, [], AnswerSize(3, 1000))).rows == [("1",), ("2",), ("3",)]
+            # Several answers of a read are together what it takes.
+            with pytest.raises(UpstreamError):
+                await lookups.forward([(few, []), (few, [])], AnswerSize(5, 1000))
+            together = await lookups.forward([(few, []), (few, [])], AnswerSize(6, 1000))
+            assert [len(rows) for rows in together.rows] == [3, 3]
 
     run(check())
 
