@@ -23,7 +23,7 @@ from service.http.stale import Asked, StaleAnswers
 from service.http.touches import Touches
 from service.http.version import Minimum, version_text
 from service.http.waiting import Waiting
-from service.leaf_store.ahead import NOTHING, Ahead, AtOnce, read_ahead
+from service.leaf_store.ahead import NOTHING, Ahead, AtOnce, ReadAhead
 from service.leaf_store.answer import Answer, LeafState, Window
 from service.leaf_store.catalog import ELSEWHERE, LeafCatalog
 from service.leaf_store.layout import view_of
@@ -145,6 +145,7 @@ class Reads:
         self.touches = Touches()
         self.waiting = Waiting(limits.waiting_reads)
         self._stale = StaleAnswers()
+        self._large = ReadAhead()
         #: What is filled behind a stale answer.
         self._refilling: dict[Asked, asyncio.Task[None]] = {}
         self.minimums = Minimums(engine)
@@ -305,7 +306,8 @@ class Reads:
 
     async def _ahead(self, wanted: Sequence[Wanted]) -> Ahead:
         whole = [w for w in wanted if w.window is None and w.view.info.whole and not w.view.info.cut]
-        return await read_ahead(self.reader.begin, [name for w in whole for name in names_of(w.view.info, w.values)])
+        names = [name for w in whole for name in names_of(w.view.info, w.values)]
+        return await self._large.read(self.reader.begin, names)
 
     async def _fill(self, wanted: Sequence[Wanted], found: Sequence[Answer | None], limit_s: float) -> Answers:
         """Have the engine fill what is missing, then read all of it at what is the version by then."""

@@ -3,10 +3,11 @@
 *Theory*: the rows of a large key take milliseconds, in which an event loop answers nobody else. No transaction may be
 open while others have their turn, so each slice is read in one of its own, from behind the last row on. What was read
 counts only for who finds the same entry afterwards: an entry has its rows' content hash, so whatever was committed
-meanwhile, they are its rows.
+meanwhile, they are its rows. So are those of an earlier request.
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
@@ -21,6 +22,8 @@ NOTHING: Ahead = {}
 SLICE_ROWS = 1000
 #: More rows than these are read ahead.
 AT_ONCE_ROWS = 2 * SLICE_ROWS
+#: Of the rows that were read ahead last, a process keeps so much.
+KEPT_BYTES = 16 << 20
 
 
 def rows_behind(entry: bytes) -> int:
@@ -43,18 +46,50 @@ class AtOnce:
             raise NotCoveredError
 
 
-async def read_ahead(begin: Callable[[], Transaction], names: Sequence[bytes]) -> Ahead:
-    """The rows of these entries, if they are many together; of entries that change meanwhile, nothing."""
-    with begin() as txn:
-        entries = [txn.get(name) for name in names]
-    large = [
-        (name, entry)
-        for name, entry in zip(names, entries, strict=True)
-        if entry is not None and entry[0] not in (INLINE, PART)
-    ]
-    if sum(rows_behind(entry) for _, entry in large) <= AT_ONCE_ROWS:
-        return NOTHING
-    return {name: (entry, rows) for name, entry in large if (rows := await _rows_of(begin, name, entry)) is not None}
+class ReadAhead:
+    """Reads rows ahead, of one key at a time: however many want large keys, others wait for one slice.
+
+    *State*: `_kept` has rows by the name of their entry, those last that were wanted last.
+    """
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._kept: OrderedDict[bytes, tuple[bytes, bytes]] = OrderedDict()
+        self._kept_bytes = 0
+
+    async def read(self, begin: Callable[[], Transaction], names: Sequence[bytes]) -> Ahead:
+        """The rows of these entries, if they are many together; of entries that change meanwhile, nothing."""
+        with begin() as txn:
+            entries = [txn.get(name) for name in names]
+        large = [
+            (name, entry)
+            for name, entry in zip(names, entries, strict=True)
+            if entry is not None and entry[0] not in (INLINE, PART)
+        ]
+        if sum(rows_behind(entry) for _, entry in large) <= AT_ONCE_ROWS:
+            return NOTHING
+        found: dict[bytes, tuple[bytes, bytes]] = {}
+        for name, entry in large:
+            async with self._turn:
+                rows = await self._rows(begin, name, entry)
+            if rows is not None:
+                found[name] = (entry, rows)
+        return found
+
+    async def _rows(self, begin: Callable[[], Transaction], name: bytes, entry: bytes) -> bytes | None:
+        kept_entry, rows = self._kept.get(name, (b"", None))
+        if kept_entry != entry:
+            rows = await _rows_of(begin, name, entry)
+        self._keep(name, entry, rows)
+        return rows
+
+    def _keep(self, name: bytes, entry: bytes, rows: bytes | None) -> None:
+        self._kept_bytes -= len(self._kept.pop(name, (b"", b""))[1])
+        if rows is not None and len(rows) <= KEPT_BYTES:
+            self._kept[name] = (entry, rows)
+            self._kept_bytes += len(rows)
+        while self._kept_bytes > KEPT_BYTES:
+            self._kept_bytes -= len(self._kept.popitem(last=False)[1][1])
 
 
 async def _rows_of(begin: Callable[[], Transaction], name: bytes, entry: bytes) -> bytes | None:
