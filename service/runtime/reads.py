@@ -112,9 +112,13 @@ class Reads:
         return len(self._pending)
 
     async def read(self, items: Sequence[ReadItem]) -> ReadReply:
-        """Fills what is missing; all answers are of one position. Raises `ApiError`."""
+        """Fills what is missing; all answers are of one position. While there is no stream, the upstream answers past
+        the store. Raises `ApiError`."""
         started_s = perf_counter()
-        await self._until_room()
+        if self._dispatcher.running:
+            await self._room()
+        if not self._dispatcher.running:
+            return await self._without_stream(items)
         views = [self._readable(item) for item in items]
         try:
             requests = [
@@ -173,12 +177,14 @@ class Reads:
             forwarded_answers(self._leaf, views, items, found.rows), found.version, asked_ms, Source.CURRENT
         )
 
-    async def _until_room(self) -> None:
-        """Raises `ApiError` when there is no stream."""
-        if self._dispatcher.running:
-            await self._room()
-        if not self._dispatcher.running:
+    async def _without_stream(self, items: Sequence[ReadItem]) -> ReadReply:
+        """Nothing can be filled. Views are known from the first stream on, as is what hits show meanwhile, which no
+        other answer may go back behind."""
+        registered = [self._registry.views.get(item.view) for item in items]
+        state = self._leaf.reader.state()
+        if state is None or any(view is not None and view.installed is None for view in registered):
             raise no_stream()
+        return await self.forward(items, state.position)
 
     def _missed(self, items: Sequence[ReadItem]) -> list[MissCounts]:
         """The counts of the views that are read, of each once."""

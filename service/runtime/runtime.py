@@ -97,7 +97,8 @@ class Runtime:
         slots = Slots(upstream.concurrent_lookups)
         self.budget = MemoryBudget(self.dispatcher, self.leaf, int(settings.engine.memory), self.counters)
         room = self.budget.room
-        visible = Visible(self.dispatcher, self.lookups, alone=settings.engine.shards == 1)
+        alone = settings.engine.shards == 1
+        visible = self._visible = Visible(self.dispatcher, self.lookups, lambda: self.upstream.server, alone=alone)
         answer, key = _sizes(upstream)
         counted = (slots, room, self.counters)
         self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, visible, *counted, answer)
@@ -187,6 +188,7 @@ class Runtime:
         session = self._session = Session(self._parts, self._poisoned)
         async with self._lock:
             await session.begin()
+        self._visible.stream_begins()
 
     async def run(self) -> None:
         """Sessions, for ever: when one ends, another is begun."""
@@ -227,6 +229,7 @@ class Runtime:
     async def _end_session(self) -> None:
         session, self._session = self._session, None
         if session is not None:
+            self._visible.stream_ends()
             await session.close()
         self.lookup_tasks.restart(self.following.catalog)
         self.loads.restart(self.following.catalog)

@@ -1,8 +1,9 @@
 """Waits until the upstream's snapshots see all that a version has, for what is answered past the store.
 
 A commit is in the stream before snapshots see it: while it waits for a synchronous standby, by any margin. The engine
-knows the latest transactions of its tables, and which of them a snapshot sees. Without a stream, or where other engines
-follow other tables, nobody does: then all that was open when the wait began has to end.
+knows the latest transactions of its tables, and which of them a snapshot sees; so does one whose stream has ended, up
+to where that was. Otherwise, or where other engines follow other tables, nobody does: then all that was open when the
+wait began has to end.
 
 *Invariants*: when a wait has ended, every later snapshot sees all that an answer at that position may show.
 """
@@ -20,11 +21,17 @@ _LOOK_S, _LOOK_MOST_S = 0.01, 0.5
 
 
 class Visible:
-    """Asks for snapshots, one at a time for each that waits."""
+    """Asks for snapshots, one at a time for each that waits.
 
-    def __init__(self, dispatcher: Dispatcher, lookups: Lookups, *, alone: bool) -> None:
+    *State*: `_ended`, of the last stream, while there is none: its server, its end, and which snapshots see all of it.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, lookups: Lookups, server: Callable[[], str], *, alone: bool) -> None:
         self._dispatcher = dispatcher
         self._lookups = lookups
+        #: Which server answers now.
+        self._server = server
+        self._ended: tuple[str, Position, Callable[[Snapshot], bool]] | None = None
         #: Whether this process's engine follows all tables that any does.
         self._alone = alone
 
@@ -44,6 +51,21 @@ class Visible:
             await asyncio.sleep(delay_s)
             delay_s = min(2 * delay_s, _LOOK_MOST_S)
 
-    def _seen_by(self, position: Position) -> Callable[[Snapshot], bool] | None:
+    def stream_ends(self) -> None:
+        """The engine will be gone: what it knows is noted."""
         engine = self._dispatcher.engine
-        return engine.seen_by(position) if engine is not None and self._dispatcher.running and self._alone else None
+        if engine is not None and (sees := engine.seen_by(engine.applied)) is not None:
+            self._ended = (self._server(), engine.applied, sees)
+
+    def stream_begins(self) -> None:
+        """What was noted is of no use; it holds the old engine's transactions."""
+        self._ended = None
+
+    def _seen_by(self, position: Position) -> Callable[[Snapshot], bool] | None:
+        if not self._alone:
+            return None
+        if self._dispatcher.running:
+            return None if self._dispatcher.engine is None else self._dispatcher.engine.seen_by(position)
+        if self._ended is None or position > self._ended[1] or self._server() not in ("", self._ended[0]):
+            return None
+        return self._ended[2]

@@ -35,3 +35,32 @@ def test_who_can_answer_is_ready_and_the_log_says_who_is_waited_for(database: Da
             until(lambda: f"pg_terminate_backend({backend})" in service.log.read_text())
             forgotten.rollback()
         until(lambda: service.read("story", id=2).status_code == 200)
+
+
+def test_while_the_stream_cannot_begin_the_database_answers_what_is_not_stored(
+    database: Database, tmp_path: Path
+) -> None:
+    """As it is now: such an answer has what was committed since, and no version."""
+    database.execute(
+        "CREATE TABLE stories (id int PRIMARY KEY, title text)", "CREATE TABLE other (id int)",
+        "INSERT INTO stories SELECT i, 'title ' || i FROM generate_series(1, 9) i",
+    )  # fmt: skip
+    with running_service(tmp_path, database.url, VIEWS, cdc={"set_replica_identity": True}) as service:
+        until(lambda: service.hits("story", id=1))
+        with psycopg.connect(database.url) as forgotten:
+            forgotten.execute("INSERT INTO other VALUES (1)")
+            database.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_replication")
+            until(lambda: "the change stream is lost" in service.log.read_text())
+            database.execute("UPDATE stories SET title = 'new' WHERE id = 2")
+            before = service.stats()["counters"]["reads_forwarded"]
+            for number in range(2, 10):
+                answer = service.read("story", id=number)
+                title = "new" if number == 2 else f"title {number}"
+                assert (answer.status_code, answer.json()["rows"]) == (200, [{"id": number, "title": title}])
+                assert (answer.json()["version"], answer.headers["cache-status"]) == (None, "upquery; fwd=stale")
+            assert service.hits("story", id=1)
+            assert HTTP.get(f"{service.admin}/readyz").json()["streaming"] is False
+            assert service.stats()["counters"]["reads_forwarded"] == before + 8
+            forgotten.rollback()
+        until(lambda: service.hits("story", id=2))
+        assert service.rows("story", id=2) == [{"id": 2, "title": "new"}]
