@@ -13,6 +13,7 @@ from kafka.cluster import collect_hosts
 
 from cdc.change import StreamLost
 from cdc.debezium.options import DebeziumOptions
+from cdc.liveliness import socket_options
 
 #: How soon new partitions, and topics that were made anew, are noticed.
 METADATA_MS = 5000
@@ -53,6 +54,7 @@ def client_settings(options: DebeziumOptions) -> dict[str, Any]:
         "request_timeout_ms": REQUEST_MS,
         "bootstrap_timeout_ms": REQUEST_MS,
         "metadata_max_age_ms": METADATA_MS,
+        "socket_options": [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), *socket_options()],
     }
     optional = {
         "sasl_mechanism": options.sasl_mechanism,

@@ -8,6 +8,8 @@ from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict
 
+from cdc.liveliness import COUNT, IDLE_S, INTERVAL_S, UNACKNOWLEDGED_MS
+
 SESSION_SETTINGS = {
     "TimeZone": "UTC",
     "DateStyle": "ISO, MDY",
@@ -20,8 +22,12 @@ SESSION_SETTINGS = {
 }
 
 
-#: A peer that is gone is noticed after some 30 seconds (libpq's defaults are the system's, two hours).
-_LIVELINESS = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000}
+_LIVELINESS = {
+    "keepalives_idle": IDLE_S,
+    "keepalives_interval": INTERVAL_S,
+    "keepalives_count": COUNT,
+    "tcp_user_timeout": UNACKNOWLEDGED_MS,
+}
 
 
 def liveliness(conninfo: str) -> dict[str, Any]:

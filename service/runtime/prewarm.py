@@ -42,7 +42,7 @@ _POLITE_S, _LOOK_S = 0.2, 0.005
 #: A batch that fails and may be tried again is, so often.
 _TRIES = 5
 #: Problems that one key may have and others not.
-_OF_A_KEY = frozenset({"upstream_refused", "query_failed", "parameter_type"})
+_OF_A_KEY = frozenset({"upstream_refused", "query_failed", "parameter_type", "too_large"})
 #: Fillings that are remembered.
 _KEPT = 50
 
@@ -178,7 +178,7 @@ class Prewarm:
                 if not (error.retryable and left):
                     raise
             else:
-                if reply.source is not Source.FORWARDED or self._forwards(items[0]):
+                if reply.source not in (Source.FORWARDED, Source.CURRENT) or self._forwards(items[0]):
                     filling.filled += len(items)
                     return
             if left:

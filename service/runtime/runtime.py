@@ -97,8 +97,7 @@ class Runtime:
         slots = Slots(upstream.concurrent_lookups)
         self.budget = MemoryBudget(self.dispatcher, self.leaf, int(settings.engine.memory), self.counters)
         room = self.budget.room
-        alone = settings.engine.shards == 1
-        visible = self._visible = Visible(self.dispatcher, self.lookups, lambda: self.upstream.server, alone=alone)
+        visible = Visible(self.dispatcher, self.lookups, self.upstream, alone=settings.engine.shards == 1)
         answer, key = _sizes(upstream)
         counted = (slots, room, self.counters)
         self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, visible, *counted, answer)
@@ -130,7 +129,7 @@ class Runtime:
         self.audits = Audits(
             settings, leaf_path, self.leaf, self.registry, self.dispatcher, lambda: self.hold, self._reach
         )  # fmt: skip
-        self._settings, self._lock = settings, lock
+        self._settings, self._lock, self._visible = settings, lock, visible
         self._parts = Parts(
             settings, self.upstream, self.lookup_tasks, self.loads, self.telling, self.refreshing, installer, repair,
             self.budget, self.ages, self.positions, self.gtids, self.lineage, self.counters, self._source(stream),

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataflow.types import Position, Snapshot
 from service import bridge
 from service.runtime.dispatcher import Dispatcher
-from service.upstream.upstream import Lookups
+from service.upstream.upstream import Lookups, Upstream
 
 #: Between two looks, at first and at most.
 _LOOK_S, _LOOK_MOST_S = 0.01, 0.5
@@ -26,11 +26,10 @@ class Visible:
     *State*: `_ended`, of the last stream, while there is none: its server, its end, and which snapshots see all of it.
     """
 
-    def __init__(self, dispatcher: Dispatcher, lookups: Lookups, server: Callable[[], str], *, alone: bool) -> None:
+    def __init__(self, dispatcher: Dispatcher, lookups: Lookups, upstream: Upstream, *, alone: bool) -> None:
         self._dispatcher = dispatcher
         self._lookups = lookups
-        #: Which server answers now.
-        self._server = server
+        self._upstream = upstream
         self._ended: tuple[str, Position, Callable[[Snapshot], bool]] | None = None
         #: Whether this process's engine follows all tables that any does.
         self._alone = alone
@@ -55,7 +54,7 @@ class Visible:
         """The engine will be gone: what it knows is noted."""
         engine = self._dispatcher.engine
         if engine is not None and (sees := engine.seen_by(engine.applied)) is not None:
-            self._ended = (self._server(), engine.applied, sees)
+            self._ended = (self._upstream.server, engine.applied, sees)
 
     def stream_begins(self) -> None:
         """What was noted is of no use; it holds the old engine's transactions."""
@@ -66,6 +65,6 @@ class Visible:
             return None
         if self._dispatcher.running:
             return None if self._dispatcher.engine is None else self._dispatcher.engine.seen_by(position)
-        if self._ended is None or position > self._ended[1] or self._server() not in ("", self._ended[0]):
+        if self._ended is None or position > self._ended[1] or self._upstream.server not in ("", self._ended[0]):
             return None
         return self._ended[2]
