@@ -88,3 +88,25 @@ def test_with_no_watchdog_whatever_stops_may_go_on(database: Database, tmp_path:
             until(lambda: "engine" in HTTP.get(f"{service.admin}/readyz").json()["silent"])
         until(lambda: service.read("story", id=2).status_code == 200)
         assert process_named("engine", service.pid) == pid
+
+
+def test_a_shard_that_hangs_does_not_hold_the_others(database: Database, tmp_path: Path) -> None:
+    """Also if more is written meanwhile than is held for it."""
+    database.execute("ALTER TABLE stories ADD body text")
+    keys = range(1, 41)
+    with running_service(tmp_path, database.url, VIEWS, engine={"shards": 2}) as service:
+        for key in keys:
+            until(lambda key=key: service.hits("story", id=key))
+        with stopped(service, "engine-1") as pid:
+            for _ in range(60):
+                database.execute("UPDATE stories SET body = repeat(md5(random()::text), 50)")
+            database.execute("UPDATE stories SET title = 'new'")
+            ((token,),) = database.query("SELECT pg_current_wal_insert_lsn()::text")
+            headers = {"Upquery-Min-Version": str(token), "Prefer": "wait=1"}
+            # Those of the other shard.
+            until(lambda: any(service.read("story", headers, id=key).status_code == 200 for key in keys))
+            until(lambda: not alive(pid))
+        for key in keys:
+            until(lambda key=key: service.read("story", headers, id=key).status_code == 200)
+            assert service.rows("story", id=key) == [{"id": key, "title": "new"}]
+        assert service.stats()["counters"]["streams_lost"] == 0
