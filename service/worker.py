@@ -117,11 +117,18 @@ def wrapped(app: DirectApp, config: Outside, log: AccessLog | None = None) -> Di
         app = Logged(app, log)
     if config.http.compress_bytes:
         app = Compression(app, config.http.compress_bytes)
-    if config.http.client_waiting_reads is not None:
-        app = ClientLimit(app, config.http.client_waiting_reads)
+    if (waiting := waiting_of_client(config)) is not None:
+        app = ClientLimit(app, waiting)
     if config.auth is not None:
         app = Guard(app, Authority.of(config.auth))
     return RequestLog(app, config.slow_ms)
+
+
+def waiting_of_client(config: Outside) -> int | None:
+    """How many requests of one client may wait; None: as many as there may be. By address, a proxy would be one."""
+    if config.http.client_waiting_reads is not None:
+        return config.http.client_waiting_reads
+    return None if config.auth is None else max(1, config.http.waiting_reads // 4)
 
 
 def limits_of(http: HttpSettings) -> Limits:

@@ -125,7 +125,7 @@ class HttpSettings(Section):
     #: Of each worker, requests that wait for the engine; more are refused (503), so that nothing queues without bound.
     waiting_reads: int = Field(default=1000, ge=1, le=4000)
     #: Of one client (its credentials, else its address), requests that wait at a worker; more are refused (429).
-    #: Default: as many as there may be.
+    #: Default: a quarter with [auth], else as many as there may be.
     client_waiting_reads: int | None = Field(default=None, ge=1)
     #: The largest body of a request, and the most keys that it may ask for.
     max_body_bytes: ByteSize = Field(default=ByteSize(1 << 20), ge=1024, le=64 << 20)
@@ -192,6 +192,8 @@ class SubscriptionSettings(Section):
 
     #: Beyond them, more are refused.
     subscribers: int = Field(default=10_000, ge=1)
+    #: With [auth], those of one client. Default: a quarter.
+    client_subscribers: int | None = Field(default=None, ge=1)
     #: Answers that are followed at once, whoever subscribes to them; a new one takes the place of one that lingers.
     topics: int = Field(default=10_000, ge=1)
     #: Keys of all of them together: while they are followed, the engine does not evict them.
@@ -215,6 +217,11 @@ class SubscriptionSettings(Section):
     per_connection: int = Field(default=1000, ge=1)
     #: Origins (``https://app.example``) whose pages may open WebSockets here, beside those that this server has served.
     origins: tuple[str, ...] = ()
+
+    @property
+    def subscribers_of_client(self) -> int:
+        """How many a client may have that has a name."""
+        return self.client_subscribers or max(1, self.subscribers // 4)
 
 
 class StateSettings(Section):

@@ -6,6 +6,7 @@ to the continuity of one shard, and stays with it as long as the number of shard
 
 from collections.abc import Sequence
 
+from service.auth.principal import Principal
 from service.http.reads import Wanted
 from service.shards.reading import ShardedReads
 from service.subscriptions.topics import Subscription, Subscriptions
@@ -18,9 +19,11 @@ class ShardedSubscriptions:
         self._reads = reads
         self._shards = shards
 
-    async def subscribe(self, wanted: Wanted, after: str | None = None) -> Subscription:
+    async def subscribe(
+        self, wanted: Wanted, after: str | None = None, principal: Principal | None = None
+    ) -> Subscription:
         """Follows an answer at its shard. ApiError."""
         self._reads.refresh()
         shard = self._reads.shard_of(wanted)
         (own,) = self._reads.of_shard(shard, [wanted])
-        return await self._shards[shard].subscribe(own, after)
+        return await self._shards[shard].subscribe(own, after, principal)

@@ -73,7 +73,7 @@ class SubscribeRoute:
                 "bad_request", f"{PATH} takes WebSockets only.", "Follow one view at /v1/views/{view}/subscribe."
             )
         asked = await self._asked(scope)
-        subscription = await self.subscriptions.subscribe(asked.wanted, asked.after)
+        subscription = await self.subscriptions.subscribe(asked.wanted, asked.after, principal_of(scope))
         if asked.polls:
             return await poll(subscription, asked.after, self._poll_s(scope), receive)
         await EventStream(subscription, send, self._settings.keep_alive_s).run(receive)

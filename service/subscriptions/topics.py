@@ -7,10 +7,12 @@ Not here: HTTP (`sse`, `long_poll`, `websocket`), keeping topics up to date (`fo
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
 from dataflow.engine.limits import Limits, key_bytes
+from service.auth.principal import Principal
 from service.errors import ApiError
 from service.http.reads import Reads, Wanted
 from service.settings.sections import SubscriptionSettings
@@ -31,9 +33,12 @@ _MAX_KEY_BYTES = Limits().key_bytes
 class Subscription:
     """A place in a topic's log."""
 
-    def __init__(self, owner: "Subscriptions", topic: Topic, at: int, first: Sequence[Entry]) -> None:
+    def __init__(
+        self, owner: "Subscriptions", topic: Topic, at: int, first: Sequence[Entry], client: str | None
+    ) -> None:
         self._owner = owner
         self._topic = topic
+        self._client = client
         self._at = at
         self._first = first
         self._fresh = topic.fresh
@@ -76,13 +81,15 @@ class Subscription:
         if not self._closed:
             self._closed = True
             self._over = True
-            self._owner.left(self._topic)
+            self._owner.left(self._topic, self._client)
 
 
 class Subscribes(Protocol):
     """What follows answers."""
 
-    async def subscribe(self, wanted: Wanted, after: str | None = None) -> Subscription:
+    async def subscribe(
+        self, wanted: Wanted, after: str | None = None, principal: Principal | None = None
+    ) -> Subscription:
         """Follows an answer: from now on, or from the version on behind which `after` is. ApiError."""
         ...
 
@@ -100,34 +107,50 @@ class Subscriptions:
         self._following = Following(reads, engine, settings.up_to_date_s, self._grown, self._ended)
         self._topics: dict[TopicKey, Topic] = {}
         self._starting: dict[TopicKey, asyncio.Task[Topic]] = {}
-        self._subscribers = 0
+        #: How many, by client.
+        self._subscribers: Counter[str | None] = Counter()
 
-    async def subscribe(self, wanted: Wanted, after: str | None = None) -> Subscription:
+    async def subscribe(
+        self, wanted: Wanted, after: str | None = None, principal: Principal | None = None
+    ) -> Subscription:
         """Follows an answer: from now on, or from the version on behind which `after` is. ApiError: as of reads,
         ``must_refetch``, ``too_large``, ``rate_limited``."""
         resume = None if after is None else read_token(after)
         if self.closing:
             raise ApiError("engine_unavailable", "This server is going away.", "Connect again.")
-        if self._subscribers >= self._settings.subscribers:
-            raise ApiError("rate_limited", "There are too many subscribers here.", "Try again later.")
         # Those that wait count, too.
-        self._subscribers += 1
+        client = None if principal is None else principal.name
+        self._comes(client)
         try:
             topic = await self._topic(wanted)
         except BaseException:
-            self._subscribers -= 1
+            self._goes(client)
             raise
         topic.subscribers += 1
         topic.lingers(None)
         try:
-            return await self._place(topic, resume)
+            return Subscription(self, topic, topic.log.last, await self._first(topic, resume), client)
         except BaseException:
-            self.left(topic)
+            self.left(topic, client)
             raise
 
-    async def _place(self, topic: Topic, resume: Resume | None) -> Subscription:
+    def _comes(self, client: str | None) -> None:
+        """A subscriber more. ApiError: there may be no more, or no more of a client that has a name."""
+        if self._subscribers.total() >= self._settings.subscribers:
+            raise ApiError("rate_limited", "There are too many subscribers here.", "Try again later.")
+        if client is not None and self._subscribers[client] >= self._settings.subscribers_of_client:
+            raise ApiError("rate_limited", "There are too many subscribers of this client here.", "Try again later.")
+        self._subscribers[client] += 1
+
+    def _goes(self, client: str | None) -> None:
+        self._subscribers[client] -= 1
+        if not self._subscribers[client]:
+            del self._subscribers[client]
+
+    async def _first(self, topic: Topic, resume: Resume | None) -> Sequence[Entry]:
+        """What a subscriber is told first."""
         if resume is None:
-            return Subscription(self, topic, topic.log.last, [topic.snapshot()])
+            return [topic.snapshot()]
         if not names(resume, topic.epoch):
             raise _must_refetch("It is of another continuity: the change stream was started anew since.")
         if resume.position > topic.log.until:
@@ -139,7 +162,7 @@ class Subscriptions:
         missed = None if at is None else topic.log.behind(at)
         if at is None or missed is None:
             raise _must_refetch("What has changed since then is not known here.")
-        return Subscription(self, topic, topic.log.last, missed or [topic.up_to_date()])
+        return missed or [topic.up_to_date()]
 
     async def _topic(self, wanted: Wanted) -> Topic:
         """The topic of an answer, as new as the leaf store: nobody is told what is older than what could be read."""
@@ -203,9 +226,9 @@ class Subscriptions:
             self._forget(topic)
         return topic is not None
 
-    def left(self, topic: Topic) -> None:
+    def left(self, topic: Topic, client: str | None) -> None:
         """A subscriber less."""
-        self._subscribers -= 1
+        self._goes(client)
         topic.subscribers -= 1
         if topic.subscribers == 0:
             self._linger(topic)
@@ -229,7 +252,7 @@ class Subscriptions:
         """How much there is, and what was told."""
         return {
             "topics": len(self._topics),
-            "subscribers": self._subscribers,
+            "subscribers": self._subscribers.total(),
             "changes": self._following.changes,
             "must_refetches": self._following.ended + self.slow,
             "bytes": self._held.bytes,

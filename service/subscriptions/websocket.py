@@ -108,7 +108,7 @@ class SocketSession:
 
     async def _entries(self, number: Id, message: dict[str, Any]) -> None:
         asked = asked_of_message(self._reads, message, self._principal)
-        subscription = await self._subscriptions.subscribe(asked.wanted, asked.after)
+        subscription = await self._subscriptions.subscribe(asked.wanted, asked.after, self._principal)
         try:
             while entries := await subscription.next():
                 for entry in entries:

@@ -1,12 +1,18 @@
 """Requests of one client that wait at once."""
 
 import asyncio
+from pathlib import Path
+from typing import Any
 
 import httpx
 
 from service.auth.principal import SCOPE_KEY, Principal, Right
 from service.http.client_limit import ClientLimit
 from service.http.messages import Receive, Scope, Send
+from service.settings.auth import AuthSettings
+from service.settings.sections import HttpSettings
+from service.worker import waiting_of_client
+from service.worker_config import WorkerConfig
 from tests.service.http.conftest import Run, Service
 from tests.service.http.test_problems import check_problem
 
@@ -110,3 +116,14 @@ def test_tokens_are_counted_by_their_names() -> None:
         scope = {"type": "http", "client": ("10.0.0.1", 1), SCOPE_KEY: Principal(name, frozenset({Right.READ}))}
         asyncio.run(looks.limit(scope, None, None))  # type: ignore[arg-type]
     assert looks.seen == [{"token ann": 1}, {"token bob": 1}]
+
+
+def test_the_default_is_a_share_of_who_has_a_name(tmp_path: Path) -> None:
+    def most(**options: Any) -> int | None:
+        return waiting_of_client(WorkerConfig(0, tmp_path, tmp_path, **options))
+
+    auth = AuthSettings(tokens_file=tmp_path)
+    assert most() is None
+    assert most(auth=auth) == 250
+    assert most(auth=auth, http=HttpSettings(waiting_reads=2)) == 1
+    assert most(http=HttpSettings(client_waiting_reads=7)) == most(auth=auth, http=HttpSettings(client_waiting_reads=7))

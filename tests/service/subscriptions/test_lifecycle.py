@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from dataflow.engine.events import EvictKey
+from service.auth.principal import Principal, Right
 from service.errors import ApiError
 from service.subscriptions.entries import Kind
 from service.views import ViewOptions
@@ -238,6 +239,26 @@ def test_bounds(run: Callable[..., None], database: Database) -> None:
         await refused(worker, "too_large", "titled", "same")
 
     run(scenario, {"log_entries": 2, "topics": 3, "keys": 7, "subscribers": 4, "topic_bytes": 400})
+
+
+def test_a_client_has_a_share_of_the_subscribers(run: Callable[..., None]) -> None:
+    async def scenario(_: Followed, worker: Worker) -> None:
+        one, other = (Principal(name, frozenset({Right.READ})) for name in ("one", "other"))
+        subscribe, wanted = worker.subscriptions.subscribe, worker.wanted("story", "1")
+        first, _ = [await subscribe(wanted, None, one) for _ in range(2)]
+        with pytest.raises(ApiError) as raised:
+            await subscribe(wanted, None, one)
+        assert (raised.value.code, "this client" in raised.value.detail) == ("rate_limited", True)
+        # Who has no name has no share, and takes nobody's.
+        others = [await subscribe(wanted, None, each) for each in (other, other, None, None, None)]
+        first.close()
+        first = await subscribe(wanted, None, one)
+        assert worker.subscriptions.counters()["subscribers"] == 7
+        for subscription in (first, *others):
+            subscription.close()
+        assert worker.subscriptions.counters()["subscribers"] == 1
+
+    run(scenario, {"subscribers": 8})
 
 
 async def refused(worker: Worker, code: str, *asked: Any) -> None:
