@@ -56,6 +56,8 @@ def upstream_views(sql: str, catalog: Catalog) -> frozenset[tuple[str, str]]:
 
 def _expanded(sql: str, catalog: Catalog, inside: tuple[str, ...]) -> Expanded:
     try:
+        if not _may_name_any(sql, catalog):
+            return Expanded(sql)
         tree = tree_of(sql, catalog.dialect)
     except (ParseError, TokenError, InvalidQuery, UnsupportedQuery, RecursionError):
         return Expanded(sql)
@@ -72,6 +74,12 @@ def _expanded(sql: str, catalog: Catalog, inside: tuple[str, ...]) -> Expanded:
         parts += [sql[at:start], f"({text}\n)", "" if aliased else f" AS {alias}"]
         at = end
     return Expanded("".join([*parts, sql[at:]]), frozenset(views))
+
+
+def _may_name_any(sql: str, catalog: Catalog) -> bool:
+    """Whether a registered view's name is among the words: a text is parsed for the names that it says only if so."""
+    names = catalog.registered.keys() if catalog.dialect == "postgres" else {n.lower() for n in catalog.registered}
+    return not names.isdisjoint(words_of(sql, catalog.dialect).names)
 
 
 def _mentions(tree: exp.Expr, catalog: Catalog) -> Iterator[tuple[str, int, int, bool]]:
