@@ -24,6 +24,7 @@ from service.leaf_store.encoder import ViewEncoder
 from service.leaf_store.layout import CATALOG_KEY, META, META_KEY
 from service.leaf_store.reader import MAX_READERS, LeafReader, answer_of
 from service.leaf_store.request import Values
+from service.leaf_store.reserve import Reserve
 from service.leaf_store.serving import SERVING, Serving
 from service.leaf_store.transaction import begin
 
@@ -54,6 +55,7 @@ class LeafWriter:
             max_spare_txns=4,
         )
         self._environment.reader_check()
+        self._reserve = Reserve(path / "data.mdb")
         self._reader = LeafReader(self._environment)
         self._collations = Written()
         self._encoders: dict[ViewId, ViewEncoder] = {}
@@ -151,6 +153,11 @@ class LeafWriter:
         self._views[view] = replace(self._views[view], status=status, reason=reason)
         self._catalog_changed = True
 
+    def lacks_room(self) -> bool:
+        """Whether the file system has no room for a file that grows."""
+        self._reserve.keep(self.resident_bytes)
+        return self._reserve.lacking
+
     def commit(
         self, effects: Iterable[LeafEffect], position: Position, at_ms: int, *, together: bool = False
     ) -> dict[ViewId, Exception]:
@@ -163,6 +170,8 @@ class LeafWriter:
         changed = self._catalog_changed and not self._catalog_held
         version = self._catalog_version + changed
         one_by_one = position if together else self._one_by_one
+        if not self._reserve.lacking:
+            self._reserve.keep(self.resident_bytes)
         while True:
             grown: defaultdict[ViewId, int] = defaultdict(int)
             try:
@@ -254,4 +263,5 @@ class LeafWriter:
 
     def close(self) -> None:
         """Close the environment (the reader's too)."""
+        self._reserve.close()
         self._environment.close()

@@ -74,6 +74,8 @@ class MemoryBudget:
         self._counters = counters
         self._slice_keys = 16
         self._look_at = 0.0
+        #: How large the leaf store's file was when it had no room to grow, and how much may be held of that.
+        self._file_bytes, self._held_bytes = 0, inf
         #: Whether `keep` runs: it is what makes room.
         self._kept = False
         self._over = asyncio.Event()
@@ -105,6 +107,7 @@ class MemoryBudget:
             while True:
                 await self._until_over()
                 self._heed_process()
+                self._heed_file_system()
                 if self.used_bytes > self.limit_bytes:
                     await self._evict_to(int(self.limit_bytes * TARGET), self._enough_keys())
                 self._note(self.used_bytes)
@@ -128,6 +131,20 @@ class MemoryBudget:
         if limit < self.limit_bytes == self.budget_bytes:
             log.info("the process has outgrown the memory budget; less is used", limit_bytes=limit)
         self.limit_bytes = limit
+
+    def _heed_file_system(self) -> None:
+        """Where the leaf store's file has no room to grow, less is held than when that was seen: then pages are free
+        in it. So again if it grew all the same."""
+        if not self._leaf.lacks_room():
+            if self._held_bytes != inf:
+                log.info("the file system of the leaf store has room again")
+            self._file_bytes, self._held_bytes = 0, inf
+        elif (file_bytes := self._leaf.resident_bytes) > self._file_bytes:
+            self._file_bytes, self._held_bytes = file_bytes, self.used_bytes * TARGET
+            log.warning(
+                "the file system of the leaf store is full; less memory is used", limit_bytes=int(self._held_bytes)
+            )
+        self.limit_bytes = int(min(self.limit_bytes, self._held_bytes))
 
     @property
     def _ceiling_bytes(self) -> int:

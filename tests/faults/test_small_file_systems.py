@@ -1,5 +1,6 @@
 """A file system for the leaf store that is smaller than the memory budget: less is used, or nothing is begun."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.postgres import Database
-from tests.fixtures.service import NotReadyError, RunningService
+from tests.fixtures.service import NotReadyError, RunningService, until
 
 #: Runs a command with a memory file system of that size at a place, which only its processes see.
 _WITH_TMPFS = ("unshare", "-m", "sh", "-c", 'mount -t tmpfs -o size="$0" none "$1" && shift && exec "$@"')
@@ -57,3 +58,27 @@ def test_of_next_to_nothing(service: RunningService) -> None:
     service.within = (*_WITH_TMPFS, "16m", str(service.run))
     with pytest.raises(NotReadyError, match=r"has room for .* --shm-size"):
         service.start()
+
+
+@pytest.mark.postgres
+def test_that_others_fill(service: RunningService) -> None:
+    """What is held goes down, answers stay right, and no process is lost; then it may go up again."""
+    service.within = (*_WITH_TMPFS, "160m", str(service.run))
+    service.start()
+    budget_bytes = service.call("GET", "/readyz").json()["memory"]["budget_bytes"]
+    assert [len(row["body"]) for row in service.rows("text", id=1)] == [320_000]
+    seen = Path(f"/proc/{service.pid}/root{service.run}")
+    left_bytes = os.statvfs(seen).f_bavail * os.statvfs(seen).f_frsize
+    ballast = seen / "ballast"
+    with ballast.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, left_bytes - (24 << 20))
+    for number in [*range(1, 301), 300, 1]:
+        rows = service.rows("text", id=number)
+        assert [len(row["body"]) for row in rows] == [320_000]
+    memory = service.call("GET", "/readyz").json()["memory"]
+    assert memory["used_bytes"] < memory["budget_bytes"] == budget_bytes
+    assert service.stats()["sizes"]["limit_bytes"] < 48 << 20
+    assert "the file system of the leaf store is full" in service.log.read_text()
+    ballast.unlink()
+    until(lambda: service.stats()["sizes"]["limit_bytes"] == budget_bytes)
+    assert 'upquery_process_restarts_total{process="engine"} 0.0' in service.call("GET", "/metrics").text
