@@ -67,7 +67,7 @@ def test_that_others_fill(service: RunningService) -> None:
     service.start()
     budget_bytes = service.call("GET", "/readyz").json()["memory"]["budget_bytes"]
     assert [len(row["body"]) for row in service.rows("text", id=1)] == [320_000]
-    seen = Path(f"/proc/{service.pid}/root{service.run}")
+    seen = Path("/proc", str(service.pid), "root", *service.run.parts[1:])
     left_bytes = os.statvfs(seen).f_bavail * os.statvfs(seen).f_frsize
     ballast = seen / "ballast"
     with ballast.open("wb") as file:
