@@ -15,6 +15,7 @@ from pydantic import ByteSize
 
 from service.child import WorkerChild
 from service.keeping import Child, StartError, start_all
+from service.leaf_store.reserve import FILE_PER_CONTENTS
 from service.ports import Endpoints, Ports
 from service.run_directory import RunDirectory
 from service.serving import check_auth
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-#: The leaf store's file may be larger than its contents by so much: pages that are free, and those of older readers.
-_ROOM = 1.5
 #: With less memory nothing would stay.
 _LEAST_BYTES = 16 << 20
 _MORE_ROOM = (
@@ -163,7 +162,7 @@ def _within_room(settings: Settings, run: RunDirectory) -> Settings:
     """The settings, with no more memory than the run's directory has room for. A page for which there is none ends the
     process that writes to it (SIGBUS: mmap(2)). Raises `StartError`."""
     configured, room_bytes = int(settings.engine.memory), run.room_bytes
-    memory_bytes = int(room_bytes / _ROOM)
+    memory_bytes = int(room_bytes / FILE_PER_CONTENTS)
     if memory_bytes >= configured:
         return settings
     where = run.path.parent

@@ -153,10 +153,10 @@ class LeafWriter:
         self._views[view] = replace(self._views[view], status=status, reason=reason)
         self._catalog_changed = True
 
-    def lacks_room(self) -> bool:
-        """Whether the file system has no room for a file that grows."""
-        self._reserve.keep(self.resident_bytes)
-        return self._reserve.lacking
+    @property
+    def most_bytes(self) -> int:
+        """How much may be held as the file system is now."""
+        return self._reserve.contents_bytes
 
     def commit(
         self, effects: Iterable[LeafEffect], position: Position, at_ms: int, *, together: bool = False
@@ -170,8 +170,7 @@ class LeafWriter:
         changed = self._catalog_changed and not self._catalog_held
         version = self._catalog_version + changed
         one_by_one = position if together else self._one_by_one
-        if not self._reserve.lacking:
-            self._reserve.keep(self.resident_bytes)
+        self._reserve.keep(self.resident_bytes)
         while True:
             grown: defaultdict[ViewId, int] = defaultdict(int)
             try:

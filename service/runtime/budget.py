@@ -74,8 +74,8 @@ class MemoryBudget:
         self._counters = counters
         self._slice_keys = 16
         self._look_at = 0.0
-        #: How large the leaf store's file was when it had no room to grow, and how much may be held of that.
-        self._file_bytes, self._held_bytes = 0, inf
+        #: Whether the file system has room for clearly less than the budget.
+        self._short_of_room = False
         #: Whether `keep` runs: it is what makes room.
         self._kept = False
         self._over = asyncio.Event()
@@ -133,18 +133,13 @@ class MemoryBudget:
         self.limit_bytes = limit
 
     def _heed_file_system(self) -> None:
-        """Where the leaf store's file has no room to grow, less is held than when that was seen: then pages are free
-        in it. So again if it grew all the same."""
-        if not self._leaf.lacks_room():
-            if self._held_bytes != inf:
-                log.info("the file system of the leaf store has room again")
-            self._file_bytes, self._held_bytes = 0, inf
-        elif (file_bytes := self._leaf.resident_bytes) > self._file_bytes:
-            self._file_bytes, self._held_bytes = file_bytes, self.used_bytes * TARGET
-            log.warning(
-                "the file system of the leaf store is full; less memory is used", limit_bytes=int(self._held_bytes)
-            )
-        self.limit_bytes = int(min(self.limit_bytes, self._held_bytes))
+        """Less may be used while others leave the leaf store's file no room to grow."""
+        most = self._leaf.most_bytes
+        if (short := most < self.budget_bytes * TARGET) != self._short_of_room:
+            self._short_of_room = short
+            say = log.warning if short else log.info
+            say("room in the file system of the leaf store", short=short, limit_bytes=most)
+        self.limit_bytes = min(self.limit_bytes, most)
 
     @property
     def _ceiling_bytes(self) -> int:
@@ -202,6 +197,7 @@ class MemoryBudget:
         if now < self._look_at:
             return
         self._look_at = now + _LOOK_S
+        self._heed_file_system()
         used = self.used_bytes
         if used <= self.limit_bytes:
             return

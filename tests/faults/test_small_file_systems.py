@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -72,13 +73,13 @@ def test_that_others_fill(service: RunningService) -> None:
     ballast = seen / "ballast"
     with ballast.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, left_bytes - (24 << 20))
-    for number in [*range(1, 301), 300, 1]:
-        rows = service.rows("text", id=number)
-        assert [len(row["body"]) for row in rows] == [320_000]
+    with ThreadPoolExecutor(6) as pool:
+        for rows in pool.map(lambda number: service.rows("text", id=number), [*range(1, 301), 300, 1]):
+            assert [len(row["body"]) for row in rows] == [320_000]
     memory = service.call("GET", "/readyz").json()["memory"]
     assert memory["used_bytes"] < memory["budget_bytes"] == budget_bytes
     assert service.stats()["sizes"]["limit_bytes"] < 48 << 20
-    assert "the file system of the leaf store is full" in service.log.read_text()
+    assert "room in the file system of the leaf store" in service.log.read_text()
     ballast.unlink()
-    until(lambda: service.stats()["sizes"]["limit_bytes"] == budget_bytes)
+    until(lambda: service.stats()["sizes"]["limit_bytes"] > 0.9 * budget_bytes)
     assert 'upquery_process_restarts_total{process="engine"} 0.0' in service.call("GET", "/metrics").text
