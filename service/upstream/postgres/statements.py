@@ -78,25 +78,25 @@ class _Prepared:
 
     async def run(self, statement: str, parameters: Sequence[bytes | None]) -> PGresult:
         result = await self._execute(statement, parameters)
-        if result.status == ExecStatus.FATAL_ERROR and _state(result) in _FORGOTTEN:
+        if _is_forgotten(result):
             await self._forget(statement)
             result = await self._execute(statement, parameters)
         return _checked(result)
 
     async def chunks(self, statement: str, parameters: Sequence[bytes | None]) -> AsyncIterator[PGresult]:
-        forgotten = False
-        await self._send(statement, parameters)
-        self._pgconn.set_chunked_rows_mode(CHUNK_ROWS)
-        async for result in results(self._pgconn):
-            forgotten = result.status == ExecStatus.FATAL_ERROR and _state(result) in _FORGOTTEN
-            if not forgotten:
-                yield result
-        if forgotten:
-            await self._forget(statement)
+        for again in (False, True):
+            begun = forgotten = False
             await self._send(statement, parameters)
             self._pgconn.set_chunked_rows_mode(CHUNK_ROWS)
             async for result in results(self._pgconn):
-                yield result
+                # Once rows have come, it was not the statement that was forgotten; they must not come twice.
+                forgotten = not again and not begun and _is_forgotten(result)
+                begun = True
+                if not forgotten:
+                    yield result
+            if not forgotten:
+                return
+            await self._forget(statement)
 
     async def _execute(self, statement: str, parameters: Sequence[bytes | None]) -> PGresult:
         await self._send(statement, parameters)
@@ -170,8 +170,9 @@ def _wake(ready: "asyncio.Future[None]") -> None:
         ready.set_result(None)
 
 
-def _state(result: PGresult) -> str:
-    return (result.error_field(DiagnosticField.SQLSTATE) or b"").decode()
+def _is_forgotten(result: PGresult) -> bool:
+    state = (result.error_field(DiagnosticField.SQLSTATE) or b"").decode()
+    return result.status == ExecStatus.FATAL_ERROR and state in _FORGOTTEN
 
 
 def _checked(result: PGresult) -> PGresult:

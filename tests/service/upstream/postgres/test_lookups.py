@@ -187,6 +187,25 @@ def test_an_answer_that_is_too_large_is_broken_off(database: Database) -> None:
     run(check())
 
 
+def test_rows_do_not_come_twice(database: Database) -> None:
+    """A statement that fails half-way with the code of one that the server has forgotten is not run again."""
+    database.execute(
+        "CREATE SEQUENCE runs",
+        """CREATE FUNCTION odd(i int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+           IF i = 250 AND nextval('runs') = 1 THEN RAISE feature_not_supported; END IF;
+           RETURN i; END $$""",
+    )
+
+    async def check() -> None:
+        async with looking(database.url, size=1) as lookups:
+            with pytest.raises(UpstreamError):
+                await lookups.run_statement("SELECT odd(generate_series(1, 300))::text AS i", [])
+            found = await lookups.run_statement("SELECT odd(generate_series(1, 300))::text AS i", [])
+            assert found.rows == [(str(i),) for i in range(1, 301)]
+
+    run(check())
+
+
 def test_a_slow_statement_times_out(database: Database) -> None:
     """The upstream's limit, not ours, so that it stops working on it."""
 
