@@ -192,8 +192,8 @@ class SubscriptionSettings(Section):
 
     #: Beyond them, more are refused.
     subscribers: int = Field(default=10_000, ge=1)
-    #: With [auth], those of one client. Default: a quarter.
-    client_subscribers: int | None = Field(default=None, ge=1)
+    #: With [auth], those of one client.
+    client_subscribers: int = Field(default=2_500, ge=1)
     #: Answers that are followed at once, whoever subscribes to them; a new one takes the place of one that lingers.
     topics: int = Field(default=10_000, ge=1)
     #: Keys of all of them together: while they are followed, the engine does not evict them.
@@ -217,11 +217,6 @@ class SubscriptionSettings(Section):
     per_connection: int = Field(default=1000, ge=1)
     #: Origins (``https://app.example``) whose pages may open WebSockets here, beside those that this server has served.
     origins: tuple[str, ...] = ()
-
-    @property
-    def subscribers_of_client(self) -> int:
-        """How many a client may have that has a name."""
-        return self.client_subscribers or max(1, self.subscribers // 4)
 
 
 class StateSettings(Section):

@@ -138,7 +138,7 @@ class Subscriptions:
         """A subscriber more. ApiError: there may be no more, or no more of a client that has a name."""
         if self._subscribers.total() >= self._settings.subscribers:
             raise ApiError("rate_limited", "There are too many subscribers here.", "Try again later.")
-        if client is not None and self._subscribers[client] >= self._settings.subscribers_of_client:
+        if client is not None and self._subscribers[client] >= self._settings.client_subscribers:
             raise ApiError("rate_limited", "There are too many subscribers of this client here.", "Try again later.")
         self._subscribers[client] += 1
 

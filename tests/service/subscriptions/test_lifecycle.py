@@ -258,7 +258,7 @@ def test_a_client_has_a_share_of_the_subscribers(run: Callable[..., None]) -> No
             subscription.close()
         assert worker.subscriptions.counters()["subscribers"] == 1
 
-    run(scenario, {"subscribers": 8})
+    run(scenario, {"client_subscribers": 2})
 
 
 async def refused(worker: Worker, code: str, *asked: Any) -> None:
