@@ -21,7 +21,7 @@ class Reserve:
     """Of one file."""
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_RDWR)
+        self._file = path.open("r+b", buffering=0)
         self._reserved_bytes = 0
 
     def keep(self, file_bytes: int) -> None:
@@ -29,19 +29,19 @@ class Reserve:
         if self._reserved_bytes - file_bytes < AHEAD_BYTES // 2 and self._free_bytes > AHEAD_BYTES:
             # Others may have been quicker, and not every file system can be asked.
             with suppress(OSError):
-                os.posix_fallocate(self._file, 0, file_bytes + AHEAD_BYTES)
+                os.posix_fallocate(self._file.fileno(), 0, file_bytes + AHEAD_BYTES)
             self._reserved_bytes = file_bytes + AHEAD_BYTES
 
     @property
     def contents_bytes(self) -> int:
         """How much the store may hold, so that its file has room."""
-        return int((os.fstat(self._file).st_blocks * 512 + self._free_bytes) / FILE_PER_CONTENTS)
+        return int((os.fstat(self._file.fileno()).st_blocks * 512 + self._free_bytes) / FILE_PER_CONTENTS)
 
     @property
     def _free_bytes(self) -> int:
-        found = os.fstatvfs(self._file)
+        found = os.fstatvfs(self._file.fileno())
         return found.f_bavail * found.f_frsize
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
+        """Close the file; again, that does nothing."""
+        self._file.close()
