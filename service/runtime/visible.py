@@ -51,13 +51,13 @@ class Visible:
             delay_s = min(2 * delay_s, _LOOK_MOST_S)
 
     def stream_ends(self) -> None:
-        """The engine will be gone: what it knows is noted."""
+        """Note what the engine knows, which will be gone."""
         engine = self._dispatcher.engine
         if engine is not None and (sees := engine.seen_by(engine.applied)) is not None:
             self._ended = (self._upstream.server, engine.applied, sees)
 
     def stream_begins(self) -> None:
-        """What was noted is of no use; it holds the old engine's transactions."""
+        """Forget what was noted: it holds the old engine's transactions in memory."""
         self._ended = None
 
     def _seen_by(self, position: Position) -> Callable[[Snapshot], bool] | None:
@@ -65,6 +65,8 @@ class Visible:
             return None
         if self._dispatcher.running:
             return None if self._dispatcher.engine is None else self._dispatcher.engine.seen_by(position)
-        if self._ended is None or position > self._ended[1] or self._upstream.server not in ("", self._ended[0]):
+        if self._ended is None or position > self._ended[1]:
             return None
-        return self._ended[2]
+        server, _, sees = self._ended
+        # Which server a snapshot is of is known once it is there.
+        return lambda snapshot: self._upstream.server == server and sees(snapshot)
