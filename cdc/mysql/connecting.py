@@ -25,7 +25,7 @@ class PreparedConnection(_Connection):
     """A connection that takes a context that is there."""
 
     def connect(self, sock: Any = None) -> None:
-        """As PyMySQL's."""
+        """Connect, by `sock` if it is given, and have a peer that is gone noticed (`cdc.liveliness`)."""
         super().connect(sock)
         connected: socket.socket = self._sock  # type: ignore[attr-defined]
         if connected.family in (socket.AF_INET, socket.AF_INET6):

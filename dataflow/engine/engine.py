@@ -331,7 +331,7 @@ class Engine:
         self._trim()
 
     def _lookup_too_large(self, event: events.LookupTooLarge) -> None:
-        """Of several keys it is not known which are too large. Reads of one that is are forwarded."""
+        """Looks each half of the keys up apart, or has reads of the one key forwarded."""
         if (sent := self._flights.take(event.id)) and not self._flights.halve(sent):
             self._upqueries.refuse(sent.node, sent.columns, *sent.keys)
             self._land(sent)

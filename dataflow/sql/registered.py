@@ -12,7 +12,7 @@ from sqlglot.errors import ParseError, TokenError
 from dataflow.errors import InvalidQuery, UnsupportedQuery
 from dataflow.plan.mysql_render import quote as mysql_quote
 from dataflow.schema import Catalog, UpstreamView
-from dataflow.sql.parse import tree_of
+from dataflow.sql.parse import cut_name, tree_of
 from dataflow.sql.reads import words_of
 from dataflow.sql.scope import find_relation, name_of, schema_and_name
 
@@ -78,8 +78,10 @@ def _expanded(sql: str, catalog: Catalog, inside: tuple[str, ...]) -> Expanded:
 
 def _may_name_any(sql: str, catalog: Catalog) -> bool:
     """Whether a registered view's name is among the words: a text is parsed for the names that it says only if so."""
-    names = catalog.registered.keys() if catalog.dialect == "postgres" else {n.lower() for n in catalog.registered}
-    return not names.isdisjoint(words_of(sql, catalog.dialect).names)
+    words = words_of(sql, catalog.dialect).names
+    if catalog.dialect == "postgres":
+        return not catalog.registered.keys().isdisjoint(map(cut_name, words))
+    return any(name.lower() in words for name in catalog.registered)
 
 
 def _mentions(tree: exp.Expr, catalog: Catalog) -> Iterator[tuple[str, int, int, bool]]:

@@ -45,7 +45,7 @@ _HELP = {
 
 _SIZES = {
     "budget_bytes": "The memory budget.",
-    "limit_bytes": "What may be used: less than the budget where the process has outgrown it.",
+    "limit_bytes": "What may be used: less than the budget where the process has outgrown it or room is short.",
     "used_bytes": "What counts against the memory budget: engine state and the leaf store's pages.",
     "over_budget": "Whether more than the budget is used and nothing is left to evict.",
     "engine_state_bytes": "Engine state.",

@@ -18,7 +18,7 @@ FILE_PER_CONTENTS = 1.5
 
 
 class Reserve:
-    """Of one file."""
+    """Keeps pages of one file ahead of what is written. *State*: `_reserved_bytes`, up to where they were asked for."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("r+b", buffering=0)

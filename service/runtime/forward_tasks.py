@@ -95,5 +95,5 @@ class ForwardTasks:
 
 
 def _digest(equal: _Equal) -> bytes:
-    """Of their texts, which may be long."""
+    """A short name for statements and parameters, whose texts may be long."""
     return blake2b(repr(equal).encode(errors="surrogatepass"), digest_size=16).digest()

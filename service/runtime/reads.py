@@ -178,8 +178,8 @@ class Reads:
         )
 
     async def _without_stream(self, items: Sequence[ReadItem]) -> ReadReply:
-        """Nothing can be filled. Views are known from the first stream on, as is what hits show meanwhile, which no
-        other answer may go back behind."""
+        """Have the upstream answer, since nothing can be filled. Views are known from the first stream on, as is what
+        hits show meanwhile: no other answer may go back behind that."""
         registered = [self._registry.views.get(item.view) for item in items]
         state = self._leaf.reader.state()
         if state is None or any(view is not None and view.installed is None for view in registered):

@@ -148,7 +148,7 @@ class Subscriptions:
             del self._subscribers[client]
 
     async def _first(self, topic: Topic, resume: Resume | None) -> Sequence[Entry]:
-        """What a subscriber is told first."""
+        """The entries with which a subscriber begins. ApiError ``must_refetch``."""
         if resume is None:
             return [topic.snapshot()]
         if not names(resume, topic.epoch):

@@ -15,11 +15,15 @@ pytestmark = pytest.mark.postgres
 VIEWS = {"story": "SELECT id, title FROM stories WHERE id = :id"}
 
 
-def test_who_can_answer_is_ready_and_the_log_says_who_is_waited_for(database: Database, tmp_path: Path) -> None:
+@pytest.fixture(autouse=True)
+def _stories(database: Database) -> None:
     database.execute(
         "CREATE TABLE stories (id int PRIMARY KEY, title text)", "CREATE TABLE other (id int)",
-        "INSERT INTO stories VALUES (1, 'one'), (2, 'two')",
+        "INSERT INTO stories SELECT i, 'title ' || i FROM generate_series(1, 9) i",
     )  # fmt: skip
+
+
+def test_who_can_answer_is_ready_and_the_log_says_who_is_waited_for(database: Database, tmp_path: Path) -> None:
     with running_service(tmp_path, database.url, VIEWS, cdc={"set_replica_identity": True}) as service:
         until(lambda: service.hits("story", id=1))
         with psycopg.connect(database.url) as forgotten:
@@ -41,10 +45,6 @@ def test_while_the_stream_cannot_begin_the_database_answers_what_is_not_stored(
     database: Database, tmp_path: Path
 ) -> None:
     """As it is now: such an answer has what was committed since, and no version."""
-    database.execute(
-        "CREATE TABLE stories (id int PRIMARY KEY, title text)", "CREATE TABLE other (id int)",
-        "INSERT INTO stories SELECT i, 'title ' || i FROM generate_series(1, 9) i",
-    )  # fmt: skip
     with running_service(tmp_path, database.url, VIEWS, cdc={"set_replica_identity": True}) as service:
         until(lambda: service.hits("story", id=1))
         with psycopg.connect(database.url) as forgotten:

@@ -222,7 +222,7 @@ class _Gathered:
 
     @property
     def version(self) -> tuple[PostgresSnapshot, int, int]:
-        """As `VERSION` says."""
+        """Snapshot, insert LSN and flush LSN, from the columns of `VERSION`."""
         return version_of(self.head)
 
 

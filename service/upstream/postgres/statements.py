@@ -48,8 +48,8 @@ class Statements:
     def chunks(
         self, connection: AsyncConnection, statement: str, parameters: Sequence[str | None] = ()
     ) -> AsyncIterator[PGresult]:
-        """As `run`, but the rows some at a time, as they come. An error is the last result. All of them must be taken:
-        the connection is of no use before."""
+        """Run a statement as `run` does; results have `CHUNK_ROWS` rows at most and are given as they come. An error
+        is the last one. All must be taken: the connection is of no use before."""
         return self._of(connection).chunks(statement, _encoded(parameters))
 
     async def chunks_once(

@@ -60,8 +60,9 @@ def test_others_have_their_turn_meanwhile() -> None:
 async def _others_have_their_turn() -> None:
     building = Building()
     waiting = asyncio.create_task(BuiltLater(building)({"path": "a"}, _never, _send))
-    while not building.times:
-        await asyncio.sleep(0.001)
+    async with asyncio.timeout(10):
+        while not building.times:
+            await asyncio.sleep(0.001)
     assert not waiting.done()
     building.may.set()
     await waiting
