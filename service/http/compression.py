@@ -3,7 +3,8 @@
 *Theory*: compressing costs far more than a hit, so only responses are considered that are long enough for it to save
 time on the way, and a request's headers are looked at only then. What takes less than a turn of the loop is done at
 once; more is left to a thread (the codecs let go of the interpreter), of which there are few: where those are busy, the
-response goes out as it is.
+response goes out as it is. Where cores are few, these threads give way to the loop: on Linux each has a priority of its
+own (setpriority(2), C library/kernel differences).
 
 *Invariants*: rows and tag are the same in every coding: tags are weak, so all codings of an answer are one to caches.
 What may be compressed says that it varies, compressed or not. What has no known length is a stream, and passes as it
@@ -11,6 +12,7 @@ is.
 """
 
 import asyncio
+import os
 import zlib
 from collections.abc import Callable, Iterable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +31,7 @@ except ImportError:
 #: Up to here a body is compressed at once: about as long as a turn may be.
 _AT_ONCE_BYTES = 64 << 10
 #: Longer ones are compressed by so many threads, and so many at a time wait for that.
-_THREADS, _MOST_WAITING = 2, 16
+_THREADS, _MOST_WAITING, _NICE = 2, 16, 10
 #: The response that was given at once, of a request that goes the ordinary way only to have it compressed.
 _REPLY = "upquery.reply"
 _GZIP_LEVEL, _ZSTD_LEVEL = 1, 1
@@ -65,7 +67,7 @@ class Compression:
         self.reads_body = app.reads_body
         self._answer = app.answer
         self._least_bytes = least_bytes
-        self._threads = ThreadPoolExecutor(_THREADS, "compress")
+        self._threads = ThreadPoolExecutor(_THREADS, "compress", os.nice, (_NICE,))
         self._waiting = 0
 
     def answer(self, scope: Scope, body: bytes | None) -> Reply | Coming | None:

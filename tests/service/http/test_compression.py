@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import threading
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -199,6 +201,24 @@ def test_anything_else_passes_as_it_is(messages: list[dict[str, object]]) -> Non
     assert [dict(message) | {"more_body": None} for message in sent] == [  # type: ignore[call-overload]
         message | {"more_body": None} for message in messages
     ]
+
+
+def test_threads_give_way_to_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    priorities = []
+
+    def encode(_: bytes) -> bytes:
+        priorities.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        return b""
+
+    async def test(client: Client) -> None:
+        before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+        monkeypatch.setitem(compression._CODINGS, "gzip", encode)
+        client.writer.write(head("large", "accept-encoding: gzip"))
+        await client.answer()
+        assert priorities == [min(before + 10, 19)]
+        assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
+
+    asyncio.run(serve(tmp_path, test))
 
 
 def test_while_all_threads_are_busy_answers_go_out_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
