@@ -9,6 +9,7 @@ Not here: what the names mean (`scope`), which SQL can be planned (`select` and 
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from sqlglot import exp
@@ -104,8 +105,12 @@ def _place(node: exp.Expr) -> Span | None:
     return Span(min(start for start, _ in places), max(end for _, end in places)) if places else None
 
 
-def tokens_of(sql: str, dialect: str = "postgres") -> list[Token]:
-    """The words of a SQL text; each parameter is a colon and ``name@start@end``, both in its place. TokenError."""
+@lru_cache(maxsize=4)
+def tokens_of(sql: str, dialect: str = "postgres") -> Sequence[Token]:
+    """The words of a SQL text; each parameter is a colon and ``name@start@end``, both in its place. TokenError.
+
+    A text is read several times in a row: for its effects, its names, its tree.
+    """
     grammar = grammar_of(dialect)
     grammar.check(sql)
     return _named_parameters(grammar.parsing.tokenize(sql), sql, grammar)
@@ -119,9 +124,9 @@ def tree_of(sql: str, dialect: str = "postgres") -> exp.Expr:
     return statements[0]
 
 
-def _statements(tokens: list[Token], sql: str, grammar: Grammar) -> list[exp.Expr]:
+def _statements(tokens: Sequence[Token], sql: str, grammar: Grammar) -> list[exp.Expr]:
     """The trees of all statements. ParseError."""
-    statements = [s for s in grammar.parsing.parser().parse(tokens, sql) if s is not None]
+    statements = [s for s in grammar.parsing.parser().parse(list(tokens), sql) if s is not None]
     if grammar.cuts_names:
         for statement in statements:
             for identifier in statement.find_all(exp.Identifier):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import lru_cache
 
 from sqlglot import exp
 
@@ -210,6 +211,7 @@ def find_table(catalog: Catalog, node: exp.Table) -> Table:
     raise InvalidQuery(f'"{name_of(node.this)}" is a view.', span_of(node))
 
 
+@lru_cache(maxsize=1 << 12)
 def schema_and_name(name: str) -> tuple[str, str]:
     """Schema and table of a qualified name, unquoted."""
     parts: list[str] = []

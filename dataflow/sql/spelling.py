@@ -137,7 +137,7 @@ def spelling_of(sql: str, dialect: str = "postgres") -> Spelling:
         raise InvalidQuery(f"The SQL is too large: more than {_MAX_WORDS} words, constants and operators.")
     grammar = grammar_of(dialect)
     try:
-        tokens = tokens_of(sql, dialect)
+        tokens = list(tokens_of(sql, dialect))
     except TokenError as error:
         raise InvalidQuery("The SQL has a string, identifier or comment that does not end.") from error
     size = sum(token.token_type not in _CHEAP for token in tokens)

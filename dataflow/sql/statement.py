@@ -96,7 +96,7 @@ class Statement:
 def statement_of(sql: str, dialect: str = "postgres") -> Statement:
     """The parameters of a SQL text. InvalidQuery if it cannot even be cut into words."""
     try:
-        tokens = tokens_of(sql, dialect)
+        tokens = list(tokens_of(sql, dialect))
     except TokenError as error:
         raise InvalidQuery("The SQL has a string, identifier or comment that does not end.") from error
     occurrences: list[Occurrence] = []
