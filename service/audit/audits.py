@@ -14,7 +14,6 @@ import pickle
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -92,7 +91,6 @@ class Audits:
     def __init__(
         self,
         settings: Settings,
-        leaf_path: Path,
         leaf: LeafWriter,
         registry: ViewRegistry,
         dispatcher: Dispatcher,
@@ -100,7 +98,6 @@ class Audits:
         reach: Callable[[Position], None],
     ) -> None:
         self._settings = settings
-        self._leaf_path = leaf_path
         self._leaf = leaf
         self._registry = registry
         self._dispatcher = dispatcher
@@ -116,7 +113,7 @@ class Audits:
         audited, left_out = self._views(wanted)
         state = self._state = AuditState(way=wanted.way)
         job = Job(
-            self._settings, self._leaf_path, audited, wanted.way, wanted.sample, wanted.shown, wanted.time_s
+            self._settings, self._leaf.path, audited, wanted.way, wanted.sample, wanted.shown, wanted.time_s
         )  # fmt: skip
         self._task = asyncio.get_running_loop().create_task(self._run(job, state, left_out))
         return asdict(state)

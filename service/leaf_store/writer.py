@@ -45,6 +45,7 @@ class LeafWriter:
     def __init__(self, path: Path, map_bytes: int = 1 << 30) -> None:
         """Opens (creates) the store in directory `path`. `map_bytes` is the map's first size; it grows by itself."""
         path.mkdir(parents=True, exist_ok=True)
+        self.path = path
         self._environment = lmdb.open(
             str(path),
             map_size=map_bytes,
