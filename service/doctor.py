@@ -12,7 +12,7 @@ from dataflow.schema import Catalog
 from service.errors import ApiError
 from service.runtime.builds.requirements import missing_requirement
 from service.runtime.following import TableRefusedError
-from service.runtime.planning import Planning, reason_of
+from service.runtime.planning import Planning, TableChecks, reason_of
 from service.settings.load import Settings
 from service.settings.sections import ViewSettings
 from service.upstream.opening import open_upstream, stream_findings
@@ -86,7 +86,7 @@ async def _plans(
         definition = Definition(view.name, view.sql, Origin.CONFIG, options)
         known = Catalog(catalog.tables, catalog.search_path, catalog.views, others, catalog.text, catalog.dialect)
         try:
-            plans.append(await Planning(known, (), nothing_refused).plan(session, definition))
+            plans.append(await Planning(known, TableChecks(nothing_refused)).plan(session, definition))
         except ApiError as error:
             found.findings.append(Finding("view", f"View {view.name}: {reason_of(error)}"))
     return plans

@@ -30,7 +30,7 @@ from service.runtime import garbage
 from service.runtime.admission import Admission
 from service.runtime.dispatcher import Dispatcher
 from service.runtime.following import Following
-from service.runtime.planning import Planning
+from service.runtime.planning import Planning, TableChecks
 from service.runtime.stand_in import stand_in
 from service.shards.homes import ALONE, Shard, homes_among
 from service.upstream.upstream import Lookups, UpstreamSession
@@ -68,16 +68,27 @@ class Installer:
         self.dispatcher.on(ViewStatus, self._view_status)
 
     def planning(
-        self, fresh: Catalog, definition: Definition, *, as_followed: bool = True, put: Definition | None = None
+        self,
+        fresh: Catalog,
+        definition: Definition,
+        *,
+        as_followed: bool = True,
+        put: Definition | None = None,
+        checks: TableChecks | None = None,
     ) -> Planning:
         """What plans a definition over `fresh` and the other registered views. Followed tables are as they are
-        followed, unless it is only to be seen what the definition reads. `put`: a definition that is to come."""
+        followed, unless it is only to be seen what the definition reads. `put`: a definition that is to come;
+        `checks`: shared by what is planned together."""
         others = {name: registered.definition.sql for name, registered in self.registry.views.items()}
         if put is not None:
             others[put.name] = put.sql
         others.pop(definition.name, None)
         catalog = replace(self.following.planning_catalog(fresh) if as_followed else fresh, registered=others)
-        return Planning(catalog, self.following.layouts.keys(), self.following.refusals, self.guarded)
+        return Planning(catalog, checks or self.checks(), self.guarded)
+
+    def checks(self) -> TableChecks:
+        """New ones: what was said of a table is not for ever."""
+        return TableChecks(self.following.refusals, self.following.layouts)
 
     async def join(self, session: UpstreamSession, tables: frozenset[str], fresh: Catalog) -> None:
         """Makes sure that `tables`, none of which is refused, are followed; announces those that were not."""

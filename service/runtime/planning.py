@@ -7,7 +7,7 @@ Not here: plans (`dataflow.sql`), what the server says of a statement (`upstream
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from dataclasses import dataclass, field
 
 from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
@@ -39,22 +39,39 @@ Refusals = Callable[[UpstreamSession, Iterable[str]], Awaitable[dict[str, TableR
 
 
 @dataclass(slots=True)
+class TableChecks:
+    """Which tables cannot be followed, each asked about once. *Maintains* `_found`: what was said of them."""
+
+    ask: Refusals
+    #: Tables that are followed already.
+    followed: Container[str] = ()
+    _found: dict[str, TableRefusedError | None] = field(default_factory=dict)
+
+    async def refusal(self, session: UpstreamSession, tables: Iterable[str]) -> TableRefusedError | None:
+        """Why one of these cannot be followed; one whose changes cannot be had at all comes first."""
+        new = sorted(t for t in tables if t not in self.followed and t not in self._found)
+        if new:
+            said = await self.ask(session, new)
+            self._found.update((table, said.get(table)) for table in new)
+        found = [refused for table in sorted(tables) if (refused := self._found.get(table)) is not None]
+        return min(found, key=lambda refused: refused.streamed, default=None)
+
+
+@dataclass(frozen=True, slots=True)
 class Planning:
-    """Plans made with one catalog. *Maintains* `_refused`: what is known of tables that were asked about."""
+    """Plans made with one catalog."""
 
     catalog: Catalog
-    #: Tables that are followed already.
-    followed: Iterable[str]
-    refusals: Refusals
+    checks: TableChecks
     #: Whether who asks has a token, whose claims a view may take as parameters.
     guarded: bool = False
-    _refused: dict[str, TableRefusedError | None] = field(default_factory=dict)
 
-    async def plan(self, session: UpstreamSession, definition: Definition) -> Plan:
-        """How a definition is kept. Raises `ApiError` ``view_unsupported`` or ``view_invalid``, `TableRefusedError`,
-        `UpstreamError`."""
+    async def plan(self, session: UpstreamSession, definition: Definition, made: Plan | None = None) -> Plan:
+        """How a definition is kept. `made`: its incremental plan, if that is known.
+
+        Raises `ApiError` ``view_unsupported`` or ``view_invalid``, `TableRefusedError`, `UpstreamError`."""
         try:
-            plan = await self._plan(session, definition)
+            plan = await self._plan(session, definition, made)
             self._check_claims(plan, definition)
         except UnsupportedQuery as error:
             raise ApiError("view_unsupported", error.reason, members=place(definition.sql, error.span)) from None
@@ -74,7 +91,9 @@ class Planning:
                 f"Answers by :{claims[0]} are one client's, and {kept[0]!r} in cache_control lets proxies share them."
             )
 
-    async def _plan(self, session: UpstreamSession, definition: Definition) -> Plan:
+    async def _plan(self, session: UpstreamSession, definition: Definition, made: Plan | None) -> Plan:
+        if made is not None and await self.checks.refusal(session, made.tables) is None:
+            return made
         wanted = definition.options.tier
         found, view = await beside(definition.sql, _analysed, definition, self.catalog)
         if isinstance(view, UnsupportedQuery):
@@ -84,7 +103,7 @@ class Planning:
         if isinstance(view, InvalidQuery):
             return await self._doubted(session, definition, found, view)
         plan = await beside(definition.sql, _incremental, definition, found, view, self.catalog)
-        refused = await self._refusal(session, plan.tables)
+        refused = await self.checks.refusal(session, plan.tables)
         if refused is None:
             return plan
         if refused.streamed or wanted == Tier.INCREMENTAL:
@@ -150,21 +169,12 @@ class Planning:
         if unknown:
             return f"{unknown[0]} is not in the catalog."
         # What a view of the upstream reads, its owner may read.
-        refused = await self._refusal(session, described.tables)
+        refused = await self.checks.refusal(session, described.tables)
         if refused is None:
             return None
         if refused.streamed:
             raise refused
         return refused.reason
-
-    async def _refusal(self, session: UpstreamSession, tables: Iterable[str]) -> TableRefusedError | None:
-        """Why one of these cannot be followed; one whose changes cannot be had at all comes first."""
-        new = sorted(set(tables) - set(self.followed) - self._refused.keys())
-        if new:
-            self._refused.update(dict.fromkeys(new))
-            self._refused.update(await self.refusals(session, new))
-        found = [refused for table in sorted(tables) if (refused := self._refused.get(table)) is not None]
-        return min(found, key=lambda refused: refused.streamed, default=None)
 
 
 def _analysed(definition: Definition, catalog: Catalog) -> tuple[Expanded, View | UnsupportedQuery | InvalidQuery]:

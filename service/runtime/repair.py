@@ -8,41 +8,30 @@ Not here: when the catalog is looked at (`runtime.schema_watch`).
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import structlog
 
-from cdc.change import SchemaNotice, TableLayout
+from cdc.change import SchemaNotice
 from dataflow.engine.events import SchemaChanged
 from dataflow.plan.nodes import Chain
 from dataflow.plan.refresh import RefreshView
 from dataflow.scalar import ColumnRef
-from dataflow.schema import Catalog, Table
+from dataflow.schema import Catalog
 from service.errors import ApiError
 from service.runtime.following import TableAlteredError, TableRefusedError
 from service.runtime.installer import Installer
+from service.runtime.look import Difference, Look
 from service.runtime.planning import reason_of
 from service.upstream.upstream import Upstream, UpstreamSession
-from service.upstream.words import SchemaToken
 from service.views import Installation, Plan, RegisteredView, Status
 
 log = structlog.get_logger()
 T = TypeVar("T")
 #: Statements that are remembered for plans made meanwhile.
 _REMEMBERED = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """The catalog as it was found; `notices` are about the tables of `layouts`, which were followed then."""
-
-    token: SchemaToken | None
-    code: Mapping[tuple[str, str], str]
-    catalog: Catalog
-    layouts: Mapping[str, TableLayout] = field(default_factory=dict)
-    notices: list[SchemaNotice] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -197,13 +186,18 @@ class Repair:
         """All that is installed next is planned with this catalog."""
         self._last = look
 
+    @property
+    def last(self) -> Look | None:
+        """The last look: what is installed is planned with it, or as it would be."""
+        return self._last
+
     def heed(self, found: Look) -> None:
         """Breaks what is not right any more."""
         for notice in found.notices:
             # Followed anew meanwhile, it is another one.
             if self.installer.following.layouts.get(notice.table) is found.layouts[notice.table]:
                 self.schema_changed(notice)
-        difference = _Difference.between(self._last or found, found)
+        difference = Difference.between(self._last or found, found)
         self._last = found
         self._changes += difference.any
         for registered, installation in self._installed():
@@ -234,10 +228,11 @@ class Repair:
     async def mend(self, session: UpstreamSession, fresh: Catalog, since: tuple[int, int]) -> None:
         """Plans every broken view anew and installs those that can be; `since` is the `state` of `fresh`. The lock is
         held."""
+        checks = self.installer.checks()
         for registered in list(self._broken()):
             definition = registered.definition
             try:
-                plan = await self.installer.planning(fresh, definition).plan(session, definition)
+                plan = await self.installer.planning(fresh, definition, checks=checks).plan(session, definition)
                 await self.installer.join(session, plan.tables, fresh)
                 await self.installer.admit(session, [plan], fresh)
                 self.require_unchanged(plan, since)
@@ -259,71 +254,6 @@ class Repair:
             for table in following.layouts.keys() & fresh.tables.keys()
             if following.catalog.tables[table].columns != fresh.tables[table].columns
         }
-
-
-@dataclass(frozen=True, slots=True)
-class _Difference:
-    """What is another in one look than in the one before."""
-
-    #: Views of the upstream, with their definitions, as they are now.
-    views: frozenset[tuple[str, str]]
-    #: Relations that were not there.
-    names: frozenset[str]
-    #: Tables that have other columns, or are gone.
-    tables: frozenset[str]
-    #: Functions, types, policies … that are others, by their names in lower case.
-    code: frozenset[str]
-    #: Whether a plan may be another one.
-    any: bool
-
-    @classmethod
-    def between(cls, last: Look, found: Look) -> Self:
-        """`found` is the later one."""
-        before, now = last.catalog, found.catalog
-        names = (now.tables.keys() | now.views.keys()) - before.tables.keys() - before.views.keys()
-        tables = {name for name, t in before.tables.items() if _columns(now.tables.get(name)) != t.columns}
-        code = {at for at in last.code.keys() | found.code.keys() if last.code.get(at) != found.code.get(at)}
-        if any(kind == "type" for kind, _ in code):
-            # One type may be part of another, which is all that SQL names.
-            code |= {(kind, name) for kind, name in found.code if kind == "type"}
-        promised = any(_promises(t) != _promises(now.tables.get(name)) for name, t in before.tables.items())
-        views = frozenset((view.name, view.sql) for view in now.views.values())
-        return cls(
-            views, frozenset(names), frozenset(tables),
-            frozenset(name.lower() for _, name in code),
-            bool(code or names or promised or before.views != now.views),
-        )  # fmt: skip
-
-    def concerns(self, plan: Plan) -> str | None:
-        """Why the plan may be another one now, beside what is noticed of the tables that it reads."""
-        changed = plan.upstream_views - self.views
-        if changed:
-            return f"The database's view {min(changed)[0]} is another one now."
-        read = plan.tables | {name for name, _ in plan.upstream_views}
-        bare = {_bare(name) for name in read}
-        hiding = [name for name in self.names - read if _bare(name) in bare]
-        if hiding:
-            return f"There is a new {min(hiding)} that its SQL may mean."
-        if not isinstance(plan.view, RefreshView) or plan.view.ttl_ms is not None:
-            return None
-        text = " ".join((plan.sql, *(sql for _, sql in plan.upstream_views))).lower()
-        used = [name for name in self.code if name in text]
-        if used:
-            return f"{min(used) or 'An operator, a collation or the like'} of the database is another one now."
-        altered = self.tables & plan.tables
-        return f"{min(altered)} has other columns now." if altered else None
-
-
-def _bare(name: str) -> str:
-    return name.rpartition(".")[2]
-
-
-def _columns(table: Table | None) -> object:
-    return None if table is None else table.columns
-
-
-def _promises(table: Table | None) -> object:
-    return None if table is None else (table.columns, table.keys)
 
 
 def _views_named(plan: Plan, names: Iterable[str]) -> set[str]:

@@ -38,6 +38,7 @@ from service.runtime.gtids import AppliedGtids
 from service.runtime.heartbeat import wall_ms
 from service.runtime.hold import Hold
 from service.runtime.installer import Installer
+from service.runtime.known_plans import KnownPlans
 from service.runtime.lineage import Lineage
 from service.runtime.loading.loads import Loads
 from service.runtime.loading.telling import Telling
@@ -126,13 +127,12 @@ class Runtime:
         self.asking = Asking(
             settings.adhoc, self.upstream, self.changes, self.leaf, visible, slots, self.worker_counters, settings.http
         )
-        self.audits = Audits(
-            settings, leaf_path, self.leaf, self.registry, self.dispatcher, lambda: self.hold, self._reach
-        )  # fmt: skip
+        self.audits = Audits(settings, self.leaf, self.registry, self.dispatcher, lambda: self.hold, self._reach)
         self._settings, self._lock, self._visible = settings, lock, visible
         self._parts = Parts(
-            settings, self.upstream, self.lookup_tasks, self.loads, self.telling, self.refreshing, installer, repair,
-            self.budget, self.ages, self.positions, self.gtids, self.lineage, self.counters, self._source(stream),
+            settings, self.upstream, self.lookup_tasks, self.loads, self.telling, self.refreshing, installer,
+            KnownPlans(leaf_path.with_name("plans"), self.registry), repair, self.budget, self.ages, self.positions,
+            self.gtids, self.lineage, self.counters, self._source(stream),
         )  # fmt: skip
         self._poisoned: set[Definition] = set()
         self._session: Session | None = None

@@ -1,8 +1,8 @@
 """One continuity: an engine and the stream it is fed by, from its snapshot until either is lost.
 
-Every session begins with nothing: a new engine, an emptied leaf store under a new epoch, every view planned anew. That
-is the one way to start, to reconnect, and to go on after an engine failed; what it costs is upqueries, and never a
-wrong answer.
+Every session begins with nothing: a new engine, an emptied leaf store under a new epoch, every view planned anew (but
+for `known_plans`). That is the one way to start, to reconnect, and to go on after an engine failed; what it costs is
+upqueries, and never a wrong answer.
 
 Not here: when a session is begun and how long is waited before (`runtime.runtime`).
 """
@@ -20,7 +20,6 @@ from dataflow.engine.engine import Engine
 from dataflow.engine.events import InstallRefresh, InstallView, StreamStarted
 from dataflow.engine.limits import Limits
 from dataflow.eviction.policies import by_name
-from dataflow.schema import Catalog
 from service import bridge
 from service.errors import ApiError
 from service.http.version import version_text
@@ -32,15 +31,17 @@ from service.runtime.following import TableRefusedError
 from service.runtime.gtids import AppliedGtids
 from service.runtime.hold import Hold
 from service.runtime.installer import Installer
+from service.runtime.known_plans import KnownPlans
 from service.runtime.lineage import Lineage
 from service.runtime.loading.loads import Loads
 from service.runtime.loading.telling import Telling
+from service.runtime.look import Look
 from service.runtime.lookup_tasks import LookupTasks
 from service.runtime.planning import reason_of
 from service.runtime.positions import Positions
 from service.runtime.pushes import Pushes
 from service.runtime.refreshing import Refreshing
-from service.runtime.repair import Look, Repair
+from service.runtime.repair import Repair
 from service.runtime.schema_watch import SchemaWatch
 from service.runtime.stream import applying, follow
 from service.settings.load import Settings
@@ -65,6 +66,7 @@ class Parts:
     telling: Telling
     refreshing: Refreshing
     installer: Installer
+    known_plans: KnownPlans
     repair: Repair
     budget: MemoryBudget
     ages: Ages
@@ -102,10 +104,11 @@ class Session:
         async with parts.upstream.session() as upstream:
             code = await upstream.load_code()
             fresh = await upstream.load_catalog(parts.installer.registry.texts())
-            parts.repair.begin(Look(None, code, fresh))
+            look = Look(None, code, fresh)
+            parts.repair.begin(look)
             parts.installer.following.restart(fresh)
             parts.installer.admission.restart()
-            plans = await self._plans(upstream, fresh)
+            plans = await self._plans(upstream, look)
             here = [plan for plan in plans.values() if not parts.installer.is_elsewhere(plan)]
             tables = frozenset[str]().union(*(plan.tables for plan in here))
             await parts.installer.following.publish(upstream, tables)
@@ -127,16 +130,18 @@ class Session:
         self._start_engine(started, plans)
         parts.repair.heed(found)
 
-    async def _plans(self, upstream: UpstreamSession, fresh: Catalog) -> dict[str, Plan]:
+    async def _plans(self, upstream: UpstreamSession, look: Look) -> dict[str, Plan]:
         """The views that can be installed, by name. The others say why not."""
-        installer = self.parts.installer
+        installer, fresh = self.parts.installer, look.catalog
+        checks, known = installer.checks(), self.parts.known_plans.under(look)
         plans: dict[str, Plan] = {}
         for name, registered in installer.registry.views.items():
             definition = registered.definition
             try:
                 if definition in self.poisoned:
                     raise ApiError("view_broken", "The engine failed at installing this view; its log says more.")
-                plan = await installer.planning(fresh, definition).plan(upstream, definition)
+                planning = installer.planning(fresh, definition, checks=checks)
+                plan = await planning.plan(upstream, definition, known.get(definition))
                 await installer.admit(upstream, [plan], fresh)
                 plans[name] = plan
             except ApiError as error:
@@ -200,6 +205,7 @@ class Session:
             parts.budget.keep(),
             parts.telling.tell(),
             schema.keep(parts.settings.cdc.schema_check_s),
+            parts.known_plans.keep(lambda: parts.repair.last),
             self._catch_up(),
             self._until_failed(),
             self._until_replaced(),

@@ -11,7 +11,7 @@ from dataflow.schema import Catalog
 from dataflow.state.coverage import Coverage
 from dataflow.types import Key, Row
 from service.runtime.following import TableRefusedError
-from service.runtime.planning import Planning
+from service.runtime.planning import Planning, TableChecks
 from service.upstream.postgres.catalog import load_catalog
 from service.upstream.postgres.connect import UpstreamPool
 from service.upstream.postgres.upstream import PostgresSession
@@ -91,7 +91,7 @@ def planned(database: Database) -> tuple[list[Plan], Catalog]:
             async with pool.connection() as connection:
                 session = PostgresSession(connection, "upquery")
                 catalog = await load_catalog(connection)
-                planning = Planning(catalog, catalog.tables, _nothing_refused)
+                planning = Planning(catalog, TableChecks(_nothing_refused, catalog.tables))
                 options = ViewOptions(tier=Tier.REFRESH)
                 plans = [
                     await planning.plan(session, Definition(f"q{i}", sql, Origin.HTTP, options))

@@ -21,7 +21,7 @@ from service.demo.loading import create_tables
 from service.demo.views import VIEWS
 from service.errors import ApiError
 from service.runtime.following import Following, TableRefusedError
-from service.runtime.planning import Planning
+from service.runtime.planning import Planning, TableChecks
 from service.settings.sections import CdcSettings
 from service.upstream.postgres.catalog import load_catalog
 from service.upstream.postgres.connect import UpstreamPool
@@ -100,7 +100,7 @@ async def planned(database: Database, wanted: list[Example]) -> list[Found]:
             catalog = await load_catalog(connection)
             catalog = replace(catalog, registered={view.name: view.sql for view in VIEWS})
             catalog.tables["public.places"] = with_locale(catalog.tables["public.places"])
-            planning = Planning(catalog, (), Following(CdcSettings()).refusals)
+            planning = Planning(catalog, TableChecks(Following(CdcSettings()).refusals))
             return [await found(PostgresSession(connection, "upquery"), planning, example) for example in wanted]
     finally:
         await pool.close()

@@ -1,0 +1,125 @@
+"""Incremental plans, in a file for the next process of an engine: of its start with many views, most is planning.
+
+*Theory*: such a plan follows from the view's definition, the SQL of the registered views in it, and the catalog. So it
+is the plan that would be made now if these are what they were; what is another in the catalog is told as it is for
+views that are installed (`runtime.look`). Statistics of tables are not compared: they choose among plans that answer
+the same.
+
+*Invariants*: what is read was written by this very program: the file is in the directory of its run, where only its
+user can write. Of a file that cannot be read, or is another release's, nothing is known.
+"""
+
+import asyncio
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dataflow.collations import Collation
+from dataflow.plan.nodes import View
+from service.runtime.look import Difference, Look
+from service.views import Definition, Plan, ViewRegistry
+
+#: What is installed is looked at so often.
+_EVERY_S = 5.0
+#: What the next entry of a file may be instead: nothing, cut off, of a collation that is gone, of other classes.
+_NO_ENTRY = (EOFError, pickle.UnpicklingError, KeyError, ValueError, TypeError, AttributeError, ImportError)
+#: A plan, and the SQL of the registered views in it.
+_Known = tuple[Plan, dict[str, str]]
+
+
+@dataclass(slots=True)
+class KnownPlans:
+    """*State*: `_written` is what the file has."""
+
+    path: Path
+    registry: ViewRegistry
+    _written: tuple[Look | None, dict[Definition, _Known]] = field(default_factory=lambda: (None, {}))
+
+    def under(self, look: Look) -> dict[Definition, Plan]:
+        """Those of the file that would be made now."""
+        found: dict[Definition, Plan] = {}
+        types = [look.catalog.text, *(c.type for table in look.catalog.tables.values() for c in table.columns)]
+        collations = {t.weights.name: t.weights for t in types if t.weights is not None}
+        with suppress(OSError, *_NO_ENTRY), self.path.open("rb") as file:
+            before: Look = _read(file, collations)
+            if not _is_alike(before, look):
+                return {}
+            difference = Difference.between(before, look)
+            while True:
+                definition, (plan, texts) = _read(file, collations)
+                if difference.spares(plan) and texts == self._texts(plan):
+                    found[definition] = plan
+        return found
+
+    def _texts(self, plan: Plan) -> dict[str, str]:
+        views = self.registry.views
+        return {name: views[name].definition.sql for name in plan.reads_views if name in views}
+
+    async def keep(self, last_look: Callable[[], Look | None]) -> None:
+        """Writes what is installed, when it is another than before; for ever."""
+        while True:
+            look = last_look()
+            now = look, {definition: (plan, self._texts(plan)) for definition, plan in self._installed()}
+            if look is not None and now != self._written:
+                await asyncio.to_thread(self._write, [Look(None, look.code, look.catalog), *now[1].items()])
+                self._written = now
+            await asyncio.sleep(_EVERY_S)
+
+    def _installed(self) -> Iterator[tuple[Definition, Plan]]:
+        for installation in self.registry.installations.values():
+            if isinstance(installation.plan.view, View) and not installation.tombstone:
+                yield installation.definition, installation.plan
+
+    def _write(self, entries: Iterable[object]) -> None:
+        made = self.path.with_suffix(".new")
+        # Without room for it, the next process makes its plans again.
+        with suppress(OSError), made.open("wb") as file:
+            for entry in entries:
+                # A tree that is too deep for a pickle is planned again, too.
+                with suppress(RecursionError):
+                    file.write(_pickled(entry))
+            file.flush()
+            made.replace(self.path)
+
+
+def _is_alike(before: Look, look: Look) -> bool:
+    """Whether what no `Difference` tells is the same."""
+    then, now = before.catalog, look.catalog
+    return (before.code, then.search_path, then.text, then.dialect) == (
+        look.code, now.search_path, now.text, now.dialect,
+    )  # fmt: skip
+
+
+def _pickled(entry: object) -> bytes:
+    """One entry; others run between two of them."""
+    buffer = BytesIO()
+    _Pickler(buffer, pickle.HIGHEST_PROTOCOL).dump(entry)
+    return buffer.getvalue()
+
+
+def _read(file: BinaryIO, collations: Mapping[str, Collation]) -> Any:
+    return _Unpickler(file, collations).load()
+
+
+class _Pickler(pickle.Pickler):
+    """Leaves out the weights of collations, which are large and equal where the names are."""
+
+    def persistent_id(self, obj: object) -> str | None:
+        """The name of a collation."""
+        return obj.name if isinstance(obj, Collation) else None
+
+
+class _Unpickler(pickle.Unpickler):
+    """Puts the catalog's collations in."""
+
+    def __init__(self, file: BinaryIO, collations: Mapping[str, Collation]) -> None:
+        super().__init__(file)
+        self._collations = collations
+
+    def persistent_load(self, pid: str) -> Collation:
+        """KeyError: the catalog does not have it any more."""
+        return self._collations[pid]
