@@ -46,7 +46,7 @@ from service.runtime.schema_watch import SchemaWatch
 from service.runtime.stream import applying, follow
 from service.settings.load import Settings
 from service.upstream.opening import MakeSource
-from service.upstream.upstream import Upstream, UpstreamSession
+from service.upstream.upstream import Upstream
 from service.views import Definition, Plan, RegisteredView
 
 log = structlog.get_logger()
@@ -108,9 +108,10 @@ class Session:
             parts.repair.begin(look)
             parts.installer.following.restart(fresh)
             parts.installer.admission.restart()
-            plans = await self._plans(upstream, look)
-            here = [plan for plan in plans.values() if not parts.installer.is_elsewhere(plan)]
-            tables = frozenset[str]().union(*(plan.tables for plan in here))
+        plans = await self._plans(look)
+        here = [plan for plan in plans.values() if not parts.installer.is_elsewhere(plan)]
+        tables = frozenset[str]().union(*(plan.tables for plan in here))
+        async with parts.upstream.session() as upstream:
             await parts.installer.following.publish(upstream, tables)
             await parts.installer.following.follow(upstream, tables, fresh)
         self._source = source = parts.make_source(lambda: parts.installer.following.layouts)
@@ -130,8 +131,9 @@ class Session:
         self._start_engine(started, plans)
         parts.repair.heed(found)
 
-    async def _plans(self, upstream: UpstreamSession, look: Look) -> dict[str, Plan]:
-        """The views that can be installed, by name. The others say why not."""
+    async def _plans(self, look: Look) -> dict[str, Plan]:
+        """The views that can be installed, by name. The others say why not. Each has the upstream for itself: how long
+        one may take does not depend on how many there are."""
         installer, fresh = self.parts.installer, look.catalog
         checks, known = installer.checks(), self.parts.known_plans.under(look)
         plans: dict[str, Plan] = {}
@@ -141,8 +143,9 @@ class Session:
                 if definition in self.poisoned:
                     raise ApiError("view_broken", "The engine failed at installing this view; its log says more.")
                 planning = installer.planning(fresh, definition, checks=checks)
-                plan = await planning.plan(upstream, definition, known.get(definition))
-                await installer.admit(upstream, [plan], fresh)
+                async with self.parts.upstream.session() as upstream:
+                    plan = await planning.plan(upstream, definition, known.get(definition))
+                    await installer.admit(upstream, [plan], fresh)
                 plans[name] = plan
             except ApiError as error:
                 _broken(registered, reason_of(error))

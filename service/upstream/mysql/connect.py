@@ -79,16 +79,15 @@ class UpstreamPool:
     async def connection(self) -> AsyncIterator[Wire]:
         """A connection in autocommit mode, back in the pool afterwards. The server's errors become `UpstreamError`.
 
-        Whatever is done with it may take the statement timeout and a little more; a server that does not even
-        time out is gone.
+        Replies may take the statement timeout and a little more; a server that does not even time out is gone.
         """
         await self._wait_for_free()
         try:
             wire = await self._take()
+            wire.limit_s = self._statement_timeout_s + self._connect_timeout_s
             self._lent.add(wire)
             try:
-                async with asyncio.timeout(self._statement_timeout_s + self._connect_timeout_s):
-                    yield wire
+                yield wire
             except (ServerError, ConnectionBroken, TimeoutError) as problem:
                 raise self.error(problem) from problem
             finally:

@@ -63,6 +63,8 @@ class Wire:
         self.version: str = connected.get_server_info()
         self.in_transaction = False
         self.broken = False
+        #: How long replies may be waited for; what else is done with the connection takes what it takes.
+        self.limit_s: float | None = None
         self._problem: Exception = ConnectionBroken("The connection is closed.")
         self._most = UNLIMITED
         self._most_rows: int | None = None
@@ -166,7 +168,7 @@ class Wire:
             self._replies = None
 
     async def _until_told(self) -> None:
-        """Until all is there, or as much as is to be taken at once."""
+        """Until all is there, or as much as is to be taken at once. TimeoutError after `limit_s`."""
         if self._replies is None or self._is_held:
             return
         if self.broken:
@@ -174,7 +176,8 @@ class Wire:
         self._waiting = self._loop.create_future()
         try:
             # Cancelled here, the replies go on to be awaited: `busy` stays.
-            await self._waiting
+            async with asyncio.timeout(self.limit_s):
+                await self._waiting
         finally:
             self._waiting = None
 

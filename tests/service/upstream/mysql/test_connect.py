@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +54,24 @@ def test_errors_are_classified(mariadb: MariaDatabase, statement: str, code: str
     mariadb.execute("CREATE TABLE t (a text)")
     error = code_of(mariadb.url, statement)
     assert (error.code if code else "", error.retryable) == (code, retryable)
+
+
+def test_only_the_server_is_waited_for_with_a_limit(mariadb: MariaDatabase) -> None:
+    """What is made of its replies, the weights of a collation say, may take longer than they do."""
+
+    async def check() -> None:
+        async with opened(mariadb.url, statement_timeout_s=0.2, connect_timeout_s=0.3) as upstream:
+            async with upstream.pool.connection() as wire:
+                until_s = time.monotonic() + 1.0
+                while time.monotonic() < until_s:
+                    await asyncio.sleep(0)
+                assert (await wire.query("SELECT 1")).rows == [("1",)]
+            with pytest.raises(UpstreamError) as caught:
+                async with upstream.pool.connection() as wire:
+                    await wire.query("SET STATEMENT max_statement_time = 0 FOR SELECT SLEEP(20)")
+            assert (caught.value.code, caught.value.retryable) == ("timeout", True)
+
+    run(check())
 
 
 def test_who_cannot_connect(mariadb: MariaDatabase) -> None:
