@@ -22,9 +22,9 @@ OTHERS = ("opentelemetry.sdk", "pyspark", "pyarrow", "load", "service.demo")
 HTTP = ("fastapi", "starlette", "uvicorn", "websockets")
 
 
-def modules(*imported: str) -> list[str]:
-    """What is loaded in a process that imports these."""
-    program = f"import sys, {', '.join(imported)}; print(*sys.modules)"
+def modules(*imported: str, before: str = "pass") -> list[str]:
+    """What is loaded in a process that imports these, after it has done something else."""
+    program = f"import sys; {before}; import {', '.join(imported)}; print(*(n for n, m in sys.modules.items() if m))"
     run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     return run.stdout.split()
 
@@ -65,3 +65,9 @@ def test_a_process_loads_nothing_that_it_does_not_need(process: Sequence[str], u
     loaded = modules(*process)
     assert set(process) <= set(loaded)
     assert found(loaded, unwanted) == []
+
+
+@pytest.mark.parametrize("process", ["service.engine_process", "service.worker", "service.stream_process"])
+def test_no_child_prints_tracebacks_in_colours(process: str) -> None:
+    before = "from service.child import leave_out_rich; leave_out_rich()"
+    assert found(modules(process, before=before), ("rich", "pygments")) == []
