@@ -38,6 +38,7 @@ def merged_view(states: Sequence[Said]) -> Said:
     first = min(there, key=lambda state: _STATUSES.index(state["status"]))
     return first | {
         "replacing": any(state["replacing"] for state in there),
+        "resting_tables": sorted({table for state in there for table in state.get("resting_tables", ())}),
         "counters": added(state["counters"] for state in states),
     }
 
@@ -74,6 +75,7 @@ def merged_stats(stats: Sequence[Said]) -> Said:
         "version": last["version"],
         "age_ms": max(said["age_ms"] for said in stats),
         "streaming": all(said["streaming"] for said in stats),
+        "resting_tables": sorted({table for said in stats for table in said.get("resting_tables", ())}),
         "shards": list(stats),
     }
 

@@ -175,6 +175,9 @@ def _engine_samples(stats: dict[str, Any]) -> Iterator[Sample]:
         yield Sample(f"upquery_{_in_units(name)}", value, _SIZES[name])
     yield Sample("upquery_age_seconds", stats["age_ms"] / 1000, "How far answers may be behind the upstream.")
     yield Sample("upquery_streaming", float(stats["streaming"]), "Whether the change stream is up.")
+    for table in stats["resting_tables"]:
+        help_ = "Tables that are not asked for a while, since they did not answer."
+        yield Sample("upquery_table_resting", 1.0, help_, (("table", table),))
     yield Sample("upquery_position_bytes", stats["position"], "The applied position in the upstream's log.")
 
 

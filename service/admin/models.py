@@ -114,6 +114,8 @@ class ViewState(Model):
     options: OptionFields = OptionFields()
     #: A replacement is being built beside it.
     replacing: bool = False
+    #: Tables that it reads and that do not answer: its misses are refused at once, but for trials.
+    resting_tables: list[str] = []
     parameters: list[Named]
     columns: list[Named]
     counters: ViewCounters = ViewCounters()

@@ -171,6 +171,7 @@ class Operations:
             "version": version_text(runtime.positions.applied),
             "age_ms": self._age_ms(),
             "streaming": runtime.streaming,
+            "resting_tables": runtime.slots.breakers.resting,
         }
 
     def _sizes(self) -> dict[str, float]:
@@ -319,6 +320,7 @@ class Operations:
             ttl=None if ttl_ms is None else ttl_ms / 1000,
             options=OptionFields.of(asdict(registered.definition.options)),
             replacing=registered.replacement is not None,
+            resting_tables=[] if plan is None else sorted(plan.shared_by & {*self._runtime.slots.breakers.resting}),
             parameters=[] if view is None else _parameters(view),
             columns=[] if view is None else _columns(view),
             counters=view_counters(self._runtime, registered),

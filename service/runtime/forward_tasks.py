@@ -55,26 +55,28 @@ class ForwardTasks:
     async def _run(self, equal: _Equal, tables: Collection[str]) -> None:
         try:
             while equal in self._waiting:
-                async with self._slots.of(tables):
-                    waiting = [found for found in self._waiting.pop(equal) if not found.done()]
-                    if waiting:
-                        await self._answer(equal, waiting)
+                waiting: list[Found] = []
+                try:
+                    async with self._slots.of(tables):
+                        waiting = [found for found in self._waiting.pop(equal) if not found.done()]
+                        if waiting:
+                            rows = await self._lookups.forward(equal, self._most)
+                except Exception as error:
+                    # Without a slot: whoever waits.
+                    self._fail(equal, waiting or self._waiting.pop(equal, []), error)
+                else:
+                    for found in waiting:
+                        if not found.done():
+                            found.set_result(rows)
         finally:
             del self._tasks[equal]
 
-    async def _answer(self, queries: _Equal, waiting: list[Found]) -> None:
-        try:
-            rows = await self._lookups.forward(queries, self._most)
-        except Exception as error:
-            if isinstance(error, UpstreamError) and error.code == "too_large":
-                self._refuse(queries, error)
-            for found in waiting:
-                if not found.done():
-                    found.set_exception(error)
-        else:
-            for found in waiting:
-                if not found.done():
-                    found.set_result(rows)
+    def _fail(self, queries: _Equal, waiting: list[Found], error: Exception) -> None:
+        if isinstance(error, UpstreamError) and error.code == "too_large":
+            self._refuse(queries, error)
+        for found in waiting:
+            if not found.done():
+                found.set_exception(error)
 
     def _refuse(self, equal: _Equal, error: UpstreamError) -> None:
         while len(self._refused) >= _MAX_REFUSED:

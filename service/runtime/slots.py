@@ -1,7 +1,8 @@
 """How many statements run upstream at once on behalf of reads, and how many of them read one table.
 
 *Theory*: a table that is locked, or slow, holds who asks for it until the statement times out. Of all statements that
-may run, one table has a share only: others are read meanwhile.
+may run, one table has a share only: others are read meanwhile. One that does not answer at all is not asked for a while
+(`breakers`).
 
 *Maintains*: whoever waits would be too many, by all or by a table; of equal ones who came first is first.
 """
@@ -11,11 +12,14 @@ from collections import Counter, deque
 from collections.abc import Collection
 from types import TracebackType
 
+from service.runtime.breakers import Breakers
+
 
 class Slots:
     """``async with slots.of(tables): …`` runs a statement that reads these tables."""
 
     def __init__(self, total: int) -> None:
+        self.breakers = Breakers()
         self._free = total
         #: As of the engine's lookups (`dataflow.engine.limits`).
         self._share = max(1, total * 2 // 3)
@@ -23,7 +27,7 @@ class Slots:
         self._waiting: deque[tuple[Collection[str], asyncio.Future[None]]] = deque()
 
     def of(self, tables: Collection[str]) -> "_Slot":
-        """A slot for a statement; its tables may not be known."""
+        """A slot for a statement; its tables may not be known. To enter it raises `UpstreamError` where one rests."""
         return _Slot(self, tables)
 
     async def take(self, tables: Collection[str]) -> None:
@@ -71,7 +75,16 @@ class _Slot:
         self._tables = tables
 
     async def __aenter__(self) -> None:
+        self._slots.breakers.check(self._tables)
         await self._slots.take(self._tables)
+        try:
+            self._slots.breakers.begin(self._tables)
+        except BaseException:
+            self._slots.give(self._tables)
+            raise
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._slots.breakers.end(self._tables, error)
         self._slots.give(self._tables)

@@ -62,3 +62,29 @@ def test_others_are_answered_meanwhile(service: RunningService, database: Databa
         locking.rollback()
         for view in views:
             until(lambda view=view: service.read(view, story=100).status_code == 200)  # type: ignore[misc]
+
+
+def test_a_table_that_does_not_answer_rests(database: Database, tmp_path: Path) -> None:
+    """Its misses are refused at once, and answered again soon after it is unlocked."""
+    database.execute(
+        "CREATE TABLE stories (id int PRIMARY KEY, title text NOT NULL)",
+        "CREATE TABLE votes (id int PRIMARY KEY, story int NOT NULL)",
+        "INSERT INTO stories SELECT i, 'title ' || i FROM generate_series(1, 1000) i",
+        "INSERT INTO votes SELECT i, i FROM generate_series(1, 1000) i",
+    )
+    options = {"upstream": {"statement_timeout_s": 0.5}, "cdc": {"set_replica_identity": True, "schema_check_s": 60}}
+    with running_service(tmp_path, database.url, VIEWS, **options) as service, ThreadPoolExecutor(READERS) as pool:
+        until(lambda: service.hits("votes", story=1) and service.hits("story", id=1))
+        with psycopg.connect(database.url) as locking:
+            locking.execute("LOCK TABLE votes")
+            assert {each.result() for each in asked(pool, service, "votes")} == {503}
+            refused = until(lambda: "is not asked" in (answer := service.read("votes", story=50)).text and answer)
+            assert (refused.status_code, "retry-after" in refused.headers) == (503, True)
+            assert service.view("votes")["resting_tables"] == ["public.votes"]
+            assert service.view("story")["resting_tables"] == []
+            assert 'upquery_table_resting{table="public.votes"} 1.0' in service.call("GET", "/metrics").text
+            assert service.hits("votes", story=1)
+            assert service.rows("story", id=50) == [{"id": 50, "title": "title 50"}]
+        until(lambda: service.read("votes", story=50).status_code == 200)
+        assert service.view("votes")["resting_tables"] == []
+        assert "table answers again" in service.log.read_text()
