@@ -1,6 +1,7 @@
 #!/bin/sh
 # build.sh SOURCES PREFIX [EXTRAS]: what the image holds, a virtual environment with Upquery. The Dockerfile runs it, and so
-# does a test, in a folder of its own, with INSTALL_OPTIONS=--no-deps and so without what Upquery needs.
+# does a test, in a folder of its own, with INSTALL_OPTIONS=--no-deps and so without what Upquery needs. Packages are those
+# of helm/image/locked, by version and hash, where it has the extras (`lock.sh`).
 set -eu
 sources=$1
 prefix=$2
@@ -14,4 +15,14 @@ python=${PYTHON:-python3}
 "$python" -m venv --without-pip "$prefix"
 "$python" -m pip wheel --quiet --no-deps --wheel-dir "$wheels" "$sources"
 set -- "$wheels"/upquery-*.whl
-"$python" -m pip --python "$prefix/bin/python" install --quiet ${INSTALL_OPTIONS:-} "$1${extras:+[$extras]}"
+install() {
+    "$python" -m pip --python "$prefix/bin/python" install --quiet "$@"
+}
+locked=$sources/helm/image/locked/$extras.txt
+if [ -f "$locked" ]; then
+    install --require-hashes --requirement "$locked"
+    install --no-deps "$1"
+else
+    [ -z "$extras" ] || echo "build.sh: of the extras $extras no versions are locked" >&2
+    install ${INSTALL_OPTIONS:-} "$1${extras:+[$extras]}"
+fi

@@ -5,10 +5,13 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.fixtures.service import environment
 from tests.helm.charts import render
@@ -123,9 +126,38 @@ def test_the_context_is_what_the_wheel_is_built_of() -> None:
     let_in = {rule[1:] for rule in rules if rule.startswith("!")}
     assert let_in == {
         "pyproject.toml", "README.md", "LICENSE", "api_schemas", "cdc", "dataflow", "load", "service",
-        "helm/image/build.sh",
+        "helm/image/build.sh", "helm/image/locked",
     }  # fmt: skip
     assert all((ROOT / name).exists() for name in let_in)
+
+
+LOCKED = sorted((ROOT / "helm" / "image" / "locked").glob("*.txt"))
+
+
+def test_what_the_dockerfile_installs_is_locked() -> None:
+    (extras,) = (argument.removeprefix("EXTRAS=") for argument in of("ARG") if argument.startswith("EXTRAS="))
+    assert {path.stem for path in LOCKED} == {extras, "spark,zstd"}
+
+
+@pytest.mark.parametrize("path", LOCKED, ids=lambda path: path.stem)
+def test_locked_packages_are_all_that_are_needed(path: Path) -> None:
+    """Each by version and hash. `helm/image/lock.sh` writes the files anew."""
+    text = path.read_text(encoding="utf-8").replace(" \\\n", " ")
+    locked: dict[str, str] = {}
+    for line in text.splitlines():
+        requirement, *hashes = line.split(" --hash=")
+        assert hashes, line
+        assert all(re.fullmatch(r" *sha256:[0-9a-f]{64} *", each) for each in hashes), line
+        pinned = Requirement(requirement)
+        (only_version,) = pinned.specifier
+        assert only_version.operator == "=="
+        locked[canonicalize_name(pinned.name)] = only_version.version
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = [project["optional-dependencies"][extra] for extra in path.stem.split(",")]
+    for text in (*project["dependencies"], *(text for extra in extras for text in extra)):
+        wanted = Requirement(text)
+        if wanted.marker is None or wanted.marker.evaluate():
+            assert wanted.specifier.contains(locked[canonicalize_name(wanted.name)]), wanted
 
 
 def test_the_steps_make_a_service_that_starts(tmp_path: Path) -> None:
