@@ -96,6 +96,10 @@ fuzz: $(VENV)/made-dev ## Random SQL against PostgreSQL (MariaDB: ARGS='--databa
 soak: $(VENV)/made-servers ## Writers, readers, evictions and DDL for 10 minutes on each kind of upstream: SOAK_SECONDS=3600
 	@SOAK_SECONDS=$${SOAK_SECONDS:-600} $(BIN)/python -m pytest -s tests/integration/test_consistency.py tests/integration/test_schema_changes.py $(ARGS)
 
+.PHONY: faults
+faults: $(VENV)/made-servers ## Everything that can break, hang or fill up, under load; MINUTES=30: at random for so long
+	@$(if $(MINUTES),$(BIN)/python -m tests.faults --soak $(MINUTES),ALL_FAULTS=1 $(BIN)/python -m pytest -s tests/faults) $(ARGS)
+
 .PHONY: fuzz-api
 fuzz-api: $(VENV)/made-dev ## Random requests to both ports of a live service: 20,000 of them
 	@$(BIN)/python -m tests.fuzz_api $(ARGS)

@@ -234,12 +234,13 @@ class Load:
         break_it()
         self.pause(1.0)
         repair()
-        until(self._compared, limit_s)
+        until(self.is_right, limit_s)
         self.disturbed.clear()
         commits = self.commits
         until(lambda: self.check() is None and self.commits > commits)
 
-    def _compared(self) -> bool:
+    def is_right(self) -> bool:
+        """Whether all is answered, and right; AssertionError if anything is wrong."""
         self.check()
         with suppress(Unanswered):
             self.compare()
