@@ -8,8 +8,8 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,7 +17,18 @@ import httpx
 
 from tests.fixtures.seeds import day_seed
 from tests.fixtures.service import PATIENT, RunningService, until
-from tests.integration.news_workload import ACCOUNTS, ALL_KEYS, MONEY, OWNERS, VIEWS, WRITERS, Gate, News, Writer
+from tests.integration.news_workload import (
+    ACCOUNTS,
+    ALL_KEYS,
+    MONEY,
+    OWNERS,
+    VIEWS,
+    WRITERS,
+    Gate,
+    News,
+    Snapshot,
+    Writer,
+)
 
 #: How long anything may take that must come back by itself.
 RECOVERY_S = 90.0
@@ -196,6 +207,13 @@ class Load:
             assert time.monotonic() < deadline, f"too slow to show anything: {self.summary()}"
             self.compare()
             self.pause(pause_s)
+
+    @contextmanager
+    def still(self) -> Iterator[Snapshot]:
+        """No transaction is open meanwhile; the database as it is."""
+        with self.news.snapshot() as snapshot, self._gate.closed():
+            snapshot.take()
+            yield snapshot
 
     def compare(self, *, each: bool = False) -> None:
         """Every key of every view at one version, and `each` by itself, too. Raises `Unanswered`."""

@@ -1,0 +1,165 @@
+"""What can break while others read and write: each fault is injected into a `Bed`, and heals, or is repaired."""
+
+import os
+import resource
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from urllib.parse import urlsplit
+
+from tests.faults.bed import Bed, Fault, PostgresSide
+from tests.fixtures.service import HTTP, alive, until
+
+#: Longer than the watchdog waits.
+_FOR_GOOD_S = 14.0
+_DIED, _HANGS = r"child died", r"child hangs"
+_SILENT = r'upquery_process_silent\{{process="{}"\}} 1'
+_LOST = r"the change stream is lost"
+#: Of answers that are seconds behind.
+_OLD = r"upquery_age_seconds [3-9]"
+Broken = Callable[[Bed], AbstractContextManager[None]]
+
+
+def killed(*names: str) -> Broken:
+    """These processes die at once."""
+
+    @contextmanager
+    def broken(bed: Bed) -> Iterator[None]:
+        pids = [bed.pid(name) for name in names]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: not any(map(alive, pids)))
+        yield
+
+    return broken
+
+
+def stopped(name: str, *, goes_on: bool) -> Broken:
+    """A process does not run, and is not gone."""
+
+    @contextmanager
+    def broken(bed: Bed) -> Iterator[None]:
+        pid = bed.pid(name)
+        os.kill(pid, signal.SIGSTOP)
+        yield
+        if goes_on:
+            os.kill(pid, signal.SIGCONT)
+        else:
+            until(lambda: not alive(pid))
+
+    return broken
+
+
+@contextmanager
+def stalled(bed: Bed, said: bytes) -> Iterator[None]:
+    """Nothing comes on connections, and nobody closes them."""
+    connections = bed.proxy.stall(said)
+    assert connections
+    yield
+    for each in connections:
+        each.goes_on.set()
+
+
+@contextmanager
+def crashed(bed: Bed, *also: str) -> Iterator[None]:
+    """The database is away; some of our processes die meanwhile."""
+    bed.side.crash()
+    with killed(*also)(bed):
+        yield
+    bed.side.start()
+
+
+@contextmanager
+def ended(end: Callable[[], None]) -> Iterator[None]:
+    """Something at the server is ended."""
+    end()
+    yield
+
+
+@contextmanager
+def forgotten_transaction(bed: Bed) -> Iterator[None]:
+    """One is left open while an engine begins anew."""
+    assert isinstance(bed.side, PostgresSide)
+    with bed.side.transaction(), killed("engine")(bed):
+        yield
+
+
+@contextmanager
+def limited(bed: Bed, name: str, limit: int, most: int) -> Iterator[None]:
+    """A process may not have more of something than it has."""
+    pid = bed.pid(name)
+    before = resource.prlimit(pid, limit)
+    resource.prlimit(pid, limit, (most, before[1]))
+    yield
+    with suppress(ProcessLookupError):
+        resource.prlimit(pid, limit, before)
+
+
+@contextmanager
+def without_memory(bed: Bed) -> Iterator[None]:
+    """The engine gets no more address space."""
+    with open(f"/proc/{bed.pid('engine')}/statm", encoding="ascii") as statm:
+        pages = int(statm.read().split()[0])
+    with limited(bed, "engine", resource.RLIMIT_AS, pages * resource.getpagesize() + (1 << 20)):
+        yield
+
+
+@contextmanager
+def crowded(bed: Bed, url: str, connections: int) -> Iterator[None]:
+    """Connections that ask for nothing."""
+    address = urlsplit(url)
+    with ExitStack() as stack:
+        for _ in range(connections):
+            with suppress(OSError):
+                stack.enter_context(socket.create_connection((address.hostname, address.port), timeout=5))
+        assert HTTP.get(f"{bed.service.admin}/livez").status_code == 200
+        yield
+
+
+@contextmanager
+def without_descriptors(bed: Bed) -> Iterator[None]:
+    """A worker may open no more files, and many connect to it."""
+    open_now = len(os.listdir(f"/proc/{bed.pid('worker-0')}/fd"))
+    with (
+        limited(bed, "worker-0", resource.RLIMIT_NOFILE, open_now + 5),
+        crowded(bed, bed.service.http, 100),
+    ):
+        yield
+
+
+#: On every database, with one engine.
+EVERYWHERE = [
+    Fault("a worker is killed", killed("worker-0"), 1, _DIED),
+    Fault("all workers are killed", killed("worker-0", "worker-1"), 2, _DIED, hits_go_on=False),
+    Fault("the engine is killed", killed("engine"), 2, _DIED),
+    Fault("engine and a worker are killed", killed("engine", "worker-1"), 2, _DIED),
+    Fault("the engine stops for 8 s", stopped("engine", goes_on=True), 8, _SILENT.format("engine")),
+    Fault("the engine stops for good", stopped("engine", goes_on=False), _FOR_GOOD_S, _HANGS),
+    Fault("a worker stops for 8 s", stopped("worker-0", goes_on=True), 8, _SILENT.format("worker-0")),
+    Fault("a worker stops for good", stopped("worker-1", goes_on=False), _FOR_GOOD_S, _HANGS),
+    Fault("the engine gets no memory", without_memory, 4, ""),
+    Fault("a worker may open no more files", without_descriptors, 3, ""),
+    Fault("230 connections to the admin port", lambda bed: crowded(bed, bed.service.admin, 230), 3, ""),
+    Fault("the change stream's connection stalls", lambda bed: stalled(bed, bed.side.stream_says), 6, "."),
+    Fault("all connections to the database stall", lambda bed: stalled(bed, b""), 10, _OLD),
+    Fault("all connections are ended", lambda bed: ended(bed.side.end_connections), 1, ""),
+    Fault("the change stream's connection is ended", lambda bed: ended(bed.side.end_stream), 1, "."),
+    Fault("the database crashes", crashed, 3, "."),
+    Fault("the database crashes, the engine too", lambda bed: crashed(bed, "engine"), 3, _DIED),
+    Fault("a table is locked", lambda bed: bed.side.locked(), 5, ""),
+]
+POSTGRES = [
+    Fault("the server stops sending changes", lambda bed: bed.side.stream_stopped(), 8, _LOST),  # type: ignore[union-attr]
+    Fault("the engine is killed in a long transaction", forgotten_transaction, 8, r"pg_terminate_backend\("),
+    Fault("the database is read-only by default", lambda bed: bed.side.read_only(), 2, ""),  # type: ignore[union-attr]
+]
+#: With several engines.
+SHARDS = [
+    Fault("one of two engines is killed", killed("engine-0"), 2, _DIED),
+    Fault("one of two engines stops for 8 s", stopped("engine-1", goes_on=True), 8, _SILENT.format("engine-1")),
+    Fault("one of two engines stops for good", stopped("engine-1", goes_on=False), _FOR_GOOD_S, _HANGS),
+    Fault("the stream process is killed", killed("stream"), 2, _DIED),
+    Fault("the stream process stops for 6 s", stopped("stream", goes_on=True), 6, _SILENT.format("stream")),
+    Fault("both engines and the stream process die", killed("engine-0", "engine-1", "stream"), 2, _DIED),
+]
