@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -30,7 +31,7 @@ from tests.integration.news_mariadb import MariaNews
 from tests.integration.news_postgres import PostgresNews
 from tests.integration.news_workload import VIEWS, News
 
-SILENCE_S = 3.0
+SILENCE_S, STATEMENT_S = 3.0, 5.0
 #: Rows of the tables that the prober reads, and the views.
 ROWS = {"kept": 50, "apart": 100_000}
 PROBED = {name: f"SELECT id, n FROM {name} WHERE id = :id" for name in ROWS}
@@ -267,8 +268,9 @@ class Bed:
 
 
 @contextmanager
-def running_bed(make_side: Callable[[], Side], *, shards: int = 1) -> Iterator[Bed]:
-    """The site, the service with two workers, the load and the prober, for the length of a block."""
+def running_bed(make_side: Callable[[], Side], *, shards: int = 1, **engine: Any) -> Iterator[Bed]:
+    """The site, the service with two workers, the load and the probers, for the length of a block. `engine`: more of
+    its settings."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         side = make_side()
@@ -279,7 +281,13 @@ def running_bed(make_side: Callable[[], Side], *, shards: int = 1) -> Iterator[B
         views = {name: sql for name, (sql, _, _, _) in VIEWS.items()} | {"apart": PROBED["apart"]}
         url = side.news.url.replace(f":{port}", f":{proxy.port}")
         service = RunningService(
-            directory, url, views, http={"workers": 2}, cdc={"silence_s": SILENCE_S}, engine={"shards": shards}
+            directory,
+            url,
+            views,
+            http={"workers": 2},
+            cdc={"silence_s": SILENCE_S},
+            engine={"shards": shards, **engine},
+            upstream={"statement_timeout_s": STATEMENT_S},
         )
         stack.callback(service.discard)
         service.start()

@@ -64,6 +64,8 @@ EVERYTHING: Values = {
         | {"kafkaTo": PEERS, "extra": [{"ports": [{"port": 443, "protocol": "TCP"}]}]},
     },
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}, "tokenSecret": {"name": "metrics-token"}},
+    "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
+    "dashboard": {"enabled": True},
     "drain": {"sleepSeconds": 15, "gracePeriodSeconds": 45},
     "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": 4, "memory": "10Gi"}},
     "serviceAccount": {"name": "reader", "annotations": {"e": "f"}},

@@ -18,6 +18,7 @@ from referencing import Registry, Resource
 
 from tests.helm.charts import CHART, SERVING, Object, Rendered, render, schema_of
 from tests.helm.matrix import EVERYTHING, MATRIX, SECRET
+from tests.tidy.sources import ROOT
 
 #: The three newest minor versions that there are schemas of.
 VERSIONS = ("1.35.0", "1.36.0", "1.37.0")
@@ -341,6 +342,18 @@ def test_services_lead_to_the_gateway_where_there_is_one() -> None:
 
     assert components("secret") == {"": "engine", "-admin": "engine", "-headless": "engine"}
     assert components("sharded") == {"": "gateway", "-admin": "gateway", "-headless": "engine"}
+
+
+def test_the_dashboard_shows_metrics_that_there_are() -> None:
+    documented = set(re.findall(r"`(upquery_\w+)", (ROOT / "docs" / "telemetry.md").read_text(encoding="utf-8")))
+    release = render(EVERYTHING)
+    dashboard = json.loads(release.named("ConfigMap", "-dashboard")["data"]["upquery.json"])
+    shown = {target["expr"] for panel in dashboard["panels"] for target in panel["targets"]}
+    named = {name.removesuffix("_bucket") for expr in shown for name in re.findall(r"upquery_\w+", expr)}
+    assert len(named) > 10
+    assert named <= documented
+    (group,) = release.only("PrometheusRule")["spec"]["groups"]
+    assert group["rules"] == yaml.safe_load((CHART / "alerts.yaml").read_text(encoding="utf-8"))
 
 
 def test_prometheus_finds_engines_behind_a_gateway() -> None:
