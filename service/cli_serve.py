@@ -5,6 +5,7 @@ Not here: what is served (`supervisor`, `gateway_supervisor`).
 
 import asyncio
 import gc
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -35,6 +36,8 @@ def serve(config: ConfigOption = None, role: RoleOption = Role.STACK, as_json: J
     """Serve the configured views, and those put over HTTP, until Ctrl-C."""
     # Modules are being imported: no garbage comes of it, and looking for some takes a tenth of the start.
     gc.disable()
+    # What is written, views and which keys were read, may be read by this user only.
+    os.umask(0o077)
     # Only when it is run: the help of all commands needs none of it.
     from service.keeping import StartError
     from service.serving import serve as run_service

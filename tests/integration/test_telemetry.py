@@ -21,8 +21,13 @@ STORY = "SELECT id, title FROM stories WHERE id = :id"
 VOTES = "SELECT s.id, COUNT(v.id) FROM stories s LEFT JOIN votes v ON v.story = s.id WHERE s.id = :id GROUP BY s.id"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 SECRET = "a-secret-that-nobody-may-see"
-#: Of loads that are under way: there are none here.
-WHILE_LOADING = {"upquery_load_progress_rows", "upquery_load_expected_rows", "upquery_load_left_rows"}
+#: While something is loaded, or a table does not answer.
+AT_TIMES = {
+    "upquery_load_progress_rows",
+    "upquery_load_expected_rows",
+    "upquery_load_left_rows",
+    "upquery_table_resting",
+}
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +77,8 @@ def test_every_metric_is_documented_and_every_documented_one_is_there(service: R
     document = (ROOT / "docs" / "telemetry.md").read_text()
     table = document.partition("## Metrics")[2].partition("\n## ")[0]
     documented = set(re.findall(r"`(upquery_[a-z_]+)[`{]", table))
-    assert metric_names(service) == documented - WHILE_LOADING
-    assert documented >= WHILE_LOADING
+    assert metric_names(service) == documented - AT_TIMES
+    assert documented >= AT_TIMES
 
 
 def test_every_line_of_the_log_is_json_and_abuse_makes_few(service: RunningService) -> None:
@@ -133,6 +138,10 @@ def test_reads_are_in_the_access_log(service: RunningService) -> None:
     assert {line["rows_bytes"] for line in lines()} == {len('[{"id":77,"title":"story 77"}]')}
     until(lambda: worker_of(service)["access_log"]["lines"] >= 4)
     assert worker_of(service)["access_log"]["dropped"] == 0
+    service.put("kept", STORY).raise_for_status()
+    written = [*service.directory.parent.glob("reads/*"), *(service.directory / "state").iterdir()]
+    assert len(written) >= 2
+    assert not [path for path in written if path.stat().st_mode & 0o077], "others may read it"
 
 
 def test_a_request_is_followed_through_the_engine_to_its_lookups(service: RunningService, receiver: Receiver) -> None:
