@@ -86,6 +86,73 @@ def forgotten_transaction(bed: Bed) -> Iterator[None]:
 
 
 @contextmanager
+def new_table(bed: Bed) -> Iterator[None]:
+    """A view of a table that cannot join the stream before a transaction has ended."""
+    assert isinstance(bed.side, PostgresSide)
+    with bed.side.transaction():
+        bed.side.database.execute(
+            "CREATE TABLE newer (id int PRIMARY KEY)", "ALTER TABLE newer REPLICA IDENTITY FULL",
+            "INSERT INTO newer VALUES (1)",
+        )  # fmt: skip
+        bed.service.put("newer", "SELECT id FROM newer WHERE id = :id").raise_for_status()
+        yield
+    until(lambda: bed.service.hits("newer", id=1))
+    bed.service.call("DELETE", "/v1/catalog/views/newer").raise_for_status()
+    bed.side.database.execute("DROP TABLE newer")
+
+
+@contextmanager
+def configured(bed: Bed, setting: str) -> Iterator[None]:
+    """Another setting of the server."""
+    assert isinstance(bed.side, PostgresSide)
+    bed.side.database.execute(f"ALTER SYSTEM SET {setting}", "SELECT pg_reload_conf()")
+    try:
+        yield
+    finally:
+        bed.side.database.execute("ALTER SYSTEM RESET ALL", "SELECT pg_reload_conf()")
+
+
+@contextmanager
+def without_slot(bed: Bed) -> Iterator[None]:
+    """The server takes the slot away, since the engine has not read for too long."""
+    assert isinstance(bed.side, PostgresSide)
+    database = bed.side.database
+    with configured(bed, "max_slot_wal_keep_size = '1MB'"), stopped("engine", goes_on=True)(bed):
+
+        def is_gone() -> bool:
+            database.execute(
+                "SELECT pg_logical_emit_message(false, 'faults', repeat('x', 20000000))", "SELECT pg_switch_wal()",
+                "CHECKPOINT",
+            )  # fmt: skip
+            return not database.query("SELECT FROM pg_replication_slots WHERE wal_status IN ('reserved', 'extended')")
+
+        until(is_gone)
+        yield
+
+
+@contextmanager
+def impatient(bed: Bed) -> Iterator[None]:
+    """The server waits for two seconds for whoever reads changes, and the engine stops for longer."""
+    with configured(bed, "wal_sender_timeout = '2s'"), stopped("engine", goes_on=True)(bed):
+        yield
+
+
+@contextmanager
+def without_state(bed: Bed) -> Iterator[None]:
+    """Nothing can be kept: who puts a view is told."""
+    state = bed.service.directory / "state"
+    away = state.rename(state.with_name("away"))
+    state.touch()
+    try:
+        assert bed.service.put("unkept", "SELECT id FROM stories WHERE author = :author").status_code == 500
+        yield
+    finally:
+        state.unlink()
+        away.rename(state)
+        bed.service.call("DELETE", "/v1/catalog/views/unkept")
+
+
+@contextmanager
 def limited(bed: Bed, name: str, limit: int, most: int) -> Iterator[None]:
     """A process may not have more of something than it has."""
     pid = bed.pid(name)
@@ -147,11 +214,15 @@ EVERYWHERE = [
     Fault("the change stream's connection is ended", lambda bed: ended(bed.side.end_stream), 1, "."),
     Fault("the database crashes", crashed, 3, "."),
     Fault("the database crashes, the engine too", lambda bed: crashed(bed, "engine"), 3, _DIED),
+    Fault("the state directory cannot be written", without_state, 1, "cannot be kept"),
     Fault("a table is locked", lambda bed: bed.side.locked(), 5, ""),
 ]
 POSTGRES = [
+    Fault("the server takes the slot away", without_slot, 1, _LOST),
+    Fault("a server with little patience, a late engine", impatient, 6, _SILENT.format("engine")),
     Fault("the server stops sending changes", lambda bed: bed.side.stream_stopped(), 8, _LOST),  # type: ignore[union-attr]
     Fault("the engine is killed in a long transaction", forgotten_transaction, 8, r"pg_terminate_backend\("),
+    Fault("a view of a new table in a long transaction", new_table, 4, ""),
     Fault("the database is read-only by default", lambda bed: bed.side.read_only(), 2, ""),  # type: ignore[union-attr]
 ]
 #: With several engines.
