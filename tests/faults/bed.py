@@ -31,6 +31,9 @@ from tests.integration.news_mariadb import MariaNews
 from tests.integration.news_postgres import PostgresNews
 from tests.integration.news_workload import VIEWS, News
 
+WORKERS = 2
+#: Within so long an operator sees what is broken, on a busy machine too.
+SAID_S = 40.0
 SILENCE_S, STATEMENT_S = 3.0, 5.0
 #: Rows of the tables that the prober reads, and the views.
 ROWS = {"kept": 50, "apart": 100_000}
@@ -242,7 +245,8 @@ class Bed:
     def is_whole(self) -> bool:
         """Whether all processes run, the stream runs, and no view is broken."""
         with suppress(httpx.HTTPError):
-            return HTTP.get(f"{self.service.admin}/readyz?strict=1").status_code == 200
+            said = HTTP.get(f"{self.service.admin}/readyz?strict=1")
+            return said.status_code == 200 and said.json()["workers"] == WORKERS
         return False
 
     def said(self, from_byte: int) -> str:
@@ -284,7 +288,7 @@ def running_bed(make_side: Callable[[], Side], *, shards: int = 1, **engine: Any
             directory,
             url,
             views,
-            http={"workers": 2},
+            http={"workers": WORKERS},
             cdc={"silence_s": SILENCE_S},
             engine={"shards": shards, **engine},
             upstream={"statement_timeout_s": STATEMENT_S},
@@ -366,7 +370,9 @@ def inject(bed: Bed, fault: Fault) -> Seen:
     load.disturbed.set()
     said_s: float | None = None
     with fault.broken(bed):
-        while time.monotonic() - began < fault.hold_s:
+        while (held_s := time.monotonic() - began) < fault.hold_s or (
+            fault.says and said_s is None and held_s < SAID_S
+        ):
             load.pause(0.2)
             said_s = said_s or _said(bed, fault, from_byte, began)
     ended = time.monotonic()

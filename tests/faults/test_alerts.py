@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ import pytest
 
 from tests.faults.alerts import Rule, Scraped, rules
 from tests.faults.bed import Bed, PostgresSide, running_bed
-from tests.faults.faults import killed, stalled, stopped
+from tests.faults.faults import crashed, killed, stopped
 from tests.fixtures.service import until
 from tests.integration.consistency import RECOVERY_S
 from tests.tidy.sources import ROOT
@@ -39,6 +40,12 @@ def one_after_the_other(bed: Bed, times: int, break_it: Callable[[], None]) -> I
     yield
 
 
+def lose_stream(bed: Bed) -> None:
+    before = bed.service.stats()["counters"]["streams"]
+    bed.side.end_stream()
+    until(lambda: bed.service.stats()["counters"]["streams"] > before)
+
+
 def kill_worker(bed: Bed) -> None:
     with killed("worker-0")(bed):
         pass
@@ -56,8 +63,8 @@ def outgrown(bed: Bed) -> Iterator[None]:
 CAUSES = {
     "UpqueryProcessHangs": stopped("engine", goes_on=False),
     "UpqueryProcessRestarts": lambda bed: one_after_the_other(bed, 3, lambda: kill_worker(bed)),
-    "UpqueryAnswersAreOld": lambda bed: stalled(bed, b""),
-    "UpqueryStreamIsLostAgainAndAgain": lambda bed: one_after_the_other(bed, 4, bed.side.end_stream),
+    "UpqueryAnswersAreOld": crashed,
+    "UpqueryStreamIsLostAgainAndAgain": lambda bed: one_after_the_other(bed, 4, lambda: lose_stream(bed)),
     "UpqueryTableDoesNotAnswer": lambda bed: bed.side.locked(),
     "UpqueryIsOverItsBudget": outgrown,
 }
@@ -89,6 +96,7 @@ def fires(bed: Bed, rule: Rule) -> None:
         bed.load.disturbed.set()
         with CAUSES[rule.name](bed):
             until(lambda: scraped.fires(rule, HURRY), LIMIT_S)
+        sys.stdout.write(f"{rule.name} fired\n")
         until(bed.load.is_right, RECOVERY_S)
         until(bed.is_whole, RECOVERY_S)
         bed.load.disturbed.clear()
