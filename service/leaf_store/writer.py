@@ -6,7 +6,7 @@ and a cold start rebuilds it.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -241,9 +241,9 @@ class LeafWriter:
         """Keys, values and their overhead, of all views."""
         return sum(self._bytes.values())
 
-    def bytes_by_view(self) -> dict[ViewId, int]:
-        """The same, by view."""
-        return dict(self._bytes)
+    def bytes_by_view(self) -> Mapping[ViewId, int]:
+        """The same, by view, as it changes."""
+        return self._bytes
 
     @property
     def used_bytes(self) -> int:

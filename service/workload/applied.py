@@ -9,7 +9,7 @@ Not here: filling (`runtime.prewarm`), what the model says (`document`), why (do
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,7 +102,7 @@ class AppliedWorkload:
             applied=True, views=[self._state(name, view, sizes) for name, view in sorted(self._model.views.items())]
         )
 
-    def _state(self, name: str, view: AppliedView, sizes: dict[ViewId, int]) -> AppliedState:
+    def _state(self, name: str, view: AppliedView, sizes: Mapping[ViewId, int]) -> AppliedState:
         done = self._done.get(name)
         return AppliedState(
             view=name,
