@@ -91,7 +91,7 @@ def samples_of(stats: dict[str, Any] | None, children: Iterable[Any]) -> Iterato
     if stats is not None:
         for shard, said in _of_shards(stats):
             for sample in _shard_samples(said):
-                yield replace(sample, labels=(*shard, *sample.labels))
+                yield replace(sample, labels=(*shard, *sample.labels)) if shard else sample
             yield left_out("-".join(("engine", *(number for _, number in shard))), said["log_left_out"])
         for number, counted in stats["worker_processes"].items():
             yield from _worker_samples((("worker", number),), counted)
