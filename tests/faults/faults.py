@@ -220,7 +220,8 @@ EVERYWHERE = [
     Fault("a table is locked", lambda bed: bed.side.locked(), 5, ""),
 ]
 POSTGRES = [
-    Fault("the server takes the slot away", without_slot, 1, _LOST),
+    # Where that takes longer than the watchdog waits, the engine is ended for it.
+    Fault("the server takes the slot away", without_slot, 1, f"{_LOST}|{_HANGS}"),
     Fault("a server with little patience, a late engine", impatient, 6, _SILENT.format("engine")),
     Fault("the server stops sending changes", lambda bed: bed.side.stream_stopped(), 8, _LOST),  # type: ignore[union-attr]
     Fault("the engine is killed in a long transaction", forgotten_transaction, 8, r"pg_terminate_backend\("),
