@@ -277,7 +277,7 @@ class Reading:
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_each_once_in_order(data: st.DataObject) -> None:
     """However events are spread, repeated and read, for all connectors, tables followed later included."""
     scene = data.draw(scenes())

@@ -187,4 +187,4 @@ class Followers(RuleBasedStateMachine):
 
 
 TestFollowers = Followers.TestCase
-TestFollowers.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestFollowers.settings = settings(max_examples=150, stateful_step_count=30)

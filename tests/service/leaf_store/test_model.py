@@ -177,7 +177,7 @@ def effects_on(draw: st.DrawFn, model: Model) -> LeafEffect:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_leaf_store_is_the_model(data: st.DataObject) -> None:
     with TemporaryDirectory() as directory:
         writer = LeafWriter(Path(directory), map_bytes=1 << 22)

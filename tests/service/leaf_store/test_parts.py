@@ -297,7 +297,7 @@ def extensions(draw: st.DrawFn, model: Model, view: ViewId, key: Key) -> LeafExt
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_parts_are_the_model(data: st.DataObject) -> None:
     with TemporaryDirectory() as directory:
         writer = LeafWriter(Path(directory), map_bytes=1 << 22)
