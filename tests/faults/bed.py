@@ -239,8 +239,14 @@ class Bed:
     misses: Prober
 
     def pid(self, name: str) -> int:
-        """Of one of the service's processes."""
-        return process_named(name, self.service.pid)
+        """Of one of the service's processes, once it runs."""
+
+        def found() -> int:
+            with suppress(ValueError):
+                return process_named(name, self.service.pid)
+            return 0
+
+        return int(until(found))
 
     def is_whole(self) -> bool:
         """Whether all processes run, the stream runs, and no view is broken."""
