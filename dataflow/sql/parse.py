@@ -106,14 +106,14 @@ def _place(node: exp.Expr) -> Span | None:
 
 
 @lru_cache(maxsize=4)
-def tokens_of(sql: str, dialect: str = "postgres") -> Sequence[Token]:
+def tokens_of(sql: str, dialect: str = "postgres") -> tuple[Token, ...]:
     """The words of a SQL text; each parameter is a colon and ``name@start@end``, both in its place. TokenError.
 
     A text is read several times in a row: for its effects, its names, its tree.
     """
     grammar = grammar_of(dialect)
     grammar.check(sql)
-    return _named_parameters(grammar.parsing.tokenize(sql), sql, grammar)
+    return tuple(_named_parameters(grammar.parsing.tokenize(sql), sql, grammar))
 
 
 def tree_of(sql: str, dialect: str = "postgres") -> exp.Expr:

@@ -242,7 +242,7 @@ class LeafWriter:
         return sum(self._bytes.values())
 
     def bytes_by_view(self) -> Mapping[ViewId, int]:
-        """The same, by view, as it changes."""
+        """Bytes of each view: not a copy, it goes on changing."""
         return self._bytes
 
     @property

@@ -23,6 +23,8 @@ log = structlog.get_logger()
 #: So many statements in a row, and a table rests.
 MOST = 5
 FIRST_S, LONGEST_S = 1.0, 30.0
+#: Of a table that nobody has asked for so long since it might have been tried, it is not known that it does not answer.
+FORGOTTEN_S = 60.0
 
 
 @dataclass(slots=True)
@@ -42,7 +44,8 @@ class Breakers:
     @property
     def resting(self) -> list[str]:
         """The tables that are not asked, but for trials."""
-        return sorted(table for table, breaker in self._of.items() if breaker.failures >= MOST)
+        since_s = self._now_s() - FORGOTTEN_S
+        return sorted(table for table, b in self._of.items() if b.failures >= MOST and b.until_s > since_s)
 
     def check(self, tables: Collection[str]) -> None:
         """Raises `UpstreamError` if one of the tables rests."""

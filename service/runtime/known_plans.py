@@ -27,6 +27,8 @@ from service.views import Definition, Plan, ViewRegistry
 _EVERY_S = 5.0
 #: What the next entry of a file may be instead: nothing, cut off, of a collation that is gone, of other classes.
 _NO_ENTRY = (EOFError, pickle.UnpicklingError, KeyError, ValueError, TypeError, AttributeError, ImportError)
+#: How a plan says that it cannot be pickled: too deep, or with something of the process in it.
+_NOT_KEPT = (RecursionError, pickle.PicklingError, TypeError, AttributeError)
 #: A plan, and the SQL of the registered views in it.
 _Known = tuple[Plan, dict[str, str]]
 
@@ -79,8 +81,8 @@ class KnownPlans:
         # Without room for it, the next process makes its plans again.
         with suppress(OSError), made.open("wb") as file:
             for entry in entries:
-                # A tree that is too deep for a pickle is planned again, too.
-                with suppress(RecursionError):
+                # Nor is one that cannot be pickled kept: it is made again, too.
+                with suppress(*_NOT_KEPT):
                     file.write(_pickled(entry))
             file.flush()
             made.replace(self.path)

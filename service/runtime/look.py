@@ -1,4 +1,4 @@
-"""What the upstream's catalog was found to be, and what is another in one look than in the one before.
+"""The upstream's catalog as it was found, and how one look differs from the one before.
 
 Not here: when it is looked at (`runtime.schema_watch`), what is done about it (`runtime.repair`).
 """
@@ -27,7 +27,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What is another in one look than in the one before."""
+    """How one look differs from the one before."""
 
     #: Views of the upstream, with their definitions, as they are now.
     views: frozenset[tuple[str, str]]

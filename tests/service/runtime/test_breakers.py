@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from service.runtime.breakers import FIRST_S, LONGEST_S, MOST, Breakers
+from service.runtime.breakers import FIRST_S, FORGOTTEN_S, LONGEST_S, MOST, Breakers
 from service.runtime.forward_tasks import ForwardTasks
 from service.runtime.slots import Slots
 from service.upstream.words import AnswerSize, UpstreamError
@@ -63,6 +63,18 @@ def test_one_statement_at_a_time_tries_after_pauses_that_double() -> None:
     breakers.end(["a"], None)
     assert breakers.resting == []
     breakers.begin(["a"])
+
+
+def test_a_table_that_nobody_asks_any_more_does_not_rest_for_ever() -> None:
+    """Alerts are about tables that are waited for."""
+    clock = Clock()
+    breakers = opened(clock, "a")
+    clock.now_s += FORGOTTEN_S
+    assert breakers.resting == ["a"]
+    clock.now_s += FIRST_S
+    assert breakers.resting == []
+    breakers.begin(["a"])
+    assert breakers.resting == ["a"]
 
 
 def test_an_answer_closes_those_of_all_its_tables() -> None:

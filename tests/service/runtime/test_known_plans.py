@@ -64,8 +64,10 @@ def registry_of(look: Look, directory: Path, names: Iterable[str]) -> ViewRegist
     return registry
 
 
-def written(look: Look, directory: Path, names: Iterable[str] = VIEWS) -> KnownPlans:
-    known = KnownPlans(directory / "plans", registry_of(look, directory, names))
+def written(
+    look: Look, directory: Path, names: Iterable[str] = VIEWS, registry: ViewRegistry | None = None
+) -> KnownPlans:
+    known = KnownPlans(directory / "plans", registry or registry_of(look, directory, names))
 
     async def write() -> None:
         keeping = asyncio.ensure_future(known.keep(lambda: look))
@@ -134,6 +136,14 @@ def test_files_that_are_not_whole(tmp_path: Path) -> None:
         assert known.under(LOOK).items() <= made.items()
     known.path.unlink()
     assert known.under(LOOK) == {}
+
+
+def test_what_cannot_be_pickled_is_planned_again(tmp_path: Path) -> None:
+    registry = registry_of(LOOK, tmp_path, VIEWS)
+    odd = registry.installations[ViewId(0)]
+    odd.plan = replace(odd.plan, described=frozenset({lambda: None}))  # type: ignore[arg-type]
+    known = written(LOOK, tmp_path, registry=registry)
+    assert known.under(LOOK).keys() == {*DEFINITIONS.values()} - {odd.definition}
 
 
 def test_collations_are_those_of_the_catalog(tmp_path: Path) -> None:
