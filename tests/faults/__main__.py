@@ -9,9 +9,11 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 
-from tests.faults.bed import HEAD, Bed, Fault, MariaSide, PostgresSide, inject, running_bed
+from tests.faults.bed import Bed, running_bed
 from tests.faults.faults import EVERYWHERE, POSTGRES, SHARDS
 from tests.faults.followers import Followers, Installer
+from tests.faults.injection import HEAD, Fault, inject
+from tests.faults.sides import MariaSide, PostgresSide
 
 #: From the beginning of one fault to that of the next, in a soak.
 EVERY_S = 20.0

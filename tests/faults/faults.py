@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from urllib.parse import urlsplit
 
-from tests.faults.bed import Bed, Fault, PostgresSide
+from tests.faults.bed import Bed
+from tests.faults.injection import Fault
+from tests.faults.sides import PostgresSide, suspended
 from tests.fixtures.service import HTTP, alive, until
 
 #: Longer than the watchdog waits.
@@ -36,19 +38,15 @@ def killed(*names: str) -> Broken:
 
 
 def stopped(name: str, *, goes_on: bool) -> Broken:
-    """A process does not run, and is not gone."""
+    """A process does not run, and is not gone: it goes on, or is ended for it."""
 
     @contextmanager
     def broken(bed: Bed) -> Iterator[None]:
         pid = bed.pid(name)
-        os.kill(pid, signal.SIGSTOP)
-        yield
-        if goes_on:
-            # On a busy machine it was taken for one that hangs.
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
-        else:
-            until(lambda: not alive(pid))
+        with suspended(pid):
+            yield
+            if not goes_on:
+                until(lambda: not alive(pid))
 
     return broken
 
@@ -167,11 +165,14 @@ def limited(bed: Bed, name: str, limit: int, most: int) -> Iterator[None]:
 
 @contextmanager
 def without_memory(bed: Bed) -> Iterator[None]:
-    """The engine gets no more address space."""
+    """The engine gets no more address space, and is to load a view of many rows. It may have just enough."""
     with open(f"/proc/{bed.pid('engine')}/statm", encoding="ascii") as statm:
         pages = int(statm.read().split()[0])
+    large = {"sql": "SELECT n, id FROM apart WHERE n = :n", "materialization": "full"}
     with limited(bed, "engine", resource.RLIMIT_AS, pages * resource.getpagesize() + (1 << 20)):
+        bed.service.call("PUT", "/v1/catalog/views/large", json=large)
         yield
+    bed.service.call("DELETE", "/v1/catalog/views/large")
 
 
 @contextmanager

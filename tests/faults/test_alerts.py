@@ -10,8 +10,9 @@ from contextlib import contextmanager
 import pytest
 
 from tests.faults.alerts import Rule, Scraped, rules
-from tests.faults.bed import Bed, PostgresSide, running_bed
+from tests.faults.bed import Bed, running_bed
 from tests.faults.faults import crashed, killed, stopped
+from tests.faults.sides import PostgresSide
 from tests.fixtures.service import until
 from tests.integration.consistency import RECOVERY_S
 from tests.tidy.sources import ROOT

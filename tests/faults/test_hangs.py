@@ -1,15 +1,14 @@
 """Processes that hang: others are answered meanwhile, whoever looks is told, and it is ended and started again."""
 
-import os
 import re
-import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.faults.sides import suspended
 from tests.fixtures.postgres import Database
 from tests.fixtures.service import HTTP, RunningService, alive, process_named, running_service, until
 
@@ -33,13 +32,8 @@ def _stories(database: Database) -> None:
 def stopped(service: RunningService, name: str) -> Iterator[int]:
     """One of the processes does not run; its id."""
     pid = process_named(name, service.pid)
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with suspended(pid):
         yield pid
-    finally:
-        # It is gone, if there is a watchdog.
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
 
 
 def probed(service: RunningService, path: str) -> tuple[int, str]:

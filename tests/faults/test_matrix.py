@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from tests.faults.__main__ import faults_of, table_of
-from tests.faults.bed import MariaSide, PostgresSide, Side, running_bed
+from tests.faults.bed import running_bed
+from tests.faults.sides import MariaSide, PostgresSide, Side
 
 #: In the ordinary run: quick ones that nothing else injects.
 SOME = (

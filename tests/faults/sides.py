@@ -1,0 +1,159 @@
+"""The news site's database, with tables that no fault is about: what is done to its server.
+
+Not here: what is done to the service (`faults`).
+"""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+
+import psycopg
+
+from tests.fixtures.mariadb import MariaDatabase, MariaDbServer, start_mariadb
+from tests.fixtures.postgres import Database, discard_server, start_server
+from tests.integration.news_mariadb import MariaNews
+from tests.integration.news_postgres import PostgresNews
+from tests.integration.news_workload import News
+
+#: Rows of the tables that probes read.
+ROWS = {"kept": 50, "apart": 100_000}
+
+
+@contextmanager
+def suspended(*pids: int) -> Iterator[None]:
+    """These processes do not run, and are not gone. They may be ended meanwhile."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+class PostgresSide:
+    """What is done to a PostgreSQL server."""
+
+    #: What the connection of the change stream says at first.
+    stream_says = b"replication\0database"
+
+    def __init__(self) -> None:
+        self.server = start_server()
+        self.database = Database("postgres", self.server.url, self.server)
+        self.news: News = PostgresNews(self.database)
+        self.news.create()
+        for name, rows in ROWS.items():
+            self.database.execute(
+                f"CREATE TABLE {name} (id int PRIMARY KEY, n int)",
+                f"ALTER TABLE {name} REPLICA IDENTITY FULL",
+                f"INSERT INTO {name} SELECT i, i FROM generate_series(1, {rows}) i",
+            )
+
+    def crash(self) -> None:
+        """As by a lack of power."""
+        self.server.stop("immediate")
+
+    def start(self) -> None:
+        """After a crash."""
+        self.server.start()
+
+    def end_connections(self) -> None:
+        """Those of the service."""
+        self.database.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'upquery'"
+        )
+
+    def end_stream(self) -> None:
+        """The change stream's connection."""
+        self.database.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_replication")
+
+    def stream_stopped(self) -> AbstractContextManager[None]:
+        """The process that sends the change stream does not run."""
+        pids = [int(pid) for (pid,) in self.database.query("SELECT pid FROM pg_stat_replication")]
+        assert pids
+        return suspended(*pids)
+
+    @contextmanager
+    def _in_transaction(self, statement: bytes) -> Iterator[None]:
+        with psycopg.connect(self.database.url) as connection:
+            connection.execute(statement)
+            yield
+            connection.rollback()
+
+    def locked(self) -> AbstractContextManager[None]:
+        """The votes: nobody reads or writes them."""
+        return self._in_transaction(b"LOCK TABLE votes")
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """One that has written and is left open."""
+        return self._in_transaction(b"CREATE TABLE forgotten (id int)")
+
+    @contextmanager
+    def read_only(self) -> Iterator[None]:
+        """New connections may write nothing; the service has new ones."""
+        self.database.execute("ALTER DATABASE postgres SET default_transaction_read_only = on")
+        self.end_connections()
+        try:
+            yield
+        finally:
+            self.database.execute("SET default_transaction_read_only = off", "ALTER DATABASE postgres RESET ALL")
+
+    def discard(self) -> None:
+        """Stop it and remove it."""
+        discard_server(self.server)
+
+
+class MariaSide:
+    """What is done to a MariaDB server."""
+
+    stream_says = b"heartbeat_period"
+
+    def __init__(self) -> None:
+        self.server: MariaDbServer = start_mariadb()
+        with self.server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE news")
+        self.database = MariaDatabase("news", self.server.url("news"), self.server)
+        self.news: News = MariaNews(self.database)
+        self.news.create()
+        for name, rows in ROWS.items():
+            self.database.execute(
+                f"CREATE TABLE {name} (id int PRIMARY KEY, n int)",
+                f"INSERT INTO {name} SELECT seq, seq FROM seq_1_to_{rows}",
+            )
+
+    def crash(self) -> None:
+        """As by a lack of power."""
+        self.server.kill()
+
+    def start(self) -> None:
+        """After a crash."""
+        self.server.start()
+
+    def end_connections(self) -> None:
+        """Those of the service, and of the writers."""
+        self._end("db = 'news' AND command <> 'Binlog Dump' AND id <> connection_id()")
+
+    def end_stream(self) -> None:
+        """The change stream's connection."""
+        self._end("command = 'Binlog Dump'")
+
+    def _end(self, which: str) -> None:
+        for (process,) in self.database.query(f"SELECT id FROM information_schema.processlist WHERE {which}"):
+            self.database.execute(f"KILL {process}")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """The votes: nobody reads or writes them."""
+        with self.database.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("LOCK TABLES votes WRITE")
+            yield
+            cursor.execute("UNLOCK TABLES")
+
+    def discard(self) -> None:
+        """Stop it and remove it."""
+        self.server.discard()
+
+
+Side = PostgresSide | MariaSide
