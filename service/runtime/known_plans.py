@@ -1,12 +1,14 @@
 """Incremental plans, in a file for the next process of an engine: of its start with many views, most is planning.
 
-*Theory*: such a plan follows from the view's definition, the SQL of the registered views in it, and the catalog. So it
-is the plan that would be made now if these are what they were; what is another in the catalog is told as it is for
-views that are installed (`runtime.look`). Statistics of tables are not compared: they choose among plans that answer
-the same.
+*Theory*: the plan of a view that reads no registered views follows from its definition and the catalog. So it is the
+plan that would be made now if what it was made with is what there is now; what is another is told as it is for
+installed views (`runtime.look`). A followed table is compared as it was when it began to be followed, which is what
+plans were made with, whatever has been altered since without concerning them. Statistics of tables are not compared:
+they choose among plans that answer the same.
 
 *Invariants*: what is read was written by this very program: the file is in the directory of its run, where only its
-user can write. Of a file that cannot be read, or is another release's, nothing is known.
+user can write. Of a file that cannot be read nothing is known, nor of one in whose session functions, types or the
+like have changed.
 """
 
 import asyncio
@@ -20,6 +22,7 @@ from typing import Any, BinaryIO
 
 from dataflow.collations import Collation
 from dataflow.plan.nodes import View
+from service.runtime.following import Following
 from service.runtime.look import Difference, Look
 from service.views import Definition, Plan, ViewRegistry
 
@@ -29,20 +32,21 @@ _EVERY_S = 5.0
 _NO_ENTRY = (EOFError, pickle.UnpicklingError, KeyError, ValueError, TypeError, AttributeError, ImportError)
 #: How a plan says that it cannot be pickled: too deep, or with something of the process in it.
 _NOT_KEPT = (RecursionError, pickle.PicklingError, TypeError, AttributeError)
-#: A plan, and the SQL of the registered views in it.
-_Known = tuple[Plan, dict[str, str]]
 
 
 @dataclass(slots=True)
 class KnownPlans:
-    """*State*: `_written` is what the file has."""
+    """*State*: `_written` is what the file has; `_code`, the marks of functions, types … as the session began."""
 
     path: Path
     registry: ViewRegistry
-    _written: tuple[Look | None, dict[Definition, _Known]] = field(default_factory=lambda: (None, {}))
+    following: Following
+    _written: tuple[Look, dict[Definition, Plan]] | None = None
+    _code: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def under(self, look: Look) -> dict[Definition, Plan]:
-        """Those of the file that would be made now."""
+        """Those of the file that would be made now, as a session begins."""
+        self._code = look.code
         found: dict[Definition, Plan] = {}
         types = [look.catalog.text, *(c.type for table in look.catalog.tables.values() for c in table.columns)]
         collations = {t.weights.name: t.weights for t in types if t.weights is not None}
@@ -52,29 +56,26 @@ class KnownPlans:
                 return {}
             difference = Difference.between(before, look)
             while True:
-                definition, (plan, texts) = _read(file, collations)
-                if difference.spares(plan) and texts == self._texts(plan):
+                definition, plan = _read(file, collations)
+                if difference.spares(plan):
                     found[definition] = plan
         return found
-
-    def _texts(self, plan: Plan) -> dict[str, str]:
-        views = self.registry.views
-        return {name: views[name].definition.sql for name in plan.reads_views if name in views}
 
     async def keep(self, last_look: Callable[[], Look | None]) -> None:
         """Writes what is installed, when it is another than before; for ever."""
         while True:
-            look = last_look()
-            now = look, {definition: (plan, self._texts(plan)) for definition, plan in self._installed()}
-            if look is not None and now != self._written:
-                await asyncio.to_thread(self._write, [Look(None, look.code, look.catalog), *now[1].items()])
-                self._written = now
+            if (look := last_look()) is not None:
+                now = Look(None, self._code, self.following.planning_catalog(look.catalog)), dict(self._installed())
+                if now != self._written:
+                    await asyncio.to_thread(self._write, [now[0], *now[1].items()])
+                    self._written = now
             await asyncio.sleep(_EVERY_S)
 
     def _installed(self) -> Iterator[tuple[Definition, Plan]]:
         for installation in self.registry.installations.values():
-            if isinstance(installation.plan.view, View) and not installation.tombstone:
-                yield installation.definition, installation.plan
+            plan = installation.plan
+            if isinstance(plan.view, View) and not plan.reads_views and not installation.tombstone:
+                yield installation.definition, plan
 
     def _write(self, entries: Iterable[object]) -> None:
         made = self.path.with_suffix(".new")

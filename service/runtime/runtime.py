@@ -131,8 +131,8 @@ class Runtime:
         self._settings, self._lock, self._visible = settings, lock, visible
         self._parts = Parts(
             settings, self.upstream, self.lookup_tasks, self.loads, self.telling, self.refreshing, installer,
-            KnownPlans(leaf_path.with_name("plans"), self.registry), repair, self.budget, self.ages, self.positions,
-            self.gtids, self.lineage, self.counters, self._source(stream),
+            KnownPlans(leaf_path.with_name("plans"), self.registry, self.following), repair, self.budget, self.ages,
+            self.positions, self.gtids, self.lineage, self.counters, self._source(stream),
         )  # fmt: skip
         self._poisoned: set[Definition] = set()
         self._session: Session | None = None

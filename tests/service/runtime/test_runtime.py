@@ -260,3 +260,32 @@ def test_pushes_are_counted_while_the_stream_lives(database: Database, tmp_path:
                     await runtime.reach(await runtime.checkpoint())
 
     asyncio.run(scenario())
+
+
+def test_a_new_table_comes_before_the_registered_view_of_its_name(database: Database, tmp_path: Path) -> None:
+    views = {
+        "titles": "SELECT id, title FROM stories",
+        "titled": "SELECT count(*) AS n FROM titles WHERE title = :title",
+    }
+
+    async def scenario() -> None:
+        async def count() -> bytes:
+            try:
+                return (await runtime.read([ReadItem("titled", ("title 7",))])).answers[0].rows
+            except ApiError as error:
+                if not error.retryable:
+                    raise
+                return b""
+
+        async with running(database, tmp_path, views=views, cdc={"schema_check_s": 0.2}) as runtime:
+            assert await count() == b'[{"n":1}]'
+            database.execute(
+                "CREATE TABLE titles (id int PRIMARY KEY, title text)",
+                "ALTER TABLE titles REPLICA IDENTITY FULL",
+                "INSERT INTO titles SELECT i, 'title 7' FROM generate_series(1, 5) i",
+            )
+            async with asyncio.timeout(20):
+                while await count() != b'[{"n":5}]':
+                    await asyncio.sleep(0.02)
+
+    asyncio.run(scenario())
