@@ -151,6 +151,8 @@ class Session:
                 _broken(registered, reason_of(error))
             except TableRefusedError as refused:
                 _broken(registered, str(refused))
+        if known:
+            log.info("plans of before are used", known=len(known), views=len(plans))
         return plans
 
     def _start_engine(self, started: Started, plans: dict[str, Plan]) -> None:

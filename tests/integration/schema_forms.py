@@ -64,9 +64,14 @@ _GENERATED = (
     "ALTER TABLE {s}.t REPLICA IDENTITY FULL",
 )
 _OF_GENERATED = tuple(dict.fromkeys(VIEWS, "SELECT id, g FROM {s}.t WHERE id = :id").items())
+_UNREAD = ("CREATE TABLE {s}.t (id int PRIMARY KEY, unread int, a text NOT NULL, n numeric(10,2))",
+           "INSERT INTO {s}.t VALUES (1, 7, 'one', 1.25), (2, 7, 'two', 2.50)", *TABLE[2:])  # fmt: skip
 _FUNCTION = "CREATE OR REPLACE FUNCTION {{s}}.f(text) RETURNS text IMMUTABLE STRICT LANGUAGE internal AS '{}'"
 
+#: What is installed goes on as it was planned.
+UNREAD = _table("drop a column that no view reads", "DROP COLUMN unread", setup=_UNREAD)
 FORMS = [
+    UNREAD,
     _table("rename a column", "RENAME COLUMN n TO m", then=None),
     _table("swap names of columns", "ADD COLUMN b text DEFAULT 'b'", "RENAME COLUMN a TO x", "RENAME COLUMN b TO a"),
     _table("rename a constraint", "RENAME CONSTRAINT t_pkey TO key"),
@@ -214,3 +219,5 @@ FORMS = [
         since=15,
     ),
 ]  # fmt: skip
+#: Those that no function, type or the like is changed by.
+OF_TABLES = [form for form in FORMS if form.setup is TABLE and all("ALTER TABLE" in each for each in form.ddl)]

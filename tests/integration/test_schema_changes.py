@@ -10,6 +10,7 @@ A sample of the forms is run, another one each day; with ``SOAK_SECONDS`` all of
 import json
 import os
 import random
+import signal
 import threading
 import time
 from contextlib import closing
@@ -25,8 +26,8 @@ from service.demo.postgres_server import EmbeddedPostgres
 from service.upstream.postgres.schema_marks import MARKING
 from tests.fixtures.postgres import Database, empty_database
 from tests.fixtures.seeds import day_seed
-from tests.fixtures.service import LIMIT_S, RunningService, running_service, until
-from tests.integration.schema_forms import FORMS, Form
+from tests.fixtures.service import LIMIT_S, RunningService, alive, process_named, running_service, until
+from tests.integration.schema_forms import FORMS, OF_TABLES, UNREAD, Form
 
 pytestmark = pytest.mark.postgres
 
@@ -147,6 +148,14 @@ class Site:
         said = self.service.call("GET", "/readyz").json()["schema_changes"]
         assert said == ("exact" if self.marked else "heartbeat")
 
+    def kill_engine(self) -> None:
+        """The next process has plans of this one; all views are right again."""
+        pid = process_named("engine", self.service.pid)
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not alive(pid))
+        for form in self.forms:
+            self.check(form)
+
     def check(self, form: Form) -> None:
         """All of its views answer what the database does: now, or in a moment where changes are not marked."""
         token = self.token()
@@ -202,6 +211,18 @@ def test_ddl_under_load(
                 site.pass_through()
         if time.monotonic() >= deadline:
             break
+
+
+def test_the_next_engine_after_ddl(database: Database, tmp_path: Path) -> None:
+    forms = [UNREAD, *random.Random(day_seed("engines after DDL")).sample(OF_TABLES, 8)]
+    with closing(Site(database, tmp_path / "site", forms, marked=True, shards=1)) as site:
+        (plans,) = until(lambda: list(site.service.run.glob("*/plans")))
+        before = plans.stat().st_mtime_ns
+        site.pass_through()
+        # One of the forms had views planned anew, all of them the columns of tables altered.
+        until(lambda: plans.stat().st_mtime_ns > before)
+        site.kill_engine()
+        assert "plans of before are used" in site.service.log.read_text()
 
 
 def test_hits_go_on_while_the_stream_waits_for_the_catalog(database: Database, tmp_path: Path) -> None:
