@@ -185,6 +185,12 @@ def _frame(message: dict[str, Any]) -> bytes:
     return len(body).to_bytes(_LENGTH_BYTES, "big") + body
 
 
+def _send(writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
+    """Write a frame, unless the other side has gone: uvloop raises RuntimeError where asyncio writes to nobody."""
+    if not writer.is_closing():
+        writer.write(_frame(message))
+
+
 def _item_to_wire(item: ReadItem) -> list[Any]:
     window = None if item.window is None else [item.window.limit_rows, item.window.after]
     return [item.view, item.values, window, item.id]
@@ -242,7 +248,7 @@ class _Subscriber:
         with suppress(ConnectionError):
             while self._touched:
                 touched, self._touched = self._touched, set()
-                self._writer.write(_frame({"changed": sorted(touched), "position": self._position}))
+                _send(self._writer, {"changed": sorted(touched), "position": self._position})
                 await self._writer.drain()
 
     def close(self) -> None:
@@ -318,20 +324,20 @@ class WireServer:
             touches = [(ViewId(view), tuple(key), times) for view, key, times in request["touches"]]
             followed, process = request["subscriptions"], request["process"]
             self._service.report(request["worker"], request["counters"], touches, followed, process)
-            worker.writer.write(_frame({"reported": True}))
+            _send(worker.writer, {"reported": True})
         elif operation == "cancel":
             if (task := running.get(number)) is not None:
                 task.cancel()
         elif operation == "pin":
             if worker.topics is None:
                 worker.topics = self._service.subscriber(worker.subscriber.tell)
-            worker.writer.write(_frame(_pinned(number, request, worker.topics)))
+            _send(worker.writer, _pinned(number, request, worker.topics))
         elif operation == "unpin":
             if worker.topics is not None:
                 worker.topics.unpin(request["topic"])
         elif len(running) >= MAX_IN_FLIGHT:
             busy = ApiError("engine_unavailable", "The engine has too many reads to fill.", "Try again in a moment.")
-            worker.writer.write(_frame({"id": number, "problem": _error_to_wire(busy)}))
+            _send(worker.writer, {"id": number, "problem": _error_to_wire(busy)})
         else:
             running[number] = task = asyncio.ensure_future(self._answer(number, operation, request, worker.writer))
             task.add_done_callback(lambda _: running.pop(number, None))
@@ -349,7 +355,7 @@ class WireServer:
         except Exception:
             _log.exception("request_failed", operation=operation)
             reply = {"id": number, "problem": _error_to_wire(ApiError("internal_error", "The engine failed."))}
-        writer.write(_frame(reply))
+        _send(writer, reply)
         # A worker that does not read holds only its own replies back.
         with suppress(ConnectionError):
             await writer.drain()
@@ -393,13 +399,17 @@ class _Connection:
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._numbers = count(1)
         self._unconfirmed_reports = 0
-        self.closed = False
         self._listener = listener
         self._reading = asyncio.ensure_future(self._read(reader))
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._writer.is_closing()
+
     def send(self, message: dict[str, Any]) -> None:
         """Send without waiting for a reply."""
-        self._writer.write(_frame(message))
+        _send(self._writer, message)
 
     def report(self, message: dict[str, Any]) -> None:
         """Send a report, unless the other side does not read. Where it is silent, what waits for it fails."""
@@ -440,7 +450,6 @@ class _Connection:
         except (asyncio.IncompleteReadError, ConnectionError, ValueError):
             pass
         finally:
-            self.closed = True
             self._writer.close()
             self._fail()
             if self._listener is not None:

@@ -55,8 +55,11 @@ class ControlServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             request = orjson.loads(await reader.read())
-            writer.write(orjson.dumps(await self._reply(request["operation"], request["arguments"])))
-            await writer.drain()
+            reply = orjson.dumps(await self._reply(request["operation"], request["arguments"]))
+            # uvloop raises RuntimeError where the other side has gone.
+            if not writer.is_closing():
+                writer.write(reply)
+                await writer.drain()
         except (ConnectionError, ValueError, KeyError):
             pass  # The supervisor went away in the middle; nobody is left to tell.
         finally:
