@@ -5,6 +5,7 @@
 Not here: who takes a snapshot (`service.upstream.postgres.lookups`, `postgres.source`).
 """
 
+from collections.abc import Iterable
 from typing import ClassVar, Self
 
 _HALF = 1 << 31
@@ -88,6 +89,12 @@ class PostgresSnapshot:
         Never if `other` has no horizon: its `xmax` says nothing about transactions that run.
         """
         return other.horizon is not None and self.xmin >= other.horizon
+
+    def decided(self, other: "PostgresSnapshot", undecided: Iterable[int]) -> bool:
+        """Whether all of these (32-bit ids of transactions that were open before this was taken) have ended that had
+        begun when `other` was taken. Never if `other` has no horizon."""
+        wide = [widen(xid, self.xmax) for xid in undecided]
+        return other.horizon is not None and all(xid >= other.horizon or self.sees(xid, 0) for xid in wide)
 
     def closed(self) -> "PostgresSnapshot":
         """As if all that had begun had ended. What covers it sees all of that."""

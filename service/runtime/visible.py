@@ -3,7 +3,7 @@
 A commit is in the stream before snapshots see it: while it waits for a synchronous standby, by any margin. The engine
 knows the latest transactions of its tables, and which of them a snapshot sees; so does one whose stream has ended, up
 to where that was. Otherwise, or where other engines follow other tables, nobody does: then all that was open when the
-wait began has to end.
+wait began has to end, or to be known not to have been committed by then (`Lookups.settled`).
 
 *Invariants*: when a wait has ended, every later snapshot sees all that an answer at that position may show.
 """
@@ -11,6 +11,7 @@ wait began has to end.
 import asyncio
 from collections.abc import Callable
 
+from cdc.source import Snapshot as Taken
 from dataflow.types import Position, Snapshot
 from service import bridge
 from service.runtime.dispatcher import Dispatcher
@@ -36,16 +37,16 @@ class Visible:
 
     async def wait(self, position: Position) -> None:
         """Return once snapshots see all that a leaf store at `position` has. UpstreamError. Cancel it to give up."""
-        first: Snapshot | None = None
+        first: Taken | None = None
         delay_s = _LOOK_S
         while True:
             sees = self._seen_by(position)
-            snapshot = bridge.snapshot((await self._lookups.snapshot()).snapshot)
-            if sees is not None and sees(snapshot):
+            snapshot = (await self._lookups.snapshot()).snapshot
+            if sees is not None and sees(bridge.snapshot(snapshot)):
                 return
             if first is None:
                 first = snapshot
-            elif snapshot.finished(first):
+            elif snapshot.finished(first) or await self._lookups.settled(first):
                 return
             await asyncio.sleep(delay_s)
             delay_s = min(2 * delay_s, _LOOK_MOST_S)

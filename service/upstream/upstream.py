@@ -112,6 +112,11 @@ class Lookups(Protocol):
         """A version and no rows: the heartbeat. Its snapshot may be that of a table that joins the stream."""
         ...
 
+    async def settled(self, since: Snapshot) -> bool:
+        """Whether every snapshot from now on sees all that had been committed when `since` was taken, while there are
+        transactions that were open then. False also if that cannot be known. `since` is one of `snapshot`."""
+        ...
+
     async def executed(self) -> Gtids | None:
         """Transactions, by their global ids, that are in the stream by the bound of every later snapshot; None: the
         database has no such ids."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from cdc.mysql.bracket import BracketSnapshot
 from cdc.mysql.gtid import GtidPosition, Gtids, GtidSet
 from cdc.mysql.position import BinlogSnapshot
+from cdc.source import Snapshot
 from dataflow.engine.effects import Lookup
 from dataflow.plan.mysql_lookup import lookup_columns, lookup_statement
 from dataflow.schema import Catalog
@@ -66,6 +67,10 @@ class Lookups:
         ahead of its commit, so it may be that of a `TableJoined`. Raises UpstreamError."""
         read = await self.read([], compared=True)
         return LookupRows([], read.snapshot, read.bound, read.bound)
+
+    async def settled(self, since: Snapshot) -> bool:  # noqa: ARG002
+        """Never known: a commit is in the log before it is visible, and nothing says which ones are about to be."""
+        return False
 
     async def executed(self) -> Gtids:
         """All transactions that are in the log by now, by their global ids. Raises UpstreamError."""

@@ -30,6 +30,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.types.string import TextLoader
 
 from cdc.position import PostgresSnapshot, parse_lsn
+from cdc.source import Snapshot
 from dataflow.engine.effects import Lookup
 from dataflow.functions import arrays
 from dataflow.plan.lookup import Argument, lookup_arguments, lookup_sql
@@ -37,6 +38,7 @@ from dataflow.plan.nodes import Aggregate, Chain, table_of
 from dataflow.schema import Catalog, Table
 from dataflow.types import Columns, Row
 from service.upstream.postgres.connect import CANCEL_S, UpstreamPool
+from service.upstream.postgres.open_transactions import UNDECIDED
 from service.upstream.postgres.statements import CHUNK_ROWS, Statements
 from service.upstream.words import UNLIMITED, AnswerSize, Counted, ForwardRows, LookupRows, UpstreamError
 
@@ -136,6 +138,16 @@ class Lookups:
         _, bound, flush = version_of(row)
         snapshot = PostgresSnapshot.parse(str(row[0]), int(str(row[3])))
         return LookupRows([], snapshot, bound, flush)
+
+    async def settled(self, since: Snapshot) -> bool:
+        """Whether every snapshot from now on sees all that had been committed when `since` was taken, while there are
+        transactions that were open then. False also if that cannot be known. Raises UpstreamError."""
+        assert isinstance(since, PostgresSnapshot)
+        asked = await self._run(UNDECIDED)
+        undecided = [row[0] for row in rows_of(asked, 0, asked.ntuples)]
+        # Taken later: it sees what has ended meanwhile.
+        snapshot = PostgresSnapshot.parse(str(rows_of(await self._run(f"SELECT {VERSION}"), 0, 1)[0][0]))
+        return None not in undecided and snapshot.decided(since, [int(str(xid)) for xid in undecided])
 
     async def executed(self) -> None:
         """PostgreSQL's transactions have no ids that are the same on every server."""

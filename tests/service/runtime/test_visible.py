@@ -23,6 +23,10 @@ class Snapshots:
         text = "10:12:11" if self.taken < 3 else "12:12:"
         return SimpleNamespace(snapshot=PostgresSnapshot.parse(text, 12))
 
+    async def settled(self, since: PostgresSnapshot) -> bool:
+        assert since.horizon == 12
+        return False
+
 
 @pytest.mark.parametrize(
     ("position", "server", "taken"),
