@@ -28,6 +28,8 @@ log = structlog.get_logger()
 
 #: A thread that plans a long SQL text lets the loop have its turn after so many seconds (Python: 0.005).
 _TURN_S = 0.0005
+#: A stream that has not begun after so long waits for somebody: the process is ready without it.
+_PATIENCE_S = 3.0
 
 
 def run_engine(child: EngineChild) -> int:
@@ -69,7 +71,7 @@ async def _main(child: EngineChild) -> int:
 async def _serve(runtime: Runtime, wire: WireServer, stop: asyncio.Event) -> int:
     stopping = asyncio.ensure_future(stop.wait())
     starting = asyncio.ensure_future(runtime.start())
-    await asyncio.wait({stopping, starting}, return_when=asyncio.FIRST_COMPLETED)
+    reported = await _started(runtime, wire, stopping, starting)
     if not starting.done():
         starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)
@@ -78,10 +80,12 @@ async def _serve(runtime: Runtime, wire: WireServer, stop: asyncio.Event) -> int
         starting.result()
     except CannotStartError as error:
         stopping.cancel()
+        if reported:
+            log.error("the engine cannot start", reason=str(error))
         return _cannot_start(str(error))
-    await wire.start()
     garbage.be_seldom()
-    report(StartReport(ready=True))
+    if not reported:
+        report(StartReport(ready=True))
     running = asyncio.ensure_future(runtime.run())
     await asyncio.wait({stopping, running}, return_when=asyncio.FIRST_COMPLETED)
     if running.done():
@@ -93,6 +97,26 @@ async def _serve(runtime: Runtime, wire: WireServer, stop: asyncio.Event) -> int
     with contextlib.suppress(asyncio.CancelledError):
         await running
     return 0
+
+
+async def _started(
+    runtime: Runtime, wire: WireServer, stopping: asyncio.Future[bool], starting: asyncio.Future[None]
+) -> bool:
+    """Returns when either is done. Whether that took so long that the process has reported to be ready: with a stream
+    that waits for transactions it answers reads all the same."""
+    answering = asyncio.ensure_future(runtime.answering.wait())
+    await asyncio.wait({stopping, starting, answering}, return_when=asyncio.FIRST_COMPLETED)
+    answering.cancel()
+    if not runtime.answering.is_set():
+        return False
+    await wire.start()
+    await asyncio.wait({stopping, starting}, timeout=_PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+    if stopping.done() or starting.done():
+        return False
+    runtime.wait_no_longer()
+    report(StartReport(ready=True))
+    await asyncio.wait({stopping, starting}, return_when=asyncio.FIRST_COMPLETED)
+    return True
 
 
 def _cannot_start(message: str) -> int:

@@ -100,6 +100,11 @@ class LeafWriter:
         # Positions of another server may be lower.
         self._one_by_one = 0
         self._catalog_changed = True
+        self._catalog_held = False
+
+    def hold_catalog(self) -> None:
+        """Readers go on with the views of the last catalog, whatever is registered, until `reset`."""
+        self._catalog_held = True
 
     @contextmanager
     def catalog_held(self) -> Iterator[None]:

@@ -11,7 +11,7 @@ Not here: the registry itself (`service.views`), following tables (`runtime.foll
 import asyncio
 import itertools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -22,11 +22,11 @@ from dataflow.plan.explain import Explanation
 from dataflow.plan.nodes import Chain, View
 from dataflow.plan.nullability import never_null_output
 from dataflow.schema import Catalog
-from dataflow.types import ViewId
+from dataflow.types import Position, ViewId
 from service import bridge
 from service.adhoc.words import is_of_query
 from service.leaf_store.writer import LeafWriter
-from service.runtime import garbage
+from service.runtime import garbage, heartbeat
 from service.runtime.admission import Admission
 from service.runtime.dispatcher import Dispatcher
 from service.runtime.following import Following
@@ -159,18 +159,49 @@ class Installer:
             self.uninstall(old)
         return installation
 
+    def introduce(self, plans: Mapping[str, Plan], position: Position) -> None:
+        """Make the views known to readers before there is an engine, in a new leaf store that has nothing of them. What
+        has no plan says why. `position`: the upstream's."""
+        for registered in self.registry.views.values():
+            plan = plans.get(registered.definition.name)
+            if plan is None:
+                self.entomb(registered, registered.reason or "It cannot be planned.")
+            elif self.is_elsewhere(plan):
+                self._say_elsewhere(registered, plan)
+            else:
+                registered.installed = Installation(self._new_id(), plan, registered.definition, Status.READY)
+                self._register(registered.installed, listed=True)
+        self.leaf.commit([], position, heartbeat.wall_ms())
+
+    def adopt(self, plans: Mapping[str, Plan]) -> None:
+        """Know the views that the leaf store of another engine process has, under the ids that readers have of them,
+        before there is an engine: what it holds is served, and the upstream can answer the rest."""
+        known = self.leaf.reader.catalog().by_name
+        self.leaf.hold_catalog()
+        for name, plan in plans.items():
+            registered, info = self.registry.views[name], known.get(name)
+            if info is not None and not self.is_elsewhere(plan):
+                installation = Installation(info.id, plan, registered.definition, Status.READY)
+                self._register(installation, listed=True)
+                if self.leaf.info(info.id).definition == info.definition:
+                    registered.installed = installation
+
     def _leave_elsewhere(self, registered: RegisteredView, plan: Plan) -> Installation:
         """Its name exists here, and says that another shard answers."""
         old, registered.reason = registered.installed, None
+        tombstone = self._say_elsewhere(registered, plan)
+        self._elsewhere.discard((plan.view, plan.whole))
+        if old is None:
+            self._commit_catalog()
+        self.uninstall(old)
+        return tombstone
+
+    def _say_elsewhere(self, registered: RegisteredView, plan: Plan) -> Installation:
         tombstone = Installation(self._new_id(), plan, registered.definition, Status.ELSEWHERE, tombstone=True)
         registered.installed = tombstone
         self._register(tombstone, listed=False)
         self.leaf.set_status(tombstone.id, Status.ELSEWHERE)
         self.leaf.publish(tombstone.id)
-        self._elsewhere.discard((plan.view, plan.whole))
-        if old is None:
-            self._commit_catalog()
-        self.uninstall(old)
         return tombstone
 
     def _commit_catalog(self) -> None:

@@ -76,7 +76,10 @@ class CannotStartError(Exception):
 
 
 class Runtime:
-    """Is a `service.wire.EngineService`. ``await start()``, then ``await run()`` for ever, then ``await close()``."""
+    """Is a `service.wire.EngineService`. ``await start()``, then ``await run()`` for ever, then ``await close()``.
+
+    *State*: `answering` is set once reads can be answered, at first perhaps by the upstream alone.
+    """
 
     def __init__(
         self, settings: Settings, leaf_path: Path, traced: Callable[[Lookups], Lookups] | None = None,
@@ -123,7 +126,7 @@ class Runtime:
         self.changes = Changes(installer, repair, self.upstream, lock)
         self.worker_counters: dict[int, dict[str, dict[str, int]]] = {}
         self.worker_subscriptions: dict[int, dict[str, int]] = {}
-        self.workers = WorkersTelemetry()
+        self.workers, self.answering = WorkersTelemetry(), asyncio.Event()
         self.asking = Asking(
             settings.adhoc, self.upstream, self.changes, self.leaf, visible, slots, self.worker_counters, settings.http
         )
@@ -184,9 +187,10 @@ class Runtime:
             raise CannotStartError("\n".join(fatal))
 
     async def _begin(self) -> None:
-        session = self._session = Session(self._parts, self._poisoned)
+        session = self._session = Session(self._parts, self._poisoned, self.answering)
         async with self._lock:
             await session.begin()
+        self.answering.set()
         self._visible.stream_begins()
 
     async def run(self) -> None:
@@ -247,12 +251,17 @@ class Runtime:
 
     @property
     def ready(self) -> bool:
-        """Whether the first catch-up is done; an ended session does not take that back."""
+        """Whether the first catch-up is done, or not waited for; an ended session does not take that back."""
         if self._session is not None and self._session.caught_up.is_set():
             self._was_ready = True
         return self._was_ready
 
     _was_ready = False
+
+    def wait_no_longer(self) -> None:
+        """The first stream takes long to begin: until then the upstream answers, and that is ready, too."""
+        log.warning("the change stream has not begun yet; until then the database itself answers what is not stored")
+        self._was_ready = True
 
     @property
     def streaming(self) -> bool:

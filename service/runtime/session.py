@@ -84,6 +84,8 @@ class Session:
     parts: Parts
     #: Views whose installation made an engine fail. Shared by all sessions.
     poisoned: set[Definition]
+    #: Set once the upstream, at least, can answer reads.
+    answering: asyncio.Event
     #: Set once everything that was committed when the session began is applied.
     caught_up: asyncio.Event = field(default_factory=asyncio.Event)
     _failed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -109,6 +111,8 @@ class Session:
             parts.installer.following.restart(fresh)
             parts.installer.admission.restart()
         plans = await self._plans(look)
+        if not self.answering.is_set():
+            await self._introduce(plans)
         here = [plan for plan in plans.values() if not parts.installer.is_elsewhere(plan)]
         tables = frozenset[str]().union(*(plan.tables for plan in here))
         async with parts.upstream.session() as upstream:
@@ -155,6 +159,20 @@ class Session:
             log.info("plans of before are used", known=len(known), views=len(plans))
         return plans
 
+    async def _introduce(self, plans: dict[str, Plan]) -> None:
+        """Before the stream begins, which may take long (`cdc.postgres.source`), have the upstream answer."""
+        installer = self.parts.installer
+        if installer.leaf.reader.state() is None:
+            taken = await self.parts.upstream.lookups.snapshot()
+            installer.leaf.reset(self._epoch())
+            installer.introduce(plans, taken.bound)
+        else:
+            installer.adopt(plans)
+        self.answering.set()
+
+    def _epoch(self) -> str:
+        return f"{uuid.uuid4().hex}@{self.parts.upstream.server}"
+
     def _start_engine(self, started: Started, plans: dict[str, Plan]) -> None:
         """Without giving up the loop: nobody sees half of it."""
         parts = self.parts
@@ -167,7 +185,7 @@ class Session:
         parts.repair.restart()
         self._pushes = Pushes(self._request_position, parts.upstream.lookups.push, parts.counters)
         installer.dispatcher.start(self._engine())
-        installer.leaf.reset(f"{uuid.uuid4().hex}@{parts.upstream.server}")
+        installer.leaf.reset(self._epoch())
         # Workers are to see all views or none: one that is not there yet would be taken for one that is not there.
         with installer.leaf.catalog_held():
             installer.dispatcher.step(StreamStarted(started.position, bridge.snapshot(started.snapshot)))

@@ -31,7 +31,8 @@ SELECT current_setting('wal_level') AS wal_level, pg_is_in_recovery() AS standby
        (SELECT count(*) FROM pg_replication_slots) >= current_setting('max_replication_slots')::int AS slots_used_up,
        has_database_privilege(current_database(), 'CREATE') AS creates, current_database()::text AS database,
        (SELECT bool_or(has_function_privilege(oid, 'EXECUTE')) FROM pg_proc
-        WHERE proname = 'pg_logical_emit_message') AS pushes
+        WHERE proname = 'pg_logical_emit_message') AS pushes,
+       pg_has_role('pg_read_all_stats', 'USAGE') AS sees_backends
 """
 
 _STREAMS = """
@@ -118,6 +119,11 @@ def _server_findings(server: Mapping[str, Any], version: int) -> Iterator[Findin
             "push", f"The role {role} may not write logical messages; versions of commits made with synchronous_commit "
             "= off may be waited for until the server flushes them by itself.",
             f"GRANT EXECUTE ON FUNCTION pg_logical_emit_message({arguments}) TO {role};", fatal=False,
+        )  # fmt: skip
+    if not server["sees_backends"]:
+        yield Finding(
+            "backends", f"The role {role} may not see what other backends do; misses may be refused while a transaction "
+            "is left open and the stream cannot begin.", f"GRANT pg_read_all_stats TO {role};", fatal=False,
         )  # fmt: skip
     if "*" in server["standbys"]:
         yield Finding(

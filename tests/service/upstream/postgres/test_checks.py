@@ -43,6 +43,20 @@ def test_nothing_wrong(database: Database) -> None:
     assert findings(database, "public.t") == []
 
 
+def test_rights_that_only_help(database: Database) -> None:
+    """What is said of them is no reason not to start, and goes with the grant."""
+    name = f"reader_{database.name}"
+    database.execute(f"CREATE ROLE {name} LOGIN REPLICATION", f"GRANT CREATE ON DATABASE {database.name} TO {name}")
+    try:
+        (warning,) = findings(database, user=name)
+        assert (warning.code, warning.fatal) == ("backends", False)
+        assert warning.fix is not None
+        database.execute(warning.fix)
+        assert findings(database, user=name) == []
+    finally:
+        database.execute(f"DROP OWNED BY {name}", f"DROP ROLE {name}")
+
+
 def test_replica_identity(database: Database) -> None:
     """The statement, and the service's own way to run it."""
     database.execute("CREATE TABLE t (a int4 PRIMARY KEY)")
