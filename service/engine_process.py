@@ -8,6 +8,7 @@ import contextlib
 import shutil
 import signal
 import sys
+from typing import Any
 
 import structlog
 import uvloop
@@ -100,7 +101,7 @@ async def _serve(runtime: Runtime, wire: WireServer, stop: asyncio.Event) -> int
 
 
 async def _started(
-    runtime: Runtime, wire: WireServer, stopping: asyncio.Future[bool], starting: asyncio.Future[None]
+    runtime: Runtime, wire: WireServer, stopping: asyncio.Future[Any], starting: asyncio.Future[Any]
 ) -> bool:
     """Returns when either is done. Whether that took so long that the process has reported to be ready: with a stream
     that waits for transactions it answers reads all the same."""

@@ -75,7 +75,8 @@ class ViewOptions:
     `on_miss` ``forward``: the upstream answers what is not there. `limit_rows`, `limit_bytes`: no larger key is
     stored. `bigint` ``string``: a form of 64-bit integers that JavaScript does not round. `on_lag`:
     what a read does when answers are further behind than `max_lag_ms`. `stale_while_refresh_s`: for how long
-    an answer that was good may be given while it is run again.
+    an answer that was good may be given while it is run again. `large_answers` ``stream``: those too large to be held
+    are sent in parts.
     """
 
     tier: str | None = None
@@ -89,6 +90,7 @@ class ViewOptions:
     max_lag_ms: int | None = None
     on_lag: str | None = None
     stale_while_refresh_s: float | None = None
+    large_answers: str | None = None
 
     @property
     def serving(self) -> Serving:
@@ -100,6 +102,7 @@ class ViewOptions:
             max_lag_ms=self.max_lag_ms,
             on_lag=OnLag(self.on_lag or OnLag.SERVE),
             stale_ms=round(1000 * (self.stale_while_refresh_s or 0)),
+            streams=self.large_answers == "stream",
         )
 
     @property

@@ -8,7 +8,7 @@ The engine process implements `EngineService` and runs a `WireServer`; a worker 
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -106,6 +106,11 @@ class EngineService(Protocol):
         `minimum`: the snapshot sees all that a leaf store at this position has; it is waited for. The reply's position
         is one that contains all that the answers show; they are not exact at any that is known.
         """
+        ...
+
+    async def stream(self, item: ReadItem, minimum: Position | None, send: Callable[[bytes], Awaitable[None]]) -> None:
+        """Have the upstream answer an item whose rows are too many to be held, as `forward` does: `send` gets some of
+        them at a time, as JSON objects with commas between them."""
         ...
 
     async def query(self, sql: str, given: dict[str, Any], minimum: Position | None, *, run: bool) -> Match | ReadReply:
@@ -345,10 +350,10 @@ class WireServer:
     async def _answer(self, number: int, operation: str, request: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         try:
             if self._within is None or (trace := request.get("trace")) is None:
-                result = await self._perform(operation, request)
+                result = await self._perform(operation, request, writer)
             else:
                 with self._within(operation, trace, request):
-                    result = await self._perform(operation, request)
+                    result = await self._perform(operation, request, writer)
             reply = {"id": number, "result": result}
         except ApiError as error:
             reply = {"id": number, "problem": _error_to_wire(error)}
@@ -360,7 +365,7 @@ class WireServer:
         with suppress(ConnectionError):
             await writer.drain()
 
-    async def _perform(self, operation: str, request: dict[str, Any]) -> Any:
+    async def _perform(self, operation: str, request: dict[str, Any], writer: asyncio.StreamWriter) -> Any:
         if operation == "read":
             return _reply_to_wire(await self._service.read([_item_from_wire(fields) for fields in request["items"]]))
         if operation == "forward":
@@ -370,6 +375,13 @@ class WireServer:
             sql, given, minimum = request["sql"], request["given"], request["minimum"]
             found = await self._service.query(sql, given, minimum, run=request["run"])
             return {"match": found.to_wire()} if isinstance(found, Match) else {"reply": _reply_to_wire(found)}
+        if operation == "stream":
+
+            async def send(part: bytes) -> None:
+                _send(writer, {"id": request["id"], "part": part.decode()})
+                await writer.drain()
+
+            return await self._service.stream(_item_from_wire(request["item"]), request["minimum"], send)
         if operation == "reach":
             return await self._service.reach(request["position"])
         if operation == "reach_gtids":
@@ -565,6 +577,30 @@ class EngineClient:
     async def reach(self, position: Position, timeout_s: float) -> None:
         """ApiError ``version_timeout`` after `timeout_s`."""
         await self._ask({"op": "reach", "position": position}, timeout_s, _not_reached(timeout_s))
+
+    async def stream(self, item: ReadItem, timeout_s: float, minimum: Position | None = None) -> AsyncGenerator[bytes]:
+        """The rows of an answer too large to be held, some at a time, over a connection of its own: what is not taken
+        stays with the upstream. The first of them come within `timeout_s`, or it is ApiError ``read_timeout``; what
+        goes wrong later is an ApiError, too. Left before its end, the upstream's query is ended."""
+        self.asked["stream"] += 1
+        writer: asyncio.StreamWriter | None = None
+        try:
+            reader, writer = await asyncio.open_unix_connection(str(self._path))
+            _send(writer, {"id": 1, "op": "stream", "item": _item_to_wire(item), "minimum": minimum})
+            async with asyncio.timeout(timeout_s):
+                reply = await _receive(reader)
+            while "part" in reply:
+                yield reply["part"].encode()
+                reply = await _receive(reader)
+        except TimeoutError:
+            raise _no_answer(timeout_s) from None
+        except (OSError, asyncio.IncompleteReadError):
+            raise _unavailable() from None
+        finally:
+            if writer is not None:
+                writer.close()
+        if (problem := reply.get("problem")) is not None:
+            raise _error_from_wire(problem)
 
     async def reach_gtids(self, gtids: Gtids, timeout_s: float) -> None:
         """ApiError ``version_timeout`` after `timeout_s`, ``bad_request`` for ids of another kind of database."""

@@ -20,6 +20,7 @@ _HELP = {
     "reads": "Reads that missed the leaf store.",
     "reads_answered": "Missed reads answered after filling.",
     "reads_forwarded": "Missed reads answered by the upstream.",
+    "reads_streamed": "Answers too large to be held, sent as the upstream's rows came.",
     "reads_failed": "Missed reads that could not be answered.",
     "lookups": "Lookups run upstream.",
     "lookup_keys": "Keys of lookups.",

@@ -22,6 +22,7 @@ from dataflow.types import Key, ViewId
 from service.adhoc.words import is_of_query
 from service.auth.principal import principal_of
 from service.http.batch_route import BatchRoute
+from service.http.large_answers import LargeAnswer, send_large
 from service.http.messages import (
     CACHE_HIT,
     CONTENT_JSON,
@@ -212,7 +213,11 @@ class HotRoute:
             await self._batches(scope, receive, send)
             return
         self._follow_catalog()
-        await send_reply(send, await self._views.get(scope, name))
+        reply = await self._views.get(scope, name)
+        if isinstance(reply, LargeAnswer):
+            await send_large(receive, send, reply, head=scope["method"] == "HEAD")
+        else:
+            await send_reply(send, reply)
 
     def _follow_catalog(self) -> None:
         """Route the ready views of the catalog as it is now."""

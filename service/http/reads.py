@@ -5,7 +5,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -349,6 +349,12 @@ class Reads:
         filled = dict(zip(items, reply.answers, strict=True))
         answers = [filled.get(item) or null_answer(w.view.info) for w, item in zip(wanted, asked, strict=True)]
         return Answers(answers, reply.position, reply.at_ms, hit=False, source=reply.source)
+
+    def stream(self, wanted: Wanted, wait_s: float | None, minimum: Position | None) -> AsyncGenerator[bytes]:
+        """The rows of an answer too large to be held, some at a time. ApiError, also in the middle."""
+        info = wanted.view.info
+        item = ReadItem(info.name, wanted.values, None, info.id)
+        return self._engine.stream(item, self._limit_s(wait_s), minimum)
 
     def are_replaced(self, views: Iterable[ViewRoute]) -> bool:
         """Whether a name means another view than one of these by now: what its parameters are may be something else."""

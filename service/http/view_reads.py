@@ -10,6 +10,7 @@ import structlog
 from dataflow.types import Position
 from service.auth.principal import principal_of
 from service.errors import ApiError
+from service.http.large_answers import LargeAnswer, begun
 from service.http.messages import (
     CACHE_CONTROL,
     CACHE_HIT,
@@ -53,7 +54,7 @@ class ViewReads:
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
 
-    async def get(self, scope: Scope, name: str) -> Reply:
+    async def get(self, scope: Scope, name: str) -> Reply | LargeAnswer:
         """The response; a problem is one too."""
         try:
             return await self._get(scope, name)
@@ -66,7 +67,7 @@ class ViewReads:
             _log.exception("read_failed", view=name)
             return problem_reply(ApiError("internal_error", "The read failed; the log has the reason."), scope["path"])
 
-    async def _get(self, scope: Scope, name: str) -> Reply:
+    async def _get(self, scope: Scope, name: str) -> Reply | LargeAnswer:
         started = time.perf_counter_ns()
         if scope["method"] not in ("GET", "HEAD"):
             raise ApiError(
@@ -77,7 +78,9 @@ class ViewReads:
         route = self._reads.route(name, principal_of(scope))
         try:
             conditions, answers = await self._read(route, scope)
-        except ApiError:
+        except ApiError as error:
+            if error.code == "too_large" and route.info.serving.streams:
+                return await self._large(route, scope)
             if not self._reads.are_replaced([route]):
                 raise
             # What it asks for may mean something else to the view that has the name now.
@@ -87,6 +90,17 @@ class ViewReads:
         if route.info.claims:
             headers.append(VARY_BY_TOKEN)
         return self._reply(scope, answers, conditions.if_none_match, headers)
+
+    async def _large(self, route: ViewRoute, scope: Scope) -> LargeAnswer:
+        """The whole answer, in parts: it was too large to be held."""
+        values, window = route.arguments.parse(scope["query_string"], principal_of(scope))
+        if window is not None:
+            detail = "These rows are too many to be held, so they can only be read whole."
+            raise ApiError("too_large", detail, "Leave out limit and after.")
+        conditions = await self.conditions(scope["headers"])
+        parts = self._reads.stream(Wanted(route, values, None), conditions.wait_s, conditions.minimum)
+        vary = [VARY_BY_TOKEN] if route.info.claims else []
+        return await begun(route, parts, [route.cache_control, *vary])
 
     async def _read(self, route: ViewRoute, scope: Scope) -> tuple[Met, Answers]:
         values, window = route.arguments.parse(scope["query_string"], principal_of(scope))

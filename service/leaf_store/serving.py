@@ -29,6 +29,8 @@ class Serving:
     on_lag: OnLag = OnLag.SERVE
     #: For how long an answer may be given that was good, while it is computed again; 0: not at all.
     stale_ms: int = 0
+    #: Answers too large to be held are sent as the upstream's rows come.
+    streams: bool = False
     #: It is not in the document: nobody has named it.
     hidden: bool = False
 

@@ -15,6 +15,7 @@ class Counters:
     reads: int = 0
     reads_answered: int = 0
     reads_forwarded: int = 0
+    reads_streamed: int = 0
     reads_failed: int = 0
     lookups: int = 0
     lookup_keys: int = 0

@@ -20,7 +20,7 @@ from service.leaf_store.render import compile_row
 from service.leaf_store.request import Values, request_of
 from service.leaf_store.writer import LeafWriter
 from service.runtime.stand_in import placed
-from service.upstream.words import ForwardRows
+from service.upstream.words import AnswerColumn
 from service.views import Installation, Plan
 from service.wire import ReadItem
 
@@ -84,9 +84,9 @@ def _forward_sql(sql: str, parameters: tuple[str, ...], lists: tuple[tuple[str, 
 _remembered = lru_cache(maxsize=1024)(_forward_sql)
 
 
-def check_columns(plans: Sequence[Plan], found: ForwardRows) -> None:
+def check_columns(plans: Sequence[Plan], found: Sequence[tuple[AnswerColumn, ...]]) -> None:
     """ApiError if an answer has other columns than its view."""
-    for plan, columns in zip(plans, found.columns, strict=True):
+    for plan, columns in zip(plans, found, strict=True):
         if not plan.answers(columns):
             reason = f"The columns of view {plan.view.name!r} have changed; it is being planned anew."
             raise ApiError("view_broken", reason, retryable=True)

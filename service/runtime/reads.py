@@ -119,7 +119,7 @@ class Reads:
             await self._room()
         if not self._dispatcher.running:
             return await self._without_stream(items)
-        views = [self._readable(item) for item in items]
+        views = [self.readable(item) for item in items]
         try:
             requests = [
                 request_of(self._leaf.info(view.id), item.values, item.window)
@@ -155,7 +155,7 @@ class Reads:
         """All answers are the upstream's as it is now; whatever the stream has brought so far, if there is one at all.
         They have all of `minimum`. Raises `ApiError`."""
         asked_ms = wall_ms()
-        views = [self._readable(item, building=True) for item in items]
+        views = [self.readable(item, building=True) for item in items]
         try:
             for view, item in zip(views, items, strict=True):
                 request_of(self._leaf.info(view.id), item.values, item.window)
@@ -169,7 +169,7 @@ class Reads:
             for counts in self._missed(items):
                 counts.failed += 1
             raise forward_problem(error) from None
-        check_columns([view.plan for view in views], found)
+        check_columns([view.plan for view in views], found.columns)
         for counts in self._missed(items):
             counts.forwarded += 1
         self._counters.reads_forwarded += 1
@@ -214,8 +214,8 @@ class Reads:
                 keys.append((view, (None,), None))
         return tuple(keys)
 
-    def _readable(self, item: ReadItem, *, building: bool = False) -> Installation:
-        """Raises `ApiError`. `building`: also if it has not been loaded."""
+    def readable(self, item: ReadItem, *, building: bool = False) -> Installation:
+        """What is read. Raises `ApiError`. `building`: also if it has not been loaded."""
         name = item.view
         registered = self._registry.views.get(name)
         if registered is None:
@@ -356,7 +356,7 @@ def _problem_of(pending: PendingRead, answer: Found) -> ApiError | None:
     if error is not None:
         return forward_problem(error)
     try:
-        check_columns([view.plan for view in pending.views], answer.result())
+        check_columns([view.plan for view in pending.views], answer.result().columns)
     except ApiError as problem:
         return problem.with_traceback(None)
     return None

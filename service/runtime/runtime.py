@@ -8,7 +8,7 @@ Not here: what a session does (`runtime.session`), the process around it (`servi
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,7 @@ from service.runtime.refreshing import Refreshing
 from service.runtime.repair import Repair
 from service.runtime.session import Parts, Session
 from service.runtime.slots import Slots
+from service.runtime.streaming import StreamedReads
 from service.runtime.subscriptions import FollowedTopics, Subscribed, Tell
 from service.runtime.visible import Visible
 from service.runtime.workers import WorkersTelemetry
@@ -68,7 +69,10 @@ from service.workload.applied import AppliedWorkload
 
 log = structlog.get_logger()
 
-_LARGE_ANSWER = "Have the view answer less of it, read it from the database, or allow more ([upstream] answer_bytes)."
+_LARGE_ANSWER = (
+    'Have the view answer less of it, or send it in parts (large_answers = "stream"), or allow more ([upstream] '
+    "answer_bytes)."
+)
 
 
 class CannotStartError(Exception):
@@ -90,8 +94,7 @@ class Runtime:
         self.counters = Counters()
         self.registry = _registry(settings, shard)
         self.leaf = LeafWriter(leaf_path)
-        self.ages = Ages(wall_ms())
-        self.positions = Positions()
+        self.ages, self.positions = Ages(wall_ms()), Positions()
         self.upstream = open_upstream(settings)
         self.lookups = self.upstream.lookups if traced is None else traced(self.upstream.lookups)
         self.gtids = AppliedGtids(self.lookups, self.positions, self._reach)
@@ -105,6 +108,7 @@ class Runtime:
         answer, key = _sizes(upstream)
         counted = (slots, room, self.counters)
         self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, visible, *counted, answer)
+        self.streamed = StreamedReads(self.reads, self.leaf, self.upstream, slots, visible, self.counters)
         self.prewarm = Prewarm(self.reads, self.registry, self.leaf, self.dispatcher, self.budget)
         state = settings.state.directory
         self.workload = AppliedWorkload(self.dispatcher, self.registry, self.leaf, self.prewarm, state)
@@ -301,6 +305,10 @@ class Runtime:
     async def forward(self, items: Sequence[ReadItem], minimum: Position | None = None) -> ReadReply:
         """Has the upstream answer all items as it is now, with all of `minimum`."""
         return await self.reads.forward(items, minimum)
+
+    async def stream(self, item: ReadItem, minimum: Position | None, send: Callable[[bytes], Awaitable[None]]) -> None:
+        """Has the upstream answer an item as it is now, with all of `minimum`, some rows at a time."""
+        await self.streamed.read(item, minimum, send)
 
     async def query(
         self, sql: str, given: dict[str, Any], minimum: Position | None = None, *, run: bool

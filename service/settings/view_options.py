@@ -48,6 +48,10 @@ class OptionFields(BaseModel):
     #: Seconds for which a read that misses is given the answer of before, while it is run again.
     stale_while_refresh: float | None = Field(default=None, ge=0.001, le=86_400)
 
+    #: What a read of one view gets whose answer is too large to be held (`[upstream] answer_bytes`): 413, or the
+    #: database's rows as they come.
+    large_answers: Literal["refuse", "stream"] | None = None
+
     @model_validator(mode="after")
     def _says_when_it_lags(self) -> Self:
         if self.on_lag in ("wait", "forward") and self.max_lag_ms is None:

@@ -7,7 +7,7 @@ upstream, too.
 Not here: how any database is asked (`postgres`, `mysql`); which one it is (`opening`).
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -20,7 +20,16 @@ from dataflow.plan.nodes import Aggregate, Chain, Relation
 from dataflow.schema import Catalog, Table
 from dataflow.sql.statement import Statement
 from dataflow.types import Row
-from service.upstream.words import UNLIMITED, AnswerSize, Described, Finding, ForwardRows, LookupRows, SchemaToken
+from service.upstream.words import (
+    UNLIMITED,
+    AnswerPart,
+    AnswerSize,
+    Described,
+    Finding,
+    ForwardRows,
+    LookupRows,
+    SchemaToken,
+)
 
 #: Gives the layouts of the tables to follow, by qualified name, whenever a source asks.
 Layouts = Callable[[], Mapping[str, TableLayout]]
@@ -167,6 +176,12 @@ class Upstream(Protocol):
 
     def reading(self, lookups: Sequence[Lookup], catalog: Catalog) -> AbstractAsyncContextManager[Reading]:
         """All rows of lookups, on a connection beside those of `Lookups`. Raises `UpstreamError`."""
+        ...
+
+    def stream(self, sql: str, parameters: Sequence[str | None]) -> AsyncGenerator[AnswerPart]:
+        """Run a query as `Lookups.forward` does, on a connection beside the pool's: its columns with some thousand rows
+        at a time, at least once. What is not taken stays with the server; left before its end, the query is ended.
+        Raises `UpstreamError`."""
         ...
 
     def source(self, layouts: Layouts) -> Source:

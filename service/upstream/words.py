@@ -15,6 +15,8 @@ from dataflow.types import Row
 
 #: What the upstream says of a column of an answer: its name and the number of its type.
 AnswerColumn = tuple[str, int]
+#: Columns of an answer with some of its rows.
+AnswerPart = tuple[tuple[AnswerColumn, ...], list[Row]]
 
 
 class UpstreamError(Exception):

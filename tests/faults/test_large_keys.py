@@ -1,9 +1,12 @@
 """Keys of very many rows: no lookup and no read takes all of them into memory, and others are answered meanwhile."""
 
+import json
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.fixtures.mariadb import MariaDatabase
@@ -56,9 +59,9 @@ def service(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunningS
         yield service
 
 
-def peak_bytes(service: RunningService) -> int:
-    """The most that the engine's process has taken so far."""
-    status = Path(f"/proc/{process_named('engine', service.pid)}/status").read_text()
+def peak_bytes(service: RunningService, process: str = "engine") -> int:
+    """The most that a process has taken so far."""
+    status = Path(f"/proc/{process_named(process, service.pid)}/status").read_text()
     found = re.search(r"VmHWM:\s+(\d+) kB", status)
     assert found is not None
     return int(found[1]) << 10
@@ -92,6 +95,84 @@ def test_a_key_is_refused_that_no_answer_has_room_for(service: RunningService) -
     counters = service.stats()["counters"]
     assert counters["lookups_too_large"] >= 2
     assert counters["engine_failures"] == counters["lookup_failures"] == 0
+
+
+#: What the database runs for this service that is not a question of its own.
+RUNNING = {
+    "postgresql": "SELECT pid FROM pg_stat_activity WHERE query LIKE 'SELECT filler%%' AND state = 'active'",
+    "mysql": "SELECT id FROM information_schema.processlist WHERE info LIKE 'SELECT filler%%'",
+}
+STREAMED = {"sql": VIEWS["rows"], "large_answers": "stream"}
+#: Of far more bytes than sockets hold.
+COLUMNS = ", ".join(["filler", *(f"filler AS c{number}" for number in range(9))])
+WIDE = STREAMED | {"sql": VIEWS["rows"].replace("filler", COLUMNS)}
+
+
+def running(request: pytest.FixtureRequest) -> list[int]:
+    """The connections that send the rows of a large answer."""
+    name = request.node.callspec.params["service"]
+    database = request.getfixturevalue("database" if name == "postgres" else "mariadb")
+    return [pid for (pid,) in database.query(RUNNING["postgresql" if name == "postgres" else "mysql"])]
+
+
+@pytest.mark.postgres
+@pytest.mark.mariadb
+def test_a_view_may_have_its_large_answers_sent_in_parts(
+    service: RunningService, request: pytest.FixtureRequest
+) -> None:
+    service.call("PUT", "/v1/catalog/views/parts", json=STREAMED).raise_for_status()
+    until(lambda: service.hits("parts", k=3))
+    url, large = f"{service.http}/v1/views/parts?k=1", "some text that takes room "
+    before = {name: peak_bytes(service, name) for name in ("engine", "worker-0")}
+    for _ in range(2):
+        with HTTP.stream("GET", url, headers=PATIENT) as answer:
+            assert (answer.status_code, answer.headers["cache-status"]) == (200, "upquery; fwd=stale")
+            assert not {"upquery-version", "etag", "content-length"} & answer.headers.keys()
+            body = b"".join(answer.iter_bytes())
+        told = json.loads(body)
+        assert (len(told["rows"]), told["version"], told["next"]) == (MANY, None, None)
+        assert {row["filler"] for row in told["rows"]} == {f"{large}{i}" for i in range(1, MANY + 1)}
+    assert all(peak_bytes(service, name) - peak < GROWTH_BYTES for name, peak in before.items())
+    # What is not too large is answered as ever.
+    assert len(service.rows("parts", k=2)) == SOME
+    head = HTTP.head(url, headers=PATIENT)
+    assert (head.status_code, head.content) == (200, b"")
+    assert service.stats()["counters"]["reads_streamed"] == 3
+    until(lambda: not running(request))
+
+
+@pytest.mark.postgres
+@pytest.mark.mariadb
+def test_a_large_answer_ends_with_its_client_or_its_database(
+    service: RunningService, request: pytest.FixtureRequest
+) -> None:
+    service.call("PUT", "/v1/catalog/views/parts", json=WIDE).raise_for_status()
+    until(lambda: service.hits("parts", k=3))
+    url = f"{service.http}/v1/views/parts?k=1"
+    with HTTP.stream("GET", url, headers=PATIENT) as answer:
+        parts = answer.iter_bytes(1 << 16)
+        assert next(parts).startswith(b'{"rows":[{"filler":')
+        assert len(running(request)) == 1
+    until(lambda: not running(request))
+    with HTTP.stream("GET", url, headers=PATIENT) as answer:
+        parts = answer.iter_bytes(1 << 16)
+        next(parts)
+        (connection,) = running(request)
+        database = request.getfixturevalue(request.node.callspec.params["service"].replace("postgres", "database"))
+        kill = "SELECT pg_terminate_backend(%s)" if database.url.startswith("postgres") else "KILL %s"
+        database.execute(kill.replace("%s", str(connection)))
+        with pytest.raises(httpx.RemoteProtocolError):
+            list(parts)
+    until(lambda: "a large answer was broken off" in service.log.read_text())
+    # No more of them than the database has connections for; each ends with its client.
+    with ExitStack() as readers:
+        answers = [readers.enter_context(HTTP.stream("GET", url, headers=PATIENT)) for _ in range(4)]
+        assert [answer.status_code for answer in answers] == [200] * 4
+        assert code(service, "parts", k=1) == "overloaded"
+        assert service.hits("name", id=1)
+    until(lambda: not running(request))
+    with HTTP.stream("GET", url, headers=PATIENT) as answer:
+        assert answer.status_code == 200
 
 
 @pytest.mark.postgres

@@ -11,7 +11,7 @@ then on its definition is locked until the transaction ends, so the log's end af
 Not here: the SQL inside (`dataflow.plan.mysql_lookup`).
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
 from cdc.mysql.bracket import BracketSnapshot
@@ -26,8 +26,9 @@ from service.upstream.mysql.answers import answer_columns, answer_rows, lookup_r
 from service.upstream.mysql.bracket import BracketQuestion
 from service.upstream.mysql.connect import UpstreamPool
 from service.upstream.mysql.place import Question, Visible
+from service.upstream.mysql.reading import BATCH_ROWS
 from service.upstream.mysql.wire import Reply
-from service.upstream.words import UNLIMITED, AnswerSize, ForwardRows, LookupRows, UpstreamError
+from service.upstream.words import UNLIMITED, AnswerPart, AnswerSize, ForwardRows, LookupRows, UpstreamError
 
 #: A second time, what is visible is asked for; another server may have taken the place of the one that was asked.
 _TRIES = 4
@@ -109,6 +110,14 @@ class Lookups:
         rows = [answer_rows(reply) for reply in read.replies]
         columns = [answer_columns(reply.columns) for reply in read.replies]
         return ForwardRows(rows, columns, read.snapshot, read.bound, read.bound, read.snapshot.position)
+
+    async def stream(self, sql: str, parameters: Sequence[str | None]) -> AsyncGenerator[AnswerPart]:
+        """Run a query as `forward` does, on a connection beside the pool's, and yield what comes. Left before its end,
+        the query is ended with its connection. Raises UpstreamError."""
+        self.statements += 1
+        async with self._pool.apart() as wire:
+            async for reply in wire.stream(fill(sql, parameters), BATCH_ROWS):
+                yield answer_columns(reply.columns), answer_rows(reply)
 
     async def read(self, statements: Sequence[str], *, compared: bool = False, most: AnswerSize = UNLIMITED) -> Read:
         """The replies to statements of one snapshot, which others may be `compared` with. Raises UpstreamError."""

@@ -1,6 +1,6 @@
 """MariaDB or MySQL as an upstream (`service.upstream.upstream`)."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ from service.upstream.mysql.lookups import Lookups
 from service.upstream.mysql.reading import MySqlReading, reading
 from service.upstream.mysql.wire import Wire
 from service.upstream.upstream import Capture, Layouts, UpstreamSession
-from service.upstream.words import Described, Finding
+from service.upstream.words import AnswerPart, Described, Finding
 
 #: Findings that are about reading the log oneself.
 _OF_READERS = frozenset({"replication_role", "binlog_row_metadata"})
@@ -126,6 +126,10 @@ class MySqlUpstream:
     def reading(self, lookups: Sequence[Lookup], catalog: Catalog) -> AbstractAsyncContextManager[MySqlReading]:  # noqa: ARG002
         """All rows of lookups."""
         return reading(self.pool, catalog)
+
+    def stream(self, sql: str, parameters: Sequence[str | None]) -> AsyncGenerator[AnswerPart]:
+        """The rows of a query, as they come."""
+        return self.lookups.stream(sql, parameters)
 
     def source(self, layouts: Layouts) -> Source:
         """A new change stream."""

@@ -122,8 +122,8 @@ def _server_findings(server: Mapping[str, Any], version: int) -> Iterator[Findin
         )  # fmt: skip
     if not server["sees_backends"]:
         yield Finding(
-            "backends", f"The role {role} may not see what other backends do; misses may be refused while a transaction "
-            "is left open and the stream cannot begin.", f"GRANT pg_read_all_stats TO {role};", fatal=False,
+            "backends", f"The role {role} may not see what other backends do; misses may be refused while a "
+            "transaction is left open and the stream cannot begin.", f"GRANT pg_read_all_stats TO {role};", fatal=False,
         )  # fmt: skip
     if "*" in server["standbys"]:
         yield Finding(

@@ -16,7 +16,7 @@ Not here: the SQL inside (`dataflow.plan.lookup`), waiting for the bound (the en
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -40,7 +40,7 @@ from dataflow.types import Columns, Row
 from service.upstream.postgres.connect import CANCEL_S, UpstreamPool
 from service.upstream.postgres.open_transactions import UNDECIDED
 from service.upstream.postgres.statements import CHUNK_ROWS, Statements
-from service.upstream.words import UNLIMITED, AnswerSize, Counted, ForwardRows, LookupRows, UpstreamError
+from service.upstream.words import UNLIMITED, AnswerPart, AnswerSize, Counted, ForwardRows, LookupRows, UpstreamError
 
 #: What a snapshot is, and how far the log is with it.
 VERSION = (
@@ -179,6 +179,18 @@ class Lookups:
             statement = _LOOKUP.format(version=VERSION, sql=sql)
             found = await self._once(connection, Counted(most), statement, parameters)
         return ForwardRows([found.rows], [found.columns], *found.version)
+
+    async def stream(self, sql: str, parameters: Sequence[str | None]) -> AsyncGenerator[AnswerPart]:
+        """Run a query as `forward` does, on a connection beside the pool's, and yield what comes. Left before its end,
+        the query is ended with its connection. Raises UpstreamError."""
+        self.statements += 1
+        async with self._pool.apart() as connection:
+            await connection.execute(b"BEGIN")
+            await connection.execute(_ONCE.encode())
+            async for result in self._statements.chunks_once(connection, sql, parameters):
+                if result.status == ExecStatus.FATAL_ERROR:
+                    raise error_from_result(result)
+                yield columns_of(result), rows_of(result, 0, result.ntuples)
 
     async def _forward_together(
         self, queries: Sequence[tuple[str, Sequence[str | None]]], most: AnswerSize

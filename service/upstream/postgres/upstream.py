@@ -1,6 +1,6 @@
 """PostgreSQL as an upstream (`service.upstream.upstream`)."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ from service.upstream.postgres.lookups import Lookups
 from service.upstream.postgres.publication import ensure_published
 from service.upstream.postgres.reading import PostgresReading, reading
 from service.upstream.upstream import Capture, Layouts, UpstreamSession
-from service.upstream.words import Described, Finding, SchemaToken
+from service.upstream.words import AnswerPart, Described, Finding, SchemaToken
 
 #: Findings that are about having a slot of one's own.
 _OF_SLOTS = frozenset({"replication_role", "replication_slots", "publication"})
@@ -133,6 +133,10 @@ class PostgresUpstream:
     def reading(self, lookups: Sequence[Lookup], catalog: Catalog) -> AbstractAsyncContextManager[PostgresReading]:
         """All rows of lookups."""
         return reading(self.pool, lookups, catalog)
+
+    def stream(self, sql: str, parameters: Sequence[str | None]) -> AsyncGenerator[AnswerPart]:
+        """The rows of a query, as they come."""
+        return self.lookups.stream(sql, parameters)
 
     def source(self, layouts: Layouts) -> Source:
         """A new change stream."""
