@@ -12,6 +12,7 @@ import uvicorn
 from service.access_log.log import AccessLog
 from service.errors import PROBLEMS
 from service.log_repeats import REPEATS
+from service.open_files import files_left
 from service.telemetry import RECENT_ERRORS
 from service.wire import EngineClient
 
@@ -38,6 +39,7 @@ class WorkerTelemetry:
         return {
             "requests": state.total_requests,
             "connections": len(state.connections),
+            "files_left": files_left(),
             "problems": dict(PROBLEMS),
             "wire": dict(self.engine.asked),
             "outcomes": dict(self.outcomes),

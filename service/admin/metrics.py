@@ -196,6 +196,8 @@ def _worker_samples(worker: Labels, counted: dict[str, Any]) -> Iterator[Sample]
         labels = (*worker, ("outcome", outcome))
         help_ = "Requests that several shards answered, by how they came to one version."
         yield Sample("upquery_sharded_requests", answered, help_, labels, counter=True)
+    if (left := counted["files_left"]) >= 0:
+        yield Sample("upquery_files_left", left, "How many more files and connections it may open.", worker)
     log = counted["access_log"]
     yield Sample("upquery_access_log_lines", log["lines"], "Reads in the access log.", worker, counter=True)
     yield Sample(

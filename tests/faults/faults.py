@@ -209,7 +209,7 @@ EVERYWHERE = [
     Fault("a worker stops for 8 s", stopped("worker-0", goes_on=True), 8, _SILENT.format("worker-0")),
     Fault("a worker stops for good", stopped("worker-1", goes_on=False), _FOR_GOOD_S, _HANGS),
     Fault("the engine gets no memory", without_memory, 4, ""),
-    Fault("a worker may open no more files", without_descriptors, 3, ""),
+    Fault("a worker may open no more files", without_descriptors, 3, r'upquery_files_left\{worker="0"\} [0-5]\.'),
     Fault("230 connections to the admin port", lambda bed: crowded(bed, bed.service.admin, 230), 3, ""),
     Fault("the change stream's connection stalls", lambda bed: stalled(bed, bed.side.stream_says), 6, "."),
     Fault("all connections to the database stall", lambda bed: stalled(bed, b""), 10, _OLD),

@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults.alerts import Rule, Scraped, rules
 from tests.faults.bed import Bed, running_bed
-from tests.faults.faults import crashed, killed, stopped
+from tests.faults.faults import crashed, killed, stopped, without_descriptors
 from tests.faults.sides import PostgresSide
 from tests.fixtures.service import until
 from tests.integration.consistency import RECOVERY_S
@@ -67,6 +67,7 @@ CAUSES = {
     "UpqueryAnswersAreOld": crashed,
     "UpqueryStreamIsLostAgainAndAgain": lambda bed: one_after_the_other(bed, 4, lambda: lose_stream(bed)),
     "UpqueryTableDoesNotAnswer": lambda bed: bed.side.locked(),
+    "UpqueryHasNoFilesLeft": without_descriptors,
     "UpqueryIsOverItsBudget": outgrown,
 }
 
