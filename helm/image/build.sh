@@ -1,7 +1,8 @@
 #!/bin/sh
 # build.sh SOURCES PREFIX [EXTRAS]: what the image holds, a virtual environment with Upquery. The Dockerfile runs it, and so
 # does a test, in a folder of its own, with INSTALL_OPTIONS=--no-deps and so without what Upquery needs. Packages are those
-# of helm/image/locked, by version and hash, where it has the extras (`lock.sh`).
+# of helm/image/locked, by version and hash, where it has the extras (`lock.sh`). PREFIX/share/upquery has the bill of
+# materials and the licence notices.
 set -eu
 sources=$1
 prefix=$2
@@ -26,3 +27,4 @@ else
     [ -z "$extras" ] || echo "build.sh: of the extras $extras no versions are locked" >&2
     install ${INSTALL_OPTIONS:-} "$1${extras:+[$extras]}"
 fi
+"$python" "$sources/helm/image/inventory.py" "$prefix"

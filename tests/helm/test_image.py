@@ -119,14 +119,14 @@ def test_no_secret_and_no_installer_is_asked_for() -> None:
     assert not re.search(r"https?://(?!127\.0\.0\.1)", DOCKERFILE)
 
 
-def test_the_context_is_what_the_wheel_is_built_of() -> None:
+def test_the_context_is_what_the_image_is_built_of() -> None:
     lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     rules = [line for line in lines if line and not line.startswith("#")]
     assert rules[0] == "*"
     let_in = {rule[1:] for rule in rules if rule.startswith("!")}
     assert let_in == {
         "pyproject.toml", "README.md", "LICENSE", "api_schemas", "cdc", "dataflow", "load", "service",
-        "helm/image/build.sh", "helm/image/locked",
+        "helm/image/build.sh", "helm/image/inventory.py", "helm/image/locked",
     }  # fmt: skip
     assert all((ROOT / name).exists() for name in let_in)
 
@@ -179,6 +179,10 @@ def test_the_steps_make_a_service_that_starts(tmp_path: Path) -> None:
     shipped = {name for name in tracked_files() if name.startswith(("service/", "dataflow/", "cdc/", "api_schemas/"))}
     assert shipped <= installed
     assert not {name.split("/")[0] for name in installed} & {"pip", "setuptools", "tests", "helm"}
+    document = json.loads((prefix / "share" / "upquery" / "sbom.cdx.json").read_text(encoding="utf-8"))
+    assert document["metadata"]["component"]["name"] == "upquery"
+    assert document["components"] == []
+    assert (prefix / "share" / "upquery" / "notices.txt").is_file()
     said = subprocess.run(
         [str(prefix / "bin" / "upquery"), "serve", "--help"],
         env=environment(PYTHONPATH=os.pathsep.join(path for path in sys.path if path.endswith("-packages"))),
