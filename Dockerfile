@@ -2,14 +2,16 @@
 # Versions are arguments; the tests run on this one of Python.
 ARG PYTHON_VERSION=3.11
 ARG DEBIAN=bookworm
+# "@sha256:…" of the base image. Releases are built with it (CONTRIBUTING.md); without it the tag says which image is used.
+ARG BASE_DIGEST=
 
-FROM python:${PYTHON_VERSION}-slim-${DEBIAN} AS build
+FROM python:${PYTHON_VERSION}-slim-${DEBIAN}${BASE_DIGEST} AS build
 # Of pyproject.toml's extras. Spark and the demo's database are not for servers.
 ARG EXTRAS=jwt,kafka,mysql,otel,zstd
 COPY . /src
 RUN ["/bin/sh", "-c", "/src/helm/image/build.sh /src /opt/upquery \"$EXTRAS\""]
 
-FROM python:${PYTHON_VERSION}-slim-${DEBIAN}
+FROM python:${PYTHON_VERSION}-slim-${DEBIAN}${BASE_DIGEST}
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="upquery" \
       org.opencontainers.image.description="SQL views answered from memory and kept right by your database's change stream" \

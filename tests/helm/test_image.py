@@ -58,13 +58,24 @@ def test_every_instruction_is_known() -> None:
     assert {each.name for each in instructions()} <= KNOWN
 
 
-def test_bases_have_versions() -> None:
+@pytest.mark.parametrize("digest", ["", "@sha256:" + "0" * 64], ids=["tag", "digest"])
+def test_bases_have_versions_and_may_have_a_digest(digest: str) -> None:
     images = [arguments.split()[0] for arguments in of("FROM")]
     assert len(images) == 2
     arguments = dict(argument.split("=", 1) for argument in of("ARG"))
+    assert arguments["BASE_DIGEST"] == ""
+    arguments["BASE_DIGEST"] = digest
     for image in images:
         name = re.sub(r"\$\{(\w+)\}", lambda found: arguments[found.group(1)], image)
-        assert re.fullmatch(r"python:3\.\d+-slim-[a-z]+", name), name
+        assert re.fullmatch(rf"python:3\.\d+-slim-[a-z]+{digest}", name), name
+
+
+def test_releases_are_built_from_a_digest() -> None:
+    (command,) = re.findall(r"docker build .*", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    assert '--build-arg BASE_DIGEST="@$(docker buildx imagetools inspect ' in command
+    (image,) = re.findall(r"inspect (\S+) ", command)
+    arguments = dict(argument.split("=", 1) for argument in of("ARG"))
+    assert image == f"python:{arguments['PYTHON_VERSION']}-slim-{arguments['DEBIAN']}"
 
 
 def test_what_builds_is_left_behind() -> None:
