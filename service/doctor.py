@@ -15,6 +15,7 @@ from service.runtime.following import TableRefusedError
 from service.runtime.planning import Planning, TableChecks, reason_of
 from service.settings.load import Settings
 from service.settings.sections import ViewSettings
+from service.settings.transport import UPSTREAM_URL, transports
 from service.upstream.opening import open_upstream, stream_findings
 from service.upstream.upstream import UpstreamSession
 from service.upstream.words import Finding, UpstreamError
@@ -47,6 +48,7 @@ async def examine(settings: Settings, *, fix: bool = False) -> Examination:
     try:
         async with upstream.session() as session:
             found.findings += await session.check_server()
+            found.findings += transport_findings(settings, await session.encryption())
             await _marks(session, found, fix=fix)
             if settings.shard.of > 1:
                 found.findings += await session.check_streams(settings.shard.of)
@@ -62,6 +64,26 @@ async def examine(settings: Settings, *, fix: bool = False) -> Examination:
     finally:
         await upstream.close()
     return found
+
+
+def transport_findings(settings: Settings, encryption: str) -> list[Finding]:
+    """Connections to other machines whose server is not verified. `encryption` is of the lookups' connections, as
+    `UpstreamSession.encryption` has it."""
+    findings = []
+    for each in transports(settings.upstream, settings.cdc):
+        of_lookups = each.setting == UPSTREAM_URL
+        # Kerberos authenticates the server, too.
+        if not each.host or each.verified or (of_lookups and encryption == "Kerberos"):
+            continue
+        mode = f"{each.parameter} is {each.mode}" + ("" if each.chosen else " by default")
+        if of_lookups and not encryption:
+            problem = f"is not encrypted ({mode}): whoever can intercept it can read and change queries and rows."
+        else:
+            problem = f"does not verify the server ({mode}): whoever can intercept it can answer in the server's place."
+        findings.append(
+            Finding("tls", f"The connection of {each.setting} to {each.host} {problem}", each.remedy, fatal=False)
+        )
+    return findings
 
 
 def _spark(settings: Settings) -> list[Finding]:

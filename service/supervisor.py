@@ -20,6 +20,7 @@ from service.ports import Endpoints, Ports
 from service.run_directory import RunDirectory
 from service.serving import check_auth
 from service.settings.load import Settings
+from service.settings.transport import transports
 from service.shards.shares import engine_children, shards_of, stream_child
 from service.worker_config import WorkerConfig
 
@@ -60,6 +61,7 @@ class Supervisor:
     async def _start(self) -> Endpoints:
         settings = self._settings
         check_auth(settings.auth)
+        _warn_of_unverified_servers(settings)
         self._ports = ports = Ports(settings.http)
         self._run = run = RunDirectory(settings.engine.directory)
         self._settings = settings = _within_room(settings, run)
@@ -156,6 +158,17 @@ class Supervisor:
     async def _close_admin(self) -> None:
         if self._admin is not None:
             await self._admin.close()
+
+
+def _warn_of_unverified_servers(settings: Settings) -> None:
+    """One warning for each URL of another machine that leaves TLS to the driver's default."""
+    for each in transports(settings.upstream, settings.cdc):
+        if each.undecided:
+            log.warning(
+                "the database server is not verified: whoever can intercept the connection can answer in its place",
+                setting=each.setting, host=each.host,
+                hint=f"{each.remedy} {each.parameter}={each.mode} there accepts it without this warning.",
+            )  # fmt: skip
 
 
 def _within_room(settings: Settings, run: RunDirectory) -> Settings:

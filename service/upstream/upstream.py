@@ -67,6 +67,11 @@ class UpstreamSession(Protocol):
         """Findings about the server, the database and the role."""
         ...
 
+    async def encryption(self) -> str:
+        """What encrypts this connection: ``TLS``, ``Kerberos``, or "" for nothing. TLS is as the client knows it: the
+        server may speak of a connection to a proxy in between."""
+        ...
+
     async def check_streams(self, streams: int) -> list[Finding]:
         """Whether so many change streams can begin: one for each shard."""
         ...

@@ -1,5 +1,6 @@
 """A service that cannot start says why and what to do, in one message, and leaves nothing behind."""
 
+import json
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -127,6 +128,22 @@ def test_another_machine_may_not_reach_it(tmp_path: Path) -> None:
     done = run_serve(tmp_path, '[upstream]\nurl = "postgresql://a@b/c"\n[http]\nhost = "0.0.0.0"\n')
     assert done.returncode == 2
     assert "127.0.0.1" in done.stderr
+
+
+@pytest.mark.parametrize("mode", ["", "&sslmode=disable"], ids=["default", "chosen"])
+def test_a_server_elsewhere_that_is_not_verified_is_in_the_log(database: Database, tmp_path: Path, mode: str) -> None:
+    """Once, unless the URL says how it is to be. libpq connects to `hostaddr`; who has to answer is `host`."""
+    url = f"{database.url.replace('127.0.0.1', 'db.internal')}?hostaddr=127.0.0.1{mode}"
+    service = RunningService(tmp_path, url, log={"format": "json"})
+    try:
+        service.start()
+    finally:
+        service.discard()
+    lines = [json.loads(line) for line in service.log.read_text().splitlines()]
+    warnings = [line for line in lines if line["event"].startswith("the database server is not verified")]
+    expected = [] if mode else [("warning", "supervisor", "db.internal", "[upstream] url")]
+    assert [(line["level"], line["process"], line["host"], line["setting"]) for line in warnings] == expected
+    assert all("sslmode=verify-full&sslrootcert=" in line["hint"] for line in warnings)
 
 
 def test_a_broken_view_does_not_keep_the_others_away(database: Database, tmp_path: Path) -> None:

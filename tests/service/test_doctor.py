@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,19 @@ def test_what_is_safe_is_fixed_when_asked(stories: Database, tmp_path: Path) -> 
     assert "fixed" in said.stdout
     again = doctor(stories, tmp_path, STORIES, "--json")
     assert (again.returncode, json.loads(again.stdout)["findings"]) == (0, [])
+
+
+def test_a_server_elsewhere_that_is_not_verified_is_a_warning(stories: Database, tmp_path: Path) -> None:
+    """libpq connects to `hostaddr`; who has to answer is `host`."""
+    stories.execute("ALTER TABLE stories REPLICA IDENTITY FULL")
+    url = f"{stories.url.replace('127.0.0.1', 'db.internal')}?hostaddr=127.0.0.1"
+    said = doctor(replace(stories, url=url), tmp_path, STORIES)
+    assert said.returncode == 0, said.stdout + said.stderr
+    found = json.loads(doctor(replace(stories, url=url), tmp_path, STORIES, "--json").stdout)["findings"]
+    (finding,) = (each for each in found if each["code"] == "tls")
+    assert "to db.internal is not encrypted (sslmode is prefer by default)" in finding["reason"]
+    assert "sslmode=verify-full&sslrootcert=" in finding["fix"]
+    assert not finding["fatal"]
 
 
 def test_a_database_that_is_not_there_is_a_finding(tmp_path: Path) -> None:

@@ -65,6 +65,10 @@ class MySqlSession:
         of_events = await checks.check_zero_dates(self.wire)
         return [*(finding for finding in found if finding.code not in _OF_READERS), *of_events]
 
+    async def encryption(self) -> str:
+        """TLS or nothing."""
+        return "TLS" if self.wire.secured else ""
+
     async def check_streams(self, streams: int) -> list[Finding]:  # noqa: ARG002
         """Any number may read the binary log."""
         return []

@@ -55,7 +55,8 @@ class Wire:
         self._socket: socket = connected._sock
         self._socket.setblocking(False)
         self._loop = asyncio.get_running_loop()
-        self._secured = isinstance(self._socket, ssl.SSLSocket)
+        #: Whether it is encrypted.
+        self.secured = isinstance(self._socket, ssl.SSLSocket)
         self._unsent = memoryview(b"")
         self._replies: Replies | None = None
         self._waiting: asyncio.Future[None] | None = None
@@ -202,7 +203,7 @@ class Wire:
                     raise ConnectionBroken("The server closed the connection.")
                 self._received(data)
                 # TLS may hold more than the socket tells of.
-                if len(data) < _READ_BYTES and not self._secured:
+                if len(data) < _READ_BYTES and not self.secured:
                     return
         except _LATER:
             return

@@ -35,6 +35,8 @@ SELECT current_setting('wal_level') AS wal_level, pg_is_in_recovery() AS standby
        pg_has_role('pg_read_all_stats', 'USAGE') AS sees_backends
 """
 
+_KERBEROS = "SELECT encrypted FROM pg_catalog.pg_stat_gssapi WHERE pid = pg_catalog.pg_backend_pid() AND encrypted"
+
 _STREAMS = """
 SELECT current_setting('max_replication_slots')::int - (SELECT count(*) FROM pg_replication_slots)::int
            AS max_replication_slots,
@@ -87,6 +89,11 @@ async def check_server(connection: AsyncConnection, publication: str) -> list[Fi
     findings = list(_server_findings(server, connection.info.server_version))
     findings += _publication_findings(server, published, publication, connection.info.server_version)
     return findings
+
+
+async def encrypted_by_kerberos(connection: AsyncConnection) -> bool:
+    """Whether the server's end of this connection is encrypted by GSSAPI."""
+    return bool(await _rows(connection, _KERBEROS))
 
 
 def _server_findings(server: Mapping[str, Any], version: int) -> Iterator[Finding]:

@@ -65,6 +65,12 @@ class PostgresSession:
         others = _OF_SLOTS if self.capture is not None else _OF_READERS if self.apart else frozenset[str]()
         return [finding for finding in found if finding.code not in others]
 
+    async def encryption(self) -> str:
+        """TLS as libpq knows it; of Kerberos only the server tells."""
+        if self.connection.pgconn.ssl_in_use:
+            return "TLS"
+        return "Kerberos" if await checks.encrypted_by_kerberos(self.connection) else ""
+
     async def check_streams(self, streams: int) -> list[Finding]:
         """Whether there are so many slots and senders."""
         return [] if self.capture is not None else await checks.check_streams(self.connection, streams)

@@ -207,7 +207,9 @@ def test_tls(readable: Path) -> None:
         async with opened(f"{server.url('mysql')}{query}") as upstream, upstream.pool.connection() as wire:
             large = await wire.query("SELECT REPEAT('x', 3000000)")
             assert len(str(large.rows[0][0])) == 3_000_000
-            return str((await wire.query("SHOW STATUS LIKE 'Ssl_cipher'")).rows[0][1])
+            found = str((await wire.query("SHOW STATUS LIKE 'Ssl_cipher'")).rows[0][1])
+            assert wire.secured == bool(found)
+            return found
 
     try:
         assert run(cipher(f"?ssl-ca={certificate}"))
