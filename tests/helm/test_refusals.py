@@ -44,11 +44,21 @@ BY_SCHEMA: list[tuple[Object, str, str]] = [
     ({"podDisruptionBudget": {"maxUnavailable": "half"}}, "/podDisruptionBudget/maxUnavailable", "does not match"),
 ]
 
+SECRET_PARAMETERS = (
+    "postgresql://app@db/app?password=hunter2",
+    "postgresql://app@db/app?sslmode=verify-full&password=hunter2",
+    "postgresql://app@db/app?sslkey=/k&sslpassword=hunter2",
+    "postgresql://app@db/app?pass%77ord=hunter2",
+    "postgresql://app@db-0:5432,db-1:5432/app?password=hunter2",
+)
+
 #: What does not fit together.
 TOGETHER: list[tuple[Object, str]] = [
     ({}, "No upstream database. Set upstream.secret.name"),
     ({"upstream": {"url": "postgresql://app:hunter2@db/app"}}, "would be readable in the ConfigMap"),
     (SECRET | {"cdc": {"url": "postgresql://app:hunter2@db/app"}}, "would be readable in the ConfigMap"),
+    *[({"upstream": {"url": url}}, "A URL with a password among its parameters") for url in SECRET_PARAMETERS],
+    (SECRET | {"cdc": {"url": SECRET_PARAMETERS[0]}}, "A URL with a password among its parameters"),
     (SECRET | {"cdc": {"source": "kafka"}}, "set kafka.bootstrapServers"),
     (SECRET | {"cdc": {"source": "kafka"}, "kafka": {"bootstrapServers": "k:9092"}}, "set kafka.topicPrefix"),
     (KAFKA | {"kafka": {**KAFKA["kafka"], "connector": CONNECTOR | {"cluster": ""}}}, "set kafka.connector.cluster"),
@@ -94,6 +104,11 @@ def test_the_schema_says_where_and_why(values: Object, where: str, why: str) -> 
         render(SECRET | values)
     assert where in str(refused.value)
     assert why in str(refused.value)
+
+
+def test_parameters_of_a_url_that_are_no_secrets_are_taken() -> None:
+    url = "postgresql://app@db/app?sslmode=verify-full&sslrootcert=%2Fetc%2Fca.crt&sslkey=/k&passfile=/p"
+    assert url in render({"upstream": {"url": url}}).toml
 
 
 @pytest.mark.parametrize(("values", "why"), TOGETHER, ids=[case[1] for case in TOGETHER])

@@ -8,6 +8,10 @@
 {{- if and $where.url (urlParse $where.url).userinfo (contains ":" (urlParse $where.url).userinfo) -}}
 {{- fail "\n\nA URL with a password in it would be readable in the ConfigMap. Put the password into a Secret: upstream.secret, cdc.secret." -}}
 {{- end -}}
+{{- /* What libpq takes for a secret; names may be %-encoded. */ -}}
+{{- if regexMatch "(?i)[?&](((ssl)?password|oauth_client_secret|scram_(client|server)_key)=|[^=&]*%[^=&]*=)" $where.url -}}
+{{- fail "\n\nA URL with a password among its parameters (password=, sslpassword= …; or one whose name is %-encoded) would be readable in the ConfigMap.\nPut the password, or the whole URL, into a Secret: upstream.secret, cdc.secret." -}}
+{{- end -}}
 {{- end -}}
 {{- if eq .cdc.source "kafka" -}}
 {{- $_ := required "\n\ncdc.source is kafka: set kafka.bootstrapServers." .kafka.bootstrapServers -}}
