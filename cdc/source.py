@@ -60,6 +60,9 @@ class Started:
 class Source(Protocol):
     """Committed transactions of the followed tables, in commit order. Used by one task."""
 
+    #: Who keeps it from beginning, while that lasts, if it is known.
+    held_up: str | None
+
     async def start(self) -> Started:
         """Connect and begin. Raises StreamLost."""
         ...

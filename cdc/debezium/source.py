@@ -44,6 +44,9 @@ class DebeziumSource:
     horizon. It decides which database it is.
     """
 
+    #: Nobody.
+    held_up: str | None = None
+
     def __init__(
         self,
         options: DebeziumOptions,

@@ -38,6 +38,9 @@ class FannedSource(asyncio.Protocol):
     all of these what the stream has called wrong; `_came_bytes`, how much came since nothing was left.
     """
 
+    #: Nobody.
+    held_up: str | None = None
+
     def __init__(
         self,
         path: Path,

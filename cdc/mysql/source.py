@@ -52,6 +52,9 @@ class MySqlSource:
     A table that becomes one of `tables` later on lacks what went by before, as far as the stream was by then.
     """
 
+    #: Nobody.
+    held_up: str | None = None
+
     def __init__(
         self,
         options: Mapping[str, Any],

@@ -44,6 +44,15 @@ STATUS_S = 10.0
 _ASKED_SHARE = 1 / 3
 #: A stream that has not begun by then waits for somebody.
 PATIENT_S = 2.0
+#: Of the transactions that have an id, the oldest: of which backend, or prepared under which name.
+_OLDEST = """
+SELECT pid, gid, role, extract(epoch FROM now() - began)::int, statement FROM (
+    SELECT pid, NULL AS gid, usename AS role, xact_start AS began,
+           left(regexp_replace(query, '\\s+', ' ', 'g'), 100) AS statement
+    FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL
+    UNION ALL SELECT NULL, gid, owner, prepared, NULL FROM pg_catalog.pg_prepared_xacts) open
+ORDER BY began LIMIT 1
+"""
 #: ``wal_sender_timeout`` of our connection. Long: nobody answers while one step fills a view of millions of rows, and
 #: to be dropped then would mean to begin it again, for ever.
 _SENDER_PATIENCE = b"10min"
@@ -97,6 +106,8 @@ class PostgresSource:
         self._heard_s = 0.0
         self._asked = False
         self._answered = False
+        #: Who keeps it from beginning, while that lasts.
+        self.held_up: str | None = None
 
     async def start(self) -> Started:
         """Connect, create the slot with its snapshot and start streaming. Raises StreamLost."""
@@ -120,10 +131,12 @@ class PostgresSource:
             raise
         finally:
             waiting.cancel()
+            self.held_up = None
 
     async def _say_who_is_waited_for(self) -> None:
         await asyncio.sleep(PATIENT_S)
-        log.warning("the change stream cannot begin yet: %s", await self._why_waiting())
+        self.held_up = await self._why_waiting()
+        log.warning("the change stream cannot begin yet: %s", self.held_up)
 
     async def _start(self) -> Started:
         async with await self._connect() as ordinary:
@@ -186,18 +199,21 @@ class PostgresSource:
         """A slot starts at a moment when all transactions that were open have ended; say which one does not."""
         try:
             async with asyncio.timeout(self._connect_timeout_s), await self._connect() as ordinary:
-                found = await ordinary.execute(
-                    "SELECT pid, usename, extract(epoch FROM now() - xact_start)::int FROM pg_catalog.pg_stat_activity"
-                    " WHERE backend_xid IS NOT NULL ORDER BY xact_start LIMIT 1"
-                )
-                oldest = await found.fetchone()
+                oldest = await (await ordinary.execute(_OLDEST)).fetchone()
         except (psycopg.Error, TimeoutError):
             oldest = None
         if oldest is None:
             return "no transaction is known that it would wait for."
+        pid, prepared, role, open_s, statement = oldest
+        if prepared is not None:
+            name = sql.Literal(prepared).as_string()
+            who, end = f"prepared as {name} by {role},", f"COMMIT PREPARED {name}; or ROLLBACK PREPARED {name};"
+        else:
+            who = f"of process {pid} ({role}, last statement: {statement}),"
+            end = f"SELECT pg_terminate_backend({pid});"
         return (
-            f"it waits for transactions that were open before; the oldest, of process {oldest[0]} ({oldest[1]}), has "
-            f"been open for {oldest[2]} s. End it, or run: SELECT pg_terminate_backend({oldest[0]});"
+            f"it waits for transactions that were open before; the oldest, {who} has been open for {open_s} s. End it, "
+            f"or run: {end}"
         )
 
     # ── The stream ───────────────────────────────────────────────────────────────────────────────────────────────────

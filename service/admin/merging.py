@@ -94,6 +94,7 @@ def merged_health(health: Sequence[Said]) -> Said:
         "age_ms": max(ages),
         "version": health[ages.index(max(ages))]["version"],
         "memory": memory | {"over_budget": any(said["memory"]["over_budget"] for said in health)},
+        "held_up": next((said["held_up"] for said in health if said.get("held_up")), None),
         "schema_changes": min((said.get("schema_changes") for said in health), key=_WEAKEST.index),
         "building": sorted({name for said in health for name in said["building"]}),
         "quarantined": _reasons(health, "quarantined"),

@@ -326,6 +326,8 @@ class Readiness(Model):
     age_ms: int | None = None
     version: str | None = None
     memory: MemoryState | None = None
+    #: Who keeps the change stream from beginning, if it is known.
+    held_up: str | None = None
     #: From where on answers are of the new schema, after DDL: from its commit on (``exact``), or one heartbeat later.
     schema_changes: Literal["exact", "heartbeat"] | None = None
     #: Processes that run and do not say so: they are ended and started again if that lasts.

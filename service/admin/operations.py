@@ -275,6 +275,7 @@ class Operations:
                 over_budget=runtime.budget.exhausted,
             ).model_dump(),
             "building": [n for n, v in views.items() if v.status is Status.BUILDING],
+            "held_up": runtime.held_up,
             "schema_changes": runtime.schema_changes,
             "quarantined": {n: v.status_reason or "" for n, v in views.items() if v.status is Status.QUARANTINED},
             "broken": {n: v.status_reason or "" for n, v in views.items() if v.status is Status.BROKEN},

@@ -53,6 +53,7 @@ function show() {
   const { ready, views, graph, stats } = seen;
   const ill = Object.keys(ready.broken ?? {}).length;
   if (!ready.ready || !ready.engine) say(ready.engine ? "starting" : "the engine is away; what is cached is served", "bad");
+  else if (!ready.streaming && ready.held_up) say(`the change stream cannot begin: ${ready.held_up}`, "bad");
   else if (!ready.streaming) say("the database's change stream is away; what is cached is served, and ages", "bad");
   else if (ill) say(`${ill} ${ill === 1 ? "view is" : "views are"} broken`, "warned");
   else say("all is well", "good");

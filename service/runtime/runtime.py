@@ -169,7 +169,7 @@ class Runtime:
             self.workload.load()
             async with self.upstream.session() as session:
                 self._heed(await session.check_server())
-            await self._begin()
+            await self._begin_at_last()
             self.budget.begin()
             self.asking.begin()
         except (UpstreamError, StreamLost, StateError, TableRefusedError) as error:
@@ -196,6 +196,17 @@ class Runtime:
             await session.begin()
         self.answering.set()
         self._visible.stream_begins()
+
+    async def _begin_at_last(self) -> None:
+        """The first session. Once nobody waits for it, it is tried again and again."""
+        try:
+            await self._begin()
+        except StreamLost as lost:
+            if not (lost.retryable and self._was_ready):
+                raise
+            log.error("the change stream cannot be started", reason=str(lost))
+            await self._end_session()
+            await self._begin_again(Backoff())
 
     async def run(self) -> None:
         """Sessions, for ever: when one ends, another is begun."""
@@ -271,6 +282,11 @@ class Runtime:
     def streaming(self) -> bool:
         """Whether the change stream is up."""
         return self.dispatcher.running
+
+    @property
+    def held_up(self) -> str | None:
+        """Who keeps the change stream from beginning, if it is known."""
+        return None if self._session is None else self._session.held_up
 
     @property
     def schema_changes(self) -> str | None:

@@ -99,6 +99,11 @@ class Session:
         """What makes the stream move; None before the start."""
         return self._pushes
 
+    @property
+    def held_up(self) -> str | None:
+        """Who keeps the stream from beginning, if it is known."""
+        return None if self._source is None else self._source.held_up
+
     async def begin(self) -> None:
         """Plans all views, starts the stream and an engine at its snapshot. Raises `StreamLost`, `UpstreamError`."""
         parts = self.parts

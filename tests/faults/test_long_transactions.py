@@ -40,8 +40,12 @@ def test_who_can_answer_is_ready_and_the_log_says_who_is_waited_for(database: Da
             answers_past_the_store(service, {2: "new", 3: "title 3"})
             backend = forgotten.info.backend_pid
             until(lambda: f"pg_terminate_backend({backend})" in service.log.read_text())
+            held_up = HTTP.get(f"{service.admin}/readyz").json()["held_up"]
+            assert "last statement: INSERT INTO other VALUES (1)" in held_up
+            assert f"pg_terminate_backend({backend})" in held_up
             assert service.hits("story", id=1)
             forgotten.rollback()
+        until(lambda: HTTP.get(f"{service.admin}/readyz").json()["held_up"] is None)
         until(lambda: service.hits("story", id=2))
         assert service.rows("story", id=2) == [{"id": 2, "title": "new"}]
 

@@ -134,6 +134,16 @@ def other_server() -> Iterator[Callable[..., EmbeddedPostgres]]:
         discard_server(server)
 
 
+def test_a_slot_waits_for_a_prepared_transaction(other_server: Callable[..., EmbeddedPostgres]) -> None:
+    server = other_server(max_prepared_transactions="1")
+    database = Database("postgres", server.url, server)
+    database.execute(f"CREATE PUBLICATION {PUBLICATION}", "CREATE TABLE t (id int4)")
+    database.execute("BEGIN; INSERT INTO t VALUES (1); PREPARE TRANSACTION 'it''s forgotten'")
+    lost = run(_start(server.url, start_timeout_s=0.5))
+    assert lost.retryable
+    assert "ROLLBACK PREPARED 'it''s forgotten';" in str(lost)
+
+
 def test_no_logical_log(other_server: Callable[..., EmbeddedPostgres]) -> None:
     """The setting and the restart are named."""
     server = other_server(wal_level="replica")

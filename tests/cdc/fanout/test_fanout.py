@@ -41,6 +41,7 @@ class Script:
     given: Mapping[str, TableLayout] = field(default_factory=dict)
     now: int = 100
     lays_out: bool = True
+    held_up: str | None = None
 
     async def start(self) -> Started:
         self.given = self.tables()

@@ -6,8 +6,11 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
+from cdc.postgres.source import PostgresSource
+from cdc.source import Source as Stream
 from dataflow.engine.events import InstallView
 from dataflow.plan.nodes import Chain, View
 from dataflow.types import ViewId
@@ -16,6 +19,8 @@ from service.leaf_store.reader import LeafReader
 from service.leaf_store.writer import LeafWriter
 from service.runtime import garbage
 from service.runtime.runtime import Runtime
+from service.settings.load import Settings
+from service.upstream.upstream import Layouts
 from service.wire import ReadItem, Source
 from tests.fixtures.postgres import Database
 from tests.service.runtime.running import STORY, running, until
@@ -98,6 +103,46 @@ def test_readers_see_all_views_of_a_session_or_none(
             # Who knew them goes on knowing them.
             assert (False, set(), set(views)) in seen
             assert {(known, *map(len, names)) for known, *names in seen} == {(False, 0, 4), (True, 4, 4)}
+
+    asyncio.run(scenario())
+
+
+def test_a_first_stream_that_nobody_waits_for_is_begun_again_and_again(database: Database, tmp_path: Path) -> None:
+    """It fails while a transaction is open; meanwhile the upstream answers."""
+
+    async def scenario() -> None:
+        settings = Settings(
+            upstream={"url": database.url}, state={"directory": tmp_path / "state"},
+            views=[{"name": "story", "sql": STORY}],
+        )  # fmt: skip
+        runtime = Runtime(settings, tmp_path / "leaf")
+        make, tried = runtime._parts.make_source, 0
+
+        def impatient(layouts: Layouts) -> Stream:
+            nonlocal tried
+            tried += 1
+            source = make(layouts)
+            assert isinstance(source, PostgresSource)
+            source._start_timeout_s = 0.2
+            return source
+
+        runtime._parts.make_source = impatient
+        with psycopg.connect(database.url) as forgotten:
+            forgotten.execute("SELECT pg_current_xact_id()")
+            starting = asyncio.ensure_future(runtime.start())
+            await until(runtime.answering.is_set)
+            runtime.wait_no_longer()
+            await until(lambda: tried >= 3)
+            assert not starting.done()
+            reply = await runtime.read([ReadItem("story", ("7",))])
+            assert (reply.answers[0].rows, reply.source) == (b'[{"id":7,"title":"title 7"}]', Source.CURRENT)
+            forgotten.rollback()
+        await starting
+        sessions = asyncio.ensure_future(runtime.run())
+        assert (await runtime.read([ReadItem("story", ("7",))])).source is Source.STORED
+        sessions.cancel()
+        await asyncio.gather(sessions, return_exceptions=True)
+        await runtime.close()
 
     asyncio.run(scenario())
 
