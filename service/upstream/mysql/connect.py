@@ -206,9 +206,10 @@ class UpstreamPool:
 
     async def _end(self, wire: Wire) -> None:
         try:
-            if wire.busy and not wire.broken:  # Whoever waited for it has gone; the server should stop, too.
+            # Whoever waited for it has gone; the server should stop, too: with all statements that were sent together.
+            if wire.busy and not wire.broken:
                 async with asyncio.timeout(CANCEL_S):
-                    await self.kill(wire.thread_id)
+                    await self._kill(wire.thread_id)
         except (ServerError, ConnectionBroken, UpstreamError, TimeoutError):
             pass
         finally:
@@ -217,9 +218,13 @@ class UpstreamPool:
     async def kill(self, thread_id: int) -> None:
         """End the statement of a connection, not its transaction. Raises ServerError, ConnectionBroken,
         UpstreamError."""
+        await self._kill(thread_id, "QUERY")
+
+    async def _kill(self, thread_id: int, what: str = "CONNECTION") -> None:
+        """End the statement of a connection, or all that it was sent."""
         killer = await self._connected()
         try:
-            await killer.query(f"KILL QUERY {thread_id}")
+            await killer.query(f"KILL {what} {thread_id}")
         finally:
             killer.close()
 

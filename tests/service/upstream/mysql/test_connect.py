@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from service.upstream.mysql.lookups import Lookups
 from service.upstream.mysql.wire import ConnectionBroken
 from service.upstream.words import UpstreamError
 from tests.fixtures.mariadb import MariaDatabase, start_mariadb
+from tests.fixtures.service import LIMIT_S
 from tests.fixtures.streams import run
 from tests.service.upstream.mysql.upstreams import opened
 
@@ -122,6 +124,28 @@ def test_a_cancelled_statement_ends_upstream(mariadb: MariaDatabase) -> None:
                 assert (await wire.query("SELECT 1")).rows == [("1",)]
 
     run(check())
+
+
+def test_all_statements_that_were_sent_together_end_upstream(mariadb: MariaDatabase) -> None:
+    """Each of them would wait for the lock when the one before has ended."""
+    mariadb.execute("CREATE TABLE t (a int)")
+    which = f"db = '{mariadb.name}' AND state LIKE 'Waiting%'"
+    waiting = f"SELECT COUNT(*) FROM information_schema.processlist WHERE {which}"
+
+    async def check() -> None:
+        async with opened(mariadb.url, size=1) as upstream:
+            task = asyncio.ensure_future(upstream.lookups.forward([("SELECT a FROM t", [])] * 3))
+            while not mariadb.query(waiting)[0][0]:
+                await asyncio.sleep(0.01)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            async with asyncio.timeout(LIMIT_S):
+                while mariadb.query(waiting)[0][0]:
+                    await asyncio.sleep(0.01)
+
+    with closing(mariadb.connect()) as locking, locking.cursor() as cursor:
+        cursor.execute("LOCK TABLES t WRITE")
+        run(check())
 
 
 def test_no_more_connections_than_there_may_be(mariadb: MariaDatabase) -> None:
