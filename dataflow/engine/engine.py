@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from dataflow.engine import checking, events
+from dataflow.engine.abandonment import Abandonment
 from dataflow.engine.budget import Budget
 from dataflow.engine.derive import Derivations
 from dataflow.engine.doubt import Doubts
@@ -36,7 +37,7 @@ from dataflow.engine.refill import Refills
 from dataflow.engine.refresh import Refreshes, RefreshRead
 from dataflow.engine.ring import Ring
 from dataflow.engine.staging import Staging
-from dataflow.engine.upquery import Demand, NodeFailure, Upqueries, Want
+from dataflow.engine.upquery import Demand, NodeFailure, Upqueries, Want, say_why
 from dataflow.engine.whole import LoadState, Whole
 from dataflow.errors import EvaluationError, InvariantViolation, contained
 from dataflow.eviction.policies import DEFAULT, by_name
@@ -95,6 +96,7 @@ class Engine:
         self._budget = Budget(
             self.graph, self._ranking, self._evictions, self._upqueries, self.refreshes, self.limits, self.counters
         )
+        self._abandonment = Abandonment(self._flights, self._upqueries, self.refreshes, self.limits, self.counters)
         #: Results that a lookup was not allowed to give yet; repeated at the next heartbeat.
         self._postponed: list[Sent] = []
         self._handlers = self._handling()
@@ -111,6 +113,7 @@ class Engine:
             events.DropView: self._drop_view,
             events.Read: self._read,
             events.CancelRead: self._cancel_read,
+            events.CancelUnawaited: lambda _: self._effects.extend(self._abandonment.look()),
             events.LookupDone: self._lookup_done,
             events.LookupFailed: self._lookup_failed,
             events.LookupTooLarge: self._lookup_too_large,
@@ -496,14 +499,7 @@ class Engine:
         elif retryable and not demand.idle:
             demand.paused = True
             self._upqueries.demands[demand] = None
-            self._say_why(demand, reason)
-
-    def _say_why(self, demand: Demand, reason: str) -> None:
-        """A full view that cannot be loaded for now says why, once."""
-        if demand.reason != reason:
-            demand.reason = reason
-            for leaf in [want.leaf for want in demand.wants if want.leaf.full and not want.leaf.loaded]:
-                self._emit(ViewStatus(leaf.view_id, "quarantined" if leaf.recovering else "building", reason))
+            say_why(demand, reason, self._emit)
 
     def _read(self, event: events.Read) -> None:
         try:
@@ -524,13 +520,15 @@ class Engine:
             self._demand(demand)
             if event.forward and event.id in self._reads:
                 self._forward(demand)
-                self._fill_behind([want for want in asked.wants if not want.leaf.full])
+                self._fill_behind(event.id, [want for want in asked.wants if not want.leaf.full])
 
-    def _fill_behind(self, wants: list[Want]) -> None:
+    def _fill_behind(self, read: ReadId, wants: list[Want]) -> None:
         """Fills what a read wants that the upstream answers meanwhile, unless that is under way."""
-        if wants and all(demand.wants != wants for demand in self._upqueries.demands if demand.behind):
+        under_way = next((d for d in self._upqueries.demands if d.behind and d.wants == wants), None)
+        self._forwards.reads[read].behind = behind = under_way or Demand(wants, behind=True)
+        if wants and under_way is None:
             self.counters["filled_behind"] += 1
-            self._attempt(Demand(wants, behind=True))
+            self._attempt(behind)
 
     def _demand(self, demand: Demand) -> None:
         assert demand.read is not None
@@ -545,7 +543,8 @@ class Engine:
     def _cancel_read(self, event: events.CancelRead) -> None:
         self._end_demand(event.id)
         self.refreshes.leave(event.id)
-        self._forwards.reads.pop(event.id, None)
+        if (behind := self._forwards.leave(event.id)) is not None and not event.refused:
+            self._upqueries.finish(behind)
 
     def _forward_done(self, event: events.ForwardDone) -> None:
         self._note_snapshot(event.snapshot, event.bound)

@@ -139,9 +139,19 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class CancelRead:
-    """The reader has gone. A flight that nobody waits for still completes."""
+    """The reader has gone. A flight that nobody waits for goes on for some `CancelUnawaited`.
+
+    `refused`: the upstream refused to answer what was forwarded; what is filled behind it goes on.
+    """
 
     id: ReadId
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CancelUnawaited:
+    """Look for lookups and fetches that nobody waits for; cancel those that nobody has waited for at the last
+    `Limits.unawaited_looks` such events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +308,7 @@ class SchemaChanged:
 
 Event = (
     StreamStarted | Apply | Advance | SnapshotTaken | TableJoined | InstallView | InstallRefresh | DropView | Read
-    | CancelRead | LookupDone | LoadBegun | LoadRows | LoadDone | Work | LookupFailed | LookupTooLarge | ForwardDone
-    | RefreshDone | RefreshFailed | Pin | Unpin | EvictKey | EvictInner | Touched | EvictSome | SchemaChanged
+    | CancelRead | CancelUnawaited | LookupDone | LoadBegun | LoadRows | LoadDone | Work | LookupFailed | LookupTooLarge
+    | ForwardDone | RefreshDone | RefreshFailed | Pin | Unpin | EvictKey | EvictInner | Touched | EvictSome
+    | SchemaChanged
 )  # fmt: skip

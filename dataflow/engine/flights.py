@@ -9,7 +9,7 @@ one `Sent`.
 """
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -41,6 +41,13 @@ class Sent:
     issued: int = 0
     #: Its result, held until the stream has reached its bound.
     result: LookupDone | None = None
+    #: Looks in a row at which nobody waited for it (`abandonment`).
+    unawaited: int = 0
+
+    @property
+    def of_everything(self) -> bool:
+        """Whether it reads all rows."""
+        return not self.columns and self.part is None
 
     def flight_keys(self) -> Iterator[FlightKey]:
         """The flights it carries."""
@@ -207,6 +214,29 @@ class Flights:
                 for key in of_table.wanted.pop(wanted)[1]:
                     del self._carrier[(node.id, wanted[1], key, wanted[2])]
         self._tidy()
+
+    def forget_unsent(self, flights: Iterable[FlightKey]) -> int:
+        """Drops those of these flights by keys that were not sent yet; how many."""
+        before = len(self._carrier)
+        for flight in flights:
+            _, columns, _, part = flight
+            if flight in self._carrier and (columns or part is not None):
+                self._forget_unsent(flight, self._carrier[flight])
+        self._tidy()
+        return before - len(self._carrier)
+
+    def _forget_unsent(self, flight: FlightKey, sent: Sent | None) -> None:
+        node, columns, key, part = flight
+        if sent is None:
+            of_table = next(of for of in self._waiting.values() if (node, columns, part) in of.wanted)
+            _, keys = of_table.wanted[node, columns, part]
+            del keys[key], self._carrier[flight]
+            if not keys:
+                del of_table.wanted[node, columns, part]
+        elif (waiting := self._waiting.get(_table_of(sent.node))) is not None and sent in waiting.queue:
+            self.land(self.split(sent, (key,)))
+            if not sent.keys:
+                waiting.queue.remove(sent)
 
     def _tidy(self) -> None:
         """Tables that nothing is waited for of have no turn."""

@@ -18,6 +18,7 @@ from dataflow.engine.effects import AnswerForward, Effect, FailRead, Forward
 from dataflow.engine.events import ForwardDone
 from dataflow.engine.limits import Limits
 from dataflow.engine.ring import Ring
+from dataflow.engine.upquery import Demand
 from dataflow.types import Position, ReadId, Snapshot
 
 #: Why a read fails that may be tried again.
@@ -38,6 +39,8 @@ class Forwarded:
     result: ForwardDone | None = None
     #: Waits for a heartbeat that sees enough; nothing is under way.
     paused: bool = False
+    #: What fills what it wants meanwhile (`Read.forward`).
+    behind: Demand | None = None
 
 
 class Forwards:
@@ -53,6 +56,12 @@ class Forwards:
         """Sends a read upstream that was asked when the engine was at `since`."""
         self.reads[read] = Forwarded(read, tables, since, now)
         return Forward(read)
+
+    def leave(self, read: ReadId) -> Demand | None:
+        """A read that is not waited for any more; what was to be filled behind it, and behind no other that waits."""
+        forwarded = self.reads.pop(read, None)
+        behind = None if forwarded is None else forwarded.behind
+        return None if any(other.behind is behind for other in self.reads.values()) else behind
 
     def oldest_issue(self) -> int | None:
         """When the oldest forward in flight was issued."""

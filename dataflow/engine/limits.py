@@ -34,6 +34,8 @@ class Limits:
     quarantine_heartbeats: int = 600
     #: After so many heartbeats a key that was too large is tried again: it may have shrunk.
     oversized_heartbeats: int = 60
+    #: Looks in a row at which nobody waits for a lookup or a fetch, until it is cancelled (`events.CancelUnawaited`).
+    unawaited_looks: int = 5
     #: Times that a read is retried before it is forwarded upstream.
     read_rounds: int = 20
     #: Times that a forwarded read is repeated because transactions crossed it.

@@ -116,6 +116,13 @@ class Fetch:
     result: RefreshDone | None = None
     #: Waits for a heartbeat that sees enough; nothing is under way.
     paused: bool = False
+    #: Looks in a row at which nobody waited for it (`abandonment`).
+    unawaited: int = 0
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether it goes on: for a read or a subscription, or since the key is hot."""
+        return bool(self.waiting) or self.hot or self.key in self.leaf.pins
 
 
 class Refreshes:
@@ -281,6 +288,14 @@ class Refreshes:
         self._fetches[fetch.id] = fetch
         self._counters["refreshed"] += 1
         self._emit(Refresh(fetch.id, fetch.leaf.view_id, fetch.key))
+
+    def cancel_unawaited(self) -> None:
+        """One look: cancels what nobody has waited for at several (`abandonment`)."""
+        for fetch in [fetch for fetch in self._fetches.values() if fetch.result is None]:
+            fetch.unawaited = 0 if fetch.is_awaited else fetch.unawaited + 1
+            if fetch.unawaited >= self._limits.unawaited_looks:
+                self._counters["refresh_unawaited"] += 1
+                self._abandon(fetch)
 
     def _abandon(self, fetch: Fetch) -> None:
         self._forget(fetch)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from dataflow.engine.derive import Derivations, flight_of
-from dataflow.engine.effects import Effect, LeafFill, LeafFillAll, Part
+from dataflow.engine.effects import Effect, LeafFill, LeafFillAll, Part, ViewStatus
 from dataflow.engine.extension import Extensions, Goal
 from dataflow.engine.flights import FlightKey, Flights
 from dataflow.engine.incongruence import covered_or_subsumed
@@ -40,6 +40,8 @@ from dataflow.types import Columns, Key, NodeId, Position, ReadId, Row
 
 #: What a demand takes, and what it notes of each key that it has fetched.
 _DEMAND_BYTES, _FETCHED_BYTES = 900, 700
+#: What is noted of a flight that nobody waits for.
+_LEFT_BYTES = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,8 @@ class Upqueries:
         #: What getting the rows has cost that leaves are filled with now.
         self.spent = 0.0
         self._waiting: dict[FlightKey, dict[Demand, None]] = {}
+        #: Flights that lost the last demand that waited for them, since they were taken.
+        self._left: dict[FlightKey, None] = {}
         #: Flights that the attempt under way found necessary.
         self._missing: dict[FlightKey, None] = {}
         #: What is covered whole, or is to be, for it.
@@ -162,6 +166,7 @@ class Upqueries:
                 waiting.pop(demand, None)
                 if not waiting:
                     del self._waiting[flight]
+                    self._left[flight] = None
         demand.waits = {}
         for at in demand.fetched:
             self._fetched[at] -= 1
@@ -171,7 +176,8 @@ class Upqueries:
 
     def state_bytes(self) -> int:
         """About what demands take."""
-        return _DEMAND_BYTES * len(self.demands) + _FETCHED_BYTES * len(self._fetched)
+        left = _LEFT_BYTES * len(self._left)
+        return _DEMAND_BYTES * len(self.demands) + _FETCHED_BYTES * len(self._fetched) + left
 
     def is_fetched(self, node: Stored, cover: Cover, key: Key) -> bool:
         """Whether a demand that is not met yet has fetched a key, or something is being derived from it."""
@@ -194,6 +200,15 @@ class Upqueries:
     def behind(self) -> int:
         """Demands that fill what the upstream answers meanwhile."""
         return sum(demand.behind for demand in self.demands)
+
+    def take_left(self) -> list[FlightKey]:
+        """Flights that nobody waits for any more, of those that somebody waited for at the last call or since."""
+        left, self._left = self._left, {}
+        return [flight for flight in left if flight not in self._waiting]
+
+    def is_awaited(self, flight: FlightKey) -> bool:
+        """Whether any demand waits for a flight."""
+        return flight in self._waiting
 
     def waiting_for(self, flight: FlightKey) -> list[Demand]:
         """The demands that wait for a flight."""
@@ -350,6 +365,14 @@ class Upqueries:
                 by_key.setdefault(row_key, []).append(row)
         self._emit(LeafFillAll(leaf.view_id, by_key))
         say_ready(leaf, self._emit)
+
+
+def say_why(demand: Demand, reason: str, emit: Callable[[Effect], None]) -> None:
+    """A full view that cannot be loaded for now says why, once."""
+    if demand.reason != reason:
+        demand.reason = reason
+        for leaf in [want.leaf for want in demand.wants if want.leaf.full and not want.leaf.loaded]:
+            emit(ViewStatus(leaf.view_id, "quarantined" if leaf.recovering else "building", reason))
 
 
 def _filtered(use: Use | Merge, key: Key, rows: list[Row]) -> list[Row]:

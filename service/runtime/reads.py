@@ -305,7 +305,7 @@ class Reads:
         problem = _problem_of(pending, answer)
         if problem is not None:
             self._fail(pending, problem)
-            self._dispatcher.step(CancelRead(read))
+            self._dispatcher.step(CancelRead(read, refused=True))
             return
         found = answer.result()
         pending.forwarded = found.rows

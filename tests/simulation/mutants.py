@@ -31,6 +31,7 @@ from dataflow.ops.aggregate import Group
 from dataflow.ops.block import BlockJoin
 from dataflow.ops.partitioned import Partitioned
 from dataflow.types import Delta, Row
+from tests.simulation.abandonment_mutants import ABANDONMENT_MUTANTS
 from tests.simulation.fault_mutants import FAULT_MUTANTS, half_of_what_is_too_large
 from tests.simulation.foreign_key_mutants import new_rows_without_children
 from tests.simulation.ordered import RowOrder
@@ -694,4 +695,5 @@ MUTANTS: dict[Mutant, Focus | None] = {
     gone_but_pending: LOADING,
     derived_from_what_was_lost: LOADING,
     **dict.fromkeys(FAULT_MUTANTS, Focus(weights={"fault": 6})),
+    **dict.fromkeys(ABANDONMENT_MUTANTS, Focus(weights={"cancel": 8, "heartbeat": 12})),
 }

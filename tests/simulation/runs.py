@@ -47,7 +47,7 @@ PROOFS = (
     "refresh_stored", "stale", "refreshed_evicted_narrowly", "refreshed_kept", "hot_refill", "hot_refilled",
     "evicted_some", "left_behind", "unsure", "replaced", "filled_behind", "loaded", "load_from_ring", "load_redo",
     "load_abandoned", "load_truncated", "derived", "derivation_abandoned", "pending_filtered", "pending_gone",
-    "quarantined",
+    "quarantined", "unawaited", "unsent", "refresh_unawaited",
 )  # fmt: skip
 REGRESSIONS = Path(__file__).parent / "regressions"
 
@@ -135,6 +135,7 @@ def configure(seed: int) -> Configuration:
     faults = Random(f"faults {seed}")
     weights["fault"] = faults.choice((0, 0, 0.5, 3))
     limits["quarantine_heartbeats"] = faults.choice((1, 2, 4))
+    limits["unawaited_looks"] = faults.choice((1, 1, 2))
     limit_rows = rng.choice((1, 2, 3, 4)) if rng.random() < 0.3 else None
     forwards = rng.random() < 0.3
     if forwards and rng.random() < 0.5:

@@ -44,6 +44,7 @@ from dataflow.engine.events import (
     Ahead,
     Apply,
     CancelRead,
+    CancelUnawaited,
     DropView,
     Event,
     EvictInner,
@@ -450,7 +451,8 @@ class Simulation:
         self.step(Advance(self.position))
 
     def do_heartbeat(self, rng: Random) -> None:
-        """A heartbeat's snapshot is taken, or one that was taken arrives."""
+        """Some time has passed. A heartbeat's snapshot is taken, or one that was taken arrives."""
+        self.step(CancelUnawaited())
         if self.heartbeats and rng.random() < 0.5:
             self.step(SnapshotTaken(self.heartbeats.pop(rng.randrange(len(self.heartbeats)))))
         elif len(self.heartbeats) < 3:
@@ -540,11 +542,11 @@ class Simulation:
         if self.reads:
             self.cancel(rng.choice(sorted(self.reads)))
 
-    def cancel(self, read: ReadId) -> None:
+    def cancel(self, read: ReadId, *, refused: bool = False) -> None:
         """A reader has gone, or got an error from the upstream."""
         del self.reads[read]
         self.forwards = [f for f in self.forwards if f.id != read]
-        self.step(CancelRead(read))
+        self.step(CancelRead(read, refused))
 
     def do_deliver(self, rng: Random) -> None:
         """A lookup's result arrives, or a refreshed view's rows."""
@@ -627,7 +629,7 @@ class Simulation:
             forward = rng.choice(ready)
             assert forward.snapshot is not None
             if any(ERROR in row for bag in forward.rows for row in bag):
-                self.cancel(forward.id)
+                self.cancel(forward.id, refused=True)
             else:
                 self.step(ForwardDone(forward.id, *self.world.visibility.arrived(forward.snapshot, forward.bound, rng)))
 
