@@ -194,11 +194,21 @@ class UpstreamPool:
         return True
 
 
+async def end_if_busy(connection: AsyncConnection) -> None:
+    """Ends a connection whose statement nobody waits for any more, and the statement."""
+    if _is_busy(connection):
+        await _end(connection)
+
+
+def _is_busy(connection: AsyncConnection) -> bool:
+    pgconn = connection.pgconn
+    return pgconn.status == ConnStatus.OK and pgconn.transaction_status == TransactionStatus.ACTIVE
+
+
 async def _end(connection: AsyncConnection) -> None:
     try:
         # Whoever waited for it has gone; the server should stop, too.
-        pgconn = connection.pgconn
-        if pgconn.status == ConnStatus.OK and pgconn.transaction_status == TransactionStatus.ACTIVE:
+        if _is_busy(connection):
             await connection.cancel_safe(timeout=CANCEL_S)
     except psycopg.Error:
         pass

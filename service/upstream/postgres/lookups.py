@@ -37,7 +37,7 @@ from dataflow.plan.lookup import Argument, lookup_arguments, lookup_sql
 from dataflow.plan.nodes import Aggregate, Chain, table_of
 from dataflow.schema import Catalog, Table
 from dataflow.types import Columns, Row
-from service.upstream.postgres.connect import CANCEL_S, UpstreamPool
+from service.upstream.postgres.connect import CANCEL_S, UpstreamPool, end_if_busy
 from service.upstream.postgres.open_transactions import UNDECIDED
 from service.upstream.postgres.statements import CHUNK_ROWS, Statements
 from service.upstream.words import UNLIMITED, AnswerPart, AnswerSize, Counted, ForwardRows, LookupRows, UpstreamError
@@ -225,7 +225,11 @@ class Lookups:
         """Rolled back, so that whatever a function did to the session is gone, too."""
         async with self._pool.connection(foreign=True) as connection, connection.transaction(force_rollback=True):
             await connection.execute(settings.encode())
-            yield connection
+            try:
+                yield connection
+            finally:
+                # It cannot be rolled back while a statement runs.
+                await end_if_busy(connection)
 
     async def _run(self, statement: str, parameters: Sequence[str | None] = ()) -> PGresult:
         self.statements += 1

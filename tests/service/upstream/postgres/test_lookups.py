@@ -251,6 +251,26 @@ def test_a_cancelled_lookup_gives_its_connection_back(database: Database) -> Non
     run(check())
 
 
+def test_a_cancelled_query_ends_with_its_connection(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing is tried on it that would fail while the query runs."""
+
+    async def check() -> None:
+        async with looking(database.url, size=1) as lookups:
+            task = asyncio.ensure_future(lookups.forward([("SELECT pg_sleep(60)::text AS s", [])]))
+            async with asyncio.timeout(LIMIT_S):
+                while database.query(SLEEPERS) == [(0,)]:
+                    await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+                while database.query(SLEEPERS) != [(0,)]:
+                    await asyncio.sleep(0)
+                assert (await lookups.forward([("SELECT '1' AS one", [])])).rows == [[("1",)]]
+
+    run(check())
+    assert not caplog.records
+
+
 def test_broken_connections_are_replaced(database: Database) -> None:
     """Idle ones that the server closed are not lent; those in use fail with an error that says to try again."""
 
