@@ -39,6 +39,7 @@ _HELP = {
     "streams_lost": "Change streams lost.",
     "engine_failures": "Steps that failed; the engine was built anew.",
     "upstream_statements": "Statements run upstream.",
+    "abandoned_statements": "Statements that were ended upstream, since nobody waited for them any more.",
     "adhoc_statements": "Queries that name no view, run upstream.",
     "adhoc_installed": "Queries that became views.",
     "adhoc_dropped": "Such views that were dropped, because nobody asked.",

@@ -152,7 +152,10 @@ class Operations:
         engine = runtime.dispatcher.engine
         return {
             "counters": asdict(runtime.counters)
-            | {"upstream_statements": runtime.lookups.statements}
+            | {
+                "upstream_statements": runtime.lookups.statements,
+                "abandoned_statements": runtime.slots.abandoned,
+            }
             | runtime.asking.counters(),
             "engine": {} if engine is None else dict(engine.counters),
             "sizes": self._sizes(),

@@ -4,12 +4,14 @@
 some such statements in a row the next ones are refused at once; one at a time tries whether the table answers again,
 after pauses that double (Nygard, *Release It!*, "Circuit Breaker").
 
-*Maintains*: `_of` has the tables of which the last statement that ended was not answered in time. A statement of
-several tables counts for each; whatever is answered closes the breakers of all its tables.
+*Maintains*: `_of` has the tables of which the last statement that ended was not answered in time: by the statement
+timeout, or before its readers had gone, who wait for `patience_s` at least. A statement of several tables counts for
+each; whatever is answered closes the breakers of all its tables.
 
 Not here: how many statements run at once (`slots`).
 """
 
+import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from time import monotonic
@@ -23,6 +25,8 @@ log = structlog.get_logger()
 #: So many statements in a row, and a table rests.
 MOST = 5
 FIRST_S, LONGEST_S = 1.0, 30.0
+#: What a statement ends with that nobody waits for any more.
+ABANDONED = (asyncio.CancelledError, TimeoutError)
 #: Of a table that nobody has asked for so long since it might have been tried, it is not known that it does not answer.
 FORGOTTEN_S = 60.0
 
@@ -37,8 +41,9 @@ class _Breaker:
 class Breakers:
     """One for each table that does not answer."""
 
-    def __init__(self, now_s: Callable[[], float] = monotonic) -> None:
+    def __init__(self, now_s: Callable[[], float] = monotonic, patience_s: float = 5.0) -> None:
         self._now_s = now_s
+        self._patience_s = patience_s
         self._of: dict[str, _Breaker] = {}
 
     @property
@@ -65,12 +70,14 @@ class Breakers:
             if breaker.failures >= MOST:
                 breaker.until_s = self._now_s() + breaker.pause_s
 
-    def end(self, tables: Collection[str], error: BaseException | None) -> None:
-        """A statement has ended."""
+    def end(self, tables: Collection[str], error: BaseException | None, took_s: float = 0.0) -> None:
+        """A statement has ended, after `took_s`."""
         if error is None:
             if self._of:
                 self._close(tables)
-        elif isinstance(error, UpstreamError) and error.code == "timeout":
+        elif (isinstance(error, UpstreamError) and error.code == "timeout") or (
+            isinstance(error, ABANDONED) and took_s >= self._patience_s
+        ):
             for table in tables:
                 self._count(table)
 

@@ -3,14 +3,16 @@
 A miss that everybody meets at once must not become as many statements. A statement's snapshot is taken after it began,
 so it serves every read that was asked by then. One whose answer was too large is not run again for a while.
 
-*Maintains*: of equal statements one runs at a time; what nobody waits for any more is not asked.
+*Maintains*: of equal statements one runs at a time; what nobody waits for any more is not asked, and what runs then is
+ended after `GRACE_S`.
 
 Not here: what the statements are (`forwarding`), what becomes of their rows (`reads`).
 """
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
 from hashlib import blake2b
 from time import monotonic
 
@@ -22,6 +24,8 @@ from service.upstream.words import AnswerSize, ForwardRows, UpstreamError
 Queries = Sequence[tuple[str, Sequence[str | None]]]
 Found = asyncio.Future[ForwardRows]
 _Equal = tuple[tuple[str, tuple[str | None, ...]], ...]
+#: A statement that nobody waits for may go on for so long: most have ended by then, and ending one takes connections.
+GRACE_S = 0.5
 #: For so long an answer that was too large is taken to be so still.
 REFUSED_S = 60.0
 _MAX_REFUSED = 1000
@@ -60,9 +64,10 @@ class ForwardTasks:
                     async with self._slots.of(tables):
                         waiting = [found for found in self._waiting.pop(equal) if not found.done()]
                         if waiting:
-                            rows = await self._lookups.forward(equal, self._most)
+                            async with _while_waited_for(waiting):
+                                rows = await self._lookups.forward(equal, self._most)
                 except Exception as error:
-                    # Without a slot: whoever waits.
+                    # Without a slot: whoever waits. Abandoned: nobody.
                     self._fail(equal, waiting or self._waiting.pop(equal, []), error)
                 else:
                     for found in waiting:
@@ -94,6 +99,25 @@ class ForwardTasks:
             return None
         # Another one each time: what is raised grows by its traceback.
         return None if refusal is None else UpstreamError(refusal.code, refusal.detail, refusal.hint)
+
+
+@asynccontextmanager
+async def _while_waited_for(waiting: Sequence[Found]) -> AsyncIterator[None]:
+    """Ends what runs inside, by TimeoutError, once nobody waits for it any more."""
+    loop = asyncio.get_running_loop()
+    ended = False
+    async with asyncio.timeout(None) as limit:
+
+        def left(_: Found) -> None:
+            if not ended and limit.when() is None and all(found.done() for found in waiting):
+                limit.reschedule(loop.time() + GRACE_S)
+
+        for found in waiting:
+            found.add_done_callback(left)
+        try:
+            yield
+        finally:
+            ended = True
 
 
 def _digest(equal: _Equal) -> bytes:

@@ -101,7 +101,7 @@ class Runtime:
         self.lineage, self.log_end = Lineage(), LogEnd(self.lookups)
         self.dispatcher = Dispatcher(self.leaf, self.ages, self.counters)
         self.following = Following(settings.cdc)
-        self.slots = slots = Slots(upstream.concurrent_lookups)
+        self.slots = slots = Slots(upstream.concurrent_lookups, settings.http.read_timeout_s)
         self.budget = MemoryBudget(self.dispatcher, self.leaf, int(settings.engine.memory), self.counters)
         room = self.budget.room
         visible = Visible(self.dispatcher, self.lookups, self.upstream, alone=settings.engine.shards == 1)

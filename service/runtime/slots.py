@@ -10,16 +10,20 @@ may run, one table has a share only: others are read meanwhile. One that does no
 import asyncio
 from collections import Counter, deque
 from collections.abc import Collection
+from time import monotonic
 from types import TracebackType
 
-from service.runtime.breakers import Breakers
+from service.runtime.breakers import ABANDONED, Breakers
 
 
 class Slots:
     """``async with slots.of(tables): …`` runs a statement that reads these tables."""
 
-    def __init__(self, total: int) -> None:
-        self.breakers = Breakers()
+    def __init__(self, total: int, patience_s: float = 5.0) -> None:
+        """`patience_s`: how long a reader waits at least."""
+        self.breakers = Breakers(patience_s=patience_s)
+        #: Statements that were ended since nobody waited for them any more.
+        self.abandoned = 0
         self._free = total
         #: As of the engine's lookups (`dataflow.engine.limits`).
         self._share = max(1, total * 2 // 3)
@@ -73,6 +77,7 @@ class _Slot:
     def __init__(self, slots: Slots, tables: Collection[str]) -> None:
         self._slots = slots
         self._tables = tables
+        self._begun_s = 0.0
 
     async def __aenter__(self) -> None:
         self._slots.breakers.check(self._tables)
@@ -82,9 +87,11 @@ class _Slot:
         except BaseException:
             self._slots.give(self._tables)
             raise
+        self._begun_s = monotonic()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._slots.breakers.end(self._tables, error)
+        self._slots.abandoned += isinstance(error, ABANDONED)
+        self._slots.breakers.end(self._tables, error, monotonic() - self._begun_s)
         self._slots.give(self._tables)
