@@ -511,7 +511,8 @@ def _not_reached(timeout_s: float) -> ApiError:
 
 
 def _no_answer(timeout_s: float) -> ApiError:
-    return ApiError("read_timeout", f"No answer within {timeout_s:g} s.", "Try again: the answer may be there by then.")
+    hint = "Try again in a second: the answer may be there by then. Or wait longer (Prefer: wait=20)."
+    return ApiError("read_timeout", f"No answer within {timeout_s:g} s.", hint)
 
 
 def _not_seen(timeout_s: float) -> ApiError:

@@ -57,6 +57,11 @@ class Refreshing:
         dispatcher.on(Refresh, self._start)
         dispatcher.on(CancelRefresh, self._cancel)
 
+    @property
+    def in_flight(self) -> int:
+        """Refreshes that have not reported."""
+        return len(self._tasks)
+
     def restart(self) -> None:
         """A new engine: the old one's keys are gone."""
         for task in self._tasks.values():

@@ -23,7 +23,7 @@ from dataflow.eviction.policies import by_name
 from service import bridge
 from service.errors import ApiError
 from service.http.version import version_text
-from service.runtime import heartbeat
+from service.runtime import abandonment, heartbeat
 from service.runtime.ages import Ages
 from service.runtime.budget import MemoryBudget
 from service.runtime.counters import Counters
@@ -230,6 +230,7 @@ class Session:
         await _first_ended(
             follow(self._source, dispatcher, parts.settings.engine.step_rows, self.hold, schema.passed),
             heartbeat.heartbeats(dispatcher, parts.upstream.lookups, self._pushes, parts.ages, parts.counters),
+            abandonment.looks(dispatcher, parts.lookup_tasks, parts.refreshing),
             parts.budget.keep(),
             parts.telling.tell(),
             schema.keep(parts.settings.cdc.schema_check_s),
