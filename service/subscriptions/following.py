@@ -217,6 +217,9 @@ class Following:
                 if not error.retryable:
                     self._end(topic, error.detail)
                     return
+                if error.code == "read_timeout":
+                    # What it waited for goes on only while it is asked for.
+                    delay_s = _ASK_S
             except Exception:
                 _log.exception("asking_failed")
             else:

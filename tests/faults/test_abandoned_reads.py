@@ -28,6 +28,7 @@ VIEWS: dict[str, tuple[str, dict[str, str]]] = {
     "partial": ("SELECT id, n FROM votes WHERE story = :story", {}),
     "counted": ("SELECT min(id) AS id, max(n) AS n FROM votes WHERE story = :story GROUP BY story", {}),
     "forwarded": ("SELECT id, n FROM votes WHERE story = :story", {"on_miss": "forward"}),
+    "ordered": ("SELECT id, n FROM votes WHERE story = :story ORDER BY n DESC, id", {}),
     "refreshed": ("SELECT id, n, {random}() AS chance FROM votes WHERE story = :story", {}),
 }
 TABLES = (
@@ -36,6 +37,7 @@ TABLES = (
 )
 SQL = "SELECT v.id, v.n FROM votes v WHERE v.story = 3 AND v.id < 100"
 WAYS = (*VIEWS, "query")
+OURS_WAITING = "application_name = 'upquery' AND wait_event_type = 'Lock'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,7 @@ def postgres_site(database: Database, directory: Path) -> Iterator[Site]:
             yield
             connection.rollback()
 
-    which = "application_name = 'upquery' AND wait_event_type = 'Lock'"
-    waiting = f"SELECT count(*) FROM pg_stat_activity WHERE {which}"
+    waiting = f"SELECT count(*) FROM pg_stat_activity WHERE {OURS_WAITING}"
     with service_over(database.url, directory, cdc={"set_replica_identity": True, "schema_check_s": 60}) as service:
         yield Site(service, "random", locked, lambda: database.query(waiting)[0][0], database.execute)
 
@@ -176,6 +177,22 @@ def test_whoever_else_waits_is_answered(site: Site, way: str) -> None:
         assert site.waiting()
         assert not stays.done()
     assert stays.result() == 200
+
+
+def test_a_subscription_waits_on(postgres: Site, module_database: Database) -> None:
+    """Although those who fill it for it give up like readers: of an ordered key only they know how much is wanted."""
+    postgres.begin()
+    service, before = postgres.service, postgres.abandoned()
+    oldest = f"SELECT max(now() - query_start) > '{10 * TIMEOUT_S} s' FROM pg_stat_activity WHERE {OURS_WAITING}"
+    with HTTP.stream("GET", f"{service.http}/v1/views/ordered/subscribe", params={"story": 3}) as events:
+        lines = events.iter_lines()
+        assert any("snapshot" in line for line in lines)
+        with postgres.locked():
+            service.call("POST", "/v1/evict", json={"view": "ordered", "keys": [{"story": "3"}]}).raise_for_status()
+            until(postgres.waiting)
+            until(lambda: module_database.query(oldest)[0][0])
+            assert postgres.abandoned() == before
+        until(lambda: service.hits("ordered", story=3))
 
 
 def test_readers_who_come_and_go(site: Site) -> None:
