@@ -25,6 +25,7 @@ from dataflow.schema import Catalog
 from dataflow.types import Position, ViewId
 from service import bridge
 from service.adhoc.words import is_of_query
+from service.leaf_store.catalog import UNREADABLE
 from service.leaf_store.writer import LeafWriter
 from service.runtime import garbage, heartbeat
 from service.runtime.admission import Admission
@@ -160,8 +161,8 @@ class Installer:
         return installation
 
     def introduce(self, plans: Mapping[str, Plan], position: Position) -> None:
-        """Make the views known to readers before there is an engine, in a new leaf store that has nothing of them. What
-        has no plan says why. `position`: the upstream's."""
+        """Make the views known to readers before there is an engine, in a new leaf store that has nothing of them: the
+        upstream can answer them while they are being built. What has no plan says why. `position`: the upstream's."""
         for registered in self.registry.views.values():
             plan = plans.get(registered.definition.name)
             if plan is None:
@@ -169,8 +170,9 @@ class Installer:
             elif self.is_elsewhere(plan):
                 self._say_elsewhere(registered, plan)
             else:
-                registered.installed = Installation(self._new_id(), plan, registered.definition, Status.READY)
+                registered.installed = Installation(self._new_id(), plan, registered.definition)
                 self._register(registered.installed, listed=True)
+                self.leaf.set_status(registered.installed.id, Status.READY)
         self.leaf.commit([], position, heartbeat.wall_ms())
 
     def adopt(self, plans: Mapping[str, Plan]) -> None:
@@ -180,8 +182,8 @@ class Installer:
         self.leaf.hold_catalog()
         for name, plan in plans.items():
             registered, info = self.registry.views[name], known.get(name)
-            if info is not None and not self.is_elsewhere(plan):
-                installation = Installation(info.id, plan, registered.definition, Status.READY)
+            if info is not None and info.status not in UNREADABLE and not self.is_elsewhere(plan):
+                installation = Installation(info.id, plan, registered.definition)
                 self._register(installation, listed=True)
                 if self.leaf.info(info.id).definition == info.definition:
                     registered.installed = installation
