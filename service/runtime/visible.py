@@ -46,7 +46,9 @@ class Visible:
                 return
             if first is None:
                 first = snapshot
-            elif snapshot.finished(first) or await self._lookups.settled(first):
+            elif snapshot.finished(first):
+                return
+            if await self._lookups.settled(first):
                 return
             await asyncio.sleep(delay_s)
             delay_s = min(2 * delay_s, _LOOK_MOST_S)
