@@ -6,6 +6,7 @@ Not here: which lookups that concerns (`dataflow.engine.abandonment`); forwarded
 import asyncio
 
 from dataflow.engine.events import CancelUnawaited
+from service.runtime.counters import Counters
 from service.runtime.dispatcher import Dispatcher
 from service.runtime.lookup_tasks import LookupTasks
 from service.runtime.refreshing import Refreshing
@@ -15,9 +16,12 @@ from service.runtime.refreshing import Refreshing
 LOOK_S = 0.3
 
 
-async def looks(dispatcher: Dispatcher, lookups: LookupTasks, refreshing: Refreshing) -> None:
+async def looks(dispatcher: Dispatcher, lookups: LookupTasks, refreshing: Refreshing, counters: Counters) -> None:
     """For as long as the stream is up."""
+    begun = 0
     while dispatcher.running:
         await asyncio.sleep(LOOK_S)
-        if lookups.in_flight or refreshing.in_flight:
+        # Once more, too, after what has begun and ended since: of its readers the engine notes what they left.
+        if lookups.in_flight or refreshing.in_flight or counters.lookups != begun:
+            begun = counters.lookups
             dispatcher.step(CancelUnawaited())

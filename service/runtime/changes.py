@@ -4,7 +4,8 @@ Invariants: nothing is kept on disk that was not accepted; a name in the configu
 """
 
 import asyncio
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import structlog
@@ -24,6 +25,8 @@ log = structlog.get_logger()
 
 #: How often a view is planned whose tables are altered meanwhile.
 _LOOKS = 3
+#: How long a change waits for a stream that is just beginning.
+_PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +51,14 @@ class Changes:
         self, name: str, sql: str, options: ViewOptions, *, create_only: bool, at_ms: int | None = None
     ) -> PutResult:
         """Registers a view, or replaces it; `at_ms`: when several services are told the same. Raises `ApiError`."""
-        async with self.lock:
+        async with self._alone():
             if create_only and name in self.installer.registry.views:
                 raise ApiError("view_exists", f"There is a view {name!r} already.")
             return await self._put(Definition(name, sql, Origin.HTTP, options), at_ms)
 
     async def install(self, definition: Definition) -> None:
         """Registers a view that nobody put. Raises `ApiError`."""
-        async with self.lock:
+        async with self._alone():
             if definition.name in self.installer.registry.views:
                 raise ApiError("view_exists", f"There is a view {definition.name!r} already.")
             self._require_stream()
@@ -63,7 +66,7 @@ class Changes:
 
     async def drop(self, name: str, at_ms: int | None = None) -> None:
         """Forgets a view. Raises `ApiError`."""
-        async with self.lock:
+        async with self._alone():
             registered = self.installer.registry.views.get(name)
             if registered is None:
                 raise ApiError("view_not_found", f"There is no view {name!r}.")
@@ -75,7 +78,7 @@ class Changes:
     async def settle(self, name: str, sql: str | None, options: ViewOptions, at_ms: int) -> bool:
         """What another service was told of a view (`sql` None: to drop it), unless this one was told something later;
         whether it was not. Raises `ApiError`."""
-        async with self.lock:
+        async with self._alone():
             registry = self.installer.registry
             if registry.known_ms(name) >= at_ms or (sql is None and registry.is_forgotten(name, at_ms)):
                 return False
@@ -135,6 +138,20 @@ class Changes:
             for registered in self.installer.registry.views.values()
             if any(i is not None and name in i.plan.reads_views for i in (registered.installed, registered.replacement))
         ]
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """One change at a time. ApiError if the change stream begins meanwhile and takes long: a change that was given
+        up is not to be made later."""
+        try:
+            async with asyncio.timeout(None if self.installer.dispatcher.running else _PATIENCE_S):
+                await self.lock.acquire()
+        except TimeoutError:
+            raise no_stream() from None
+        try:
+            yield
+        finally:
+            self.lock.release()
 
     def _require_stream(self) -> None:
         if not self.installer.dispatcher.running:

@@ -155,6 +155,9 @@ class Reads:
         """All answers are the upstream's as it is now; whatever the stream has brought so far, if there is one at all.
         They have all of `minimum`. Raises `ApiError`."""
         asked_ms = wall_ms()
+        if not items:
+            # Those that a worker knows the answers of: a parameter is NULL.
+            return ReadReply([], minimum or 0, asked_ms, Source.CURRENT)
         views = [self.readable(item, building=True) for item in items]
         try:
             for view, item in zip(views, items, strict=True):

@@ -171,7 +171,7 @@ class Session:
             taken = await self.parts.upstream.lookups.snapshot()
             installer.leaf.reset(self._epoch())
             installer.introduce(plans, taken.bound)
-        else:
+        elif installer.leaf.epoch.rpartition("@")[2] == self.parts.upstream.server:
             installer.adopt(plans)
         self.answering.set()
 
@@ -230,7 +230,7 @@ class Session:
         await _first_ended(
             follow(self._source, dispatcher, parts.settings.engine.step_rows, self.hold, schema.passed),
             heartbeat.heartbeats(dispatcher, parts.upstream.lookups, self._pushes, parts.ages, parts.counters),
-            abandonment.looks(dispatcher, parts.lookup_tasks, parts.refreshing),
+            abandonment.looks(dispatcher, parts.lookup_tasks, parts.refreshing, parts.counters),
             parts.budget.keep(),
             parts.telling.tell(),
             schema.keep(parts.settings.cdc.schema_check_s),

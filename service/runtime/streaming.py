@@ -48,7 +48,8 @@ class StreamedReads:
 
     async def read(self, item: ReadItem, minimum: Position | None, send: Callable[[bytes], Awaitable[None]]) -> None:
         """Send the rows of a read without a window, as JSON objects with commas between them, some at a time, at least
-        once: as the upstream has them now, with all of `minimum`. Raises `ApiError`, also in the middle."""
+        once: as the upstream has them now, with all of `minimum` and of the leaf store. Raises `ApiError`, also in the
+        middle."""
         view = self._reads.readable(item, building=True)
         if self._running >= _MOST:
             raise ApiError("overloaded", f"{_MOST} large answers are being read already.", "Try again later.")
@@ -56,8 +57,9 @@ class StreamedReads:
         self._counters.reads_streamed += 1
         try:
             async with asyncio.timeout(_LONGEST_S):
-                if minimum is not None:
-                    await self._visible.wait(minimum)
+                state = self._leaf.reader.state()
+                # Hits may show all of that.
+                await self._visible.wait(max(minimum or 0, 0 if state is None else state.position))
                 async with aclosing(self._parts(view, item)) as parts:
                     async for part in parts:
                         await send(part)

@@ -10,16 +10,20 @@ COMMIT PREPARED.
 rights of ``pg_read_all_stats``: others do not see what backends do.
 """
 
-#: Ids (of 32 bits) of transactions that are open, and perhaps committed. One row with NULL: that cannot be known.
-UNDECIDED = r"""
+#: Ids (of 32 bits) of transactions that are open, and perhaps committed. One row with NULL: that cannot be known. Of
+#: other processes than clients' backends the state means what they say: a worker of logical replication commits while
+#: it is "idle in transaction". A statement may be shown in part only, and have comments between its words. ClientRead:
+#: a backend may warn a client that does not read within its commit.
+UNDECIDED = r"""/* upquery: open transactions */
 WITH backends AS (
-    SELECT backend_xid AS id, NOT coalesce(
+    SELECT backend_xid AS id, NOT coalesce(backend_type = 'client backend' AND (
         state LIKE 'idle in transaction%' OR state = 'active' AND (
-            wait_event_type IN ('Lock', 'Client', 'BufferPin')
+            wait_event_type IN ('Lock', 'BufferPin') OR wait_event_type = 'Client' AND wait_event = 'ClientRead'
             OR wait_event_type = 'IO' AND wait_event LIKE 'DataFile%'
-            OR wait_event_type = 'Timeout' AND wait_event = 'PgSleep'), false) AS undecided,
-        pid <> pg_catalog.pg_backend_pid() AND (
-            state IN ('active', 'disabled') AND query ~* 'commit\s+prepared'
+            OR wait_event_type = 'Timeout' AND wait_event = 'PgSleep')), false) AS undecided,
+        query NOT LIKE '/* upquery: open transactions */%' AND (
+            state = 'active' AND (query ~* 'prepared' OR octet_length(query)
+                >= pg_catalog.pg_size_bytes(pg_catalog.current_setting('track_activity_query_size')) - 4)
             OR state = 'disabled'
             OR backend_type LIKE 'logical replication%worker') AS commits_prepared
     FROM pg_catalog.pg_stat_activity)

@@ -17,12 +17,13 @@ from dataflow.types import ViewId
 from service.errors import ApiError
 from service.leaf_store.reader import LeafReader
 from service.leaf_store.writer import LeafWriter
-from service.runtime import garbage
+from service.runtime import changes, garbage
 from service.runtime.runtime import Runtime
 from service.settings.load import Settings
 from service.upstream.upstream import Layouts
+from service.views import ViewOptions
 from service.wire import ReadItem, Source
-from tests.fixtures.postgres import Database
+from tests.fixtures.postgres import Database, discard_server, start_server
 from tests.service.runtime.running import STORY, running, until
 
 pytestmark = pytest.mark.postgres
@@ -145,6 +146,83 @@ def test_a_first_stream_that_nobody_waits_for_is_begun_again_and_again(database:
         await runtime.close()
 
     asyncio.run(scenario())
+
+
+def test_a_read_of_nothing_is_answered_without_a_stream_too(database: Database, tmp_path: Path) -> None:
+    """A worker knows the answers of reads with NULL itself, and asks for the others only."""
+
+    async def scenario() -> None:
+        async with checking_often(database, tmp_path) as runtime:
+            assert (await runtime.read([])).answers == (await runtime.forward([])).answers == []
+            runtime.dispatcher.stop()
+            assert (await runtime.read([])).answers == []
+
+    asyncio.run(scenario())
+
+
+def test_a_change_that_a_stream_holds_up_is_refused_and_not_made_later(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "_PATIENCE_S", 0.1)
+
+    async def scenario() -> None:
+        async with checking_often(database, tmp_path) as runtime:
+            runtime.dispatcher.stop()
+            async with runtime.changes.lock:
+                for change in (
+                    runtime.changes.put("more", STORY, ViewOptions(), create_only=True),
+                    runtime.changes.drop("story"),
+                    runtime.changes.settle("story", None, ViewOptions(), 1),
+                ):
+                    with pytest.raises(ApiError, match="upstream_unavailable"):
+                        await change
+            assert set(runtime.registry.views) == {"story"}
+
+    asyncio.run(scenario())
+
+
+def test_a_large_answer_has_what_hits_show(tmp_path: Path) -> None:
+    """Also while the commit of that waits for a standby."""
+    server = start_server({"synchronous_standby_names": "nobody"})
+    database = Database("postgres", f"{server.url}?options=-csynchronous_commit%3Dlocal", server)
+    database.execute(
+        "CREATE TABLE stories (id int PRIMARY KEY, title text)", "ALTER TABLE stories REPLICA IDENTITY FULL",
+        "INSERT INTO stories VALUES (7, 'old')",
+    )  # fmt: skip
+    parts: list[bytes] = []
+
+    async def send(part: bytes) -> None:
+        parts.append(part)
+
+    async def scenario() -> None:
+        item = ReadItem("story", ("7",))
+        async with running(database, tmp_path) as runtime:
+            await runtime.read([item])
+            async with await psycopg.AsyncConnection.connect(server.url, autocommit=True) as writer:
+                waiting = asyncio.ensure_future(writer.execute("UPDATE stories SET title = 'new' WHERE id = 7"))
+                installed = runtime.registry.views["story"].installed
+                assert installed is not None
+                hit = (installed.id, ("7",), None)
+
+                def shown() -> bool:
+                    answers, _ = runtime.leaf.reader.read([hit])
+                    return answers[0] is not None and b"new" in answers[0].rows
+
+                await until(shown)
+                asked = asyncio.ensure_future(runtime.stream(item, None, send))
+                before = runtime.upstream.lookups.statements
+                await until(lambda: runtime.upstream.lookups.statements > before + 6)
+                assert not parts
+                # The standby is waited for no longer.
+                database.execute("ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()")
+                await waiting
+                await asked
+                assert b"".join(parts) == b'{"id":7,"title":"new"}'
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        discard_server(server)
 
 
 def test_a_read_that_waits_while_the_engine_fails_is_told(database: Database, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from cdc.source import Snapshot
 from service.upstream.postgres.lookups import Lookups
+from service.upstream.postgres.open_transactions import UNDECIDED
 from tests.fixtures.postgres import Database, discard_server, start_server
 from tests.fixtures.service import until
 from tests.fixtures.streams import run
@@ -23,7 +24,7 @@ def database() -> Iterator[Database]:
     """Commits wait for a standby that there is not, unless they are `LOCAL`."""
     server = start_server({"synchronous_standby_names": "nobody", "max_prepared_transactions": "5"})
     database = Database("postgres", f"{server.url}?options=-csynchronous_commit%3Dlocal", server)
-    database.execute("CREATE TABLE items (id int)", "CREATE ROLE guest LOGIN")
+    database.execute("CREATE TABLE items (id int)", "CREATE TABLE locked (id int)", "CREATE ROLE guest LOGIN")
     yield database
     discard_server(server)
 
@@ -114,11 +115,55 @@ def test_one_that_began_later_does_not_matter(database: Database) -> None:
         idle.rollback()
 
 
-def test_a_prepared_one_has_not_unless_somebody_commits_it(database: Database) -> None:
+@pytest.mark.parametrize(
+    "commit",
+    [
+        pytest.param("COMMIT  PREPARED 'forgotten'", id="plain"),
+        pytest.param("COMMIT /* at last */ PREPARED 'forgotten'", id="with a comment"),
+        pytest.param(f"/* {'x' * 1100} */ COMMIT PREPARED 'forgotten'", id="shown in part only"),
+    ],
+)
+def test_a_prepared_one_has_not_unless_somebody_commits_it(database: Database, commit: str) -> None:
     database.execute("BEGIN; INSERT INTO items VALUES (1); PREPARE TRANSACTION 'forgotten'")
     looked(database, is_settled)
-    with running(database, "COMMIT  PREPARED 'forgotten'", waits_for="SyncRep"):
+    with running(database, commit, waits_for="SyncRep"):
         looked(database, is_not)
+
+
+def test_those_who_ask_at_the_same_time_are_not_taken_for_it(database: Database) -> None:
+    database.execute("BEGIN; INSERT INTO items VALUES (1); PREPARE TRANSACTION 'forgotten'")
+    with psycopg.connect(database.url) as holder:
+        holder.execute("LOCK TABLE locked")
+        asking = UNDECIDED.rstrip() + " UNION ALL SELECT count(*)::text FROM locked"
+        with running(database, asking, waits_for="relation"):
+            looked(database, is_settled)
+    database.execute("ROLLBACK PREPARED 'forgotten'")
+
+
+def test_a_worker_of_logical_replication_may_commit_while_it_is_idle() -> None:
+    """It says that it is "idle in transaction" between the pieces of a transaction that it applies."""
+    streaming = {"logical_decoding_work_mem": "64kB", "debug_logical_replication_streaming": "immediate"}
+    publisher = start_server(streaming)
+    subscriber = start_server({"synchronous_standby_names": "nobody"})
+    try:
+        source = Database("postgres", publisher.url, publisher)
+        source.require(16, "transactions that are applied in parallel")
+        target = Database("postgres", f"{subscriber.url}?options=-csynchronous_commit%3Dlocal", subscriber)
+        for each in (source, target):
+            each.execute("CREATE TABLE items (id int PRIMARY KEY)")
+        source.execute("CREATE PUBLICATION items FOR TABLE items")
+        target.execute(
+            f"CREATE SUBSCRIPTION items CONNECTION '{publisher.url}' PUBLICATION items"
+            " WITH (streaming = parallel, copy_data = false, synchronous_commit = 'on')"
+        )
+        until(lambda: source.query("SELECT 1 FROM pg_stat_replication WHERE state = 'streaming'"))
+        until(lambda: target.query("SELECT 1 FROM pg_subscription_rel WHERE srsubstate = 'r'"))
+        source.execute("INSERT INTO items SELECT generate_series(1, 5000)")
+        until(lambda: target.query("SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"))
+        looked(target, is_not)
+    finally:
+        discard_server(subscriber)
+        discard_server(publisher)
 
 
 def test_who_may_not_see_what_backends_do_does_not_know(database: Database) -> None:
