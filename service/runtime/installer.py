@@ -41,6 +41,8 @@ log = structlog.get_logger()
 
 #: A collection stops everything for 0.1 s: while many views go, one after another, there is one so often.
 _COLLECT_S = 1.0
+#: Of ids that an engine process used last, those that its leaf store does not show any more, at most.
+_UNSEEN_IDS = 4096
 
 
 @dataclass(slots=True)
@@ -64,8 +66,10 @@ class Installer:
     _collecting: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
-        # Never used before in any engine process of this leaf store: a reader may still hold an id of the last one's.
-        self._ids = itertools.count(int(time.time()))
+        # Never used before in any engine process of this leaf store: a reader may still hold an id of the last one's,
+        # which may have begun a moment ago, and have dropped its latest views.
+        known = max(self.leaf.reader.catalog().by_id, default=0)
+        self._ids = itertools.count(max(int(time.time()), known) + _UNSEEN_IDS)
         self.dispatcher.on(ViewStatus, self._view_status)
 
     def planning(

@@ -148,6 +148,20 @@ def test_a_first_stream_that_nobody_waits_for_is_begun_again_and_again(database:
     asyncio.run(scenario())
 
 
+def test_the_next_engine_uses_no_id_of_the_last_one(database: Database, tmp_path: Path) -> None:
+    """However soon it begins: readers may still hold them."""
+    views = {f"story_{n}": STORY for n in range(9)}
+
+    async def scenario() -> None:
+        async with running(database, tmp_path, views=views) as first:
+            used = set(first.leaf.reader.catalog().by_id)
+        async with running(database, tmp_path, views=views) as second:
+            assert len(used) == 9
+            assert min(second.leaf.reader.catalog().by_id) > max(used)
+
+    asyncio.run(scenario())
+
+
 def test_a_read_of_nothing_is_answered_without_a_stream_too(database: Database, tmp_path: Path) -> None:
     """A worker knows the answers of reads with NULL itself, and asks for the others only."""
 
