@@ -58,10 +58,13 @@ class Forwards:
         return Forward(read)
 
     def leave(self, read: ReadId) -> Demand | None:
-        """A read that is not waited for any more; what was to be filled behind it, and behind no other that waits."""
+        """A read that is not waited for any more. Returns what was to be filled behind it, unless another such read
+        waits or was answered."""
         forwarded = self.reads.pop(read, None)
         behind = None if forwarded is None else forwarded.behind
-        return None if any(other.behind is behind for other in self.reads.values()) else behind
+        if behind is None or behind.kept or any(other.behind is behind for other in self.reads.values()):
+            return None
+        return behind
 
     def oldest_issue(self) -> int | None:
         """When the oldest forward in flight was issued."""
@@ -88,6 +91,8 @@ class Forwards:
         exact = self._ring.exact_position(forwarded.tables, result.snapshot, applied)
         if exact is not None and exact >= min(forwarded.since, applied):
             del self.reads[forwarded.read]
+            if forwarded.behind is not None:
+                forwarded.behind.kept = True
             return AnswerForward(forwarded.read, exact)
         return self._send(forwarded, now) if self._has_another_round(forwarded) else self._fail(forwarded, CROSSED)
 

@@ -73,6 +73,8 @@ class Demand:
     hot: bool = False
     #: What a read left to be filled that the upstream answers; given up likewise.
     behind: bool = False
+    #: One of the reads that it fills behind was answered: it goes on when the others leave.
+    kept: bool = False
     #: Pins and loads whose lookup failed wait for the next heartbeat.
     paused: bool = False
     #: Why it failed last.

@@ -188,6 +188,18 @@ def test_what_is_filled_behind_a_refused_read_goes_on() -> None:
     assert [type(effect) for effect in waiting.done(lookup)] == [LeafFill]
 
 
+def test_one_answered_read_of_several_keeps_what_is_filled_behind_them() -> None:
+    waiting = Waiting()
+    _, lookup = waiting.read(1, "1", forward=True)
+    waiting.read(2, "1", forward=True)
+    assert waiting.step(ForwardDone(ReadId(1), Now(), 0)) != []
+    waiting.read(3, "1", forward=True)
+    waiting.leave(2)
+    waiting.leave(3)
+    assert waiting.looks(2 * LOOKS) == []
+    assert [type(effect) for effect in waiting.done(lookup)] == [LeafFill]
+
+
 def test_what_is_filled_behind_an_answered_read_goes_on() -> None:
     waiting = Waiting()
     _, lookup = waiting.read(1, "1", forward=True)
