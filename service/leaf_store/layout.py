@@ -33,6 +33,8 @@ from dataflow.types import Key, ViewId
 
 META_KEY = b"m"
 CATALOG_KEY = b"c"
+#: The last id that was given to a view; outlives a reset.
+LAST_ID_KEY = b"n"
 COLLATION_HEAD = b"w"
 #: LMDB's limit for a key.
 MAX_KEY_BYTES = 511
@@ -64,6 +66,7 @@ _NO_END = (1 << 32) - 1
 Places = tuple[bytes, bytes | None]
 
 META = Struct(">QQIQ")
+LAST_ID = Struct(">I")
 MARK = Struct(">Q")
 
 #: First byte of a special row's value; a plain one starts with "{", an entry with its kind.

@@ -5,6 +5,7 @@ that fails leaves readers, and the byte counts, at the one before. Nothing is sy
 and a cold start rebuilds it.
 """
 
+import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from service.leaf_store.catalog import ViewInfo, describe, dump_view, join_catal
 from service.leaf_store.collations import Written
 from service.leaf_store.commit import Commit
 from service.leaf_store.encoder import ViewEncoder
-from service.leaf_store.layout import CATALOG_KEY, META, META_KEY
+from service.leaf_store.layout import CATALOG_KEY, LAST_ID, LAST_ID_KEY, META, META_KEY
 from service.leaf_store.reader import MAX_READERS, LeafReader, answer_of
 from service.leaf_store.request import Values
 from service.leaf_store.reserve import Reserve
@@ -69,6 +70,8 @@ class LeafWriter:
         self._catalog_version = 0 if state is None else state.catalog_version
         self._epoch = "" if state is None else state.epoch
         self._one_by_one = 0 if state is None else state.one_by_one
+        # A store that had to be thrown away does not say, but readers of it may be there still.
+        self._last_id = max(self._stored_id(), int(time.time()))
         self._catalog_changed = True
         self._catalog_held = False
         self._commits = 0
@@ -85,10 +88,21 @@ class LeafWriter:
         """The continuity that the next commit is of."""
         return self._epoch
 
+    def new_id(self) -> ViewId:
+        """An id that no view of this store ever had, in any process: readers may still hold those of before."""
+        self._last_id += 1
+        return ViewId(self._last_id)
+
+    def _stored_id(self) -> int:
+        with self._environment.begin() as txn:
+            record = txn.get(LAST_ID_KEY)
+        return 0 if record is None else int(LAST_ID.unpack(record)[0])
+
     def reset(self, epoch: str) -> None:
         """Discard everything at once, for readers too: views, rows, position. `epoch` names the new continuity."""
         with self._environment.begin(write=True) as txn:
             txn.drop(self._environment.open_db(txn=txn), delete=False)
+            txn.put(LAST_ID_KEY, LAST_ID.pack(self._last_id))
         self._collations.reset()
         self._encoders.clear()
         self._views.clear()
@@ -188,6 +202,7 @@ class LeafWriter:
                     if changed:
                         written = self._collations.put(txn, types_of(views))
                         txn.put(CATALOG_KEY, join_catalog(map(self._record, views)))
+                        txn.put(LAST_ID_KEY, LAST_ID.pack(self._last_id))
                     txn.put(META_KEY, META.pack(position, at_ms, version, one_by_one) + self._epoch.encode())
                 break
             except lmdb.MapFullError:

@@ -9,9 +9,7 @@ Not here: the registry itself (`service.views`), following tables (`runtime.foll
 """
 
 import asyncio
-import itertools
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -22,7 +20,7 @@ from dataflow.plan.explain import Explanation
 from dataflow.plan.nodes import Chain, View
 from dataflow.plan.nullability import never_null_output
 from dataflow.schema import Catalog
-from dataflow.types import Position, ViewId
+from dataflow.types import ViewId
 from service import bridge
 from service.adhoc.words import is_of_query
 from service.leaf_store.catalog import UNREADABLE
@@ -41,8 +39,6 @@ log = structlog.get_logger()
 
 #: A collection stops everything for 0.1 s: while many views go, one after another, there is one so often.
 _COLLECT_S = 1.0
-#: Of ids that an engine process used last, those that its leaf store does not show any more, at most.
-_UNSEEN_IDS = 4096
 
 
 @dataclass(slots=True)
@@ -59,17 +55,12 @@ class Installer:
     guarded: bool = False
     #: Which part of all keys is kept here.
     shard: Shard = ALONE
-    _ids: Iterator[int] = field(init=False)
     #: What was admitted, and is kept by another shard: views, and whether they are to be kept whole.
     _elsewhere: set[tuple[View, bool]] = field(default_factory=set)
     #: Frees the nodes of views that have gone, once for those that go together.
     _collecting: asyncio.TimerHandle | None = None
 
     def __post_init__(self) -> None:
-        # Never used before in any engine process of this leaf store: a reader may still hold an id of the last one's,
-        # which may have begun a moment ago, and have dropped its latest views.
-        known = max(self.leaf.reader.catalog().by_id, default=0)
-        self._ids = itertools.count(max(int(time.time()), known) + _UNSEEN_IDS)
         self.dispatcher.on(ViewStatus, self._view_status)
 
     def planning(
@@ -143,7 +134,7 @@ class Installer:
         registered.replacement = None
         if self.is_elsewhere(plan):
             return self._leave_elsewhere(registered, plan)
-        installation = Installation(self._new_id(), plan, definition)
+        installation = Installation(self.leaf.new_id(), plan, definition)
         old = registered.installed
         beside = old is not None and not old.tombstone
         self._register(installation, listed=old is None)
@@ -164,9 +155,10 @@ class Installer:
             self.uninstall(old)
         return installation
 
-    def introduce(self, plans: Mapping[str, Plan], position: Position) -> None:
+    def introduce(self, plans: Mapping[str, Plan]) -> None:
         """Make the views known to readers before there is an engine, in a new leaf store that has nothing of them: the
-        upstream can answer them while they are being built. What has no plan says why. `position`: the upstream's."""
+        upstream can answer them while they are being built. What has no plan says why. The store has no version that
+        anybody could ask for, so a read with a minimum waits for the stream."""
         for registered in self.registry.views.values():
             plan = plans.get(registered.definition.name)
             if plan is None:
@@ -174,10 +166,10 @@ class Installer:
             elif self.is_elsewhere(plan):
                 self._say_elsewhere(registered, plan)
             else:
-                registered.installed = Installation(self._new_id(), plan, registered.definition)
+                registered.installed = Installation(self.leaf.new_id(), plan, registered.definition)
                 self._register(registered.installed, listed=True)
                 self.leaf.set_status(registered.installed.id, Status.READY)
-        self.leaf.commit([], position, heartbeat.wall_ms())
+        self.leaf.commit([], 0, heartbeat.wall_ms())
 
     def adopt(self, plans: Mapping[str, Plan]) -> None:
         """Know the views that the leaf store of another engine process has, under the ids that readers have of them,
@@ -203,7 +195,7 @@ class Installer:
         return tombstone
 
     def _say_elsewhere(self, registered: RegisteredView, plan: Plan) -> Installation:
-        tombstone = Installation(self._new_id(), plan, registered.definition, Status.ELSEWHERE, tombstone=True)
+        tombstone = Installation(self.leaf.new_id(), plan, registered.definition, Status.ELSEWHERE, tombstone=True)
         registered.installed = tombstone
         self._register(tombstone, listed=False)
         self.leaf.set_status(tombstone.id, Status.ELSEWHERE)
@@ -229,9 +221,6 @@ class Installer:
         if not isinstance(view, View) or not new.tables or not new.tables <= catalog.tables.keys():
             return frozenset()
         return never_null_output(view, catalog)
-
-    def _new_id(self) -> ViewId:
-        return ViewId(next(self._ids))
 
     def uninstall(self, installation: Installation | None) -> None:
         """Takes an installation out of the engine and the leaf store."""
@@ -276,7 +265,7 @@ class Installer:
         self._entomb(registered, Plan(nothing, definition.sql), reason)
 
     def _entomb(self, registered: RegisteredView, plan: Plan, reason: str, status: Status = Status.BROKEN) -> None:
-        tombstone = Installation(self._new_id(), plan, registered.definition, status, reason, tombstone=True)
+        tombstone = Installation(self.leaf.new_id(), plan, registered.definition, status, reason, tombstone=True)
         registered.installed = tombstone
         self._register(tombstone, listed=False)
         self.leaf.set_status(tombstone.id, status, reason)

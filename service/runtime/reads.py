@@ -187,7 +187,8 @@ class Reads:
         state = self._leaf.reader.state()
         if state is None or any(view is not None and view.installed is None for view in registered):
             raise no_stream()
-        return await self.forward(items, state.position)
+        # A store that has had no stream yet shows nothing.
+        return await self.forward(items, state.position or None)
 
     def _missed(self, items: Sequence[ReadItem]) -> list[MissCounts]:
         """The counts of the views that are read, of each once."""
@@ -218,7 +219,7 @@ class Reads:
         return tuple(keys)
 
     def readable(self, item: ReadItem, *, building: bool = False) -> Installation:
-        """What is read. Raises `ApiError`. `building`: also if it has not been loaded."""
+        """The installation that answers a read. Raises `ApiError`. `building`: also one that is not loaded yet."""
         name = item.view
         registered = self._registry.views.get(name)
         if registered is None:

@@ -101,7 +101,7 @@ class Session:
 
     @property
     def held_up(self) -> str | None:
-        """Who keeps the stream from beginning, if it is known."""
+        """The transaction that the stream waits for before it can begin, in words; None if none is known."""
         return None if self._source is None else self._source.held_up
 
     async def begin(self) -> None:
@@ -117,7 +117,7 @@ class Session:
             parts.installer.admission.restart()
         plans = await self._plans(look)
         if not self.answering.is_set():
-            await self._introduce(plans)
+            self._introduce(plans)
         here = [plan for plan in plans.values() if not parts.installer.is_elsewhere(plan)]
         tables = frozenset[str]().union(*(plan.tables for plan in here))
         async with parts.upstream.session() as upstream:
@@ -164,13 +164,12 @@ class Session:
             log.info("plans of before are used", known=len(known), views=len(plans))
         return plans
 
-    async def _introduce(self, plans: dict[str, Plan]) -> None:
+    def _introduce(self, plans: dict[str, Plan]) -> None:
         """Before the stream begins, which may take long (`cdc.postgres.source`), have the upstream answer."""
         installer = self.parts.installer
         if installer.leaf.reader.state() is None:
-            taken = await self.parts.upstream.lookups.snapshot()
             installer.leaf.reset(self._epoch())
-            installer.introduce(plans, taken.bound)
+            installer.introduce(plans)
         elif installer.leaf.epoch.rpartition("@")[2] == self.parts.upstream.server:
             installer.adopt(plans)
         self.answering.set()

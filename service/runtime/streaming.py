@@ -58,8 +58,9 @@ class StreamedReads:
         try:
             async with asyncio.timeout(_LONGEST_S):
                 state = self._leaf.reader.state()
-                # Hits may show all of that.
-                await self._visible.wait(max(minimum or 0, 0 if state is None else state.position))
+                # Hits may show all that the store has.
+                if shown := max(minimum or 0, 0 if state is None else state.position):
+                    await self._visible.wait(shown)
                 async with aclosing(self._parts(view, item)) as parts:
                     async for part in parts:
                         await send(part)

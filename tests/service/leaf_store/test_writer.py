@@ -28,6 +28,26 @@ def test_nothing_before_the_first_commit(writer: LeafWriter) -> None:
     assert not writer.reader.catalog().by_name
 
 
+def test_no_id_that_readers_know_is_given_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By no later process: not if the clock stands still, nor if the last one has dropped its views, or died while
+    readers were not told of any."""
+    monkeypatch.setattr(time, "time", lambda: 1000.0)
+    known: set[ViewId] = set()
+    for dropped in (False, True, False):
+        writer = LeafWriter(tmp_path / "leaf")
+        writer.reset("epoch")
+        given = [writer.new_id() for _ in range(9)]
+        assert not known & set(given)
+        for id_ in given:
+            writer.register(id_, STORY)
+        writer.commit([], 1, 0)
+        if dropped:
+            writer.commit([LeafDrop(id_) for id_ in given], 2, 0)
+        writer.reset("another")
+        writer.close()
+        known |= set(given)
+
+
 def test_since_when_transactions_were_applied_one_by_one_is_known(writer: LeafWriter) -> None:
     for position, together, expected in ((10, False, 0), (20, True, 20), (30, False, 20), (40, True, 40)):
         writer.commit([], position, 0, together=together)

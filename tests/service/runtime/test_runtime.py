@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from cdc.postgres.source import PostgresSource
+from cdc.source import Snapshot
 from cdc.source import Source as Stream
 from dataflow.engine.events import InstallView
 from dataflow.plan.nodes import Chain, View
@@ -127,7 +128,11 @@ def test_a_first_stream_that_nobody_waits_for_is_begun_again_and_again(database:
             source._start_timeout_s = 0.2
             return source
 
+        async def unknown(since: Snapshot) -> bool:
+            raise AssertionError(f"nothing was shown that an answer could go back behind, and {since} is asked about")
+
         runtime._parts.make_source = impatient
+        runtime.upstream.lookups.settled = unknown  # type: ignore[method-assign]
         with psycopg.connect(database.url) as forgotten:
             forgotten.execute("SELECT pg_current_xact_id()")
             starting = asyncio.ensure_future(runtime.start())
