@@ -60,7 +60,7 @@ class Started:
 class Source(Protocol):
     """Committed transactions of the followed tables, in commit order. Used by one task."""
 
-    #: Who keeps it from beginning, while that lasts, if it is known.
+    #: The transaction that it waits for before it can begin, in words; None if none is known.
     held_up: str | None
 
     async def start(self) -> Started:

@@ -103,8 +103,8 @@ async def _serve(runtime: Runtime, wire: WireServer, stop: asyncio.Event) -> int
 async def _started(
     runtime: Runtime, wire: WireServer, stopping: asyncio.Future[Any], starting: asyncio.Future[Any]
 ) -> bool:
-    """Returns when either is done. Whether that took so long that the process has reported to be ready: with a stream
-    that waits for transactions it answers reads all the same."""
+    """Wait until the runtime has started, or is to stop. True if the process has reported to be ready before: a stream
+    that waits for transactions does not keep it from answering reads."""
     answering = asyncio.ensure_future(runtime.answering.wait())
     await asyncio.wait({stopping, starting, answering}, return_when=asyncio.FIRST_COMPLETED)
     answering.cancel()

@@ -44,7 +44,7 @@ class DebeziumSource:
     horizon. It decides which database it is.
     """
 
-    #: Nobody.
+    #: Its beginning waits for no transaction.
     held_up: str | None = None
 
     def __init__(

@@ -38,7 +38,7 @@ class FannedSource(asyncio.Protocol):
     all of these what the stream has called wrong; `_came_bytes`, how much came since nothing was left.
     """
 
-    #: Nobody.
+    #: Its beginning waits for no transaction.
     held_up: str | None = None
 
     def __init__(

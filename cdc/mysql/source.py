@@ -52,7 +52,7 @@ class MySqlSource:
     A table that becomes one of `tables` later on lacks what went by before, as far as the stream was by then.
     """
 
-    #: Nobody.
+    #: Its beginning waits for no transaction.
     held_up: str | None = None
 
     def __init__(

@@ -106,7 +106,7 @@ class PostgresSource:
         self._heard_s = 0.0
         self._asked = False
         self._answered = False
-        #: Who keeps it from beginning, while that lasts.
+        #: The transaction that it waits for before it can begin, in words.
         self.held_up: str | None = None
 
     async def start(self) -> Started:

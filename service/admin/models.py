@@ -326,7 +326,7 @@ class Readiness(Model):
     age_ms: int | None = None
     version: str | None = None
     memory: MemoryState | None = None
-    #: Who keeps the change stream from beginning, if it is known.
+    #: The transaction that the change stream waits for before it can begin, in words.
     held_up: str | None = None
     #: From where on answers are of the new schema, after DDL: from its commit on (``exact``), or one heartbeat later.
     schema_changes: Literal["exact", "heartbeat"] | None = None

@@ -201,10 +201,10 @@ class Runtime:
         """The first session. Once nobody waits for it, it is tried again and again."""
         try:
             await self._begin()
-        except StreamLost as lost:
-            if not (lost.retryable and self._was_ready):
+        except (StreamLost, UpstreamError, TableRefusedError) as error:
+            if not self._was_ready or (isinstance(error, StreamLost) and not error.retryable):
                 raise
-            log.error("the change stream cannot be started", reason=str(lost))
+            log.error("the change stream cannot be started", reason=str(error))
             await self._end_session()
             await self._begin_again(Backoff())
 
@@ -285,7 +285,7 @@ class Runtime:
 
     @property
     def held_up(self) -> str | None:
-        """Who keeps the change stream from beginning, if it is known."""
+        """The transaction that the stream waits for before it can begin, in words; None if none is known."""
         return None if self._session is None else self._session.held_up
 
     @property

@@ -50,7 +50,7 @@ class Transport:
 
     @property
     def remedy(self) -> str:
-        """What to set, so that the server is verified."""
+        """Advice: the parameters with which the client verifies the server."""
         return f"Set {_REMEDIES[self.parameter]} in {self.setting}."
 
 

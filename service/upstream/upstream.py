@@ -68,7 +68,7 @@ class UpstreamSession(Protocol):
         ...
 
     async def encryption(self) -> str:
-        """What encrypts this connection: ``TLS``, ``Kerberos``, or "" for nothing. TLS is as the client knows it: the
+        """The encryption of this connection: ``TLS``, ``Kerberos``, or "" for none. TLS is as the client knows it: the
         server may speak of a connection to a proxy in between."""
         ...
 

@@ -66,7 +66,7 @@ class MySqlSession:
         return [*(finding for finding in found if finding.code not in _OF_READERS), *of_events]
 
     async def encryption(self) -> str:
-        """TLS or nothing."""
+        """``TLS`` if this connection is encrypted, else ""."""
         return "TLS" if self.wire.secured else ""
 
     async def check_streams(self, streams: int) -> list[Finding]:  # noqa: ARG002
