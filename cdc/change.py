@@ -100,8 +100,11 @@ class TableChange:
         if not isinstance(other, TableChange):
             return NotImplemented
         return (self.removed, self.added, self.truncated, self.overflow) == (
-            other.removed, other.added, other.truncated, other.overflow,
-        )  # fmt: skip
+            other.removed,
+            other.added,
+            other.truncated,
+            other.overflow,
+        )
 
     __hash__ = None  # type: ignore[assignment]
 

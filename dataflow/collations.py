@@ -37,9 +37,17 @@ class Collation:
     """
 
     __slots__ = (
-        "_ambiguous", "_ascii", "_characters", "_contracted", "_levels", "_normal", "_pairs", "_words",
-        "name", "pad_space",
-    )  # fmt: skip
+        "_ambiguous",
+        "_ascii",
+        "_characters",
+        "_contracted",
+        "_levels",
+        "_normal",
+        "_pairs",
+        "_words",
+        "name",
+        "pad_space",
+    )
 
     def __init__(
         self,

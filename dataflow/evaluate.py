@@ -227,10 +227,26 @@ _PREDICATES: dict[str, PredicateCompiler] = {**comparison.PREDICATES, **logic.PR
 #: Every function that plans may use.
 FUNCTIONS = frozenset(_COMPILERS) | frozenset(_PREDICATES) | frozenset(SIGNATURES)
 #: Functions that are NULL if one argument is.
-STRICT_FUNCTIONS = frozenset(SIGNATURES) | frozenset(comparison.OPERATORS) | {
-    "not", "cast", "collate", "average", "divide", "printed", "subscript", "array_length", "cardinality",
-    "array_upper", "array_lower", "array @>", "array <@", "array &&",
-}  # fmt: skip
+STRICT_FUNCTIONS = (
+    frozenset(SIGNATURES)
+    | frozenset(comparison.OPERATORS)
+    | {
+        "not",
+        "cast",
+        "collate",
+        "average",
+        "divide",
+        "printed",
+        "subscript",
+        "array_length",
+        "cardinality",
+        "array_upper",
+        "array_lower",
+        "array @>",
+        "array <@",
+        "array &&",
+    }
+)
 
 
 def evaluate(expression: Scalar, row: Sequence[Value] = ()) -> Value:

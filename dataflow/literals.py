@@ -35,9 +35,14 @@ _RANGES = {
 _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 _NUMBER = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?")
 _SPECIAL_NUMBERS = {
-    "nan": "NaN", "infinity": "Infinity", "+infinity": "Infinity", "-infinity": "-Infinity",
-    "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity",
-}  # fmt: skip
+    "nan": "NaN",
+    "infinity": "Infinity",
+    "+infinity": "Infinity",
+    "-infinity": "-Infinity",
+    "inf": "Infinity",
+    "+inf": "Infinity",
+    "-inf": "-Infinity",
+}
 #: How the numbers of MariaDB and MySQL are written, which have no infinities.
 _FINITE = ("decimal", "double", "float")
 _MAX_EXPONENT = 1000

@@ -327,6 +327,18 @@ _ORDER_FORMS: dict[str, Callable[[str], bytes]] = {
 }
 
 __all__ = [
-    "FLOATS", "INTEGERS", "TEXTS", "WHOLE_NUMBERS", "comparable", "compared_form", "family", "float4", "interval_total",
-    "normal_form", "one_text", "order_form", "orderable", "parse_parameter",
-]  # fmt: skip
+    "FLOATS",
+    "INTEGERS",
+    "TEXTS",
+    "WHOLE_NUMBERS",
+    "comparable",
+    "compared_form",
+    "family",
+    "float4",
+    "interval_total",
+    "normal_form",
+    "one_text",
+    "order_form",
+    "orderable",
+    "parse_parameter",
+]

@@ -27,15 +27,30 @@ OWNED: dict[str, frozenset[str]] = {
     "engine": frozenset({"shards", "memory", "directory"}),
     "subscriptions": frozenset({"memory"}),
     "access_log": frozenset({"path"}),
-    "gateway": frozenset({
-        "shards", "replicas", "address", "admin_address", "addresses", "admin_addresses", "admin_token",
-        "admin_token_file",
-    }),
-}  # fmt: skip
-_OWNED_KAFKA = frozenset({
-    "bootstrap_servers", "topic_prefix", "sasl_password", "sasl_password_file", "ssl_cafile", "ssl_certfile",
-    "ssl_keyfile",
-})  # fmt: skip
+    "gateway": frozenset(
+        {
+            "shards",
+            "replicas",
+            "address",
+            "admin_address",
+            "addresses",
+            "admin_addresses",
+            "admin_token",
+            "admin_token_file",
+        }
+    ),
+}
+_OWNED_KAFKA = frozenset(
+    {
+        "bootstrap_servers",
+        "topic_prefix",
+        "sasl_password",
+        "sasl_password_file",
+        "ssl_cafile",
+        "ssl_certfile",
+        "ssl_keyfile",
+    }
+)
 #: As pydantic reads sizes; a number is one of bytes.
 _BYTES = {"type": ["integer", "string"], "pattern": r"^[0-9]+(\.[0-9]+)? ?([KMGT]i?)?B$"}
 _LEFT_OUT = ("title", "default", "description", "examples", "format", "writeOnly")

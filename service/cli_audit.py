@@ -63,9 +63,13 @@ def _show(found: dict[str, Any]) -> None:
     for result in found["views"]:
         count = result["differences"]
         table.add_row(
-            escape(result["view"]), result["tier"], f"{result['keys']:,}", f"{result['compared']:,}",
-            f"[bold red]{count:,}[/]" if count else "0", escape(_reasons(result["skipped"])),
-        )  # fmt: skip
+            escape(result["view"]),
+            result["tier"],
+            f"{result['keys']:,}",
+            f"{result['compared']:,}",
+            f"[bold red]{count:,}[/]" if count else "0",
+            escape(_reasons(result["skipped"])),
+        )
     output.print(table)
     for difference in found["differences"]:
         _show_difference(difference)

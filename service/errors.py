@@ -55,7 +55,7 @@ KINDS: dict[str, Kind] = {
     "read_timeout": Kind(504, "The answer could not be computed in time", retryable=True, retry_after_s=1),
     "version_timeout": Kind(504, "The view is not that new yet", retryable=True, retry_after_s=1),
     "internal_error": Kind(500, "Something went wrong here, not with the request"),
-}  # fmt: skip
+}
 
 
 #: Problems that this process has answered with, by code.

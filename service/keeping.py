@@ -112,14 +112,18 @@ class Child:
     async def _spawn(self) -> StartReport:
         self.process = process = await asyncio.create_subprocess_exec(
             # The name is for whoever looks at the processes.
-            sys.executable, "-P", "-m", "service.child", self.name,
+            sys.executable,
+            "-P",
+            "-m",
+            "service.child",
+            self.name,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             pass_fds=self._inherited,
             env=child_environment(),
             # Ctrl-C in a terminal reaches the whole foreground group; children stop when the supervisor says so.
             start_new_session=True,
-        )  # fmt: skip
+        )
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(send_configuration(self.configuration))

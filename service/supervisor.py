@@ -166,9 +166,10 @@ def _warn_of_unverified_servers(settings: Settings) -> None:
         if each.undecided:
             log.warning(
                 "the database server is not verified: whoever can intercept the connection can answer in its place",
-                setting=each.setting, host=each.host,
+                setting=each.setting,
+                host=each.host,
                 hint=f"{each.remedy} {each.parameter}={each.mode} there accepts it without this warning.",
-            )  # fmt: skip
+            )
 
 
 def _within_room(settings: Settings, run: RunDirectory) -> Settings:
@@ -183,8 +184,11 @@ def _within_room(settings: Settings, run: RunDirectory) -> Settings:
         raise StartError(f"{where} has room for {room_bytes} bytes only, which is too little. {_MORE_ROOM}")
     log.warning(
         "less memory is used than is configured: the file system of the leaf store is small",
-        directory=str(where), room_bytes=room_bytes, configured_bytes=configured, memory_bytes=memory_bytes,
+        directory=str(where),
+        room_bytes=room_bytes,
+        configured_bytes=configured,
+        memory_bytes=memory_bytes,
         hint=_MORE_ROOM,
-    )  # fmt: skip
+    )
     engine = settings.engine.model_copy(update={"memory": ByteSize(memory_bytes)})
     return settings.model_copy(update={"engine": engine})

@@ -622,9 +622,14 @@ class EngineClient:
     ) -> None:
         """Sends and does not wait; nothing happens without an engine, or while it does not read."""
         message = {
-            "op": "report", "id": 0, "worker": worker, "counters": counters, "touches": touches,
-            "subscriptions": subscriptions or {}, "process": process or {},
-        }  # fmt: skip
+            "op": "report",
+            "id": 0,
+            "worker": worker,
+            "counters": counters,
+            "touches": touches,
+            "subscriptions": subscriptions or {},
+            "process": process or {},
+        }
         with suppress(ApiError):
             (await self._connected()).report(message)
 

@@ -78,10 +78,12 @@ def findings(
     if heartbeat not in topics:
         found.append(
             TopicFinding(
-                "heartbeat", f"There are no heartbeats: no topic {heartbeat}.", "Set heartbeat.interval.ms=10000.",
+                "heartbeat",
+                f"There are no heartbeats: no topic {heartbeat}.",
+                "Set heartbeat.interval.ms=10000.",
                 fatal=False,
             )
-        )  # fmt: skip
+        )
     if dialect != "postgres" and not options.watermark_table:
         found.append(
             TopicFinding(

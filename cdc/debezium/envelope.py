@@ -53,10 +53,19 @@ class RowEvent:
     )
 
     def __init__(
-        self, collection: str, op: str, before: dict[str, Any] | None, after: dict[str, Any] | None,
-        fields: Mapping[str, Field] | None, transaction: TransactionKey | None, order: int, position: int,
-        source: dict[str, Any], key: bytes | None, size: int,
-    ) -> None:  # fmt: skip
+        self,
+        collection: str,
+        op: str,
+        before: dict[str, Any] | None,
+        after: dict[str, Any] | None,
+        fields: Mapping[str, Field] | None,
+        transaction: TransactionKey | None,
+        order: int,
+        position: int,
+        source: dict[str, Any],
+        key: bytes | None,
+        size: int,
+    ) -> None:
         #: ``schema.table`` or ``database.table``, as END events name it: not quoted.
         self.collection = collection
         self.op = op
@@ -184,9 +193,18 @@ class Reader:
         else:
             named = None
         return RowEvent(
-            collection, op, payload.get("before"), payload.get("after"), fields, named, order, position, source, key,
+            collection,
+            op,
+            payload.get("before"),
+            payload.get("after"),
+            fields,
+            named,
+            order,
+            position,
+            source,
+            key,
             size,
-        )  # fmt: skip
+        )
 
     def _check(self, source: dict[str, Any]) -> None:
         version = (source["version"], source["connector"])

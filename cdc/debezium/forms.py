@@ -29,10 +29,15 @@ _CLOCK = re.compile(r"(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(Z|[+-]\d\d:\d\d)
 
 #: What a time or timestamp counts, in nanoseconds, by the name of its schema.
 _UNITS = {
-    f"{TIME}Timestamp": 1_000_000, f"{TIME}MicroTimestamp": 1000, f"{TIME}NanoTimestamp": 1,
-    f"{TIME}Time": 1_000_000, f"{TIME}MicroTime": 1000, f"{TIME}NanoTime": 1,
-    f"{CONNECT}Timestamp": 1_000_000, f"{CONNECT}Time": 1_000_000,
-}  # fmt: skip
+    f"{TIME}Timestamp": 1_000_000,
+    f"{TIME}MicroTimestamp": 1000,
+    f"{TIME}NanoTimestamp": 1,
+    f"{TIME}Time": 1_000_000,
+    f"{TIME}MicroTime": 1000,
+    f"{TIME}NanoTime": 1,
+    f"{CONNECT}Timestamp": 1_000_000,
+    f"{CONNECT}Time": 1_000_000,
+}
 UNKNOWN_UNIT = (
     "counts units that the events do not tell; state cdc.kafka.time_precision_mode "
     f"(the connector's time.precision.mode), {WITH_SCHEMAS}"

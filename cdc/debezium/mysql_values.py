@@ -23,10 +23,19 @@ Converter = Callable[[Any], str]
 
 _INTEGERS = frozenset({"smallint", "mediumint", "int"})
 _PLAIN = TEXTS | {"inet4", "inet6"}
-_GEOMETRIES = frozenset({
-    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
-    "geomcollection",
-})  # fmt: skip
+_GEOMETRIES = frozenset(
+    {
+        "geometry",
+        "point",
+        "linestring",
+        "polygon",
+        "multipoint",
+        "multilinestring",
+        "multipolygon",
+        "geometrycollection",
+        "geomcollection",
+    }
+)
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?:T(\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?))?(?:Z|\+00:00)?")
 _UNSIGNED = 1 << 64
 #: No TIMESTAMP is as early: it is how the connector shows a zero one in a column that is NOT NULL.
@@ -229,7 +238,19 @@ def _time(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
 
 
 _MADE: dict[str, Callable[[ColumnType, Field | None, Modes], Converter]] = {
-    "tinyint": _tinyint, "bigint": _bigint, "decimal": _decimal, "float": _float, "double": _double, "bit": _bit,
-    "json": _json, "enum": _labelled, "set": _labelled, "uuid": _uuid, "year": _year, "date": _date, "time": _time,
-    "datetime": _datetime, "timestamp": _timestamp,
-}  # fmt: skip
+    "tinyint": _tinyint,
+    "bigint": _bigint,
+    "decimal": _decimal,
+    "float": _float,
+    "double": _double,
+    "bit": _bit,
+    "json": _json,
+    "enum": _labelled,
+    "set": _labelled,
+    "uuid": _uuid,
+    "year": _year,
+    "date": _date,
+    "time": _time,
+    "datetime": _datetime,
+    "timestamp": _timestamp,
+}

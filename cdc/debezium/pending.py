@@ -35,9 +35,21 @@ class Pending:
     """A transaction of which something has been seen."""
 
     __slots__ = (
-        "begun", "changes", "end", "guessed", "held", "key", "overflow", "partial", "position", "restarted",
-        "seen_at", "size", "stale", "xid",
-    )  # fmt: skip
+        "begun",
+        "changes",
+        "end",
+        "guessed",
+        "held",
+        "key",
+        "overflow",
+        "partial",
+        "position",
+        "restarted",
+        "seen_at",
+        "size",
+        "stale",
+        "xid",
+    )
 
     def __init__(self, key: TransactionKey, xid: int, seen_at: float) -> None:
         self.key = key

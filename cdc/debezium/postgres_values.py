@@ -23,11 +23,36 @@ Converter = Callable[[Any], str]
 
 _INTEGERS = frozenset({"int2", "int4", "int8", "oid", "xid", "cid"})
 #: Text in the event, as PostgreSQL prints it.
-_TEXTS = frozenset({
-    "text", "varchar", "char", "citext", "json", "jsonb", "xml", "uuid", "inet", "cidr", "macaddr",
-    "macaddr8", "int4range", "int8range", "numrange", "daterange", "tsrange", "int4multirange", "int8multirange",
-    "nummultirange", "datemultirange", "tsmultirange", "ltree", "tsvector", "isbn", "pg_lsn",
-})  # fmt: skip
+_TEXTS = frozenset(
+    {
+        "text",
+        "varchar",
+        "char",
+        "citext",
+        "json",
+        "jsonb",
+        "xml",
+        "uuid",
+        "inet",
+        "cidr",
+        "macaddr",
+        "macaddr8",
+        "int4range",
+        "int8range",
+        "numrange",
+        "daterange",
+        "tsrange",
+        "int4multirange",
+        "int8multirange",
+        "nummultirange",
+        "datemultirange",
+        "tsmultirange",
+        "ltree",
+        "tsvector",
+        "isbn",
+        "pg_lsn",
+    }
+)
 _INFINITY_US = {9223372036825200000: "infinity", -9223372036832400000: "-infinity"}
 _INFINITY_MS = {us // 1000 * 1000: text for us, text in _INFINITY_US.items()}
 #: How the connector shows infinite dates: as these days.
@@ -311,8 +336,21 @@ def _array(element: ColumnType, field: Field | None, modes: Modes) -> Converter:
 
 
 _MADE: dict[str, Callable[[ColumnType, Field | None, Modes], Converter]] = {
-    "bool": _bool, "bpchar": _bpchar, "name": _name, "numeric": _numeric, "money": _money, "float4": _float4,
-    "float8": _float8, "bytea": _bytea, "bit": _bit, "timestamp": _timestamp, "timestamptz": _timestamptz,
-    "date": _date, "time": _time, "timetz": _timetz, "interval": _interval, "tstzrange": _zoned_range,
+    "bool": _bool,
+    "bpchar": _bpchar,
+    "name": _name,
+    "numeric": _numeric,
+    "money": _money,
+    "float4": _float4,
+    "float8": _float8,
+    "bytea": _bytea,
+    "bit": _bit,
+    "timestamp": _timestamp,
+    "timestamptz": _timestamptz,
+    "date": _date,
+    "time": _time,
+    "timetz": _timetz,
+    "interval": _interval,
+    "tstzrange": _zoned_range,
     "tstzmultirange": _zoned_range,
-}  # fmt: skip
+}

@@ -37,9 +37,13 @@ class Hub:
     """
 
     def __init__(
-        self, make_source: MakeSource, prepare: Callable[[], Awaitable[None]], on_stalled: Callable[[], None],
-        batch_rows: int = 1000, stalled_s: float = STALLED_S,
-    ) -> None:  # fmt: skip
+        self,
+        make_source: MakeSource,
+        prepare: Callable[[], Awaitable[None]],
+        on_stalled: Callable[[], None],
+        batch_rows: int = 1000,
+        stalled_s: float = STALLED_S,
+    ) -> None:
         self._make_source = make_source
         self._prepare = prepare
         self._on_stalled = on_stalled

@@ -12,27 +12,70 @@ from cdc.mysql.effects import Did, Effect
 from cdc.mysql.tokens import Kind, NotUnderstood, TokenReader
 
 #: Options of a table that leave all rows and all columns as they are; each has one value.
-_OPTIONS = frozenset({
-    "ALGORITHM", "AUTO_INCREMENT", "AUTOEXTEND_SIZE", "AVG_ROW_LENGTH", "CHARSET", "CHECKSUM", "COLLATE", "COMMENT",
-    "COMPRESSION", "CONNECTION", "DELAY_KEY_WRITE", "ENCRYPTED", "ENCRYPTION", "ENCRYPTION_KEY_ID", "ENGINE",
-    "ENGINE_ATTRIBUTE", "INSERT_METHOD", "KEY_BLOCK_SIZE", "LOCK", "MAX_ROWS", "MIN_ROWS", "PACK_KEYS", "PAGE_CHECKSUM",
-    "PAGE_COMPRESSED", "PAGE_COMPRESSION_LEVEL", "PASSWORD", "ROW_FORMAT", "SECONDARY_ENGINE",
-    "SECONDARY_ENGINE_ATTRIBUTE", "STATS_AUTO_RECALC", "STATS_PERSISTENT", "STATS_SAMPLE_PAGES", "STORAGE",
-    "TABLE_CHECKSUM", "TABLESPACE", "TRANSACTIONAL",
-})  # fmt: skip
+_OPTIONS = frozenset(
+    {
+        "ALGORITHM",
+        "AUTO_INCREMENT",
+        "AUTOEXTEND_SIZE",
+        "AVG_ROW_LENGTH",
+        "CHARSET",
+        "CHECKSUM",
+        "COLLATE",
+        "COMMENT",
+        "COMPRESSION",
+        "CONNECTION",
+        "DELAY_KEY_WRITE",
+        "ENCRYPTED",
+        "ENCRYPTION",
+        "ENCRYPTION_KEY_ID",
+        "ENGINE",
+        "ENGINE_ATTRIBUTE",
+        "INSERT_METHOD",
+        "KEY_BLOCK_SIZE",
+        "LOCK",
+        "MAX_ROWS",
+        "MIN_ROWS",
+        "PACK_KEYS",
+        "PAGE_CHECKSUM",
+        "PAGE_COMPRESSED",
+        "PAGE_COMPRESSION_LEVEL",
+        "PASSWORD",
+        "ROW_FORMAT",
+        "SECONDARY_ENGINE",
+        "SECONDARY_ENGINE_ATTRIBUTE",
+        "STATS_AUTO_RECALC",
+        "STATS_PERSISTENT",
+        "STATS_SAMPLE_PAGES",
+        "STORAGE",
+        "TABLE_CHECKSUM",
+        "TABLESPACE",
+        "TRANSACTIONAL",
+    }
+)
 #: Options of two words.
 _LONG_OPTIONS = (("CHARACTER", "SET"), ("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"))
 #: Parts that leave all rows and all columns as they are.
 _KEEPS = (
-    ("FORCE",), ("ENABLE", "KEYS"), ("DISABLE", "KEYS"), ("WITH", "VALIDATION"), ("WITHOUT", "VALIDATION"),
-    ("SECONDARY_LOAD",), ("SECONDARY_UNLOAD",),
-)  # fmt: skip
+    ("FORCE",),
+    ("ENABLE", "KEYS"),
+    ("DISABLE", "KEYS"),
+    ("WITH", "VALIDATION"),
+    ("WITHOUT", "VALIDATION"),
+    ("SECONDARY_LOAD",),
+    ("SECONDARY_UNLOAD",),
+)
 #: Parts after which the table is another one.
 _REDEFINES = (
-    ("DISCARD", "TABLESPACE"), ("IMPORT", "TABLESPACE"), ("ADD", "SYSTEM", "VERSIONING"), ("ADD", "PERIOD", "FOR"),
-    ("DROP", "SYSTEM", "VERSIONING"), ("DROP", "PERIOD", "FOR"), ("WITH", "SYSTEM", "VERSIONING"),
-    ("CONVERT", "TO", "CHARACTER", "SET"), ("CONVERT", "TO", "CHARSET"),
-)  # fmt: skip
+    ("DISCARD", "TABLESPACE"),
+    ("IMPORT", "TABLESPACE"),
+    ("ADD", "SYSTEM", "VERSIONING"),
+    ("ADD", "PERIOD", "FOR"),
+    ("DROP", "SYSTEM", "VERSIONING"),
+    ("DROP", "PERIOD", "FOR"),
+    ("WITH", "SYSTEM", "VERSIONING"),
+    ("CONVERT", "TO", "CHARACTER", "SET"),
+    ("CONVERT", "TO", "CHARSET"),
+)
 #: Commands about partitions: those that move rows among them, and those that remove or replace rows.
 _KEEPING_PARTITIONS = frozenset({"ADD", "ANALYZE", "CHECK", "COALESCE", "OPTIMIZE", "REBUILD", "REORGANIZE", "REPAIR"})
 _CHANGING_PARTITIONS = frozenset({"DISCARD", "DROP", "IMPORT", "TRUNCATE"})

@@ -34,11 +34,24 @@ MAX_TRANSACTION_BYTES = 1 << 28
 MAX_TABLE_MAPS = 10_000
 
 _BEGINNINGS = frozenset({events.GTID, events.ANONYMOUS_GTID})
-_SAY_NOTHING = frozenset({
-    events.STOP, events.INTVAR, events.RAND, events.USER_VAR, events.BEGIN_LOAD_QUERY, events.IGNORABLE,
-    events.ROWS_QUERY, events.PREVIOUS_GTIDS, events.TRANSACTION_CONTEXT, events.VIEW_CHANGE, events.ANNOTATE_ROWS,
-    events.BINLOG_CHECKPOINT, events.MARIADB_GTID_LIST, events.START_ENCRYPTION,
-})  # fmt: skip
+_SAY_NOTHING = frozenset(
+    {
+        events.STOP,
+        events.INTVAR,
+        events.RAND,
+        events.USER_VAR,
+        events.BEGIN_LOAD_QUERY,
+        events.IGNORABLE,
+        events.ROWS_QUERY,
+        events.PREVIOUS_GTIDS,
+        events.TRANSACTION_CONTEXT,
+        events.VIEW_CHANGE,
+        events.ANNOTATE_ROWS,
+        events.BINLOG_CHECKPOINT,
+        events.MARIADB_GTID_LIST,
+        events.START_ENCRYPTION,
+    }
+)
 
 #: A table id that only ends a statement.
 _NO_TABLE = 0xFFFFFF

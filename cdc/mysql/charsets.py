@@ -15,10 +15,19 @@ Decode = Callable[[bytes], str]
 
 #: Where Python's codec says the same, for every sequence of bytes that is valid.
 _SAME = {
-    "utf8mb4": "utf-8", "utf8mb3": "utf-8", "utf8": "utf-8", "ucs2": "utf-16-be", "utf16": "utf-16-be",
-    "utf16le": "utf-16-le", "utf32": "utf-32-be", "euckr": "cp949", "gb2312": "gb2312", "gbk": "gbk",
-    "gb18030": "gb18030", "cp932": "cp932",
-}  # fmt: skip
+    "utf8mb4": "utf-8",
+    "utf8mb3": "utf-8",
+    "utf8": "utf-8",
+    "ucs2": "utf-16-be",
+    "utf16": "utf-16-be",
+    "utf16le": "utf-16-le",
+    "utf32": "utf-32-be",
+    "euckr": "cp949",
+    "gb2312": "gb2312",
+    "gbk": "gbk",
+    "gb18030": "gb18030",
+    "cp932": "cp932",
+}
 
 #: Character sets of one byte: Python's codec, and where it differs. What stands for nothing is shown as ``?``.
 _SINGLE: dict[str, tuple[str, dict[int, str]]] = {
@@ -70,7 +79,7 @@ _UPPER_HALVES = {
         "\u03c4\u03a6\u0398\u03a9\u03b4\u221e\u03c6\u03b5\u2229\u2261\xb1\u2265\u2264\u2320\u2321\xf7\u2248\xb0\u2219"
         "\xb7\u221a\u207f\xb2\u25a0\xa0"
     ),
-}  # fmt: skip
+}
 #: Python's Shift-JIS says FULLWIDTH REVERSE SOLIDUS for 0x815F.
 _SJIS = {0xFF3C: "\\"}
 

@@ -185,13 +185,19 @@ def _old_timestamp(data: bytes, at: int) -> tuple[str, int]:
 
 
 _PLAIN: dict[int, Column] = {
-    wire.FLOAT: _float4, wire.DOUBLE: _float8, wire.YEAR: _year, wire.DATE: _date, wire.NEWDATE: _date,
-}  # fmt: skip
+    wire.FLOAT: _float4,
+    wire.DOUBLE: _float8,
+    wire.YEAR: _year,
+    wire.DATE: _date,
+    wire.NEWDATE: _date,
+}
 _TIMES = {wire.TIMESTAMP2: _timestamp, wire.DATETIME2: _datetime, wire.TIME2: _time}
 #: Before MySQL 5.6, and with ``mysql56_temporal_format = OFF``. With a fraction they do not say how long they are.
 _OLD_TIMES: dict[int, Column] = {
-    wire.TIMESTAMP: _old_timestamp, wire.DATETIME: _old_datetime, wire.TIME: _old_time,
-}  # fmt: skip
+    wire.TIMESTAMP: _old_timestamp,
+    wire.DATETIME: _old_datetime,
+    wire.TIME: _old_time,
+}
 
 # ── Labels ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 

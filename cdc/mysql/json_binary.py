@@ -18,18 +18,30 @@ from cdc.mysql.decimals import decimal_reader
 _SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = 0, 1, 2, 3, 4
 _INT16, _UINT16, _INT32, _UINT32, _INT64, _UINT64, _DOUBLE, _STRING, _OPAQUE = 5, 6, 7, 8, 9, 10, 11, 12, 15
 _NUMBERS = {
-    _INT16: Struct("<h"), _UINT16: Struct("<H"), _INT32: Struct("<i"), _UINT32: Struct("<I"), _INT64: Struct("<q"),
+    _INT16: Struct("<h"),
+    _UINT16: Struct("<H"),
+    _INT32: Struct("<i"),
+    _UINT32: Struct("<I"),
+    _INT64: Struct("<q"),
     _UINT64: Struct("<Q"),
-}  # fmt: skip
+}
 _LITERALS = ("null", "true", "false")
 #: Stored in the entry itself, not behind it: these, and in large documents also numbers of 32 bits.
 _INLINE = frozenset({_LITERAL, _INT16, _UINT16})
 _INLINE_LARGE = _INLINE | {_INT32, _UINT32}
 
-_ESCAPES = str.maketrans({
-    **{chr(i): f"\\u{i:04x}" for i in range(0x20)},
-    '"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t",
-})  # fmt: skip
+_ESCAPES = str.maketrans(
+    {
+        **{chr(i): f"\\u{i:04x}" for i in range(0x20)},
+        '"': '\\"',
+        "\\": "\\\\",
+        "\b": "\\b",
+        "\f": "\\f",
+        "\n": "\\n",
+        "\r": "\\r",
+        "\t": "\\t",
+    }
+)
 
 
 def json_text(data: bytes) -> str:

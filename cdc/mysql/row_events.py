@@ -12,25 +12,53 @@ from cdc.change import TableChange
 from cdc.mysql import events
 from cdc.mysql.rows import RowReader
 
-_WRITES = frozenset({
-    events.WRITE_ROWS_V1, events.WRITE_ROWS_V2, events.WRITE_ROWS_COMPRESSED_V1, events.WRITE_ROWS_COMPRESSED_V2,
-})  # fmt: skip
-_UPDATES = frozenset({
-    events.UPDATE_ROWS_V1, events.UPDATE_ROWS_V2, events.UPDATE_ROWS_COMPRESSED_V1, events.UPDATE_ROWS_COMPRESSED_V2,
-    events.PARTIAL_UPDATE_ROWS,
-})  # fmt: skip
-_DELETES = frozenset({
-    events.DELETE_ROWS_V1, events.DELETE_ROWS_V2, events.DELETE_ROWS_COMPRESSED_V1, events.DELETE_ROWS_COMPRESSED_V2,
-})  # fmt: skip
-_COMPRESSED = frozenset({
-    events.WRITE_ROWS_COMPRESSED_V1, events.UPDATE_ROWS_COMPRESSED_V1, events.DELETE_ROWS_COMPRESSED_V1,
-    events.WRITE_ROWS_COMPRESSED_V2, events.UPDATE_ROWS_COMPRESSED_V2, events.DELETE_ROWS_COMPRESSED_V2,
-})  # fmt: skip
+_WRITES = frozenset(
+    {
+        events.WRITE_ROWS_V1,
+        events.WRITE_ROWS_V2,
+        events.WRITE_ROWS_COMPRESSED_V1,
+        events.WRITE_ROWS_COMPRESSED_V2,
+    }
+)
+_UPDATES = frozenset(
+    {
+        events.UPDATE_ROWS_V1,
+        events.UPDATE_ROWS_V2,
+        events.UPDATE_ROWS_COMPRESSED_V1,
+        events.UPDATE_ROWS_COMPRESSED_V2,
+        events.PARTIAL_UPDATE_ROWS,
+    }
+)
+_DELETES = frozenset(
+    {
+        events.DELETE_ROWS_V1,
+        events.DELETE_ROWS_V2,
+        events.DELETE_ROWS_COMPRESSED_V1,
+        events.DELETE_ROWS_COMPRESSED_V2,
+    }
+)
+_COMPRESSED = frozenset(
+    {
+        events.WRITE_ROWS_COMPRESSED_V1,
+        events.UPDATE_ROWS_COMPRESSED_V1,
+        events.DELETE_ROWS_COMPRESSED_V1,
+        events.WRITE_ROWS_COMPRESSED_V2,
+        events.UPDATE_ROWS_COMPRESSED_V2,
+        events.DELETE_ROWS_COMPRESSED_V2,
+    }
+)
 #: Their header has a length of more that follows.
-_SECOND_VERSION = frozenset({
-    events.WRITE_ROWS_V2, events.UPDATE_ROWS_V2, events.DELETE_ROWS_V2, events.PARTIAL_UPDATE_ROWS,
-    events.WRITE_ROWS_COMPRESSED_V2, events.UPDATE_ROWS_COMPRESSED_V2, events.DELETE_ROWS_COMPRESSED_V2,
-})  # fmt: skip
+_SECOND_VERSION = frozenset(
+    {
+        events.WRITE_ROWS_V2,
+        events.UPDATE_ROWS_V2,
+        events.DELETE_ROWS_V2,
+        events.PARTIAL_UPDATE_ROWS,
+        events.WRITE_ROWS_COMPRESSED_V2,
+        events.UPDATE_ROWS_COMPRESSED_V2,
+        events.DELETE_ROWS_COMPRESSED_V2,
+    }
+)
 #: All types of row events.
 ROW_EVENTS = _WRITES | _UPDATES | _DELETES
 

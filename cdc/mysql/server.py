@@ -67,9 +67,16 @@ def describe(connection: Connection) -> Server:
 
 
 _WANTED = (
-    "version", "server_id", "server_uuid", "lower_case_table_names", "log_bin", "binlog_format", "binlog_row_image",
-    "binlog_row_value_options", "binlog_transaction_compression",
-)  # fmt: skip
+    "version",
+    "server_id",
+    "server_uuid",
+    "lower_case_table_names",
+    "log_bin",
+    "binlog_format",
+    "binlog_row_image",
+    "binlog_row_value_options",
+    "binlog_transaction_compression",
+)
 
 
 def variables(connection: Connection) -> dict[str, str]:
@@ -92,9 +99,13 @@ def _check(found: Mapping[str, str]) -> None:
         ("binlog_format", ("ROW",), "statements instead of rows", FORMAT_STATEMENT),
         ("binlog_row_image", ("FULL",), "rows that are not whole", IMAGE_STATEMENT),
         ("binlog_row_value_options", ("",), "changes of documents", "SET GLOBAL binlog_row_value_options = '';"),
-        ("binlog_transaction_compression", ("OFF", "0"), "compressed transactions",
-         "SET GLOBAL binlog_transaction_compression = OFF;"),
-    )  # fmt: skip
+        (
+            "binlog_transaction_compression",
+            ("OFF", "0"),
+            "compressed transactions",
+            "SET GLOBAL binlog_transaction_compression = OFF;",
+        ),
+    )
     for name, values, written, fix in wanted:
         if name in found and found[name].upper() not in values:
             raise StreamLost(

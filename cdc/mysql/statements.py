@@ -30,24 +30,84 @@ _ROWS = Statement(changes_rows=True)
 _ANYTHING = Statement((Effect(EVERY_TABLE, Did.UNKNOWN),))
 
 #: First words of statements that do nothing to the rows of tables.
-_HARMLESS = frozenset({
-    "", "ANALYZE", "BEGIN", "BINLOG", "CHECK", "COMMIT", "FLUSH", "GRANT", "INSTALL", "KILL", "OPTIMIZE", "PURGE",
-    "RELEASE", "REPAIR", "RESET", "REVOKE", "ROLLBACK", "SAVEPOINT", "SET", "SHUTDOWN", "START", "STOP", "UNINSTALL",
-    "UNLOCK", "USE", "XA",
-})  # fmt: skip
+_HARMLESS = frozenset(
+    {
+        "",
+        "ANALYZE",
+        "BEGIN",
+        "BINLOG",
+        "CHECK",
+        "COMMIT",
+        "FLUSH",
+        "GRANT",
+        "INSTALL",
+        "KILL",
+        "OPTIMIZE",
+        "PURGE",
+        "RELEASE",
+        "REPAIR",
+        "RESET",
+        "REVOKE",
+        "ROLLBACK",
+        "SAVEPOINT",
+        "SET",
+        "SHUTDOWN",
+        "START",
+        "STOP",
+        "UNINSTALL",
+        "UNLOCK",
+        "USE",
+        "XA",
+    }
+)
 #: First words of statements that may change rows, themselves or by what they call.
-_CHANGES = frozenset({
-    "(", "CALL", "DELETE", "DO", "EXECUTE", "HANDLER", "INSERT", "LOAD", "REPLACE", "SELECT", "TABLE", "UPDATE",
-    "VALUES", "WITH",
-})  # fmt: skip
+_CHANGES = frozenset(
+    {
+        "(",
+        "CALL",
+        "DELETE",
+        "DO",
+        "EXECUTE",
+        "HANDLER",
+        "INSERT",
+        "LOAD",
+        "REPLACE",
+        "SELECT",
+        "TABLE",
+        "UPDATE",
+        "VALUES",
+        "WITH",
+    }
+)
 #: Options of a view's or a routine's definition, before its kind.
 _DEFINERS = frozenset({"DEFINER", "ALGORITHM", "SQL"})
 #: Kinds of objects whose definition does nothing to the rows of tables. (Words before INDEX are among them.)
-_OTHER_KINDS = frozenset({
-    "AGGREGATE", "EVENT", "FULLTEXT", "FUNCTION", "INDEX", "INSTANCE", "LIBRARY", "LOGFILE", "PACKAGE", "PREPARE",
-    "PROCEDURE", "RESOURCE", "ROLE", "SERVER", "SPATIAL", "TABLESPACE", "TRIGGER", "UNDO", "UNIQUE", "USER", "VECTOR",
-    "VIEW",
-})  # fmt: skip
+_OTHER_KINDS = frozenset(
+    {
+        "AGGREGATE",
+        "EVENT",
+        "FULLTEXT",
+        "FUNCTION",
+        "INDEX",
+        "INSTANCE",
+        "LIBRARY",
+        "LOGFILE",
+        "PACKAGE",
+        "PREPARE",
+        "PROCEDURE",
+        "RESOURCE",
+        "ROLE",
+        "SERVER",
+        "SPATIAL",
+        "TABLESPACE",
+        "TRIGGER",
+        "UNDO",
+        "UNIQUE",
+        "USER",
+        "VECTOR",
+        "VIEW",
+    }
+)
 
 
 def statement_of(query: Query) -> Statement:

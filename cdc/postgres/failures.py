@@ -49,7 +49,7 @@ _REFUSALS: tuple[tuple[str, str, bool, str | None], ...] = (
     ("remaining connection slots are reserved", "overloaded", True, "Raise max_connections, or lower the pool size."),
     ("too many connections for", "overloaded", True, "Raise its CONNECTION LIMIT, or lower the pool size."),
     ("could not translate host name", "unavailable", True, "Check the host name."),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True)

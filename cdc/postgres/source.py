@@ -159,10 +159,15 @@ class PostgresSource:
 
     async def _connect(self, **parameters: Any) -> psycopg.AsyncConnection:
         return await psycopg.AsyncConnection.connect(
-            self._conninfo, autocommit=True, client_encoding="UTF8", application_name="upquery cdc",
-            connect_timeout=max(2, round(self._connect_timeout_s)), prepare_threshold=None,
-            **liveliness(self._conninfo), **parameters,
-        )  # fmt: skip
+            self._conninfo,
+            autocommit=True,
+            client_encoding="UTF8",
+            application_name="upquery cdc",
+            connect_timeout=max(2, round(self._connect_timeout_s)),
+            prepare_threshold=None,
+            **liveliness(self._conninfo),
+            **parameters,
+        )
 
     async def _check_publication(self, ordinary: psycopg.AsyncConnection) -> None:
         """Newer servers stream nothing at all, instead of an error, for a publication that is not there."""

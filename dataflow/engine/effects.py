@@ -185,6 +185,16 @@ class ViewStatus:
 
 LeafEffect = LeafFill | LeafExtend | LeafFillAll | LeafChange | LeafClear | LeafEvict | LeafLoaded | LeafDrop
 Effect = (
-    Lookup | CancelLookup | Reach | LeafEffect | Answer | Forward | AnswerForward | Refresh | CancelRefresh
-    | AnswerRefresh | FailRead | ViewStatus
-)  # fmt: skip
+    Lookup
+    | CancelLookup
+    | Reach
+    | LeafEffect
+    | Answer
+    | Forward
+    | AnswerForward
+    | Refresh
+    | CancelRefresh
+    | AnswerRefresh
+    | FailRead
+    | ViewStatus
+)

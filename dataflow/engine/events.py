@@ -307,8 +307,32 @@ class SchemaChanged:
 
 
 Event = (
-    StreamStarted | Apply | Advance | SnapshotTaken | TableJoined | InstallView | InstallRefresh | DropView | Read
-    | CancelRead | CancelUnawaited | LookupDone | LoadBegun | LoadRows | LoadDone | Work | LookupFailed | LookupTooLarge
-    | ForwardDone | RefreshDone | RefreshFailed | Pin | Unpin | EvictKey | EvictInner | Touched | EvictSome
+    StreamStarted
+    | Apply
+    | Advance
+    | SnapshotTaken
+    | TableJoined
+    | InstallView
+    | InstallRefresh
+    | DropView
+    | Read
+    | CancelRead
+    | CancelUnawaited
+    | LookupDone
+    | LoadBegun
+    | LoadRows
+    | LoadDone
+    | Work
+    | LookupFailed
+    | LookupTooLarge
+    | ForwardDone
+    | RefreshDone
+    | RefreshFailed
+    | Pin
+    | Unpin
+    | EvictKey
+    | EvictInner
+    | Touched
+    | EvictSome
     | SchemaChanged
-)  # fmt: skip
+)

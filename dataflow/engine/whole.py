@@ -100,18 +100,28 @@ class Whole:
         """How far all are."""
         found = [
             LoadState(
-                load.sent.id, load.node.id, load.chain.table, CATCHING_UP if load.complete else READING, load.rows,
-                load.log.rows + load.staged.unsettled if load.complete else None, self._views(load.flight),
+                load.sent.id,
+                load.node.id,
+                load.chain.table,
+                CATCHING_UP if load.complete else READING,
+                load.rows,
+                load.log.rows + load.staged.unsettled if load.complete else None,
+                self._views(load.flight),
             )
             for load in self._loads.under_way.values()
-        ]  # fmt: skip
+        ]
         found += [
             LoadState(
-                None, derivation.node.id, None, DERIVING, derivation.rows,
-                derivation.supply.pending + derivation.staged.unsettled, self._views(derivation.flight),
+                None,
+                derivation.node.id,
+                None,
+                DERIVING,
+                derivation.rows,
+                derivation.supply.pending + derivation.staged.unsettled,
+                self._views(derivation.flight),
             )
             for derivation in self._derivations.under_way.values()
-        ]  # fmt: skip
+        ]
         return found
 
     def _views(self, flight: FlightKey) -> tuple[ViewId, ...]:

@@ -26,9 +26,14 @@ _FLOAT = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE
 #: What strtod may read beside these: hexadecimal digits, a NaN with a payload.
 _LIBRARY_FLOAT = re.compile(r"[+-]?(?:0x|nan|inf)", re.IGNORECASE)
 _SPECIAL = {
-    "nan": "NaN", "infinity": "Infinity", "+infinity": "Infinity", "-infinity": "-Infinity", "inf": "Infinity",
-    "+inf": "Infinity", "-inf": "-Infinity",
-}  # fmt: skip
+    "nan": "NaN",
+    "infinity": "Infinity",
+    "+infinity": "Infinity",
+    "-infinity": "-Infinity",
+    "inf": "Infinity",
+    "+inf": "Infinity",
+    "-inf": "-Infinity",
+}
 _WORDS = ("true", "false", "yes", "no", "on", "off", "1", "0")
 _UUID = re.compile(r"[0-9a-f]{4}(?:-?[0-9a-f]{4}){7}", re.IGNORECASE)
 _TYPMOD = re.compile(r"\w+\((-?\d+)(?:,(-?\d+))?\)")

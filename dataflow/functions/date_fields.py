@@ -17,15 +17,48 @@ _EPOCH = civil_days(1970, 1, 1)
 _JULIAN = civil_days(-4713, 11, 24)
 _MONDAY = civil_days(2024, 1, 1)
 _ALIASES = {
-    "c": "century", "cent": "century", "centuries": "century", "d": "day", "days": "day", "decades": "decade",
-    "decs": "decade", "dec": "decade", "h": "hour", "hours": "hour", "hr": "hour", "hrs": "hour", "m": "minute",
-    "min": "minute", "mins": "minute", "minutes": "minute", "mon": "month", "mons": "month", "months": "month",
-    "ms": "milliseconds", "msec": "milliseconds", "msecs": "milliseconds", "millisecond": "milliseconds",
-    "qtr": "quarter", "s": "second", "sec": "second", "seconds": "second", "secs": "second", "us": "microseconds",
-    "usec": "microseconds", "usecs": "microseconds", "microsecond": "microseconds", "w": "week", "weeks": "week",
-    "y": "year", "years": "year", "yr": "year", "yrs": "year", "mil": "millennium", "mils": "millennium",
+    "c": "century",
+    "cent": "century",
+    "centuries": "century",
+    "d": "day",
+    "days": "day",
+    "decades": "decade",
+    "decs": "decade",
+    "dec": "decade",
+    "h": "hour",
+    "hours": "hour",
+    "hr": "hour",
+    "hrs": "hour",
+    "m": "minute",
+    "min": "minute",
+    "mins": "minute",
+    "minutes": "minute",
+    "mon": "month",
+    "mons": "month",
+    "months": "month",
+    "ms": "milliseconds",
+    "msec": "milliseconds",
+    "msecs": "milliseconds",
+    "millisecond": "milliseconds",
+    "qtr": "quarter",
+    "s": "second",
+    "sec": "second",
+    "seconds": "second",
+    "secs": "second",
+    "us": "microseconds",
+    "usec": "microseconds",
+    "usecs": "microseconds",
+    "microsecond": "microseconds",
+    "w": "week",
+    "weeks": "week",
+    "y": "year",
+    "years": "year",
+    "yr": "year",
+    "yrs": "year",
+    "mil": "millennium",
+    "mils": "millennium",
     "millennia": "millennium",
-}  # fmt: skip
+}
 _CLOCK = frozenset({"microseconds", "milliseconds", "second", "minute", "hour"})
 _ZONE = frozenset({"timezone", "timezone_hour", "timezone_minute"})
 #: Fields of an infinite timestamp that are infinite; the others are NULL.
@@ -34,8 +67,12 @@ _CYCLIC = frozenset({"day", "month", "quarter", "week", "dow", "isodow", "doy"})
 #: What is cut off below a unit, from the smallest on.
 _INTERVAL_UNITS = {"year": 12, "decade": 120, "century": 1200, "millennium": 12_000, "quarter": 3, "month": 1}
 _CLOCK_UNITS = {
-    "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "milliseconds": 1000, "microseconds": 1,
-}  # fmt: skip
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "milliseconds": 1000,
+    "microseconds": 1,
+}
 
 
 def _field(text: str) -> str:
@@ -332,9 +369,19 @@ def truncate_interval(unit: str, text: str) -> str:
 # --- TO_CHAR --------------------------------------------------------------------------------------------------------
 
 _MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
     "December",
-)  # fmt: skip
+)
 _DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _TOKEN = re.compile(
     r'YYYY|MM|DD|HH24|MI|SS|MS|US|Month|MONTH|month|Mon|MON|mon|Day|DAY|day|Dy|DY|dy|Q|"[^"\\]*"|[-/:., _]'
@@ -388,8 +435,12 @@ def _shown(token: str, days: int, clock: int) -> str:
 def _word(token: str, month: int, weekday: int) -> str:
     if token[0] == '"':
         return token[1:-1]
-    names = {"month": _MONTHS[month - 1].ljust(9), "mon": _MONTHS[month - 1][:3],
-             "day": _DAYS[weekday].ljust(9), "dy": _DAYS[weekday][:3]}  # fmt: skip
+    names = {
+        "month": _MONTHS[month - 1].ljust(9),
+        "mon": _MONTHS[month - 1][:3],
+        "day": _DAYS[weekday].ljust(9),
+        "dy": _DAYS[weekday][:3],
+    }
     name = names.get(token.lower(), token)
     return name if token[1:2].islower() and token[0].isupper() else _CASES[token[0].isupper()](name)
 

@@ -399,9 +399,7 @@ DATES: Table = {
         *(Signature((k, k), "interval", _between) for k in _TIMESTAMPS),
         signature("interval interval", "interval", _minus),
         signature("time interval", "time", _time_minus),
-        signature(
-            "time time", "interval", lambda a, b: moments.interval_of(0, 0, moments.clock(a) - moments.clock(b))
-        ),
+        signature("time time", "interval", lambda a, b: moments.interval_of(0, 0, moments.clock(a) - moments.clock(b))),
         *refused("timetz interval -> timetz"),
     ),
     "neg": (signature("interval", "interval", _negate),),
@@ -427,9 +425,7 @@ DATES: Table = {
     "justify_days": (signature("interval", "interval", _justified(months=True, hours=False)),),
     "justify_hours": (signature("interval", "interval", _justified(months=False, hours=True)),),
     "justify_interval": (signature("interval", "interval", _justified(months=True, hours=True)),),
-    "isfinite": tuple(
-        Signature((k,), "bool", _is_finite) for k in ("date", "interval", *_TIMESTAMPS)
-    ),
+    "isfinite": tuple(Signature((k,), "bool", _is_finite) for k in ("date", "interval", *_TIMESTAMPS)),
     "timezone": (
         signature("text timestamptz", "timestamp", _at_utc("timestamp")),
         signature("text timestamp", "timestamptz", _at_utc("timestamptz")),
@@ -444,8 +440,12 @@ DATES: Table = {
     "to_char": (
         *(Signature((k, "text"), "text", date_fields.to_char) for k in _TIMESTAMPS),
         *refused(
-            "int4 text -> text", "int8 text -> text", "numeric text -> text", "float4 text -> text",
-            "float8 text -> text", "interval text -> text",
+            "int4 text -> text",
+            "int8 text -> text",
+            "numeric text -> text",
+            "float4 text -> text",
+            "float8 text -> text",
+            "interval text -> text",
         ),
     ),
-}  # fmt: skip
+}

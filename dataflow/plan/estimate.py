@@ -16,9 +16,20 @@ from dataflow.state.sizing import row_bytes
 
 #: Characters of a value's text, about.
 _WIDTHS = {
-    "bool": 1, "int2": 3, "int4": 6, "int8": 10, "float4": 8, "float8": 12, "numeric": 8, "date": 10, "time": 12,
-    "timestamp": 26, "timestamptz": 29, "uuid": 36, "interval": 12,
-}  # fmt: skip
+    "bool": 1,
+    "int2": 3,
+    "int4": 6,
+    "int8": 10,
+    "float4": 8,
+    "float8": 12,
+    "numeric": 8,
+    "date": 10,
+    "time": 12,
+    "timestamp": 26,
+    "timestamptz": 29,
+    "uuid": 36,
+    "interval": 12,
+}
 _OTHER_WIDTH = 32
 #: What an index entry takes.
 _ENTRY_BYTES = 120

@@ -21,9 +21,21 @@ _COMMUTATIVE = frozenset({"=", "<>", "is distinct from", "is not distinct from",
 _NEGATED = {"is null": "is not null", "is not null": "is null"}
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
 #: What reads its arguments by their value alone, however they are written.
-_BY_VALUE = frozenset({
-    "=", "<>", "<", "<=", ">", ">=", "is distinct from", "is not distinct from", "in", "is null", "is not null",
-})  # fmt: skip
+_BY_VALUE = frozenset(
+    {
+        "=",
+        "<>",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "is distinct from",
+        "is not distinct from",
+        "in",
+        "is null",
+        "is not null",
+    }
+)
 #: Functions that have a value, or NULL, for all arguments.
 _NEVER_FAIL = _BY_VALUE | {"and", "or", "not", "is true", "is not true", "is false", "is not false"}
 

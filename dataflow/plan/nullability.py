@@ -20,10 +20,18 @@ from dataflow.schema import Catalog
 
 _COUNTS = frozenset({AggregateFunction.COUNT, AggregateFunction.COUNT_ROWS})
 _NUMBERS = frozenset({"row_number", "rank", "dense_rank", "count"})
-_ALWAYS = frozenset({
-    "is null", "is not null", "is true", "is not true", "is false", "is not false", "is distinct from",
-    "is not distinct from",
-})  # fmt: skip
+_ALWAYS = frozenset(
+    {
+        "is null",
+        "is not null",
+        "is true",
+        "is not true",
+        "is false",
+        "is not false",
+        "is distinct from",
+        "is not distinct from",
+    }
+)
 #: Functions that are NULL only if an argument is.
 _STRICT = frozenset({"=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "||", "and", "or", "not", "length"})
 

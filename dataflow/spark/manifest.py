@@ -151,9 +151,12 @@ def _note(path: Path) -> Path:
 def _parsed(found: Mapping[str, Any]) -> Manifest:
     relations = {_named(_RELATION, name): _relation(files) for name, files in found["relations"].items()}
     return Manifest(
-        _text(found["fingerprint"]), _text(found["version"]), _number(found["bound"]), _text(found["snapshot"]),
+        _text(found["fingerprint"]),
+        _text(found["version"]),
+        _number(found["bound"]),
+        _text(found["snapshot"]),
         relations,
-    )  # fmt: skip
+    )
 
 
 def _relation(found: Mapping[str, Any]) -> RelationFiles:
@@ -187,6 +190,17 @@ def _named(form: re.Pattern[str], value: object) -> str:
 
 
 __all__ = [
-    "NAME", "FilePart", "Manifest", "ManifestRefused", "RelationFiles", "digest", "read_manifest", "read_note",
-    "verify", "verify_file", "write_json", "write_manifest", "write_note",
-]  # fmt: skip
+    "NAME",
+    "FilePart",
+    "Manifest",
+    "ManifestRefused",
+    "RelationFiles",
+    "digest",
+    "read_manifest",
+    "read_note",
+    "verify",
+    "verify_file",
+    "write_json",
+    "write_manifest",
+    "write_note",
+]

@@ -168,6 +168,13 @@ def _reader(options: MutableMapping[str, str]) -> UpqueryReader:
 
 
 __all__ = [
-    "PART_BYTES", "Statements", "TableReader", "UpqueryReader", "UpquerySource", "marked", "read", "register",
+    "PART_BYTES",
+    "Statements",
+    "TableReader",
+    "UpqueryReader",
+    "UpquerySource",
+    "marked",
+    "read",
+    "register",
     "relation_options",
-]  # fmt: skip
+]

@@ -37,10 +37,15 @@ _ARGUMENTS = {
     AggregateFunction.JSONB_OBJECT_AGG: 2,
 }
 #: Where a NULL counts, FILTER cannot make a NULL of what it drops.
-_COUNTING_NULLS = frozenset({
-    AggregateFunction.ARRAY_AGG, AggregateFunction.JSON_AGG, AggregateFunction.JSONB_AGG,
-    AggregateFunction.JSON_OBJECT_AGG, AggregateFunction.JSONB_OBJECT_AGG,
-})  # fmt: skip
+_COUNTING_NULLS = frozenset(
+    {
+        AggregateFunction.ARRAY_AGG,
+        AggregateFunction.JSON_AGG,
+        AggregateFunction.JSONB_AGG,
+        AggregateFunction.JSON_OBJECT_AGG,
+        AggregateFunction.JSONB_OBJECT_AGG,
+    }
+)
 #: The order of the rows makes a difference.
 _ORDERED = _COUNTING_NULLS | {AggregateFunction.STRING_AGG}
 #: Counting a value twice makes a difference.

@@ -20,9 +20,15 @@ if TYPE_CHECKING:
     from dataflow.sql.bind import Binder
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
-    exp.NullSafeEQ: "is not distinct from", exp.NullSafeNEQ: "is distinct from",
-}  # fmt: skip
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "is not distinct from",
+    exp.NullSafeNEQ: "is distinct from",
+}
 #: Words before an array whose elements are compared.
 _QUANTIFIERS = {"any": "any", "some": "any", "all": "all"}
 

@@ -20,17 +20,33 @@ if TYPE_CHECKING:
     from dataflow.sql.bind import Binder
 
 _INFIX: dict[type[exp.Expr], str] = {
-    exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%", exp.Pow: "^",
-    exp.BitwiseAnd: "&", exp.BitwiseOr: "|", exp.BitwiseXor: "#", exp.BitwiseLeftShift: "<<",
-    exp.BitwiseRightShift: ">>", exp.JSONExtract: "->", exp.JSONExtractScalar: "->>", exp.JSONBExtract: "#>",
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.Pow: "^",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseXor: "#",
+    exp.BitwiseLeftShift: "<<",
+    exp.BitwiseRightShift: ">>",
+    exp.JSONExtract: "->",
+    exp.JSONExtractScalar: "->>",
+    exp.JSONBExtract: "#>",
     exp.JSONBExtractScalar: "#>>",
-}  # fmt: skip
+}
 #: Operators that PostgreSQL reads from left to right with ``||`` and all others, where the parser does not.
 _LOOSE: dict[type[exp.Expr], str] = {
-    exp.RegexpLike: "matches", exp.RegexpILike: "imatches", exp.JSONBContainsTopKey: "?",
-    exp.JSONBContainsAnyTopKeys: "?|", exp.JSONBContainsAllTopKeys: "?&", exp.ArrayContainsAll: "@>",
-    exp.ArrayContainedBy: "<@", exp.ArrayOverlaps: "&&",
-}  # fmt: skip
+    exp.RegexpLike: "matches",
+    exp.RegexpILike: "imatches",
+    exp.JSONBContainsTopKey: "?",
+    exp.JSONBContainsAnyTopKeys: "?|",
+    exp.JSONBContainsAllTopKeys: "?&",
+    exp.ArrayContainsAll: "@>",
+    exp.ArrayContainedBy: "<@",
+    exp.ArrayOverlaps: "&&",
+}
 #: Our names of operators, which are no functions upstream.
 _INTERNAL = frozenset({"matches", "imatches", "like", "ilike", "neg"})
 _OF_ARRAYS = frozenset({"@>", "<@", "&&"})
@@ -246,12 +262,16 @@ _OTHERS: dict[str, Callable[["Binder", str, list[Scalar]], Scalar]] = {
     "array_to_string": lambda binder, _, arguments: functions.joined(arguments, binder.text),
     **dict.fromkeys(
         (
-            "to_json", "to_jsonb", "json_build_object", "jsonb_build_object", "json_build_array",
+            "to_json",
+            "to_jsonb",
+            "json_build_object",
+            "jsonb_build_object",
+            "json_build_array",
             "jsonb_build_array",
         ),
         lambda _, name, arguments: functions.built_json(name, arguments),
     ),
-}  # fmt: skip
+}
 
 BINDERS: dict[type[exp.Expr], Callable[["Binder", Any], Scalar]] = {
     **dict.fromkeys(_INFIX, _infix),

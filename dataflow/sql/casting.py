@@ -121,6 +121,14 @@ def text_type(parts: Sequence[Scalar], default: SqlType = TEXT) -> SqlType:
 
 
 __all__ = [
-    "TEXTS", "cast", "constant_of", "folded", "is_text", "plain_type", "settled", "text_collation", "text_type",
+    "TEXTS",
+    "cast",
+    "constant_of",
+    "folded",
+    "is_text",
+    "plain_type",
+    "settled",
+    "text_collation",
+    "text_type",
     "typed",
-]  # fmt: skip
+]

@@ -25,10 +25,33 @@ _RANGES = frozenset(
 )
 _MOMENTS = _TIMES | _RANGES
 #: Types of PostgreSQL and its extensions that the parser takes for a user's, and which have no times in them.
-_TIMELESS = frozenset({
-    "bit", "box", "bpchar", "cidr", "circle", "citext", "geography", "geometry", "hstore", "jsonpath", "line", "lseg",
-    "ltree", "macaddr", "name", "oid", "path", "pg_lsn", "point", "polygon", "tsquery", "tsvector", "varbit",
-})  # fmt: skip
+_TIMELESS = frozenset(
+    {
+        "bit",
+        "box",
+        "bpchar",
+        "cidr",
+        "circle",
+        "citext",
+        "geography",
+        "geometry",
+        "hstore",
+        "jsonpath",
+        "line",
+        "lseg",
+        "ltree",
+        "macaddr",
+        "name",
+        "oid",
+        "path",
+        "pg_lsn",
+        "point",
+        "polygon",
+        "tsquery",
+        "tsvector",
+        "varbit",
+    }
+)
 _TEXTS = frozenset({"bpchar", "char", "citext", "name", "nchar", "text", "unknown", "userdefined", "varchar"})
 #: They read a row of a type that is declared elsewhere.
 _POPULATING = frozenset(
@@ -36,18 +59,66 @@ _POPULATING = frozenset(
 )
 #: Calls that give what one of their arguments is.
 _PASSING = (
-    exp.Paren, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.Max, exp.Min, exp.Case, exp.If, exp.Window,
-    exp.Filter, exp.Bracket, exp.Array, exp.Subquery, exp.Any, exp.Order, exp.Ordered, exp.Distinct, exp.Collate,
-)  # fmt: skip
+    exp.Paren,
+    exp.Coalesce,
+    exp.Nullif,
+    exp.Greatest,
+    exp.Least,
+    exp.Max,
+    exp.Min,
+    exp.Case,
+    exp.If,
+    exp.Window,
+    exp.Filter,
+    exp.Bracket,
+    exp.Array,
+    exp.Subquery,
+    exp.Any,
+    exp.Order,
+    exp.Ordered,
+    exp.Distinct,
+    exp.Collate,
+)
 _NO_TEXT = (
-    exp.Literal, exp.Null, exp.Boolean, exp.Interval, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Extract,
-    exp.AtTimeZone, exp.TimestampTrunc, exp.DateTrunc, exp.CurrentDate, exp.CurrentTimestamp, exp.Predicate, exp.Count,
-    exp.UnixToTime, exp.GenerateSeries, exp.StrToTime, exp.StrToDate,
-)  # fmt: skip
-_NO_TEXT_NAMES = frozenset({
-    "date_trunc", "date_bin", "make_date", "make_time", "make_timestamp", "make_timestamptz", "to_timestamp", "to_date",
-    "timezone", "generate_series", "lower_inf", "date_add", "date_subtract",
-})  # fmt: skip
+    exp.Literal,
+    exp.Null,
+    exp.Boolean,
+    exp.Interval,
+    exp.Add,
+    exp.Sub,
+    exp.Mul,
+    exp.Div,
+    exp.Neg,
+    exp.Extract,
+    exp.AtTimeZone,
+    exp.TimestampTrunc,
+    exp.DateTrunc,
+    exp.CurrentDate,
+    exp.CurrentTimestamp,
+    exp.Predicate,
+    exp.Count,
+    exp.UnixToTime,
+    exp.GenerateSeries,
+    exp.StrToTime,
+    exp.StrToDate,
+)
+_NO_TEXT_NAMES = frozenset(
+    {
+        "date_trunc",
+        "date_bin",
+        "make_date",
+        "make_time",
+        "make_timestamp",
+        "make_timestamptz",
+        "to_timestamp",
+        "to_date",
+        "timezone",
+        "generate_series",
+        "lower_inf",
+        "date_add",
+        "date_subtract",
+    }
+)
 
 
 def clock_read(

@@ -18,14 +18,37 @@ from dataflow.errors import UnsupportedQuery
 from dataflow.evaluate import SIGNATURES
 
 #: Functions that are no plain ones and have no syntax of their own.
-_OTHERS = frozenset({
-    "concat", "concat_ws", "greatest", "least", "num_nulls", "num_nonnulls", "array_length", "array_to_string",
-    "cardinality", "pow", "array_append", "array_cat", "array_lower", "array_position",
-    "array_prepend", "array_remove", "array_upper", "json_extract_path", "json_extract_path_text",
-    "jsonb_extract_path", "jsonb_extract_path_text", "to_json", "to_jsonb", "json_build_object",
-    "jsonb_build_object", "json_build_array",
-    "jsonb_build_array",
-})  # fmt: skip
+_OTHERS = frozenset(
+    {
+        "concat",
+        "concat_ws",
+        "greatest",
+        "least",
+        "num_nulls",
+        "num_nonnulls",
+        "array_length",
+        "array_to_string",
+        "cardinality",
+        "pow",
+        "array_append",
+        "array_cat",
+        "array_lower",
+        "array_position",
+        "array_prepend",
+        "array_remove",
+        "array_upper",
+        "json_extract_path",
+        "json_extract_path_text",
+        "jsonb_extract_path",
+        "jsonb_extract_path_text",
+        "to_json",
+        "to_jsonb",
+        "json_build_object",
+        "jsonb_build_object",
+        "json_build_array",
+        "jsonb_build_array",
+    }
+)
 #: Parsed as the parser does.
 _PARSED = frozenset({"make_interval"})
 _PLAIN = frozenset(name.upper() for name in (*SIGNATURES, *_OTHERS) if name.isidentifier() and name not in _PARSED)
@@ -76,7 +99,7 @@ class _Parser(PostgresParser):
     FUNCTIONS: ClassVar = {k: v for k, v in PostgresParser.FUNCTIONS.items() if k not in _PLAIN}
     FUNCTION_PARSERS: ClassVar = {
         k: v for k, v in PostgresParser.FUNCTION_PARSERS.items() if k not in _PLAIN or k in _SPECIAL
-    }  # fmt: skip
+    }
     #: ``->`` is an operator of json.
     LAMBDAS: ClassVar = {k: v for k, v in PostgresParser.LAMBDAS.items() if k is not TokenType.ARROW}
     JSON_OPERATORS: ClassVar = {

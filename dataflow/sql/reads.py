@@ -37,10 +37,20 @@ from dataflow.values import comparable, family, normal_form
 _CODE_POINT = re.compile(r"\\([0-9a-fA-F]{4})|\\\+([0-9a-fA-F]{6})")
 _MATCHING = frozenset({TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE, TokenType.IRLIKE, TokenType.SIMILAR_TO})
 #: What ends an operand.
-_ENDING = frozenset({
-    None, TokenType.AND, TokenType.OR, TokenType.R_PAREN, TokenType.COMMA, TokenType.ORDER_BY, TokenType.GROUP_BY,
-    TokenType.LIMIT, TokenType.FROM, TokenType.ALIAS,
-})  # fmt: skip
+_ENDING = frozenset(
+    {
+        None,
+        TokenType.AND,
+        TokenType.OR,
+        TokenType.R_PAREN,
+        TokenType.COMMA,
+        TokenType.ORDER_BY,
+        TokenType.GROUP_BY,
+        TokenType.LIMIT,
+        TokenType.FROM,
+        TokenType.ALIAS,
+    }
+)
 #: A column of a mention, by the name it is called by.
 _Place = tuple[str, str]
 

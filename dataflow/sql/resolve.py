@@ -143,9 +143,12 @@ def _by_known_type(candidates: list[Signature], types: Sequence[str]) -> list[Si
 
 #: A value of each type on which a field's name is tried.
 _SAMPLES = {
-    "timestamp": "2000-01-01 00:00:00", "timestamptz": "2000-01-01 00:00:00+00", "date": "2000-01-01",
-    "time": "00:00:00", "interval": "1 day",
-}  # fmt: skip
+    "timestamp": "2000-01-01 00:00:00",
+    "timestamptz": "2000-01-01 00:00:00+00",
+    "date": "2000-01-01",
+    "time": "00:00:00",
+    "interval": "1 day",
+}
 
 Check = Callable[[str, Signature, Sequence[Scalar]], None]
 

@@ -30,10 +30,24 @@ from dataflow.sql.types import UNKNOWN
 from dataflow.sql.windows import Windows, windowed
 from dataflow.values import comparable
 
-_KNOWN = frozenset({
-    "expressions", "from_", "joins", "laterals", "where", "group", "having", "windows", "distinct", "order", "limit",
-    "offset", "with_", "kind",
-})  # fmt: skip
+_KNOWN = frozenset(
+    {
+        "expressions",
+        "from_",
+        "joins",
+        "laterals",
+        "where",
+        "group",
+        "having",
+        "windows",
+        "distinct",
+        "order",
+        "limit",
+        "offset",
+        "with_",
+        "kind",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

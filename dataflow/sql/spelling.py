@@ -24,35 +24,108 @@ from dataflow.sql.effects import check_effects
 from dataflow.sql.grammar import Grammar, grammar_of
 from dataflow.sql.parse import parse, tokens_of
 
-_BEFORE = frozenset({
-    TokenType.EQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE, TokenType.LIMIT, TokenType.OFFSET,
-    TokenType.BETWEEN,
-})  # fmt: skip
-_BEHIND = frozenset({
-    TokenType.SEMICOLON, TokenType.R_PAREN, TokenType.AND, TokenType.OR, TokenType.GROUP_BY, TokenType.ORDER_BY,
-    TokenType.HAVING, TokenType.LIMIT, TokenType.OFFSET, TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT,
-    TokenType.WINDOW, TokenType.FETCH,
-})  # fmt: skip
-_CLAUSES = frozenset({
-    TokenType.SELECT, TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ORDER_BY,
-    TokenType.LIMIT, TokenType.OFFSET, TokenType.WINDOW, TokenType.JOIN,
-})  # fmt: skip
+_BEFORE = frozenset(
+    {
+        TokenType.EQ,
+        TokenType.LT,
+        TokenType.LTE,
+        TokenType.GT,
+        TokenType.GTE,
+        TokenType.LIMIT,
+        TokenType.OFFSET,
+        TokenType.BETWEEN,
+    }
+)
+_BEHIND = frozenset(
+    {
+        TokenType.SEMICOLON,
+        TokenType.R_PAREN,
+        TokenType.AND,
+        TokenType.OR,
+        TokenType.GROUP_BY,
+        TokenType.ORDER_BY,
+        TokenType.HAVING,
+        TokenType.LIMIT,
+        TokenType.OFFSET,
+        TokenType.UNION,
+        TokenType.EXCEPT,
+        TokenType.INTERSECT,
+        TokenType.WINDOW,
+        TokenType.FETCH,
+    }
+)
+_CLAUSES = frozenset(
+    {
+        TokenType.SELECT,
+        TokenType.FROM,
+        TokenType.WHERE,
+        TokenType.GROUP_BY,
+        TokenType.HAVING,
+        TokenType.ORDER_BY,
+        TokenType.LIMIT,
+        TokenType.OFFSET,
+        TokenType.WINDOW,
+        TokenType.JOIN,
+    }
+)
 _ROWS = frozenset({TokenType.WHERE, TokenType.LIMIT, TokenType.OFFSET})
-_STRINGS = frozenset({
-    TokenType.STRING, TokenType.BYTE_STRING, TokenType.NATIONAL_STRING, TokenType.UNICODE_STRING, TokenType.BIT_STRING,
-    TokenType.HEX_STRING, TokenType.HEREDOC_STRING, TokenType.RAW_STRING, TokenType.IDENTIFIER,
-})  # fmt: skip
+_STRINGS = frozenset(
+    {
+        TokenType.STRING,
+        TokenType.BYTE_STRING,
+        TokenType.NATIONAL_STRING,
+        TokenType.UNICODE_STRING,
+        TokenType.BIT_STRING,
+        TokenType.HEX_STRING,
+        TokenType.HEREDOC_STRING,
+        TokenType.RAW_STRING,
+        TokenType.IDENTIFIER,
+    }
+)
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _TEXT = re.compile(r"'(?:[^'\\]|'')*'")
 _BLOCK = r"/\*(?:(?!/\*|\*/|[!+]).)(?:(?!/\*|\*/).)*\*/|/\*\*/"
 _POSTGRES_GAP = re.compile(rf"(?:[ \t\n\r\f\v]|--[^\n\r]*(?=[\n\r]|\Z)|{_BLOCK})*", re.DOTALL)
 _MYSQL_GAP = re.compile(rf"(?:[ \t\n\r\f\v]|(?:--[ \t]|#)[^\n\r]*(?=\n|\Z)|{_BLOCK})*", re.DOTALL)
 #: Words of MariaDB and MySQL that are no names, so that their case means nothing.
-_RESERVED = frozenset({
-    "select", "from", "where", "and", "or", "not", "in", "is", "null", "like", "between", "as", "on", "join", "left",
-    "right", "inner", "outer", "cross", "group", "by", "order", "having", "limit", "union", "all", "distinct", "exists",
-    "case", "when", "then", "else", "asc", "desc",
-})  # fmt: skip
+_RESERVED = frozenset(
+    {
+        "select",
+        "from",
+        "where",
+        "and",
+        "or",
+        "not",
+        "in",
+        "is",
+        "null",
+        "like",
+        "between",
+        "as",
+        "on",
+        "join",
+        "left",
+        "right",
+        "inner",
+        "outer",
+        "cross",
+        "group",
+        "by",
+        "order",
+        "having",
+        "limit",
+        "union",
+        "all",
+        "distinct",
+        "exists",
+        "case",
+        "when",
+        "then",
+        "else",
+        "asc",
+        "desc",
+    }
+)
 
 
 #: Functions that read what is in no table: the server's files.

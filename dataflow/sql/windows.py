@@ -34,14 +34,24 @@ from dataflow.sql.spans import span_of
 from dataflow.sql.types import FLOAT8
 
 _RANKS: dict[str, SqlType] = {
-    "row_number": INT8, "rank": INT8, "dense_rank": INT8, "percent_rank": FLOAT8, "cume_dist": FLOAT8, "ntile": INT4,
-}  # fmt: skip
+    "row_number": INT8,
+    "rank": INT8,
+    "dense_rank": INT8,
+    "percent_rank": FLOAT8,
+    "cume_dist": FLOAT8,
+    "ntile": INT4,
+}
 _OF_FRAME = ("first_value", "last_value", "nth_value")
 #: How many arguments a function has, at least and at most.
 _ARGUMENTS = {
-    **dict.fromkeys(_RANKS, (0, 0)), "ntile": (1, 1), "lag": (1, 3), "lead": (1, 3),
-    "first_value": (1, 1), "last_value": (1, 1), "nth_value": (2, 2),
-}  # fmt: skip
+    **dict.fromkeys(_RANKS, (0, 0)),
+    "ntile": (1, 1),
+    "lag": (1, 3),
+    "lead": (1, 3),
+    "first_value": (1, 1),
+    "last_value": (1, 1),
+    "nth_value": (2, 2),
+}
 _MODES = {"ROWS": FrameMode.ROWS, "RANGE": FrameMode.RANGE, "GROUPS": FrameMode.GROUPS}
 
 

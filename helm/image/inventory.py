@@ -91,8 +91,13 @@ def _component(distribution: Distribution) -> dict[str, Any]:
     name_of_licence = licence(distribution)
     stated = {"expression": name_of_licence} if is_expression else {"license": {"name": name_of_licence}}
     return {
-        "type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl, "licenses": [stated],
-    }  # fmt: skip
+        "type": "library",
+        "bom-ref": purl,
+        "name": name,
+        "version": version,
+        "purl": purl,
+        "licenses": [stated],
+    }
 
 
 def _notice(distribution: Distribution) -> str:

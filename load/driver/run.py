@@ -62,11 +62,21 @@ def run_load(
     count = processes or len(conditions.client_cores or (0,))
     jobs = [
         Job(
-            side.reads_url, side.writes_url, spec, rate / count, str(seed), number, count, warm_s, seconds,
-            -(-outstanding // count), timeout_s, conditions.client_cores,
+            side.reads_url,
+            side.writes_url,
+            spec,
+            rate / count,
+            str(seed),
+            number,
+            count,
+            warm_s,
+            seconds,
+            -(-outstanding // count),
+            timeout_s,
+            conditions.client_cores,
         )
         for number in range(count)
-    ]  # fmt: skip
+    ]
     with _on_cores(conditions.client_cores), _running(jobs) as running:
         pipes = list(running)
         _await_ready(pipes)

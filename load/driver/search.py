@@ -86,9 +86,16 @@ def highest_rate(
             if before_run is not None:
                 before_run()
             run = run_load(
-                side, spec, rate=rate, seconds=seconds, conditions=conditions, tell=tell, warm_s=warm_s,
-                outstanding=outstanding, seed=1 + len(tried),
-            )  # fmt: skip
+                side,
+                spec,
+                rate=rate,
+                seconds=seconds,
+                conditions=conditions,
+                tell=tell,
+                warm_s=warm_s,
+                outstanding=outstanding,
+                seed=1 + len(tried),
+            )
             tried.append(run)
             reason = why_not(run, p95_ms)
             tell(f"{side.name}: {number(rate)}/s is {'good' if reason is None else f'too much: {reason}'}")

@@ -111,6 +111,16 @@ def moment(tally: Tally, resident_bytes: int, state_bytes: int, stolen_s: float 
         second.add(counts)
     at = second.percentiles_ms((50, 95, 99))
     return Moment(
-        tally.second, tally.offered, tally.done, tally.failed, tally.hits, tally.misses, at[50], at[95], at[99],
-        resident_bytes, state_bytes, stolen_s,
-    )  # fmt: skip
+        tally.second,
+        tally.offered,
+        tally.done,
+        tally.failed,
+        tally.hits,
+        tally.misses,
+        at[50],
+        at[95],
+        at[99],
+        resident_bytes,
+        state_bytes,
+        stolen_s,
+    )

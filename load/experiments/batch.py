@@ -228,9 +228,14 @@ def _plot(found: Mapping[Case, Turns]) -> Plot:
         for name in ("Upquery", "Redis")
     ]
     return Plot(
-        "Keys a second by keys a request", "keys in one request", "keys/s", lines, x_scale="log", y_scale="log",
+        "Keys a second by keys a request",
+        "keys in one request",
+        "keys/s",
+        lines,
+        x_scale="log",
+        y_scale="log",
         caption=f"Cheapest clients, {BUSY} at once, answers used. What a request costs is shared by its keys.",
-    )  # fmt: skip
+    )
 
 
 def _rate(turns: Sequence[Turn]) -> float:

@@ -144,9 +144,15 @@ class _Run:
     """One build."""
 
     def __init__(
-        self, way: str, side: Side, upstream: Upstream, conditions: Conditions, truth: Truth, tell: Tell,
+        self,
+        way: str,
+        side: Side,
+        upstream: Upstream,
+        conditions: Conditions,
+        truth: Truth,
+        tell: Tell,
         threads: ThreadPoolExecutor,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._built = Built(way)
         self._side = side
         self._upstream = upstream

@@ -122,18 +122,27 @@ def figures(bench: str, name: str, built: Built, conditions: building.Conditions
         Figure(bench, f"{name}: memory of the engine's process, most", Spread.of([engine]), "MiB"),
         Figure(bench, f"{name}: memory of Spark's processes, most", Spread.of([spark]), "MiB"),
         Figure(
-            bench, f"{name}: hits of another view meanwhile, p99", Spread.of([_p99(during)]), "ms",
+            bench,
+            f"{name}: hits of another view meanwhile, p99",
+            Spread.of([_p99(during)]),
+            "ms",
             detail=f"{_p99(quiet):.3g} ms before; {len(during):,} hits",
         ),
         Figure(
-            bench, f"{name}: longest time without a hit", Spread.of([1000 * built.longest_block_s(0, ready)]), "ms",
+            bench,
+            f"{name}: longest time without a hit",
+            Spread.of([1000 * built.longest_block_s(0, ready)]),
+            "ms",
             detail=f"{1000 * built.longest_block_s(-conditions.before_s, 0):.0f} ms before; one is due every 5 ms",
         ),
         Figure(
-            bench, f"{name}: transactions written meanwhile", Spread.of([built.rate_between(0, ready)]), "/s",
+            bench,
+            f"{name}: transactions written meanwhile",
+            Spread.of([built.rate_between(0, ready)]),
+            "/s",
             detail=f"{number(built.rate_between(-conditions.before_s, 0))}/s before, {conditions.rate:g}/s asked for",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def wrong_table(name: str, built: Built) -> list[Table]:
@@ -162,11 +171,13 @@ def _plots(builds: Sequence[Built]) -> list[Plot]:
         for line in (
             Line(f"{built.way}: engine", [at for at, _, _ in built.memory], [mib for _, mib, _ in built.memory]),
             Line(
-                f"{built.way}: Spark", [at for at, _, _ in built.memory], [mib for _, _, mib in built.memory],
+                f"{built.way}: Spark",
+                [at for at, _, _ in built.memory],
+                [mib for _, _, mib in built.memory],
                 dashed=True,
             ),
         )
-    ]  # fmt: skip
+    ]
     return [
         plot("Memory", "MiB", memory),
         plot("Slowest hit of another view in each second", "ms", [_slowest(built) for built in builds]),

@@ -49,8 +49,13 @@ from load.workloads.front_page import SITE, load_front_page
 BENCH = "killed_builds"
 SHORT = ("--stories", "20000", "--votes", "400000", "--rate", "200", "--before", "1", "--after", "3", "--kill", "java")
 #: What can be ended, and of which ways it is a part.
-KILLS = {"job": ("spark",), "java": ("spark",), "engine": ("spark", "direct"), "holder": ("spark", "direct"),
-         "disk": ("spark",)}  # fmt: skip
+KILLS = {
+    "job": ("spark",),
+    "java": ("spark",),
+    "engine": ("spark", "direct"),
+    "holder": ("spark", "direct"),
+    "disk": ("spark",),
+}
 _POLL_S = 0.05
 #: Of the time that a build takes: what reads upstream is gone before its end.
 _FIRST = 0.5
@@ -163,8 +168,9 @@ def _small_disk() -> Iterator[Path]:
     try:
         subprocess.run(
             ["mount", "-t", "tmpfs", "-o", f"size={_DISK_BYTES}", "tmpfs", str(directory)],
-            check=True, capture_output=True,
-        )  # fmt: skip
+            check=True,
+            capture_output=True,
+        )
         try:
             yield directory
         finally:

@@ -163,9 +163,17 @@ def _measure(start: StartSide, upstream: Upstream, options: Options, conditions:
         if side.state_bytes():
             at(options.warm_rate, options.warm_s)
         search = highest_rate(
-            side, spec, p95_ms=options.p95_ms, seconds=options.seconds, conditions=conditions, tell=tell,
-            start_rate=options.start_rate, most_rate=options.most_rate, precision=0.1, tries=2,
-        )  # fmt: skip
+            side,
+            spec,
+            p95_ms=options.p95_ms,
+            seconds=options.seconds,
+            conditions=conditions,
+            tell=tell,
+            start_rate=options.start_rate,
+            most_rate=options.most_rate,
+            precision=0.1,
+            tries=2,
+        )
         overloaded = None if search.best else at(options.start_rate, options.seconds)
         rate = search.best.offered_per_s if search.best else 0.5
         state, resident = side.state_bytes(), side.resident_bytes()
@@ -213,15 +221,26 @@ def _figures(measured: Mapping[str, Measured], options: Options) -> list[Result]
     figures: list[Result] = []
     for name, each in measured.items():
         figures.append(
-            Figure(NAME, f"{each.side}: pages/s with p95 ≤ {options.p95_ms:g} ms", Spread.of([each.rate]), "/s",
-                   detail=_detail(each))
-        )  # fmt: skip
+            Figure(
+                NAME,
+                f"{each.side}: pages/s with p95 ≤ {options.p95_ms:g} ms",
+                Spread.of([each.rate]),
+                "/s",
+                detail=_detail(each),
+            )
+        )
         if name in _GOALS and "upquery" in measured and each.rate:
             ratio = measured["upquery"].rate / each.rate
             figures.append(
-                Figure(NAME, f"Upquery against {each.side}", Spread.of([ratio]), "x", _GOALS[name],
-                       detail="" if each.search.best else "against the most it does when overloaded")
-            )  # fmt: skip
+                Figure(
+                    NAME,
+                    f"Upquery against {each.side}",
+                    Spread.of([ratio]),
+                    "x",
+                    _GOALS[name],
+                    detail="" if each.search.best else "against the most it does when overloaded",
+                )
+            )
     if "upquery" in measured:
         figures.append(_wrong(measured["upquery"]))
     return figures
@@ -243,9 +262,16 @@ def _wrong(measured: Measured) -> Figure:
 
 def _table(measured: Mapping[str, Measured]) -> Table:
     columns = (
-        "side", "answers compared when quiet", "wrong", "own votes looked for", "not shown", "failed", "state MiB",
-        "resident MiB", "an example",
-    )  # fmt: skip
+        "side",
+        "answers compared when quiet",
+        "wrong",
+        "own votes looked for",
+        "not shown",
+        "failed",
+        "state MiB",
+        "resident MiB",
+        "an example",
+    )
     return Table("Wrong answers, and memory", columns, [_row(each) for each in measured.values()])
 
 

@@ -114,28 +114,37 @@ def _table(np: Any, pa: Any, first: int, chances: Any, upto: Any) -> Any:
         return pa.repeat(pa.scalar(value, kind), n)
 
     hits = pa.DictionaryArray.from_arrays(pa.array((chances > 0.5).astype(np.int8)), ["miss", "hit"])
-    return pa.table({
-        "time_us": pa.array(_START_US + _RATE_US * np.arange(first, first + n, dtype=np.int64)),
-        "view": same("story", pa.string()),
-        "key": pa.ListArray.from_arrays(ends, pa.array(ids).cast(pa.string())),
-        "kept": pa.ListArray.from_arrays(ends, pa.array(np.zeros(n, dtype=np.int32))),
-        "lists": pa.ListArray.from_arrays(none, pa.array([], pa.int32())),
-        "outcome": hits.cast(pa.string()),
-        "rows_bytes": pa.array(100 + ids % 900),
-        "duration_us": same(20, pa.int64()),
-        "status": same(200, pa.int32()),
-        "reads": same(1, pa.int32()),
-        "worker": same(0, pa.int32()),
-        "sample_rate": same(1.0, pa.float64()),
-    })  # fmt: skip
+    return pa.table(
+        {
+            "time_us": pa.array(_START_US + _RATE_US * np.arange(first, first + n, dtype=np.int64)),
+            "view": same("story", pa.string()),
+            "key": pa.ListArray.from_arrays(ends, pa.array(ids).cast(pa.string())),
+            "kept": pa.ListArray.from_arrays(ends, pa.array(np.zeros(n, dtype=np.int32))),
+            "lists": pa.ListArray.from_arrays(none, pa.array([], pa.int32())),
+            "outcome": hits.cast(pa.string()),
+            "rows_bytes": pa.array(100 + ids % 900),
+            "duration_us": same(20, pa.int64()),
+            "status": same(200, pa.int32()),
+            "reads": same(1, pa.int32()),
+            "worker": same(0, pa.int32()),
+            "sample_rate": same(1.0, pa.float64()),
+        }
+    )
 
 
 def _model(folder: Path) -> tuple[float, int]:
     """Seconds, and the most memory that all processes had."""
     command_ = [
-        sys.executable, "-c", "from service.cli import app; app()", "workload", "report", "--log", str(folder / "log"),
-        "--out", str(folder),
-    ]  # fmt: skip
+        sys.executable,
+        "-c",
+        "from service.cli import app; app()",
+        "workload",
+        "report",
+        "--log",
+        str(folder / "log"),
+        "--out",
+        str(folder),
+    ]
     began = monotonic()
     with subprocess.Popen(command_, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         peak, ended = [0], threading.Event()

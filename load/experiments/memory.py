@@ -140,17 +140,29 @@ class _Bench:
 
     def _capacity(self, side: Side) -> float:
         found = highest_rate(
-            side, self._options.spec, p95_ms=20, seconds=min(8.0, self._options.seconds), start_rate=500,
-            conditions=self._conditions, tell=self._tell, precision=0.2,
-        )  # fmt: skip
+            side,
+            self._options.spec,
+            p95_ms=20,
+            seconds=min(8.0, self._options.seconds),
+            start_rate=500,
+            conditions=self._conditions,
+            tell=self._tell,
+            precision=0.2,
+        )
         return 500.0 if found.best is None else found.best.achieved_per_s
 
     def _measure(self, name: str, side: Side, budget: int | None, rate: float, seed: int = 1) -> _Point:
         spec = self._options.spec
         outcome = run_load(
-            side, spec, rate=rate, seconds=self._options.seconds, warm_s=self._options.warm_s,
-            conditions=self._conditions, tell=self._tell, seed=seed,
-        )  # fmt: skip
+            side,
+            spec,
+            rate=rate,
+            seconds=self._options.seconds,
+            warm_s=self._options.warm_s,
+            conditions=self._conditions,
+            tell=self._tell,
+            seed=seed,
+        )
         stats = Admin(side).stats()
         # A view that is kept whole has one key, which is everything.
         stories = spec.stories if budget is None else stats.keys(VIEW)
@@ -175,22 +187,44 @@ def _figures(points: Sequence[_Point], full: _Point, full_p95: Spread) -> list[R
         smallest = point
     results: list[Result] = [
         Figure(BENCH, "p95 with full state", full_p95, "ms", detail=f"{number(full.outcome.offered_per_s)} visits/s"),
-        Figure(BENCH, "full state", Spread.of([full.state_bytes / _MIB]), "MiB",
-               detail=f"{full.state_bytes / full.stories:,.0f} bytes a story"),
-    ]  # fmt: skip
+        Figure(
+            BENCH,
+            "full state",
+            Spread.of([full.state_bytes / _MIB]),
+            "MiB",
+            detail=f"{full.state_bytes / full.stories:,.0f} bytes a story",
+        ),
+    ]
     if smallest is not None:
         share = 100 * smallest.state_bytes / full.state_bytes
         results.append(
-            Figure(BENCH, "smallest state with p95 < 2x full's", Spread.of([share]), "% of full's", _GOAL, False,
-                   f"{number(smallest.state_bytes / _MIB)} MiB with {smallest.stories:,} stories;"
-                   f" p95 {number(smallest.outcome.latency.p95_ms)} ms, hit rate {smallest.outcome.hit_rate or 0:.1%}")
-        )  # fmt: skip
+            Figure(
+                BENCH,
+                "smallest state with p95 < 2x full's",
+                Spread.of([share]),
+                "% of full's",
+                _GOAL,
+                False,
+                f"{number(smallest.state_bytes / _MIB)} MiB with {smallest.stories:,} stories;"
+                f" p95 {number(smallest.outcome.latency.p95_ms)} ms, hit rate {smallest.outcome.hit_rate or 0:.1%}",
+            )
+        )
     return results
 
 
 def _table(points: Sequence[_Point], full_p95_ms: float) -> Table:
-    columns = ("state", "budget MiB", "held MiB", "% of full's", "stories", "hits", "p95 ms", "p95 of reads", "p99 ms",
-               "against full's p95")  # fmt: skip
+    columns = (
+        "state",
+        "budget MiB",
+        "held MiB",
+        "% of full's",
+        "stories",
+        "hits",
+        "p95 ms",
+        "p95 of reads",
+        "p99 ms",
+        "against full's p95",
+    )
     full_bytes = points[0].state_bytes
     return Table("State and latency", columns, [_row(point, full_bytes, full_p95_ms) for point in points])
 
@@ -220,7 +254,12 @@ def _plot(points: Sequence[_Point], full: _Point, full_p95_ms: float) -> Plot:
         Line("p50", shares, [point.outcome.latency.p50_ms for point in ordered]),
     ]
     return Plot(
-        "Latency over state", "state, % of full state", "ms", lines,
+        "Latency over state",
+        "state, % of full state",
+        "ms",
+        lines,
         "From right to left there is less memory. The horizontal line is twice the p95 of full state.",
-        x_scale="log", y_scale="log", marks_y=(2 * full_p95_ms,),
-    )  # fmt: skip
+        x_scale="log",
+        y_scale="log",
+        marks_y=(2 * full_p95_ms,),
+    )

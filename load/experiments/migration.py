@@ -164,9 +164,13 @@ def _watched(kind: str, loads: "_Loads", options: Options, tell: Tell, stop: Eve
     told = reads.result(), writes.result(), new.result()
     stop.set()
     return _Migration(
-        kind, *told, installed, replied - installed, first.result(),
+        kind,
+        *told,
+        installed,
+        replied - installed,
+        first.result(),
         [(time - installed, age) for time, age in ages.result()],
-    )  # fmt: skip
+    )
 
 
 class _Loads:
@@ -188,9 +192,15 @@ class _Loads:
             begins.append(monotonic() - moment.second - 1)
 
         outcome = run_load(
-            _named(self.side, name), spec, rate=rate, seconds=seconds, conditions=self._conditions, tell=tell,
-            warm_s=_LEAST_WARM_S, on_second=on_second,
-        )  # fmt: skip
+            _named(self.side, name),
+            spec,
+            rate=rate,
+            seconds=seconds,
+            conditions=self._conditions,
+            tell=tell,
+            warm_s=_LEAST_WARM_S,
+            on_second=on_second,
+        )
         # What was told latest after its second is the least exact.
         return _Told(outcome, min(begins))
 
@@ -237,17 +247,25 @@ def _figures(migration: _Migration) -> list[Result]:
         results.append(Skipped(BENCH, f"{kind}: the new view did not answer before the end"))
     else:
         results.append(
-            Figure(BENCH, f"{kind}: to the first answer", Spread.of([migration.first_answer_s]), "s",
-                   detail=f"asking for it took {migration.replied_s:.3g} s")
-        )  # fmt: skip
+            Figure(
+                BENCH,
+                f"{kind}: to the first answer",
+                Spread.of([migration.first_answer_s]),
+                "s",
+                detail=f"asking for it took {migration.replied_s:.3g} s",
+            )
+        )
     if hitting is not None:
         results.append(Figure(BENCH, f"{kind}: to 90 % hits", Spread.of([hitting]), "s"))
     for name, told in (("reads of the old view", migration.reads), ("writes and reading them back", migration.writes)):
         results += _noticed(f"{kind}: {name}", told, migration.installed)
     behind = max((age for time, age in migration.ages if time > 0), default=0.0)
     quiet = max((age for time, age in migration.ages if time <= 0), default=0.0)
-    results.append(Figure(BENCH, f"{kind}: furthest behind the database", Spread.of([behind]), "ms",
-                          detail=f"{quiet:.0f} ms before"))  # fmt: skip
+    results.append(
+        Figure(
+            BENCH, f"{kind}: furthest behind the database", Spread.of([behind]), "ms", detail=f"{quiet:.0f} ms before"
+        )
+    )
     return results
 
 
@@ -276,10 +294,14 @@ def _plots(migrations: Sequence[_Migration]) -> list[Plot]:
 
     ages = [Line(m.kind, [time for time, _ in m.ages], [age for _, age in m.ages]) for m in migrations]
     return [
-        plot("Hit rate of the new view", "share of hits", lines(lambda m: m.new, _hit_share),
-             "No line: it does not answer yet."),
+        plot(
+            "Hit rate of the new view",
+            "share of hits",
+            lines(lambda m: m.new, _hit_share),
+            "No line: it does not answer yet.",
+        ),
         plot("Writes read back, done", "/s", lines(lambda m: m.writes, lambda moment: moment.done), ""),
         plot("Writes read back, p95 of each second", "ms", lines(lambda m: m.writes, p95), ""),
         plot("Reads of the old view, p95 of each second", "ms", lines(lambda m: m.reads, p95), ""),
         plot("Behind the database", "ms", ages, "As the service says."),
-    ]  # fmt: skip
+    ]

@@ -96,7 +96,7 @@ def _start(name: str, options: Options, upstream: Upstream, conditions: Conditio
         filled_s = _fill(side, options, tell) if name == WARM else 0.0
         outcome = run_load(
             side, options.spec, rate=options.rate, seconds=options.seconds, conditions=conditions, tell=tell
-        )  # fmt: skip
+        )
     return _Run(outcome, filled_s)
 
 

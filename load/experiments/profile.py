@@ -39,8 +39,11 @@ def profile(pid: int, seconds: float) -> Profile:
         command = [_program(), "record", "--pid", str(pid), "--duration", str(max(1, round(seconds))), "--function"]
         done = subprocess.run(
             [*command, "--rate", str(_RATE), "--format", "raw", "--output", str(output)],
-            capture_output=True, timeout=seconds + _PATIENCE_S, check=False, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+            capture_output=True,
+            timeout=seconds + _PATIENCE_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
         if not output.exists():
             raise RuntimeError(f"py-spy: {done.stderr.decode(errors='replace')[-300:]}")
         return summed(output.read_text(encoding="utf-8").splitlines())

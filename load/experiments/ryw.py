@@ -75,16 +75,26 @@ def _report(with_token: Found, without: Found, workers: int) -> Report:
         about=about,
         results=[
             Figure(
-                BENCH, "own writes missed, with the token", Spread.of([float(with_token.missed)]), "", 0.0, False,
+                BENCH,
+                "own writes missed, with the token",
+                Spread.of([float(with_token.missed)]),
+                "",
+                0.0,
+                False,
                 f"of {with_token.pairs:,} reads",
             ),
             Figure(
-                BENCH, "own writes missed, without", Spread.of([share]), "%", None, False,
+                BENCH,
+                "own writes missed, without",
+                Spread.of([share]),
+                "%",
+                None,
+                False,
                 f"{without.missed:,} of {without.pairs:,} reads",
             ),
         ],
         tables=[_table(with_token, without)],
-    )  # fmt: skip
+    )
 
 
 def _table(*sides: Found) -> Table:

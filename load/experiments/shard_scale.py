@@ -39,8 +39,21 @@ from load.sides.side import Upstream
 from load.sides.upquery import upquery
 from load.workloads.changes import votes
 
-SHORT = ("--stories", "5000", "--hottest", "1000", "--misses", "1000", "--changes", "10000", "--seconds", "1",
-         "--rounds", "1", "--gateway")  # fmt: skip
+SHORT = (
+    "--stories",
+    "5000",
+    "--hottest",
+    "1000",
+    "--misses",
+    "1000",
+    "--changes",
+    "10000",
+    "--seconds",
+    "1",
+    "--rounds",
+    "1",
+    "--gateway",
+)
 #: One machine's.
 WAYS = (ALONE, Way(1, 2), Way(2, 1), Way(2, 2))
 _VOTES_EACH = 3
@@ -78,10 +91,12 @@ def command(
 ) -> None:
     """1 and 2 shards with 1 and 2 API workers, and a gateway: rates, CPU time, and a model of up to 64 pods."""
     options = Options(
-        Sizes(stories, hottest, misses, changes, seconds), rounds, (*WAYS, APART) if gateway else WAYS,
+        Sizes(stories, hottest, misses, changes, seconds),
+        rounds,
+        (*WAYS, APART) if gateway else WAYS,
         mixes(model_changes, model_misses, model_keys, model_whole),
         Machines(workers=pod_workers, database_cores=database_cores),
-    )  # fmt: skip
+    )
     perform(BENCH, lambda conditions, tell: run(options, conditions, tell), as_json=as_json, output=output)
 
 

@@ -217,10 +217,12 @@ def _resources(shards: int, costs: Costs, traffic: Traffic, machines: Machines) 
         _Resource(engine, _CORE_US, of_stream, traffic.miss_share * costs.miss_engine_us / pods),
         _Resource(busiest, machines.workers * _CORE_US, 0.0, (traffic.whole_share + even) * worker_us),
         _Resource(
-            DATABASE, machines.database_cores * _CORE_US, traffic.changes_per_s * pods * costs.send_us,
+            DATABASE,
+            machines.database_cores * _CORE_US,
+            traffic.changes_per_s * pods * costs.send_us,
             traffic.miss_share * costs.miss_database_us,
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _worker_us(shards: int, costs: Costs, traffic: Traffic) -> float:

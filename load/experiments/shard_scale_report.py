@@ -195,7 +195,7 @@ def table_of_costs(costs: Costs, turns: Turns) -> Table:
         ("two shards, a change that nothing is held of: each engine", number(passed)),
         ("two shards, a change that is held: each engine, computed", number(computed)),
         ("two shards, a change that is held: each engine", number(_us(both, lambda turn: turn.held, ENGINE) / 2)),
-    ]  # fmt: skip
+    ]
     return Table("What the model is given: CPU µs", ("what", "µs"), rows)
 
 
@@ -222,15 +222,30 @@ def model(costs: Costs, mixed: Sequence[Mix], machines: Machines) -> tuple[list[
 
 
 def _reads_table(found: Mapping[str, Sequence[Point]]) -> Table:
-    columns = ("traffic", "shards", "keys/s", "times one", "parts a request", "gateway cores",
-               "keys/s a core, of all", "binds first")  # fmt: skip
+    columns = (
+        "traffic",
+        "shards",
+        "keys/s",
+        "times one",
+        "parts a request",
+        "gateway cores",
+        "keys/s a core, of all",
+        "binds first",
+    )
     rows = [
-        (name, str(point.shards), number(point.reads_per_s), f"{_times(point, each[0]):.2g}", number(point.parts),
-         "not measured" if point.gateway_cores is None else f"{point.gateway_cores:.1f}",
-         "not measured" if point.cores is None else number(point.reads_per_s / point.cores), _binds(point, each))
+        (
+            name,
+            str(point.shards),
+            number(point.reads_per_s),
+            f"{_times(point, each[0]):.2g}",
+            number(point.parts),
+            "not measured" if point.gateway_cores is None else f"{point.gateway_cores:.1f}",
+            "not measured" if point.cores is None else number(point.reads_per_s / point.cores),
+            _binds(point, each),
+        )
         for name, each in found.items()
         for point in each
-    ]  # fmt: skip
+    ]
     return Table("Computed: keys read a second", columns, rows)
 
 
@@ -245,10 +260,16 @@ def _binds(point: Point, each: Sequence[Point]) -> str:
 def _changes_table(each: Sequence[Point]) -> Table:
     columns = ("shards", "changes/s at most", "binds first", "replication slots", "connections", "cores that send")
     rows = [
-        (str(point.shards), number(point.changes_per_s), point.changes_bind, str(point.slots),
-         str(point.connections), f"{point.sending_cores:.2g}")
+        (
+            str(point.shards),
+            number(point.changes_per_s),
+            point.changes_bind,
+            str(point.slots),
+            str(point.connections),
+            f"{point.sending_cores:.2g}",
+        )
         for point in each
-    ]  # fmt: skip
+    ]
     return Table("Computed: changes a second, and what the database must have", columns, rows)
 
 
@@ -261,16 +282,25 @@ def _reads_plot(found: Mapping[str, Sequence[Point]]) -> Plot:
     ideal = [first[0].reads_per_s * point.shards for point in first]
     lines.append(Line("single keys, if pods were all", [point.shards for point in first], ideal, dashed=True))
     return Plot(
-        "Computed: reads over shards", "shards, a pod each", "keys/s", lines,
+        "Computed: reads over shards",
+        "shards, a pod each",
+        "keys/s",
+        lines,
         "From measured costs. Where a line bends, something is busy that pods do not add to.",
-        x_scale="log", y_scale="log",
-    )  # fmt: skip
+        x_scale="log",
+        y_scale="log",
+    )
 
 
 def _changes_plot(each: Sequence[Point]) -> Plot:
     line = Line("changes, at most", [point.shards for point in each], [point.changes_per_s for point in each])
     return Plot(
-        "Computed: changes over shards", "shards, a pod each", "changes/s", [line],
+        "Computed: changes over shards",
+        "shards, a pod each",
+        "changes/s",
+        [line],
         "Each engine decodes the whole stream: with more shards changes come near what passing over them costs, and no"
-        " further; and the database sends the stream to each.", x_scale="log", y_range=(0, None),
-    )  # fmt: skip
+        " further; and the database sends the stream to each.",
+        x_scale="log",
+        y_range=(0, None),
+    )

@@ -141,9 +141,14 @@ class _Bench:
         with upquery(memory, name=name)(self._upstream, SITE) as side:
             vote.read_hottest(side, spec, hottest, self._tell)
             outcome = run_load(
-                side, spec, rate=self._options.rate, seconds=self._options.seconds, conditions=self._conditions,
-                tell=self._tell, warm_s=self._options.seconds / 2 if hottest else 0,
-            )  # fmt: skip
+                side,
+                spec,
+                rate=self._options.rate,
+                seconds=self._options.seconds,
+                conditions=self._conditions,
+                tell=self._tell,
+                warm_s=self._options.seconds / 2 if hottest else 0,
+            )
             stats: Stats = Admin(side).stats()
         return _Run(outcome, stats.keys(VIEW), stats.state_bytes)
 
@@ -163,10 +168,15 @@ def _figures(skews: Sequence[_Skew], options: Options) -> list[Result]:
         if skew.floor is not None:
             share = 100 * skew.floor.keys / options.spec.stories
             results.append(
-                Figure(BENCH, f"skew {skew.alpha:g}: floor against F", Spread.of([skew.floor.keys / skew.model]), "x",
-                       detail=f"{skew.floor.keys:,} of {options.spec.stories:,} keys ({share:.2g} %), F is"
-                       f" {skew.model:,.0f}; hit rate {skew.floor.outcome.hit_rate or 0:.1%}")
-            )  # fmt: skip
+                Figure(
+                    BENCH,
+                    f"skew {skew.alpha:g}: floor against F",
+                    Spread.of([skew.floor.keys / skew.model]),
+                    "x",
+                    detail=f"{skew.floor.keys:,} of {options.spec.stories:,} keys ({share:.2g} %), F is"
+                    f" {skew.model:,.0f}; hit rate {skew.floor.outcome.hit_rate or 0:.1%}",
+                )
+            )
     return results
 
 
@@ -192,7 +202,9 @@ def _row(skew: _Skew, run: _Run, stories: int) -> tuple[str, ...]:
 
 def _plot(skews: Sequence[_Skew], options: Options) -> Plot:
     return Plot(
-        "Keys in memory over skew", "skew", "keys",
+        "Keys in memory over skew",
+        "skew",
+        "keys",
         [
             Line("F, one second", [skew.alpha for skew in skews], [skew.model for skew in skews]),
             Line("floor, measured", [s.alpha for s in skews if s.floor], [s.floor.keys for s in skews if s.floor]),
@@ -201,4 +213,4 @@ def _plot(skews: Sequence[_Skew], options: Options) -> Plot:
         ],
         f"Of {options.spec.stories:,} keys, at {number(options.rate)} visits a second.",
         y_scale="log",
-    )  # fmt: skip
+    )

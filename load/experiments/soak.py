@@ -82,9 +82,14 @@ def run(options: Options, conditions: Conditions, tell: Tell) -> Report:
         rate = options.rate or _capacity(side, spec, conditions, tell) * _LOAD
         shifting = replace(spec, shift_every=max(1, round(rate * 3600 / options.shifts_per_hour)))
         outcome = run_load(
-            side, shifting, rate=rate, seconds=options.minutes * 60, conditions=conditions, tell=tell,
+            side,
+            shifting,
+            rate=rate,
+            seconds=options.minutes * 60,
+            conditions=conditions,
+            tell=tell,
             warm_s=options.warm_s,
-        )  # fmt: skip
+        )
     return Report(
         title="Soak: the working set moves on",
         about=(
@@ -111,15 +116,28 @@ def _figures(outcome: Outcome) -> list[Result]:
     latency = [moment.p95_ms for moment in outcome.moments]
     done = f"{outcome.latency.count:,} visits, {outcome.failed:,} failed, hit rate {outcome.hit_rate or 0:.1%}"
     return [
-        Figure(BENCH, "resident memory, end against middle", _ratio(memory), "x", _FLAT_MEMORY, False,
-               f"{number(memory[len(memory) // 2])} MiB in the middle, {number(memory[-1])} MiB at the end"),
+        Figure(
+            BENCH,
+            "resident memory, end against middle",
+            _ratio(memory),
+            "x",
+            _FLAT_MEMORY,
+            False,
+            f"{number(memory[len(memory) // 2])} MiB in the middle, {number(memory[-1])} MiB at the end",
+        ),
         Figure(BENCH, "p95 of a second, end against middle", _ratio(latency), "x", _FLAT_LATENCY, False, done),
         *_slope(outcome.moments, "growth of resident memory", memory),
         *_slope(outcome.moments, "growth of p95", latency),
-        Figure(BENCH, f"seconds with p95 above {_LATE_MS:g} ms", _late(outcome.moments), "", more_is_better=False,
-               detail=_stolen(outcome.moments)),
+        Figure(
+            BENCH,
+            f"seconds with p95 above {_LATE_MS:g} ms",
+            _late(outcome.moments),
+            "",
+            more_is_better=False,
+            detail=_stolen(outcome.moments),
+        ),
         Figure(BENCH, "visits that failed", Spread.of([outcome.failed]), "", 0, False, "; ".join(outcome.failures)),
-    ]  # fmt: skip
+    ]
 
 
 def _late(moments: Sequence[Moment]) -> Spread:

@@ -284,14 +284,22 @@ def _figures(options: Options, found: _Found) -> list[Result]:
     middle = Spread(_percentile(delays, 99), median(delays), delays[-1])
     results: list[Result] = [
         Figure(
-            BENCH, "commit to event, p99", middle, "ms", more_is_better=False,
+            BENCH,
+            "commit to event, p99",
+            middle,
+            "ms",
+            more_is_better=False,
             detail=f"{len(found.delays):,} events of {found.committed:,} commits; low is the median, high the slowest",
         ),
         Figure(
-            BENCH, "subscribers with exactly the database's rows", Spread.of([found.right / options.subscribers]), "",
-            1.0, detail=f"{found.snapshots:,} snapshots for {options.subscribers:,} subscribers: nobody began anew",
+            BENCH,
+            "subscribers with exactly the database's rows",
+            Spread.of([found.right / options.subscribers]),
+            "",
+            1.0,
+            detail=f"{found.snapshots:,} snapshots for {options.subscribers:,} subscribers: nobody began anew",
         ),
-    ]  # fmt: skip
+    ]
     if options.stalled:
         detail = (
             f"{options.stalled} of them, each of whom {found.offered_bytes / 1e6:.1f} MB of events came for;"
@@ -317,6 +325,9 @@ def _plot(found: _Found) -> Plot:
     shares = [percent / 2 for percent in range(200)] + [99.5, 99.9]
     line = Line("commit to event", shares, [_percentile(found.delays, share) for share in shares])
     return Plot(
-        "From a commit to its event", "% of events", "ms", [line],
+        "From a commit to its event",
+        "% of events",
+        "ms",
+        [line],
         "The last percent are those that came while the service did something else first.",
-    )  # fmt: skip
+    )

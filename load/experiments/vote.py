@@ -116,9 +116,16 @@ def _search(start: StartSide, upstream: Upstream, options: Options, conditions: 
     with start(upstream, SITE) as side:
         read_hottest(side, options.spec, options.hottest, tell)
         return highest_rate(
-            side, options.spec, p95_ms=options.p95_ms, seconds=options.seconds, conditions=conditions, tell=tell,
-            start_rate=options.start_rate, most_rate=options.most_rate, tries=2,
-        )  # fmt: skip
+            side,
+            options.spec,
+            p95_ms=options.p95_ms,
+            seconds=options.seconds,
+            conditions=conditions,
+            tell=tell,
+            start_rate=options.start_rate,
+            most_rate=options.most_rate,
+            tries=2,
+        )
 
 
 def read_hottest(side: Side, spec: VoteSpec, stories: int, tell: Tell) -> None:

@@ -175,9 +175,20 @@ def _modelled(trace: _Trace, upstream: Upstream, directory: Path, tell: Tell) ->
         (directory / "measured.json").write_text(json.dumps(_documents(side)), encoding="utf-8")
     tell(f"{trace.name}: modelling its log")
     command_ = [
-        sys.executable, "-c", "from service.cli import app; app()", "workload", "report", "--log", str(log),
-        "--measured", str(directory / "measured.json"), "--out", str(directory), "--reads", "1000000",
-    ]  # fmt: skip
+        sys.executable,
+        "-c",
+        "from service.cli import app; app()",
+        "workload",
+        "report",
+        "--log",
+        str(log),
+        "--measured",
+        str(directory / "measured.json"),
+        "--out",
+        str(directory),
+        "--reads",
+        "1000000",
+    ]
     done = subprocess.run(command_, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SideError(f"the log cannot be modelled: {done.stderr[-2000:]}")
@@ -229,10 +240,16 @@ def _hit_rate(side: Side) -> float:
 def _report(compared: Sequence[_Compared]) -> Report:
     columns = ("workload", "memory", "budget MiB", "predicted", "measured", "off by points")
     rows = [
-        (c.trace, f"{c.share:.0%}", number(c.budget_bytes / _MIB), f"{c.predicted:.2%}", f"{c.measured:.2%}",
-         f"{c.off_points:.2f}")
+        (
+            c.trace,
+            f"{c.share:.0%}",
+            number(c.budget_bytes / _MIB),
+            f"{c.predicted:.2%}",
+            f"{c.measured:.2%}",
+            f"{c.off_points:.2f}",
+        )
         for c in compared
-    ]  # fmt: skip
+    ]
     traces = list(dict.fromkeys(c.trace for c in compared))
     figures = []
     lines = []
@@ -240,9 +257,15 @@ def _report(compared: Sequence[_Compared]) -> Report:
         of_trace = [c for c in compared if c.trace == trace]
         off = [c.off_points for c in of_trace]
         figures.append(
-            Figure(BENCH, f"{trace}: prediction off by at most", Spread(max(off), min(off), max(off)), "points", _GOAL,
-                   more_is_better=False)
-        )  # fmt: skip
+            Figure(
+                BENCH,
+                f"{trace}: prediction off by at most",
+                Spread(max(off), min(off), max(off)),
+                "points",
+                _GOAL,
+                more_is_better=False,
+            )
+        )
         shares = [100 * c.share for c in of_trace]
         lines.append(Line(f"{trace}, predicted", shares, [100 * c.predicted for c in of_trace], trace, dashed=True))
         lines.append(Line(f"{trace}, measured", shares, [100 * c.measured for c in of_trace], trace))

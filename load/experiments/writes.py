@@ -162,9 +162,15 @@ class _Bench:
     """One kind of change, in transactions of one size."""
 
     def __init__(
-        self, changes: Changes, many: int, side: Side, upstream: Upstream, options: Options, conditions: Conditions,
+        self,
+        changes: Changes,
+        many: int,
+        side: Side,
+        upstream: Upstream,
+        options: Options,
+        conditions: Conditions,
         tell: Tell,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._changes, self._many = changes, many
         self._side, self._upstream = side, upstream
         self._options, self._conditions, self._tell = options, conditions, tell
@@ -208,9 +214,14 @@ class _Bench:
     def _run(self, rate: float, seconds: float, meanwhile: Callable[[], None] | None = None) -> _Run:
         self._pin()
         job = WriteJob(
-            self._upstream.url, self._ids(), self._changes.alpha, self._many, rate, seconds,
+            self._upstream.url,
+            self._ids(),
+            self._changes.alpha,
+            self._many,
+            rate,
+            seconds,
             self._conditions.client_cores,
-        )  # fmt: skip
+        )
         watch = LagWatch(self._upstream.url, self._admin)
         with ready_writer(job) as writer, watch:
             before = self._cpu()
@@ -292,18 +303,29 @@ def _tables(ramp: _Ramp) -> list[Table]:
     runs = sorted(ramp.runs, key=lambda run: run.rate)
     columns = ("asked for /s", "written /s", "rows applied /s", "s behind", *(f"{name}, cores" for name in runs[0].cpu))
     rows = [
-        (number(run.rate), number(run.written_per_s), number(run.applied_per_s), f"{run.behind_s:.2g}",
-         *(f"{used:.2f}" for used in run.cpu.values()))
+        (
+            number(run.rate),
+            number(run.written_per_s),
+            number(run.applied_per_s),
+            f"{run.behind_s:.2g}",
+            *(f"{used:.2f}" for used in run.cpu.values()),
+        )
         for run in runs
-    ]  # fmt: skip
+    ]
     tables = [Table(ramp.name, columns, rows)]
     if ramp.profile is not None:
         tables += [
-            Table(f"{ramp.name}: the engine process beyond its limit, by part", ("part", "of its time"),
-                  [(name, f"{share:.1%}") for name, share in ramp.profile.by_part[:_SHOWN]]),
-            Table(f"{ramp.name}: by function", ("function, with what it calls outside", "of its time"),
-                  [(name, f"{share:.1%}") for name, share in ramp.profile.by_function[:_SHOWN]]),
-        ]  # fmt: skip
+            Table(
+                f"{ramp.name}: the engine process beyond its limit, by part",
+                ("part", "of its time"),
+                [(name, f"{share:.1%}") for name, share in ramp.profile.by_part[:_SHOWN]],
+            ),
+            Table(
+                f"{ramp.name}: by function",
+                ("function, with what it calls outside", "of its time"),
+                [(name, f"{share:.1%}") for name, share in ramp.profile.by_function[:_SHOWN]],
+            ),
+        ]
     elif ramp.why_no_profile:
         tables.append(Table(f"{ramp.name}: no profile", ("why",), [(ramp.why_no_profile,)]))
     return tables
@@ -315,7 +337,12 @@ def _plot(ramps: Sequence[_Ramp]) -> Plot:
         runs = sorted(ramp.runs, key=lambda run: run.rate)
         lines.append(Line(ramp.name, [run.written_per_s for run in runs], [max(0.01, run.behind_s) for run in runs]))
     return Plot(
-        "How far behind, over the rate", "changes written a second", "s behind at the end of a run", lines,
-        "Where a line turns upwards, the service no longer keeps up.", x_scale="log", y_scale="log",
+        "How far behind, over the rate",
+        "changes written a second",
+        "s behind at the end of a run",
+        lines,
+        "Where a line turns upwards, the service no longer keeps up.",
+        x_scale="log",
+        y_scale="log",
         marks_y=(_BEHIND_S,),
-    )  # fmt: skip
+    )

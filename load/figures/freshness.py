@@ -90,10 +90,17 @@ def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]
     detail = f"{len(delays)} of {writer.transactions + len(delays):,} commits watched, at {number(rate)} a second"
     delays.sort()
     return [
-        Figure(BENCH, f"commit to visible, p{p}", Spread(_percentile(delays, p), delays[0], delays[-1]), "ms", goal,
-               more_is_better=False, detail=detail)
+        Figure(
+            BENCH,
+            f"commit to visible, p{p}",
+            Spread(_percentile(delays, p), delays[0], delays[-1]),
+            "ms",
+            goal,
+            more_is_better=False,
+            detail=detail,
+        )
         for p, goal in _PERCENTILES
-    ]  # fmt: skip
+    ]
 
 
 def _watch(site: Site, connection: psycopg.Connection, voter: str, seconds: float) -> list[float]:

@@ -83,13 +83,25 @@ def _installs(site: Site, admin: httpx.Client, joining: float) -> list[Result]:
     slower = _percentile(busy, 0.99) / _percentile(quiet, 0.99)
     sizes = f"{STORIES:,} stories, {VOTES:,} votes"
     return [
-        Figure(BENCH, "installing a partial view", Spread.of(took), "ms", 100, more_is_better=False,
-               detail=f"{sizes}; the tables' first view took {number(joining * 1000)} ms"),
-        Figure(BENCH, "hits of another view meanwhile, 99th percentile", Spread.of([slower]), "x of quiet",
-               detail=f"{number(_percentile(quiet, 0.99) * 1e3)} ms quiet, {number(_percentile(busy, 0.99) * 1e3)} ms"
-               f" while installing; medians {number(_percentile(quiet, 0.5) * 1e3)} and "
-               f"{number(_percentile(busy, 0.5) * 1e3)} ms"),
-    ]  # fmt: skip
+        Figure(
+            BENCH,
+            "installing a partial view",
+            Spread.of(took),
+            "ms",
+            100,
+            more_is_better=False,
+            detail=f"{sizes}; the tables' first view took {number(joining * 1000)} ms",
+        ),
+        Figure(
+            BENCH,
+            "hits of another view meanwhile, 99th percentile",
+            Spread.of([slower]),
+            "x of quiet",
+            detail=f"{number(_percentile(quiet, 0.99) * 1e3)} ms quiet, {number(_percentile(busy, 0.99) * 1e3)} ms"
+            f" while installing; medians {number(_percentile(quiet, 0.5) * 1e3)} and "
+            f"{number(_percentile(busy, 0.5) * 1e3)} ms",
+        ),
+    ]
 
 
 @contextmanager
@@ -131,8 +143,17 @@ def _pages(site: Site, admin: httpx.Client) -> list[Result]:
         if len(page["rows"]) != PAGE or after is None:
             raise SiteError(f"a page of {len(page['rows'])} rows, next {after}")
     detail = f"pages of {PAGE} of a key of {LONG:,} rows: {number(latencies[0])} ms, then {number(latencies[1])} ms"
-    return [Figure(BENCH, "rows fetched for the second page", Spread.of(fetched[1:]), "rows", 4 * PAGE,
-                   more_is_better=False, detail=detail)]  # fmt: skip
+    return [
+        Figure(
+            BENCH,
+            "rows fetched for the second page",
+            Spread.of(fetched[1:]),
+            "rows",
+            4 * PAGE,
+            more_is_better=False,
+            detail=detail,
+        )
+    ]
 
 
 def _rows_looked_up(admin: httpx.Client) -> float:

@@ -167,10 +167,17 @@ class Bench:
         file, offset = server.current_end(self._connection)
         end = self._write(phase)
         reader = BinLogStreamReader(
-            {**self._options, "charset": "utf8mb4"}, server_id=4711, log_file=file, log_pos=offset, end_log_pos=end[1],
-            resume_stream=True, blocking=True, enable_logging=False, only_tables=["votes"],
+            {**self._options, "charset": "utf8mb4"},
+            server_id=4711,
+            log_file=file,
+            log_pos=offset,
+            end_log_pos=end[1],
+            resume_stream=True,
+            blocking=True,
+            enable_logging=False,
+            only_tables=["votes"],
             only_events=[row_event.WriteRowsEvent, row_event.UpdateRowsEvent, row_event.DeleteRowsEvent],
-        )  # fmt: skip
+        )
         started = time.process_time()
         if profile is not None:
             profile.enable()

@@ -61,22 +61,42 @@ def _status(name: str, status: str, count: int) -> Message:
 def _update(number: int, xid: int, lsn: int, before_lsn: int, order: int, schemas: bool) -> Message:
     key = number % 10_000
     before: dict[str, Any] = {
-        "id": key, "title": f"A story with the number {key}", "author": key % 100, "votes": number,
-        "created_at": "2026-01-02T03:04:05.678901Z", "body": "Some words about it. " * 5,
-    }  # fmt: skip
+        "id": key,
+        "title": f"A story with the number {key}",
+        "author": key % 100,
+        "votes": number,
+        "created_at": "2026-01-02T03:04:05.678901Z",
+        "body": "Some words about it. " * 5,
+    }
     schema, table = TABLE.split(".")
     source = {
-        "version": "3.6.3.Final", "connector": "postgresql", "name": PREFIX, "ts_ms": 1795258093049,
-        "snapshot": "false", "db": "postgres", "sequence": json.dumps([str(before_lsn), str(lsn)]),
-        "ts_us": 1795258093049587, "ts_ns": 1795258093049587000, "schema": schema, "table": table, "txId": xid,
-        "lsn": lsn, "xmin": None,
-        "origin": None, "origin_lsn": None,
-    }  # fmt: skip
+        "version": "3.6.3.Final",
+        "connector": "postgresql",
+        "name": PREFIX,
+        "ts_ms": 1795258093049,
+        "snapshot": "false",
+        "db": "postgres",
+        "sequence": json.dumps([str(before_lsn), str(lsn)]),
+        "ts_us": 1795258093049587,
+        "ts_ns": 1795258093049587000,
+        "schema": schema,
+        "table": table,
+        "txId": xid,
+        "lsn": lsn,
+        "xmin": None,
+        "origin": None,
+        "origin_lsn": None,
+    }
     payload = {
-        "before": before, "after": before | {"votes": number + 1}, "source": source,
-        "transaction": {"id": f"{xid}:{lsn}", "total_order": order, "data_collection_order": order}, "op": "u",
-        "ts_ms": 1795258093122, "ts_us": 1795258093122257, "ts_ns": 1795258093122257232,
-    }  # fmt: skip
+        "before": before,
+        "after": before | {"votes": number + 1},
+        "source": source,
+        "transaction": {"id": f"{xid}:{lsn}", "total_order": order, "data_collection_order": order},
+        "op": "u",
+        "ts_ms": 1795258093122,
+        "ts_us": 1795258093122257,
+        "ts_ns": 1795258093122257232,
+    }
     value: Any = {"schema": _schema(), "payload": payload} if schemas else payload
     return f"{PREFIX}.{TABLE}", json.dumps({"id": key}).encode(), json.dumps(value, separators=(",", ":")).encode()
 

@@ -86,9 +86,15 @@ def _mark(axes: Any, plot: Plot) -> None:
     for x, what in plot.marks:
         axes.axvline(x, color="#777777", linewidth=1, linestyle="--")
         axes.annotate(
-            what, (x, 1), xycoords=("data", "axes fraction"), xytext=(4, -4), textcoords="offset points", va="top",
-            fontsize=9, color="#555555",
-        )  # fmt: skip
+            what,
+            (x, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(4, -4),
+            textcoords="offset points",
+            va="top",
+            fontsize=9,
+            color="#555555",
+        )
     for y in plot.marks_y:
         axes.axhline(y, color="#777777", linewidth=1, linestyle="--")
 

@@ -14,9 +14,20 @@ _BUSY = 0.8
 def table_of_runs(runs: Sequence[Outcome]) -> Table:
     """A run a row."""
     columns = (
-        "side", "due/s", "done/s", "p50 ms", "p95 ms", "p99 ms", "max ms", "hits", "server µs",
-        "generator µs", "resident MiB", "state MiB", "remarks",
-    )  # fmt: skip
+        "side",
+        "due/s",
+        "done/s",
+        "p50 ms",
+        "p95 ms",
+        "p99 ms",
+        "max ms",
+        "hits",
+        "server µs",
+        "generator µs",
+        "resident MiB",
+        "state MiB",
+        "remarks",
+    )
     return Table("Runs", columns, [_row(run) for run in runs])
 
 

@@ -37,8 +37,15 @@ OutputOption = Annotated[
 _FILE_WIDTH = 160
 #: What an experiment may meet that is not its own mistake.
 FAILURES = (
-    AuditError, Broken, GeneratorError, MissingProgramError, OSError, RuntimeError, httpx.HTTPError, psycopg.Error,
-)  # fmt: skip
+    AuditError,
+    Broken,
+    GeneratorError,
+    MissingProgramError,
+    OSError,
+    RuntimeError,
+    httpx.HTTPError,
+    psycopg.Error,
+)
 
 
 def perform(

@@ -24,9 +24,13 @@ _THERE = ("ready", "elsewhere")
 
 
 def upquery(
-    memory: str = "1GiB", full: bool = False, eviction: str | None = None, workers: int = 1, name: str | None = None,
+    memory: str = "1GiB",
+    full: bool = False,
+    eviction: str | None = None,
+    workers: int = 1,
+    name: str | None = None,
     sections: Sections | None = None,
-) -> StartSide:  # fmt: skip
+) -> StartSide:
     """Upquery with a memory budget; `full`: every view is kept whole. `eviction`: a policy, if not the default.
     `sections`: more settings, by table."""
     engine = {"memory": memory} | ({} if eviction is None else {"eviction": eviction})

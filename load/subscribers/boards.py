@@ -73,8 +73,11 @@ class Changer:
             self._next_id += 1
             self._run(
                 "INSERT INTO notes VALUES (%s, %s, %s, 'new', %s)",
-                self._next_id, board, random.randrange(_RANKS), number,
-            )  # fmt: skip
+                self._next_id,
+                board,
+                random.randrange(_RANKS),
+                number,
+            )
         elif kind < 0.25:
             self._run("DELETE FROM notes WHERE id = (SELECT max(id) FROM notes WHERE id > %s)", self._last_id)
         elif kind < 0.35:

@@ -86,9 +86,11 @@ class Matcher:
             plan = await self._plan(spelling, outer=outer)
             for candidate in self._by_plan.get((outer, plan), ()) if plan is not None else ():
                 found = _bound(
-                    spelling.open_sites(outer=outer), candidate, candidate.spelling.open_sites(outer=outer),
+                    spelling.open_sites(outer=outer),
+                    candidate,
+                    candidate.spelling.open_sites(outer=outer),
                     catalog.dialect,
-                )  # fmt: skip
+                )
                 if found is not None:
                     return found
         return None

@@ -112,9 +112,7 @@ class Audits:
             raise ApiError("audit_running", "An audit is running already; GET /v1/audit says how far it is.")
         audited, left_out = self._views(wanted)
         state = self._state = AuditState(way=wanted.way)
-        job = Job(
-            self._settings, self._leaf.path, audited, wanted.way, wanted.sample, wanted.shown, wanted.time_s
-        )  # fmt: skip
+        job = Job(self._settings, self._leaf.path, audited, wanted.way, wanted.sample, wanted.shown, wanted.time_s)
         self._task = asyncio.get_running_loop().create_task(self._run(job, state, left_out))
         return asdict(state)
 
@@ -163,14 +161,25 @@ class Audits:
             state.status, state.reason = "failed", "The audit failed inside the service; its log says more."
         state.seconds = round(perf_counter() - started, 3)
         said = log.error if any(view["differences"] for view in state.views) else log.info
-        said("audited", status=state.status, reason=state.reason, seconds=state.seconds,
-             differences=sum(view["differences"] for view in state.views))  # fmt: skip
+        said(
+            "audited",
+            status=state.status,
+            reason=state.reason,
+            seconds=state.seconds,
+            differences=sum(view["differences"] for view in state.views),
+        )
 
     async def _run_job(self, job: Job, state: AuditState) -> None:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "service.audit.job",
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=_LINE_BYTES, env=child_environment(),
-        )  # fmt: skip
+            sys.executable,
+            "-P",
+            "-m",
+            "service.audit.job",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=_LINE_BYTES,
+            env=child_environment(),
+        )
         child = _Child(process, state)
         try:
             await child.send(send_configuration(job))

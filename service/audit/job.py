@@ -121,7 +121,7 @@ class Audit:
                         self._infos = catalog.by_id
                         return taken, copy(
                             txn, catalog.by_id, self._job.views, self.results, self._job.sample, Random()
-                        )  # fmt: skip
+                        )
         finally:
             reader.close()
 

@@ -83,9 +83,13 @@ class Picture:
 
 
 def copy(
-    txn: Transaction, infos: dict[ViewId, ViewInfo], views: Iterable[Audited], results: dict[ViewId, ViewResult],
-    sample: int | None, random: Random,
-) -> Picture:  # fmt: skip
+    txn: Transaction,
+    infos: dict[ViewId, ViewInfo],
+    views: Iterable[Audited],
+    results: dict[ViewId, ViewResult],
+    sample: int | None,
+    random: Random,
+) -> Picture:
     """The cached keys of these views."""
     picture = Picture()
     until = monotonic() + COPY_S

@@ -73,11 +73,16 @@ def _job(settings: Settings, taken: Taken, asked: Path, answers: Path, keys: int
 async def _run(job: dict[str, Any], until: float) -> None:
     """The job from start to end. Raises UpstreamError."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", "dataflow.spark.audit",
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=child_environment(),
+        sys.executable,
+        "-P",
+        "-m",
+        "dataflow.spark.audit",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env=child_environment(),
         # A JVM comes with it: they end together.
         start_new_session=True,
-    )  # fmt: skip
+    )
     try:
         async with asyncio.timeout(max(0.0, until - monotonic())):
             said, _ = await process.communicate(orjson.dumps(job))

@@ -192,8 +192,12 @@ class EmbeddedPostgres:
         with output.open("w", encoding="utf-8") as file:
             done = subprocess.run(
                 [str(self._bin / program), *arguments],
-                stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, check=False, **self._identity(),
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                check=False,
+                **self._identity(),
+            )
         return subprocess.CompletedProcess(done.args, done.returncode, output.read_text(encoding="utf-8"), "")
 
     def _can(self, command: list[str]) -> bool:

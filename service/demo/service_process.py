@@ -50,10 +50,15 @@ class ServiceConfig:
         """The configuration file."""
         # A JSON string is a TOML string.
         lines = [
-            "[upstream]", f"url = {json.dumps(self.upstream_url)}",
-            "[http]", f"port = {self.port}", f"admin_port = {self.admin_port}", f"workers = {self.workers}",
-            "[state]", f"directory = {json.dumps(str(state_directory))}",
-        ]  # fmt: skip
+            "[upstream]",
+            f"url = {json.dumps(self.upstream_url)}",
+            "[http]",
+            f"port = {self.port}",
+            f"admin_port = {self.admin_port}",
+            f"workers = {self.workers}",
+            "[state]",
+            f"directory = {json.dumps(str(state_directory))}",
+        ]
         if self.token is not None:
             lines += ["[auth]", f"tokens_file = {json.dumps(str(tokens_file))}"]
         for name, sql in self.views:

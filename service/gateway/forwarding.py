@@ -14,10 +14,19 @@ from service.http.part import PART
 #: Headers about a connection, and those of which a request gets its own.
 _OF_CONNECTION = frozenset(
     {
-        b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade",
-        b"expect", b"content-length", b"x-forwarded-for", PART[0],
+        b"connection",
+        b"keep-alive",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"expect",
+        b"content-length",
+        b"x-forwarded-for",
+        PART[0],
     }
-)  # fmt: skip
+)
 #: Of a response; this server says what time it is.
 _OF_RESPONSE = frozenset({b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade", b"date"})
 #: Of one that has no body.

@@ -53,9 +53,24 @@ class Incoming:
     waits for more, or `_told` who is called instead."""
 
     __slots__ = (
-        "_final", "_is_head", "_length", "_parser", "_paused", "_pieces", "_source", "_told", "_unread", "_woken",
-        "began", "complete", "failed", "headers", "reusable", "sized", "status",
-    )  # fmt: skip
+        "_final",
+        "_is_head",
+        "_length",
+        "_parser",
+        "_paused",
+        "_pieces",
+        "_source",
+        "_told",
+        "_unread",
+        "_woken",
+        "began",
+        "complete",
+        "failed",
+        "headers",
+        "reusable",
+        "sized",
+        "status",
+    )
 
     def __init__(self, source: Source, *, is_head: bool) -> None:
         self.status = 0

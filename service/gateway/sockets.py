@@ -48,7 +48,7 @@ from service.subscriptions.messages import (
     there_already,
     type_of,
     wanted_of,
-)  # fmt: skip
+)
 
 #: Headers of the client's request that a pod looks at.
 _PASSED_ON = frozenset({b"authorization", b"cookie", b"user-agent", b"x-request-id"})

@@ -7,17 +7,35 @@ from service.errors import KINDS
 
 #: Of every request.
 _ALWAYS = (
-    "bad_request", "host_refused", "unauthenticated", "forbidden", "method_not_allowed", "rate_limited",
-    "internal_error", "auth_unavailable", "engine_unavailable",
-)  # fmt: skip
+    "bad_request",
+    "host_refused",
+    "unauthenticated",
+    "forbidden",
+    "method_not_allowed",
+    "rate_limited",
+    "internal_error",
+    "auth_unavailable",
+    "engine_unavailable",
+)
 #: Of every request to the views' port.
 _SERVED = (*_ALWAYS, "overloaded", "request_timeout", "head_too_large")
 #: Of reads, however many keys and views they name.
 READ_CODES = (
-    *_SERVED, "view_not_found", "parameter_missing", "parameter_unknown", "parameter_type", "too_large",
-    "view_building", "view_broken", "upstream_unavailable", "upstream_refused", "read_timeout", "version_timeout",
-    "misdirected", "query_failed",
-)  # fmt: skip
+    *_SERVED,
+    "view_not_found",
+    "parameter_missing",
+    "parameter_unknown",
+    "parameter_type",
+    "too_large",
+    "view_building",
+    "view_broken",
+    "upstream_unavailable",
+    "upstream_refused",
+    "read_timeout",
+    "version_timeout",
+    "misdirected",
+    "query_failed",
+)
 #: Of requests with a body.
 BODY_CODES = (*READ_CODES, "invalid_request")
 #: Of reads of several views.
@@ -29,9 +47,15 @@ ADMIN_CODES = (*_ALWAYS, "read_timeout")
 ONE_VIEW_CODES = (*ADMIN_CODES, "invalid_request", "view_not_found", "view_broken")
 DROP_CODES = (*ONE_VIEW_CODES, "view_in_use", "upstream_unavailable")
 PLAN_CODES = (
-    *ADMIN_CODES, "invalid_request", "view_unsupported", "view_invalid", "upstream_unavailable", "upstream_refused",
-    "query_failed", "too_large",
-)  # fmt: skip
+    *ADMIN_CODES,
+    "invalid_request",
+    "view_unsupported",
+    "view_invalid",
+    "upstream_unavailable",
+    "upstream_refused",
+    "query_failed",
+    "too_large",
+)
 PUT_CODES = (*PLAN_CODES, "view_exists", "view_in_use", "view_not_found", "view_broken")
 GRAPH_CODES = (*ADMIN_CODES, "bad_request", "invalid_request")
 AUDIT_CODES = (*ADMIN_CODES, "invalid_request", "view_not_found", "audit_running")

@@ -23,8 +23,15 @@ class ViewEncoder:
     """
 
     __slots__ = (
-        "_answer_order", "_hash_order", "_ordering", "_row_json", "_store_order", "head", "stores_null", "view",
-    )  # fmt: skip
+        "_answer_order",
+        "_hash_order",
+        "_ordering",
+        "_row_json",
+        "_store_order",
+        "head",
+        "stores_null",
+        "view",
+    )
 
     def __init__(self, view: ViewId, plan: View, refreshed: bool = False, bigint_text: bool = False) -> None:
         types = column_types(plan.relation)

@@ -211,9 +211,14 @@ class Installer:
         view, refreshed = (new.view, False) if isinstance(new.view, View) else (stand_in(new.view), True)
         serving = replace(new.definition.options.serving, hidden=new.definition.origin is Origin.ADHOC)
         self.leaf.register(
-            new.id, view, status=new.status, listed=listed, refreshed=refreshed, serving=serving,
+            new.id,
+            view,
+            status=new.status,
+            listed=listed,
+            refreshed=refreshed,
+            serving=serving,
             never_null=self._never_null(new),
-        )  # fmt: skip
+        )
 
     def _never_null(self, new: Installation) -> frozenset[int]:
         """The columns of its output that are never NULL. What its plan relies on is watched (`upstream.promises`)."""

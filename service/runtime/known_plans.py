@@ -93,8 +93,11 @@ def _is_alike(before: Look, look: Look) -> bool:
     """Whether what no `Difference` tells is the same."""
     then, now = before.catalog, look.catalog
     return (before.code, then.search_path, then.text, then.dialect) == (
-        look.code, now.search_path, now.text, now.dialect,
-    )  # fmt: skip
+        look.code,
+        now.search_path,
+        now.text,
+        now.dialect,
+    )
 
 
 def _pickled(entry: object) -> bytes:

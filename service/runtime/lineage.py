@@ -28,14 +28,18 @@ class Lineage:
             log.error(
                 "ANOTHER DATABASE SERVER answers: continuity is lost, everything is evicted, and versions of the old "
                 "one mean nothing",
-                before=before, now=self.server, was_at=version_text(applied), is_at=version_text(end),
-            )  # fmt: skip
+                before=before,
+                now=self.server,
+                was_at=version_text(applied),
+                is_at=version_text(end),
+            )
         elif end < applied:
             log.error(
                 "THE DATABASE'S LOG IS ANOTHER ONE, which ends before what was applied: continuity is lost, and "
                 "everything is evicted",
-                was_at=version_text(applied), is_at=version_text(end),
-            )  # fmt: skip
+                was_at=version_text(applied),
+                is_at=version_text(end),
+            )
         else:
             return
         self._gone = max(self._gone, applied)

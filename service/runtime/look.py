@@ -55,10 +55,13 @@ class Difference:
         unpromised = {name for name, t in before.tables.items() if _promises(t) != _promises(now.tables.get(name))}
         views = frozenset((view.name, view.sql) for view in now.views.values())
         return cls(
-            views, frozenset(names), frozenset(tables), frozenset(unpromised),
+            views,
+            frozenset(names),
+            frozenset(tables),
+            frozenset(unpromised),
             frozenset(name.lower() for _, name in code),
             bool(code or names or unpromised or before.views != now.views),
-        )  # fmt: skip
+        )
 
     def spares(self, plan: Plan) -> bool:
         """Whether an incremental plan of the look before is the one that would be made now."""

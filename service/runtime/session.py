@@ -222,9 +222,14 @@ class Session:
         dispatcher = installer.dispatcher
         schema = SchemaWatch(parts.repair, parts.upstream)
         apply = applying(
-            self._source, installer.following.layouts, dispatcher, parts.counters, schema.noticed, schema.redefined,
+            self._source,
+            installer.following.layouts,
+            dispatcher,
+            parts.counters,
+            schema.noticed,
+            schema.redefined,
             parts.gtids.passed,
-        )  # fmt: skip
+        )
         self.hold = Hold(apply, self._sees_applied)
         await _first_ended(
             follow(self._source, dispatcher, parts.settings.engine.step_rows, self.hold, schema.passed),

@@ -147,9 +147,18 @@ def test_overflow() -> None:
     made = decoder(max_rows=3)
     made.follow({NAME: TableLayout(COLUMNS, OID), "public.late": TableLayout(COLUMNS, 9)})
     huge, small = decode(
-        made, begin(), relation(), *[insert(*ROW)] * 4, relation(name="late", oid=9), insert(*ROW, oid=9),
-        truncate(OID), commit(), begin(), insert(*ROW), commit(),
-    )  # fmt: skip
+        made,
+        begin(),
+        relation(),
+        *[insert(*ROW)] * 4,
+        relation(name="late", oid=9),
+        insert(*ROW, oid=9),
+        truncate(OID),
+        commit(),
+        begin(),
+        insert(*ROW),
+        commit(),
+    )
     assert huge.tables == {NAME: TableChange(overflow=True), "public.late": TableChange(overflow=True)}
     assert small.tables == {NAME: TableChange([], [ROW])}
 
@@ -236,9 +245,16 @@ def test_rows_from_before_the_layout() -> None:
     """They are dropped without a word, whatever the table was like; later ones are taken."""
     made = decoder(TableLayout(COLUMNS, OID, since=150))
     told = decode(
-        made, begin(700, 100), relation(identity="d"), insert(*ROW), commit(100),
-        begin(701, 150), relation(), insert(*ROW), commit(150),
-    )  # fmt: skip
+        made,
+        begin(700, 100),
+        relation(identity="d"),
+        insert(*ROW),
+        commit(100),
+        begin(701, 150),
+        relation(),
+        insert(*ROW),
+        commit(150),
+    )
     assert [t.xid for t in told] == [701]
     assert made.take_notices() == []
 
@@ -280,9 +296,17 @@ def test_what_was_said_is_said_again_to_who_follows_anew() -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [b"I", b"I" + pack("!I", 99) + b"N", insert(*ROW)[:-1], insert(UNCHANGED, "a", "x"), b"?", b"", relation()[:20],
-     insert("1", "a", "x")[:9] + b"\0\3t" + pack("!I", 1) + b"\xff" + b"nn"],
-)  # fmt: skip
+    [
+        b"I",
+        b"I" + pack("!I", 99) + b"N",
+        insert(*ROW)[:-1],
+        insert(UNCHANGED, "a", "x"),
+        b"?",
+        b"",
+        relation()[:20],
+        insert("1", "a", "x")[:9] + b"\0\3t" + pack("!I", 1) + b"\xff" + b"nn",
+    ],
+)
 def test_malformed(message: bytes) -> None:
     """Bytes that this protocol does not send are an error of their own."""
     made = decoder()

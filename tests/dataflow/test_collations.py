@@ -14,17 +14,33 @@ from dataflow.schema import SqlType
 
 #: ``A`` and ``a`` weigh the same, ``ß`` what ``ss`` does, ``⸗`` nothing, a tab less than a space and ``\xa0`` the same.
 WEIGHTS = {
-    "\t": b"\0\5", " ": b"\0\7", "\xa0": b"\0\7", "a": b"\0\x20", "A": b"\0\x20", "b": b"\0\x21", "s": b"\0\x30",
-    "S": b"\0\x30", "ß": b"\0\x30\0\x30", "⸗": b"", "~": b"\0\x50\0\7", "\0": b"\0\0", "æ": b"\0\x20\0\x60",
-}  # fmt: skip
+    "\t": b"\0\5",
+    " ": b"\0\7",
+    "\xa0": b"\0\7",
+    "a": b"\0\x20",
+    "A": b"\0\x20",
+    "b": b"\0\x21",
+    "s": b"\0\x30",
+    "S": b"\0\x30",
+    "ß": b"\0\x30\0\x30",
+    "⸗": b"",
+    "~": b"\0\x50\0\7",
+    "\0": b"\0\0",
+    "æ": b"\0\x20\0\x60",
+}
 #: Three levels: an accent has no first weight; ``ﬀ`` is ``ff``, but for the third level.
 LEVELS = {
-    " ": (b"\0\7", b"\0\x20", b"\0\2"), "\xa0": (b"\0\7", b"\0\x20", b"\0\x1b"),
+    " ": (b"\0\7", b"\0\x20", b"\0\2"),
+    "\xa0": (b"\0\7", b"\0\x20", b"\0\x1b"),
     "\t": (b"\0\5", b"\0\x20", b"\0\2"),
-    "a": (b"\0\x40", b"\0\x20", b"\0\2"), "A": (b"\0\x40", b"\0\x20", b"\0\x08"),
-    "á": (b"\0\x40", b"\0\x20\0\x24", b"\0\2\0\2"), "\N{COMBINING ACUTE ACCENT}": (b"", b"\0\x24", b"\0\2"),
-    "f": (b"\0\x50", b"\0\x20", b"\0\2"), "ﬀ": (b"\0\x50\0\x50", b"\0\x20\0\x20", b"\0\4\0\4"), "⸗": (b"", b"", b""),
-}  # fmt: skip
+    "a": (b"\0\x40", b"\0\x20", b"\0\2"),
+    "A": (b"\0\x40", b"\0\x20", b"\0\x08"),
+    "á": (b"\0\x40", b"\0\x20\0\x24", b"\0\2\0\2"),
+    "\N{COMBINING ACUTE ACCENT}": (b"", b"\0\x24", b"\0\2"),
+    "f": (b"\0\x50", b"\0\x20", b"\0\2"),
+    "ﬀ": (b"\0\x50\0\x50", b"\0\x20\0\x20", b"\0\4\0\4"),
+    "⸗": (b"", b"", b""),
+}
 
 
 def codes(weights: dict[str, bytes]) -> dict[int, bytes]:
@@ -137,10 +153,16 @@ def test_characters_outside_of_the_character_set_differ_from_all() -> None:
 
 
 def contracted() -> Collation:
-    listed = codes({
-        "เ": b"\0\x51", "ก": b"\0\x40", "ข": b"\0\x41", "a": b"\0\x20", " ": b"\0\7",
-        "\N{COMBINING GRAPHEME JOINER}": b"",
-    })  # fmt: skip
+    listed = codes(
+        {
+            "เ": b"\0\x51",
+            "ก": b"\0\x40",
+            "ข": b"\0\x41",
+            "a": b"\0\x20",
+            " ": b"\0\7",
+            "\N{COMBINING GRAPHEME JOINER}": b"",
+        }
+    )
     swapped = {"เก": b"\0\x40\0\x51", "เข": b"\0\x41\0\x51"}
     return Collation("contracted", listed, pad_space=False, contractions=swapped)
 

@@ -15,12 +15,26 @@ from tests.fixtures.streams import run
 
 PAIRS = 1500
 COLLATIONS = (
-    "utf8mb4_general_ci", "utf8mb4_general_nopad_ci", "utf8mb4_unicode_ci", "utf8mb4_unicode_nopad_ci",
-    "utf8mb4_unicode_520_ci", "utf8mb4_unicode_520_nopad_ci", "utf8mb4_bin", "utf8mb4_uca1400_ai_ci",
-    "utf8mb4_uca1400_nopad_ai_ci", "utf8mb4_uca1400_as_ci", "utf8mb4_uca1400_as_cs", "utf8mb3_general_ci",
-    "utf8mb3_unicode_ci", "latin1_swedish_ci", "latin1_bin", "latin1_general_cs", "latin1_german1_ci",
-    "ascii_general_ci", "cp1251_general_ci",
-)  # fmt: skip
+    "utf8mb4_general_ci",
+    "utf8mb4_general_nopad_ci",
+    "utf8mb4_unicode_ci",
+    "utf8mb4_unicode_nopad_ci",
+    "utf8mb4_unicode_520_ci",
+    "utf8mb4_unicode_520_nopad_ci",
+    "utf8mb4_bin",
+    "utf8mb4_uca1400_ai_ci",
+    "utf8mb4_uca1400_nopad_ai_ci",
+    "utf8mb4_uca1400_as_ci",
+    "utf8mb4_uca1400_as_cs",
+    "utf8mb3_general_ci",
+    "utf8mb3_unicode_ci",
+    "latin1_swedish_ci",
+    "latin1_bin",
+    "latin1_general_cs",
+    "latin1_german1_ci",
+    "ascii_general_ci",
+    "cp1251_general_ci",
+)
 #: Compared wrongly by many: accents, expansions, what is ignored, what sorts around a space, contractions.
 AWKWARD = (
     " \t\x01\x00aAbBáÁäßẞsSeéEœŒæÆ\N{COMBINING ACUTE ACCENT}\N{COMBINING DIAERESIS}\N{SOFT HYPHEN}\N{NO-BREAK SPACE}"

@@ -32,8 +32,23 @@ VALUES: dict[str, tuple[Value, ...]] = {
     "int4": ("-2147483648", "-1", "0", "2", "2147483647", None),
     "int8": ("-9223372036854775808", "-1", "0", "2", "9007199254740993", "9223372036854775807", None),
     "numeric": (
-        "0", "0.00", "1", "1.0", "-1.50", "2", "2.5", "0.5", "-0.5", "1.49", "1e30", "9007199254740993", "NaN",
-        "Infinity", "-Infinity", "32767.5", None,
+        "0",
+        "0.00",
+        "1",
+        "1.0",
+        "-1.50",
+        "2",
+        "2.5",
+        "0.5",
+        "-0.5",
+        "1.49",
+        "1e30",
+        "9007199254740993",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "32767.5",
+        None,
     ),
     "float4": ("0", "-0", "0.1", "NaN", "Infinity", "-1.5", None),
     "float8": ("0", "-0", "0.1", "9007199254740992", "NaN", "-Infinity", "2", None),
@@ -42,7 +57,7 @@ VALUES: dict[str, tuple[Value, ...]] = {
     "uuid": ("6ba7b810-9dad-11d1-80b4-00c04fd430c8", "00000000-0000-0000-0000-000000000000", None),
     "date": ("2024-02-29", "0044-03-15 BC", "infinity", None),
     "interval": ("1 mon", "30 days", "-1 day", "00:00:00.5", None),
-}  # fmt: skip
+}
 
 
 def col(index: int, sql_type: SqlType) -> ColumnRef:
@@ -83,8 +98,15 @@ def logic() -> Iterator[Scalar]:
 
 
 def arithmetic() -> Iterator[Scalar]:
-    results = {("int2", "int2"): INT2, ("int2", "int4"): INT4, ("int4", "int4"): INT4, ("int4", "int8"): INT8,
-               ("int8", "int8"): INT8, ("int8", "int2"): INT8, ("numeric", "numeric"): NUMERIC}  # fmt: skip
+    results = {
+        ("int2", "int2"): INT2,
+        ("int2", "int4"): INT4,
+        ("int4", "int4"): INT4,
+        ("int4", "int8"): INT8,
+        ("int8", "int8"): INT8,
+        ("int8", "int2"): INT8,
+        ("numeric", "numeric"): NUMERIC,
+    }
     for (left, right), result in results.items():
         for operator in "+-*":
             yield call(operator, result, col(0, base(left)), col(1, base(right)))
@@ -127,10 +149,22 @@ def casts() -> Iterator[Scalar]:
 
 #: Tested from SQL on (`functions/expressions.sql`). The others are in `functions/test_signatures.py`.
 AS_SQL = {
-    "array", "array_length", "array_lower", "array_to_string", "array_upper", "cardinality", "collate", "concat",
-    "concat_ws", "greatest", "least", "num_nonnulls", "num_nulls", "subscript",
+    "array",
+    "array_length",
+    "array_lower",
+    "array_to_string",
+    "array_upper",
+    "cardinality",
+    "collate",
+    "concat",
+    "concat_ws",
+    "greatest",
+    "least",
+    "num_nonnulls",
+    "num_nulls",
+    "subscript",
     *(f"{q} {o}" for q in ("any", "all") for o in ("=", "<>", "<", "<=", ">", ">=")),
-}  # fmt: skip
+}
 
 EXPRESSIONS = [*comparisons(), *logic(), *arithmetic(), *choices(), *texts(), *casts()]
 

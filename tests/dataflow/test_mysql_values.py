@@ -42,14 +42,26 @@ VALUES: dict[SqlType, tuple[str, ...]] = {
     base("numeric", "decimal(20,4)"): ("0", "-0.0001", "1.5", "1.50", "-1.5", "9999999999999999.9999", "1e3"),
     base(names.DATE, "date"): ("0000-00-00", "2024-00-00", "2024-01-00", "2024-02-29", "2024-03-01", "9999-12-31"),
     base(names.DATETIME, "datetime"): (
-        "0000-00-00", "2024-02-29", "2024-02-29 00:00:01", "2024-02-29T10:00", "9999-12-31 23:59:59", "0001-01-01",
+        "0000-00-00",
+        "2024-02-29",
+        "2024-02-29 00:00:01",
+        "2024-02-29T10:00",
+        "9999-12-31 23:59:59",
+        "0001-01-01",
     ),
     base(names.DATETIME, "datetime(3)"): (
-        "0000-00-00 00:00:00", "2024-02-29 00:00:00.1", "2024-02-29 00:00:00.099", "2024-02-29 00:00:00.100",
-        "2024-02-29", "9999-12-31 23:59:59.999",
+        "0000-00-00 00:00:00",
+        "2024-02-29 00:00:00.1",
+        "2024-02-29 00:00:00.099",
+        "2024-02-29 00:00:00.100",
+        "2024-02-29",
+        "9999-12-31 23:59:59.999",
     ),
     base(names.TIMESTAMP, "timestamp(6)"): (
-        "1970-01-01 00:00:01", "2024-02-29 10:00:00.5", "2024-02-29 10:00:00.50", "2038-01-19 03:14:07.999999",
+        "1970-01-01 00:00:01",
+        "2024-02-29 10:00:00.5",
+        "2024-02-29 10:00:00.50",
+        "2038-01-19 03:14:07.999999",
     ),
     base(names.TIME, "time"): ("00:00:00", "-00:00:01", "00:00:01", "10:00", "-838:59:59", "838:59:59", "100:00:00"),
     base(names.TIME, "time(3)"): ("00:00:00", "-0:00:00.5", "-0:00:00.25", "00:00:00.250", "838:59:59.999"),
@@ -57,15 +69,24 @@ VALUES: dict[SqlType, tuple[str, ...]] = {
     SET: ("", "zeta", "alpha", "zeta,alpha", "alpha,Mid,b", "MID", "zeta,b", "b"),
     base(names.INET4, "inet4"): ("0.0.0.0", "9.255.1.1", "10.0.0.1", "192.0.2.1", "255.255.255.255"),
     base(names.INET6, "inet6"): (
-        "::", "::1", "::ffff:1.2.3.4", "::1.2.3.4", "FE80::1", "1:0:0:2:0:0:0:3", "1:2:3:4:5:6:7:0", "0:0:1::",
+        "::",
+        "::1",
+        "::ffff:1.2.3.4",
+        "::1.2.3.4",
+        "FE80::1",
+        "1:0:0:2:0:0:0:3",
+        "1:2:3:4:5:6:7:0",
+        "0:0:1::",
         "2001:0db8:0000::1",
     ),
     base(names.UUID, "uuid"): (
-        "00000000-0000-0000-0000-000000000000", "6BA7B810-9dad-11d1-80b4-00c04fd430c8",
-        "018f0000-0000-7000-8000-000000000000", "ffffffffffffffffffffffffffffffff",
+        "00000000-0000-0000-0000-000000000000",
+        "6BA7B810-9dad-11d1-80b4-00c04fd430c8",
+        "018f0000-0000-7000-8000-000000000000",
+        "ffffffffffffffffffffffffffffffff",
     ),
     base("bytea", "varbinary(10)"): (r"\x", r"\x00", r"\x0001", r"\x01", r"\xff", r"\xFF00", r"\x20"),
-}  # fmt: skip
+}
 TYPES = pytest.mark.parametrize("sql_type", VALUES, ids=lambda t: t.sql)
 
 
@@ -141,20 +162,32 @@ def test_normal_forms_are_literals_of_the_same_value(
 @pytest.mark.parametrize(
     ("sql_type", "text"),
     [
-        (base(names.UINT8, "bigint unsigned"), "-1"), (base(names.UINT8, "bigint unsigned"), "18446744073709551616"),
-        (base("int2", "year"), "24"), (base("numeric", "decimal(10,2)"), "NaN"), (base("float8", "double"), "Infinity"),
-        (base("float4", "float"), "nan"), (base(names.DATE, "date"), "2023-02-29"),
-        (base(names.DATE, "date"), "2024-13-01"), (base(names.DATE, "date"), "24-01-01"),
+        (base(names.UINT8, "bigint unsigned"), "-1"),
+        (base(names.UINT8, "bigint unsigned"), "18446744073709551616"),
+        (base("int2", "year"), "24"),
+        (base("numeric", "decimal(10,2)"), "NaN"),
+        (base("float8", "double"), "Infinity"),
+        (base("float4", "float"), "nan"),
+        (base(names.DATE, "date"), "2023-02-29"),
+        (base(names.DATE, "date"), "2024-13-01"),
+        (base(names.DATE, "date"), "24-01-01"),
         (base(names.DATETIME, "datetime"), "2024-01-01 24:00:00"),
         (base(names.DATETIME, "datetime"), "2024-01-01T10:00:00Z"),
         (base(names.TIMESTAMP, "timestamp"), "2024-01-01 10:00:00-0800"),
         (base(names.TIMESTAMP, "timestamp"), "2024-01-01T00:30:00+01:00"),
-        (base(names.TIME, "time"), "839:00:00"), (base(names.TIME, "time"), "10"), (ENUM, "none"),
-        (SET, "alpha,zeta"), (SET, "alpha,alpha"), (SET, "none"), (SET, ","), (base(names.INET4, "inet4"), "1.2.3"),
-        (base(names.INET6, "inet6"), "fe80::1%eth0"), (base(names.INET6, "inet6"), "1.2.3.4"),
+        (base(names.TIME, "time"), "839:00:00"),
+        (base(names.TIME, "time"), "10"),
+        (ENUM, "none"),
+        (SET, "alpha,zeta"),
+        (SET, "alpha,alpha"),
+        (SET, "none"),
+        (SET, ","),
+        (base(names.INET4, "inet4"), "1.2.3"),
+        (base(names.INET6, "inet6"), "fe80::1%eth0"),
+        (base(names.INET6, "inet6"), "1.2.3.4"),
         (base(names.UUID, "uuid"), "1234"),
     ],
-)  # fmt: skip
+)
 def test_ill_typed_parameters_are_refused(sql_type: SqlType, text: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         parse_parameter(sql_type, text)

@@ -45,10 +45,17 @@ def table(name: str, rows: float, *, unique: bool = False, indexed: Columns = ()
     return Table(name, columns, ((0,),) if unique else (), indexes=tuple((c,) for c in indexed), estimated_rows=rows)
 
 
-CATALOG = Catalog({
-    t.name: t for t in (table("big", 1e6), table("small", 10), table("indexed", 1e7, indexed=(0,)),
-                        table("keyed", 1e8, unique=True))
-})  # fmt: skip
+CATALOG = Catalog(
+    {
+        t.name: t
+        for t in (
+            table("big", 1e6),
+            table("small", 10),
+            table("indexed", 1e7, indexed=(0,)),
+            table("keyed", 1e8, unique=True),
+        )
+    }
+)
 BIG, SMALL, INDEXED, KEYED = (Chain(name, None, refs(0, 1, 2)) for name in ("big", "small", "indexed", "keyed"))
 COMPUTED = Chain("big", None, (*refs(0), Call("+", refs(1, 2), INT4)))
 COUNTS = Aggregate(BIG, (1, 0), (AggregateCall(AggregateFunction.COUNT_ROWS, None, INT8),))

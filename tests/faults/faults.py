@@ -91,9 +91,10 @@ def new_table(bed: Bed) -> Iterator[None]:
     assert isinstance(bed.side, PostgresSide)
     with bed.side.transaction():
         bed.side.database.execute(
-            "CREATE TABLE newer (id int PRIMARY KEY)", "ALTER TABLE newer REPLICA IDENTITY FULL",
+            "CREATE TABLE newer (id int PRIMARY KEY)",
+            "ALTER TABLE newer REPLICA IDENTITY FULL",
             "INSERT INTO newer VALUES (1)",
-        )  # fmt: skip
+        )
         bed.service.put("newer", "SELECT id FROM newer WHERE id = :id").raise_for_status()
         yield
     until(lambda: bed.service.hits("newer", id=1))
@@ -121,9 +122,10 @@ def without_slot(bed: Bed) -> Iterator[None]:
 
         def is_gone() -> bool:
             database.execute(
-                "SELECT pg_logical_emit_message(false, 'faults', repeat('x', 20000000))", "SELECT pg_switch_wal()",
+                "SELECT pg_logical_emit_message(false, 'faults', repeat('x', 20000000))",
+                "SELECT pg_switch_wal()",
                 "CHECKPOINT",
-            )  # fmt: skip
+            )
             return not database.query("SELECT FROM pg_replication_slots WHERE wal_status IN ('reserved', 'extended')")
 
         until(is_gone)

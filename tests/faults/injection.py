@@ -45,9 +45,14 @@ class Seen:
     def row(self) -> str:
         """A line of the table."""
         return _ROW.format(
-            self.fault, _answered(self.hits), f"{_p99_ms(self.before):.1f}", f"{_p99_ms(self.hits):.1f}",
-            _answered(self.misses), f"{self.healed_s:.1f} s", "-" if self.said_s is None else f"{self.said_s:.1f} s",
-        )  # fmt: skip
+            self.fault,
+            _answered(self.hits),
+            f"{_p99_ms(self.before):.1f}",
+            f"{_p99_ms(self.hits):.1f}",
+            _answered(self.misses),
+            f"{self.healed_s:.1f} s",
+            "-" if self.said_s is None else f"{self.said_s:.1f} s",
+        )
 
 
 def _answered(probes: list[Probe]) -> str:
@@ -91,7 +96,7 @@ def inject(bed: Bed, fault: Fault) -> Seen:
     hits = bed.hits.between(began, ended)
     seen = Seen(
         fault.name, hits, bed.misses.between(began, ended), bed.hits.between(began - 5, began), healed_s, said_s
-    )  # fmt: skip
+    )
     assert not fault.hits_go_on or any(probe.status == 200 for probe in hits), f"no hit was answered: {seen.row()}"
     assert not fault.says or said_s is not None, f"nobody said anything of it: {seen.row()}"
     return seen

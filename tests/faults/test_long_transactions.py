@@ -18,9 +18,10 @@ VIEWS = {"story": "SELECT id, title FROM stories WHERE id = :id"}
 @pytest.fixture(autouse=True)
 def _stories(database: Database) -> None:
     database.execute(
-        "CREATE TABLE stories (id int PRIMARY KEY, title text)", "CREATE TABLE other (id int)",
+        "CREATE TABLE stories (id int PRIMARY KEY, title text)",
+        "CREATE TABLE other (id int)",
         "INSERT INTO stories SELECT i, 'title ' || i FROM generate_series(1, 9) i",
-    )  # fmt: skip
+    )
 
 
 def test_who_can_answer_is_ready_and_the_log_says_who_is_waited_for(database: Database, tmp_path: Path) -> None:

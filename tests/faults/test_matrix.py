@@ -11,9 +11,12 @@ from tests.faults.sides import MariaSide, PostgresSide, Side
 
 #: In the ordinary run: quick ones that nothing else injects.
 SOME = (
-    "all workers are killed", "a worker may open no more files", "230 connections to the admin port",
-    "all connections are ended", "both engines and the stream process die",
-)  # fmt: skip
+    "all workers are killed",
+    "a worker may open no more files",
+    "230 connections to the admin port",
+    "all connections are ended",
+    "both engines and the stream process die",
+)
 ALL = "ALL_FAULTS" in os.environ
 
 

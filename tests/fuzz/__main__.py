@@ -49,8 +49,11 @@ def main() -> int:
 
 
 def _say(seed: int, outcome: Outcome, wrong: int, seconds: float) -> None:
-    print(f"seed {seed}: {outcome.cases:,} cases, {outcome.views:,} views in {seconds:.0f} s"  # noqa: T201
-          + (f", {wrong} WRONG" if wrong else ""), flush=True)  # fmt: skip
+    print(  # noqa: T201
+        f"seed {seed}: {outcome.cases:,} cases, {outcome.views:,} views in {seconds:.0f} s"
+        + (f", {wrong} WRONG" if wrong else ""),
+        flush=True,
+    )
 
 
 def _summary(outcome: Outcome) -> None:

@@ -21,25 +21,48 @@ Calls = tuple[tuple[str, str], ...]
 
 OPERATORS = tuple(f"{{x}} {operator} {{x}}" for operator in ("=", "=", "<>", "<", "<=", ">", ">="))
 COMPARISONS = (
-    *OPERATORS, *OPERATORS, "{x} IN ({list})", "{x} IN ({list})", "{x} IN ({list})", "{x} NOT IN ({list})",
-    "{x} NOT IN ({list})", "{x} BETWEEN {constant} AND {x}", "{x} BETWEEN {constant} AND {x}",
-)  # fmt: skip
+    *OPERATORS,
+    *OPERATORS,
+    "{x} IN ({list})",
+    "{x} IN ({list})",
+    "{x} IN ({list})",
+    "{x} NOT IN ({list})",
+    "{x} NOT IN ({list})",
+    "{x} BETWEEN {constant} AND {x}",
+    "{x} BETWEEN {constant} AND {x}",
+)
 LIKE = tuple(f"{{x}} LIKE '{pattern}'" for pattern in ("a%", "%o%", "_o%", "%", ""))
 CASE = "CASE WHEN {condition} THEN {x} ELSE {x} END"
-TRUTHS = ("({condition} AND {condition})", "({condition} OR {condition})", "NOT ({condition})",
-          "({condition}) IS NOT TRUE")  # fmt: skip
+TRUTHS = (
+    "({condition} AND {condition})",
+    "({condition} OR {condition})",
+    "NOT ({condition})",
+    "({condition}) IS NOT TRUE",
+)
 #: Pairs of columns that are joined on purpose: of the tables that the corpora of all databases have.
 JOINS = (
-    ("stories.author_id", "users.id"), ("votes.story_id", "stories.id"), ("votes.user_id", "users.id"),
-    ("comments.story_id", "stories.id"), ("comments.user_id", "users.id"), ("comments.parent_id", "comments.id"),
-    ("tags.story_id", "stories.id"), ("follows.user_id", "users.id"), ("follows.other_id", "users.id"),
-    ("events.story_id", "stories.id"), ("events.user_id", "users.id"), ("users.invited_by", "users.id"),
-)  # fmt: skip
+    ("stories.author_id", "users.id"),
+    ("votes.story_id", "stories.id"),
+    ("votes.user_id", "users.id"),
+    ("comments.story_id", "stories.id"),
+    ("comments.user_id", "users.id"),
+    ("comments.parent_id", "comments.id"),
+    ("tags.story_id", "stories.id"),
+    ("follows.user_id", "users.id"),
+    ("follows.other_id", "users.id"),
+    ("events.story_id", "stories.id"),
+    ("events.user_id", "users.id"),
+    ("users.invited_by", "users.id"),
+)
 #: Columns that must not be NULL or repeat, by table: a row with a key that is there is changed instead.
 KEYS = {
-    "users": ("id",), "stories": ("id",), "votes": ("story_id", "user_id"), "comments": ("id",), "sections": ("code",),
+    "users": ("id",),
+    "stories": ("id",),
+    "votes": ("story_id", "user_id"),
+    "comments": ("id",),
+    "sections": ("code",),
     "vals": ("id",),
-}  # fmt: skip
+}
 #: Columns that must not be NULL, and are not changed.
 NOT_NULL = ("karma",)
 DATES = ("2020-01-01", "2024-01-01", "2024-02-29", "2021-03-15", "1999-12-31")

@@ -32,16 +32,39 @@ def fuzz(service: RunningService, url: str, examples: int, seed: int, directory:
     (directory / "values.json").write_text(json.dumps(values_of(service)), encoding="utf-8")
     done = subprocess.run(
         [
-            sys.executable, "-m", "schemathesis.cli", "--config-file", str(_CONFIGURATION), "run",
-            f"{url}/openapi.json", "--max-examples", str(examples),
-            "--seed", str(seed), "--exclude-checks", _LEFT_OUT, "--continue-on-failure", "--no-color",
-            "--suppress-health-check", "all", "--request-timeout", "30", "--warnings", "off",
+            sys.executable,
+            "-m",
+            "schemathesis.cli",
+            "--config-file",
+            str(_CONFIGURATION),
+            "run",
+            f"{url}/openapi.json",
+            "--max-examples",
+            str(examples),
+            "--seed",
+            str(seed),
+            "--exclude-checks",
+            _LEFT_OUT,
+            "--continue-on-failure",
+            "--no-color",
+            "--suppress-health-check",
+            "all",
+            "--request-timeout",
+            "30",
+            "--warnings",
+            "off",
         ],
-        cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         env={
-            **os.environ, "SCHEMATHESIS_HOOKS": "tests.fuzz_api.hooks", "PYTHONPATH": str(Path(__file__).parents[2]),
+            **os.environ,
+            "SCHEMATHESIS_HOOKS": "tests.fuzz_api.hooks",
+            "PYTHONPATH": str(Path(__file__).parents[2]),
         },
         check=False,
-    )  # fmt: skip
+    )
     cases = sum(int(number) for number in _GENERATED.findall(done.stdout))
     return Found(cases, done.returncode == 0, done.stdout)

@@ -29,14 +29,21 @@ INSERT INTO tags (name) VALUES ('databases'), ('python');
 INSERT INTO taggings (story_id, tag_id) SELECT n, 1 + n % 2 FROM generate_series(1, 60) n;
 """
 _PARAMETERS: dict[str, list[Any]] = {
-    "id": [1, 2, 3, 7, 60], "story_id": [1, 2, 3, 7], "author": ["user1", "user2", "user3"],
-    "name": ["user1", "user2"], "tag": ["databases", "python"],
-}  # fmt: skip
+    "id": [1, 2, 3, 7, 60],
+    "story_id": [1, 2, 3, 7],
+    "author": ["user1", "user2", "user3"],
+    "name": ["user1", "user2"],
+    "tag": ["databases", "python"],
+}
 
 _QUERIES = [
-    *(view.sql for view in VIEWS), "SELECT id, title FROM stories WHERE id = 7", "SELECT now()", "SELECT 1/0",
-    "SELECT $1::int", "DELETE FROM tags",
-]  # fmt: skip
+    *(view.sql for view in VIEWS),
+    "SELECT id, title FROM stories WHERE id = 7",
+    "SELECT now()",
+    "SELECT 1/0",
+    "SELECT $1::int",
+    "DELETE FROM tags",
+]
 
 
 @contextmanager

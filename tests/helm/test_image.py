@@ -20,9 +20,20 @@ from tests.tidy.sources import ROOT, tracked_files
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 KNOWN = {
-    "ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL", "RUN", "STOPSIGNAL", "USER",
+    "ARG",
+    "CMD",
+    "COPY",
+    "ENTRYPOINT",
+    "ENV",
+    "EXPOSE",
+    "FROM",
+    "HEALTHCHECK",
+    "LABEL",
+    "RUN",
+    "STOPSIGNAL",
+    "USER",
     "WORKDIR",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +147,18 @@ def test_the_context_is_what_the_image_is_built_of() -> None:
     assert rules[0] == "*"
     let_in = {rule[1:] for rule in rules if rule.startswith("!")}
     assert let_in == {
-        "pyproject.toml", "README.md", "LICENSE", "api_schemas", "cdc", "dataflow", "load", "service",
-        "helm/image/build.sh", "helm/image/inventory.py", "helm/image/locked",
-    }  # fmt: skip
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "api_schemas",
+        "cdc",
+        "dataflow",
+        "load",
+        "service",
+        "helm/image/build.sh",
+        "helm/image/inventory.py",
+        "helm/image/locked",
+    }
     assert all((ROOT / name).exists() for name in let_in)
 
 

@@ -26,8 +26,15 @@ CUSTOM = re.compile(r"(kafka\.strimzi\.io|monitoring\.coreos\.com|sparkoperator\
 COMPONENT = "app.kubernetes.io/component"
 #: https://kubernetes.io/docs/concepts/security/pod-security-standards/, "Restricted".
 VOLUMES = {
-    "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret",
-}  # fmt: skip
+    "configMap",
+    "csi",
+    "downwardAPI",
+    "emptyDir",
+    "ephemeral",
+    "persistentVolumeClaim",
+    "projected",
+    "secret",
+}
 
 
 @pytest.fixture(scope="module", params=MATRIX)
@@ -359,8 +366,11 @@ def test_the_dashboard_shows_metrics_that_there_are() -> None:
 def test_prometheus_finds_engines_behind_a_gateway() -> None:
     release = render(MATRIX["sharded-everything"])
     wanted = release.only("ServiceMonitor")["spec"]["selector"]["matchLabels"].items()
-    found = [each["spec"]["selector"][COMPONENT] for each in release.of_kind("Service")
-             if wanted <= each["metadata"]["labels"].items()]  # fmt: skip
+    found = [
+        each["spec"]["selector"][COMPONENT]
+        for each in release.of_kind("Service")
+        if wanted <= each["metadata"]["labels"].items()
+    ]
     assert sorted(found) == ["engine", "gateway"]
 
 

@@ -224,8 +224,16 @@ def neighbour(_: Site) -> None:
 
 Attack = Callable[[Site], None]
 ATTACKS: list[Attack] = [
-    numbers, documents, patterns, parameters, queries, heads, pings, versions, key,
-]  # fmt: skip
+    numbers,
+    documents,
+    patterns,
+    parameters,
+    queries,
+    heads,
+    pings,
+    versions,
+    key,
+]
 
 
 @dataclass

@@ -57,8 +57,11 @@ def ask(http: httpx.Client, method: str, url: str, **options: Any) -> httpx.Resp
         raise Unanswered(repr(gone)) from gone
     # A service that has just been started again does not have all views yet.
     if reply.status_code in (
-        httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.GATEWAY_TIMEOUT, httpx.codes.BAD_GATEWAY, httpx.codes.NOT_FOUND,
-    ):  # fmt: skip
+        httpx.codes.SERVICE_UNAVAILABLE,
+        httpx.codes.GATEWAY_TIMEOUT,
+        httpx.codes.BAD_GATEWAY,
+        httpx.codes.NOT_FOUND,
+    ):
         raise Unanswered(reply.text)
     assert reply.is_success, reply.text
     return reply
@@ -222,9 +225,7 @@ class Load:
                 version = snapshot.take()
                 reads = [item(name, value) for name, value in ALL_KEYS]
                 headers = {"Upquery-Min-Version": version, "Prefer": "wait=20"}
-                body = ask(
-                    http, "POST", f"{self.service.http}/v1/read", json={"reads": reads}, headers=headers
-                ).json()  # fmt: skip
+                body = ask(http, "POST", f"{self.service.http}/v1/read", json={"reads": reads}, headers=headers).json()
                 answers = [body["results"]]
                 if each:
                     answers.append([self._one(http, name, value, headers) for name, value in ALL_KEYS])

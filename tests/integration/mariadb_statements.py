@@ -123,32 +123,64 @@ _DUPLICATE_UNIQUE = "INSERT INTO {t} (id, a, b, name, e, un) VALUES (7, 10, 20, 
 _UPDATE = "UPDATE {t} SET a = a + 1, name = 'new' WHERE id = 3"
 
 #: Statements after which all answers are those of before.
-_HARMLESS = ";; ".join([
-    "ALTER TABLE {t} ADD COLUMN more int DEFAULT 7", "ALTER TABLE {t} ADD COLUMN IF NOT EXISTS more int",
-    "ALTER TABLE {t} ADD COLUMN (m2 int, m3 text)", _UPDATE,
-    "ALTER TABLE {t} ADD INDEX i (a), ADD UNIQUE KEY iu (id, a)",
-    "ALTER TABLE {t} ADD FULLTEXT KEY f (name)", "ALTER TABLE {t} DROP INDEX f",
-    "CREATE INDEX j ON {t} (a, b)", "ALTER TABLE {t} ADD CHECK (id > 0)",
-    "ALTER TABLE {t} ADD CONSTRAINT c1 CHECK (id > 0)", "ALTER TABLE {t} DROP CONSTRAINT c1",
-    "ALTER TABLE {t} ALTER COLUMN a SET DEFAULT 5", "ALTER TABLE {t} ALTER a DROP DEFAULT", _UPDATE,
-    "ALTER TABLE {t} ALTER INDEX plain IGNORED", "ALTER TABLE {t} DISABLE KEYS", "ALTER TABLE {t} ENABLE KEYS",
-    "ALTER TABLE {t} ORDER BY a", "ALTER TABLE {t} COMMENT 'drop column a', AUTO_INCREMENT = 90",
-    "ALTER TABLE {t} DEFAULT CHARACTER SET latin1 COLLATE latin1_bin", "ALTER TABLE {t} ENGINE = InnoDB",
-    "ALTER TABLE {t} FORCE, ALGORITHM = COPY", "ALTER TABLE {t} ADD COLUMN m4 int, ALGORITHM = INPLACE, LOCK = NONE",
-    "ALTER TABLE {t} ROW_FORMAT = DYNAMIC", _UPDATE,
-    "ANALYZE TABLE {t}", "OPTIMIZE TABLE {t}", "CHECK TABLE {t}", "REPAIR TABLE {t}", "FLUSH TABLES {t}",
-    "CREATE TABLE IF NOT EXISTS {t} (z int)", "CREATE VIEW IF NOT EXISTS {v} AS SELECT 1 AS id",
-    "CREATE TRIGGER trigger{n} BEFORE UPDATE ON {t} FOR EACH ROW SET NEW.b = NEW.b + 5", _UPDATE,
-    "DROP TRIGGER trigger{n}", "CREATE TEMPORARY TABLE {t} (z int)", "DROP TEMPORARY TABLE {t}",
-    "CREATE TABLE {x} LIKE {t}", "RENAME TABLE {x} TO {w}", "DROP TABLE {w}", "DROP TABLE IF EXISTS {x}", _UPDATE,
-    "CREATE FUNCTION fun{n}() RETURNS int DETERMINISTIC RETURN 7", "DROP FUNCTION fun{n}", "DO SLEEP(0)",
-    "ALTER TABLE {t} DROP COLUMN more, DROP COLUMN m2", _UPDATE, "DELETE FROM {t} WHERE id = 3",
-])  # fmt: skip
+_HARMLESS = ";; ".join(
+    [
+        "ALTER TABLE {t} ADD COLUMN more int DEFAULT 7",
+        "ALTER TABLE {t} ADD COLUMN IF NOT EXISTS more int",
+        "ALTER TABLE {t} ADD COLUMN (m2 int, m3 text)",
+        _UPDATE,
+        "ALTER TABLE {t} ADD INDEX i (a), ADD UNIQUE KEY iu (id, a)",
+        "ALTER TABLE {t} ADD FULLTEXT KEY f (name)",
+        "ALTER TABLE {t} DROP INDEX f",
+        "CREATE INDEX j ON {t} (a, b)",
+        "ALTER TABLE {t} ADD CHECK (id > 0)",
+        "ALTER TABLE {t} ADD CONSTRAINT c1 CHECK (id > 0)",
+        "ALTER TABLE {t} DROP CONSTRAINT c1",
+        "ALTER TABLE {t} ALTER COLUMN a SET DEFAULT 5",
+        "ALTER TABLE {t} ALTER a DROP DEFAULT",
+        _UPDATE,
+        "ALTER TABLE {t} ALTER INDEX plain IGNORED",
+        "ALTER TABLE {t} DISABLE KEYS",
+        "ALTER TABLE {t} ENABLE KEYS",
+        "ALTER TABLE {t} ORDER BY a",
+        "ALTER TABLE {t} COMMENT 'drop column a', AUTO_INCREMENT = 90",
+        "ALTER TABLE {t} DEFAULT CHARACTER SET latin1 COLLATE latin1_bin",
+        "ALTER TABLE {t} ENGINE = InnoDB",
+        "ALTER TABLE {t} FORCE, ALGORITHM = COPY",
+        "ALTER TABLE {t} ADD COLUMN m4 int, ALGORITHM = INPLACE, LOCK = NONE",
+        "ALTER TABLE {t} ROW_FORMAT = DYNAMIC",
+        _UPDATE,
+        "ANALYZE TABLE {t}",
+        "OPTIMIZE TABLE {t}",
+        "CHECK TABLE {t}",
+        "REPAIR TABLE {t}",
+        "FLUSH TABLES {t}",
+        "CREATE TABLE IF NOT EXISTS {t} (z int)",
+        "CREATE VIEW IF NOT EXISTS {v} AS SELECT 1 AS id",
+        "CREATE TRIGGER trigger{n} BEFORE UPDATE ON {t} FOR EACH ROW SET NEW.b = NEW.b + 5",
+        _UPDATE,
+        "DROP TRIGGER trigger{n}",
+        "CREATE TEMPORARY TABLE {t} (z int)",
+        "DROP TEMPORARY TABLE {t}",
+        "CREATE TABLE {x} LIKE {t}",
+        "RENAME TABLE {x} TO {w}",
+        "DROP TABLE {w}",
+        "DROP TABLE IF EXISTS {x}",
+        _UPDATE,
+        "CREATE FUNCTION fun{n}() RETURNS int DETERMINISTIC RETURN 7",
+        "DROP FUNCTION fun{n}",
+        "DO SLEEP(0)",
+        "ALTER TABLE {t} DROP COLUMN more, DROP COLUMN m2",
+        _UPDATE,
+        "DELETE FROM {t} WHERE id = 3",
+    ]
+)
 
 FORMS = (
     *_forms("row few label distinct again through joined", _HARMLESS),
     # ── ALTER TABLE: columns ──
-    *_forms("few label again",
+    *_forms(
+        "few label again",
         "ALTER TABLE {t} ADD COLUMN z int DEFAULT 9 FIRST;; " + _UPDATE,
         "ALTER TABLE {t} ADD COLUMN z int DEFAULT 9 AFTER id;; " + _UPDATE,
         "ALTER TABLE {t} DROP COLUMN a, DROP COLUMN g",
@@ -172,7 +204,8 @@ FORMS = (
         "SET SESSION binlog_alter_two_phase = 0",
     ),
     # ── ALTER TABLE, CREATE and DROP INDEX: keys and constraints ──
-    *_forms("distinct keyed",
+    *_forms(
+        "distinct keyed",
         "ALTER TABLE {t} DROP PRIMARY KEY;; " + _DUPLICATE.replace(", 1)", ", 9)"),
         "ALTER TABLE {t} DROP PRIMARY KEY, ADD PRIMARY KEY (un);; " + _DUPLICATE.replace(", 1)", ", 9)"),
         "ALTER TABLE {t} DROP INDEX un;; " + _DUPLICATE_UNIQUE,
@@ -195,28 +228,36 @@ FORMS = (
     ),
     *_forms("joined other", "ALTER TABLE {u} DROP KEY un;; INSERT INTO {u} (id, a, un, name) VALUES (9, 1, 4, 'due')"),
     # ── whole tables ──
-    *_forms("row again",
+    *_forms(
+        "row again",
         "ALTER TABLE {t} ENGINE = MyISAM;; " + _UPDATE,
         "ALTER TABLE {t} ADD SYSTEM VERSIONING;; " + _UPDATE,
         "ALTER TABLE {t} MODIFY a int NOT NULL, ADD s date DEFAULT '2000-01-01', ADD f date DEFAULT '2001-01-01',"
         " ADD PERIOD FOR p(s, f);; DELETE FROM {t} FOR PORTION OF p FROM '2000-02-01' TO '2000-03-01' WHERE id = 9",
         "ALTER TABLE {t} DISCARD TABLESPACE",
-        "ALTER TABLE {t} RENAME TO {x}", "ALTER TABLE {t} RENAME {x};; ALTER TABLE {u} RENAME AS {t}",
-        "RENAME TABLE {t} TO {x}", "RENAME TABLE {t} TO {x}, {u} TO {t};; " + _UPDATE,
+        "ALTER TABLE {t} RENAME TO {x}",
+        "ALTER TABLE {t} RENAME {x};; ALTER TABLE {u} RENAME AS {t}",
+        "RENAME TABLE {t} TO {x}",
+        "RENAME TABLE {t} TO {x}, {u} TO {t};; " + _UPDATE,
         "RENAME TABLE {t} TO {x}, {u} TO {t}, {x} TO {u};; " + _UPDATE,
         "RENAME TABLE IF EXISTS {x} WAIT 5 TO {w}, {t} TO {x}, {u} TO {t}",
-        "DROP TABLE {t}", "DROP TABLE IF EXISTS {x}, {t}", "DROP TABLES {t}, {u}",
+        "DROP TABLE {t}",
+        "DROP TABLE IF EXISTS {x}, {t}",
+        "DROP TABLES {t}, {u}",
         "DROP TABLE {t};; RENAME TABLE {u} TO {t}",
         "CREATE OR REPLACE TABLE {t} LIKE {u};; INSERT INTO {t} (id, a, un) VALUES (1, 5, 6)",
         "CREATE OR REPLACE TABLE {t} AS SELECT * FROM {u}",
         "CREATE OR REPLACE TABLE {t} (id int, a int, name text) SELECT id, a, name FROM {u}",
-        "DROP TABLE {t};; CREATE SEQUENCE {t}", "CREATE OR REPLACE SEQUENCE {t}",
-        "TRUNCATE TABLE {t}", "TRUNCATE {t};; " + _DUPLICATE,
+        "DROP TABLE {t};; CREATE SEQUENCE {t}",
+        "CREATE OR REPLACE SEQUENCE {t}",
+        "TRUNCATE TABLE {t}",
+        "TRUNCATE {t};; " + _DUPLICATE,
         "DROP TABLE {t};; CREATE VIEW {t} AS SELECT * FROM {u}",
         "ALTER TABLE {t} DROP INDEX un;; ALTER TABLE {t} ENGINE = InnoDB PARTITION BY HASH (id) PARTITIONS 3",
     ),
     # ── views ──
-    *_forms("through throughagain",
+    *_forms(
+        "through throughagain",
         "CREATE OR REPLACE VIEW {v} AS SELECT id, b AS a, a AS b FROM {t}",
         "CREATE OR REPLACE ALGORITHM = TEMPTABLE DEFINER = CURRENT_USER SQL SECURITY INVOKER VIEW {v}"
         " AS SELECT id, a, b FROM {u}",
@@ -224,14 +265,17 @@ FORMS = (
         "ALTER ALGORITHM = MERGE VIEW {v} (id, b, a) AS SELECT id, a, b FROM {t}",
         "CREATE OR REPLACE VIEW {inner} AS SELECT id, a, b FROM {t} WHERE id <> 3",
         "ALTER SQL SECURITY INVOKER VIEW {inner} AS SELECT id, a, b FROM {u}",
-        "DROP VIEW {v}", "DROP VIEW IF EXISTS {x}, {inner}", "DROP VIEW {v};; CREATE TABLE {v} LIKE {u}",
+        "DROP VIEW {v}",
+        "DROP VIEW IF EXISTS {x}, {inner}",
+        "DROP VIEW {v};; CREATE TABLE {v} LIKE {u}",
         "DROP VIEW {v};; CREATE VIEW {v} AS SELECT id, b, a FROM {u}",
         "CREATE VIEW {w} AS SELECT id, a, b FROM {u};; RENAME TABLE {v} TO {x}, {w} TO {v}",
         "CREATE VIEW {w} AS SELECT id, a, b FROM {u};; RENAME TABLE {inner} TO {x}, {w} TO {inner}",
         "RENAME TABLE {v} TO {x};; CREATE TABLE {v} LIKE {u}",
     ),
     # ── ALTER TABLE: partitions ──
-    *_forms("count again other",
+    *_forms(
+        "count again other",
         "ALTER TABLE {t} ADD PARTITION (PARTITION p3 VALUES LESS THAN (30));; ALTER TABLE {t} ANALYZE PARTITION p0;; "
         "ALTER TABLE {t} CHECK PARTITION ALL;; ALTER TABLE {t} OPTIMIZE PARTITION p0;; "
         "ALTER TABLE {t} REBUILD PARTITION ALL;; ALTER TABLE {t} REPAIR PARTITION p1;; "
@@ -241,8 +285,10 @@ FORMS = (
         "ALTER TABLE {t} PARTITION BY KEY (id) PARTITIONS 3;; ALTER TABLE {t} COALESCE PARTITION 1;; "
         "UPDATE {t} SET a = 11;; CREATE TABLE {x} LIKE {t};; ALTER TABLE {x} REMOVE PARTITIONING;; DROP TABLE {x};; "
         "DELETE FROM {t} WHERE id = 1",
-        "ALTER TABLE {t} TRUNCATE PARTITION p1", "ALTER TABLE {t} TRUNCATE PARTITION ALL",
-        "ALTER TABLE {t} DROP PARTITION p0", "ALTER TABLE {t} DROP PARTITION IF EXISTS p1, p2",
+        "ALTER TABLE {t} TRUNCATE PARTITION p1",
+        "ALTER TABLE {t} TRUNCATE PARTITION ALL",
+        "ALTER TABLE {t} DROP PARTITION p0",
+        "ALTER TABLE {t} DROP PARTITION IF EXISTS p1, p2",
         "ALTER TABLE {t} EXCHANGE PARTITION p1 WITH TABLE {u};; DELETE FROM {u} WHERE id = 3",
         "DELETE FROM {u};; ALTER TABLE {t} EXCHANGE PARTITION p0 WITH TABLE {u}",
         "ALTER TABLE {t} CONVERT PARTITION p1 TO TABLE {x};; DROP TABLE {u};; RENAME TABLE {x} TO {u}",
@@ -250,13 +296,15 @@ FORMS = (
         partitioned=True,
     ),
     # ── databases ──
-    *_forms("row through",
-        "DROP DATABASE {db}", "CREATE OR REPLACE DATABASE {db}",
+    *_forms(
+        "row through",
+        "DROP DATABASE {db}",
+        "CREATE OR REPLACE DATABASE {db}",
         "ALTER DATABASE {db} CHARACTER SET latin1 COMMENT 'drop table';; " + _UPDATE,
         "RENAME TABLE {t} TO t{n};; RENAME TABLE {u} TO {t}",
         "RENAME TABLE {db}.t{n} TO x{n}, {u} TO {db}.t{n};; DROP TABLE x{n}",
         apart=True,
     ),
-)  # fmt: skip
+)
 
 CASES = tuple(Case(number, form) for number, form in enumerate(FORMS))

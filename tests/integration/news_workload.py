@@ -24,40 +24,60 @@ VIEWS: dict[str, tuple[str, str | None, list[str], bool]] = {
     "story_with_votes": (
         "SELECT s.id, s.title, s.author, COUNT(v.voter) AS votes, SUM(v.value) AS score FROM stories s "
         "LEFT JOIN votes v ON v.story_id = s.id WHERE s.id = :id GROUP BY s.id, s.title, s.author",
-        "id", [str(i) for i in STORIES], True,
+        "id",
+        [str(i) for i in STORIES],
+        True,
     ),
     "stories_of_author": (
         "SELECT s.id, s.title, COALESCE(SUM(v.value), 0) AS score FROM stories s LEFT JOIN votes v "
         "ON v.story_id = s.id WHERE s.author = :author GROUP BY s.id, s.title ORDER BY s.id DESC",
-        "author", USERS, True,
+        "author",
+        USERS,
+        True,
     ),
     "comments_of_story": (
         "SELECT c.id, c.body, u.name, u.about FROM comments c LEFT JOIN users u ON u.name = c.author "
         "WHERE c.story_id = :story ORDER BY c.id",
-        "story", [str(i) for i in STORIES], True,
+        "story",
+        [str(i) for i in STORIES],
+        True,
     ),
     "replies_to": (
         "SELECT p.id AS parent, r.id AS reply, r.body FROM comments p JOIN comments r ON r.parent_id = p.id "
         "WHERE p.story_id = :story",
-        "story", [str(i) for i in STORIES], False,
+        "story",
+        [str(i) for i in STORIES],
+        False,
     ),
     "karma": (
         "SELECT u.name, COALESCE(SUM(v.value), 0) AS karma, COUNT(s.id) AS stories FROM users u "
         "LEFT JOIN stories s ON s.author = u.name LEFT JOIN votes v ON v.story_id = s.id "
         "WHERE u.name = :name GROUP BY u.name",
-        "name", USERS, True,
+        "name",
+        USERS,
+        True,
     ),
-    "votes_by": ("SELECT COUNT(*) AS n, MIN(story_id) AS first, AVG(value) AS mean FROM votes WHERE voter = :voter",
-                 "voter", USERS, True),
+    "votes_by": (
+        "SELECT COUNT(*) AS n, MIN(story_id) AS first, AVG(value) AS mean FROM votes WHERE voter = :voter",
+        "voter",
+        USERS,
+        True,
+    ),
     "account": ("SELECT id, owner, balance FROM accounts WHERE id = :id", "id", [str(i) for i in ACCOUNTS], True),
-    "wealth": ("SELECT owner, SUM(balance) AS total, COUNT(*) AS accounts FROM accounts WHERE owner = :owner "
-               "GROUP BY owner", "owner", OWNERS, True),
+    "wealth": (
+        "SELECT owner, SUM(balance) AS total, COUNT(*) AS accounts FROM accounts WHERE owner = :owner GROUP BY owner",
+        "owner",
+        OWNERS,
+        True,
+    ),
     "front_page": (
         "SELECT s.id, s.title, COUNT(c.id) AS comments FROM stories s LEFT JOIN comments c ON c.story_id = s.id "
         "GROUP BY s.id, s.title ORDER BY comments DESC, s.id LIMIT 10",
-        None, [], True,
+        None,
+        [],
+        True,
     ),
-}  # fmt: skip
+}
 ALL_KEYS = [(name, value) for name, (_, _, values, _) in VIEWS.items() for value in values or [None]]
 
 
@@ -250,8 +270,11 @@ class Writer(threading.Thread):
 
     def _withdraw(self) -> None:
         story = self._story()
-        for statement in ("DELETE FROM votes WHERE story_id = %s", "DELETE FROM comments WHERE story_id = %s",
-                          "DELETE FROM stories WHERE id = %s"):  # fmt: skip
+        for statement in (
+            "DELETE FROM votes WHERE story_id = %s",
+            "DELETE FROM comments WHERE story_id = %s",
+            "DELETE FROM stories WHERE id = %s",
+        ):
             self.do(statement, story)
 
     def _comment(self) -> None:
@@ -280,6 +303,22 @@ class Writer(threading.Thread):
         self.do("UPDATE accounts SET owner = %s WHERE id = %s", owner, account)
 
     _actions = (
-        _vote, _vote, _vote, _unvote, _move_votes, _submit, _submit, _change_author, _withdraw, _comment, _comment,
-        _move_comments, _uncomment, _introduce, _transfer, _transfer, _transfer, _change_owner,
-    )  # fmt: skip
+        _vote,
+        _vote,
+        _vote,
+        _unvote,
+        _move_votes,
+        _submit,
+        _submit,
+        _change_author,
+        _withdraw,
+        _comment,
+        _comment,
+        _move_comments,
+        _uncomment,
+        _introduce,
+        _transfer,
+        _transfer,
+        _transfer,
+        _change_owner,
+    )

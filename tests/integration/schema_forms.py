@@ -64,8 +64,11 @@ _GENERATED = (
     "ALTER TABLE {s}.t REPLICA IDENTITY FULL",
 )
 _OF_GENERATED = tuple(dict.fromkeys(VIEWS, "SELECT id, g FROM {s}.t WHERE id = :id").items())
-_UNREAD = ("CREATE TABLE {s}.t (id int PRIMARY KEY, unread int, a text NOT NULL, n numeric(10,2))",
-           "INSERT INTO {s}.t VALUES (1, 7, 'one', 1.25), (2, 7, 'two', 2.50)", *TABLE[2:])  # fmt: skip
+_UNREAD = (
+    "CREATE TABLE {s}.t (id int PRIMARY KEY, unread int, a text NOT NULL, n numeric(10,2))",
+    "INSERT INTO {s}.t VALUES (1, 7, 'one', 1.25), (2, 7, 'two', 2.50)",
+    *TABLE[2:],
+)
 _FUNCTION = "CREATE OR REPLACE FUNCTION {{s}}.f(text) RETURNS text IMMUTABLE STRICT LANGUAGE internal AS '{}'"
 
 #: What is installed goes on as it was planned.
@@ -79,8 +82,10 @@ FORMS = [
     Form(
         "swap names of tables",
         (
-            "CREATE TABLE {s}.next (LIKE {s}.t INCLUDING ALL)", "INSERT INTO {s}.next VALUES (1, 'next', 9)",
-            "ALTER TABLE {s}.next REPLICA IDENTITY FULL", "ALTER TABLE {s}.t RENAME TO old",
+            "CREATE TABLE {s}.next (LIKE {s}.t INCLUDING ALL)",
+            "INSERT INTO {s}.next VALUES (1, 'next', 9)",
+            "ALTER TABLE {s}.next REPLICA IDENTITY FULL",
+            "ALTER TABLE {s}.t RENAME TO old",
             "ALTER TABLE {s}.next RENAME TO t",
         ),
     ),
@@ -97,13 +102,31 @@ FORMS = [
     _table("defaults", "ALTER COLUMN n SET DEFAULT 3", "ALTER COLUMN n DROP DEFAULT"),
     _table("drop not null", "ALTER COLUMN a DROP NOT NULL", then="UPDATE {s}.t SET a = NULL"),
     _table("set not null", "ALTER COLUMN n SET NOT NULL"),
-    _table("drop expression", "ALTER COLUMN g DROP EXPRESSION", setup=_GENERATED, views=_OF_GENERATED,
-           then="UPDATE {s}.t SET g = 77", since=18),
-    _table("set expression", "ALTER COLUMN g SET EXPRESSION AS (n * 3)", setup=_GENERATED, views=_OF_GENERATED,
-           then="UPDATE {s}.t SET n = n + 1", since=18),
+    _table(
+        "drop expression",
+        "ALTER COLUMN g DROP EXPRESSION",
+        setup=_GENERATED,
+        views=_OF_GENERATED,
+        then="UPDATE {s}.t SET g = 77",
+        since=18,
+    ),
+    _table(
+        "set expression",
+        "ALTER COLUMN g SET EXPRESSION AS (n * 3)",
+        setup=_GENERATED,
+        views=_OF_GENERATED,
+        then="UPDATE {s}.t SET n = n + 1",
+        since=18,
+    ),
     _table("identity", "ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY", "ALTER COLUMN id DROP IDENTITY"),
-    _table("storage", "ALTER COLUMN a SET STATISTICS 10", "ALTER COLUMN a SET (n_distinct = 5)",
-           "ALTER COLUMN a SET STORAGE EXTERNAL", "SET (fillfactor = 70)", "SET TABLESPACE pg_default"),
+    _table(
+        "storage",
+        "ALTER COLUMN a SET STATISTICS 10",
+        "ALTER COLUMN a SET (n_distinct = 5)",
+        "ALTER COLUMN a SET STORAGE EXTERNAL",
+        "SET (fillfactor = 70)",
+        "SET TABLESPACE pg_default",
+    ),
     _table("constraints", "ADD CONSTRAINT c CHECK (id > 0) NOT VALID", "VALIDATE CONSTRAINT c", "DROP CONSTRAINT c"),
     _table("drop the primary key", "DROP CONSTRAINT t_pkey", then="INSERT INTO {s}.t VALUES (1, 'again', 3)"),
     _table("triggers", "DISABLE TRIGGER ALL", "ENABLE TRIGGER ALL"),
@@ -112,29 +135,35 @@ FORMS = [
     Form(
         "unlogged for a moment",
         (
-            "ALTER PUBLICATION upquery DROP TABLE {s}.t", "ALTER TABLE {s}.t SET UNLOGGED",
-            "UPDATE {s}.t SET a = 'unlogged'", "ALTER TABLE {s}.t SET LOGGED",
+            "ALTER PUBLICATION upquery DROP TABLE {s}.t",
+            "ALTER TABLE {s}.t SET UNLOGGED",
+            "UPDATE {s}.t SET a = 'unlogged'",
+            "ALTER TABLE {s}.t SET LOGGED",
             "ALTER PUBLICATION upquery ADD TABLE {s}.t",
         ),
     ),
     Form(
         "inherited",
         ("BEGIN; CREATE TABLE {s}.child () INHERITS ({s}.t); INSERT INTO {s}.child VALUES (1, 'child', 0); COMMIT",),
-        views=KEPT, then=None,
+        views=KEPT,
+        then=None,
     ),
     Form(
         "inherit",
         (
-            "CREATE TABLE {s}.child (LIKE {s}.t INCLUDING ALL)", "INSERT INTO {s}.child VALUES (1, 'child', 0)",
+            "CREATE TABLE {s}.child (LIKE {s}.t INCLUDING ALL)",
+            "INSERT INTO {s}.child VALUES (1, 'child', 0)",
             "ALTER TABLE {s}.child INHERIT {s}.t",
         ),
-        views=KEPT, then=None,
+        views=KEPT,
+        then=None,
     ),
     Form(
         "attach",
         (
             "CREATE TABLE {s}.whole (LIKE {s}.t) PARTITION BY LIST (id)",
-            "ALTER TABLE {s}.whole ATTACH PARTITION {s}.t DEFAULT", "UPDATE {s}.whole SET a = 'partition'",
+            "ALTER TABLE {s}.whole ATTACH PARTITION {s}.t DEFAULT",
+            "UPDATE {s}.whole SET a = 'partition'",
             "ALTER TABLE {s}.whole DETACH PARTITION {s}.t",
         ),
     ),
@@ -143,7 +172,8 @@ FORMS = [
     Form(
         "replica identity for a moment",
         (
-            "ALTER TABLE {s}.t REPLICA IDENTITY DEFAULT", "UPDATE {s}.t SET a = 'by key'",
+            "ALTER TABLE {s}.t REPLICA IDENTITY DEFAULT",
+            "UPDATE {s}.t SET a = 'by key'",
             "ALTER TABLE {s}.t REPLICA IDENTITY FULL",
         ),
     ),
@@ -154,18 +184,27 @@ FORMS = [
     Form("truncate", ("TRUNCATE {s}.t", "INSERT INTO {s}.t VALUES (1, 'after', 0)")),
     Form("vacuum", ("VACUUM FULL {s}.t", "CLUSTER {s}.t USING t_pkey", "ANALYZE {s}.t")),
     Form("indexes", ("CREATE INDEX i ON {s}.t (a)", "REINDEX TABLE {s}.t", "DROP INDEX {s}.i")),
-    Form("several in one transaction", ("BEGIN; ALTER TABLE {s}.t ALTER a TYPE text USING lower(a) || '?';"
-         "UPDATE {s}.t SET n = 5; ALTER TABLE {s}.t ALTER n TYPE numeric(10,1); COMMIT",)),
+    Form(
+        "several in one transaction",
+        (
+            "BEGIN; ALTER TABLE {s}.t ALTER a TYPE text USING lower(a) || '?';"
+            "UPDATE {s}.t SET n = 5; ALTER TABLE {s}.t ALTER n TYPE numeric(10,1); COMMIT",
+        ),
+    ),
     _typed("add a label", "ALTER TYPE {s}.mood ADD VALUE 'better' AFTER 'sad'", "UPDATE {s}.t SET m = 'better'"),
     _typed("rename a label", "ALTER TYPE {s}.mood RENAME VALUE 'ok' TO 'fine'"),
     _typed("add an attribute", "ALTER TYPE {s}.pair ADD ATTRIBUTE more int"),
     _typed("drop an attribute", "ALTER TYPE {s}.pair DROP ATTRIBUTE l"),
     _typed("rename a type", "ALTER TYPE {s}.mood RENAME TO humour"),
-    _typed("domains", "ALTER DOMAIN {s}.feeling ADD CHECK (VALUE <> 'sad')",
-           "ALTER DOMAIN {s}.feeling SET DEFAULT 'ok'"),
+    _typed(
+        "domains", "ALTER DOMAIN {s}.feeling ADD CHECK (VALUE <> 'sad')", "ALTER DOMAIN {s}.feeling SET DEFAULT 'ok'"
+    ),
     Form(
-        "rename an attribute", ("ALTER TYPE {s}.pair RENAME ATTRIBUTE l TO k",), TYPED,
-        (("refresh", "SELECT id, to_jsonb(p)::text AS p FROM {s}.t WHERE id = :id"),), None,
+        "rename an attribute",
+        ("ALTER TYPE {s}.pair RENAME ATTRIBUTE l TO k",),
+        TYPED,
+        (("refresh", "SELECT id, to_jsonb(p)::text AS p FROM {s}.t WHERE id = :id"),),
+        None,
     ),
     _viewed("replace a view", "CREATE OR REPLACE VIEW {s}.v AS SELECT id, upper(a) AS a FROM {s}.t"),
     _viewed("replace the view above", "CREATE OR REPLACE VIEW {s}.w AS SELECT id, 'w' || a AS a FROM {s}.v"),
@@ -173,19 +212,23 @@ FORMS = [
     _viewed("create a view anew", "DROP VIEW {s}.w", "CREATE VIEW {s}.w AS SELECT id, a || n AS a FROM {s}.t"),
     _viewed("rename below views", "ALTER TABLE {s}.t RENAME COLUMN a TO b", "ALTER TABLE {s}.t RENAME COLUMN b TO a"),
     Form(
-        "replace a function", (_FUNCTION.format("lower"),), (*TABLE, _FUNCTION.format("upper")),
+        "replace a function",
+        (_FUNCTION.format("lower"),),
+        (*TABLE, _FUNCTION.format("upper")),
         (("refresh", "SELECT id, {s}.f(a) AS a FROM {s}.t WHERE id = :id"),),
     ),
     Form(
         "alter a text search configuration",
         ("ALTER TEXT SEARCH CONFIGURATION {s}.c ALTER MAPPING FOR asciiword WITH english_stem",),
         (*TABLE, "UPDATE {s}.t SET a = 'running'", "CREATE TEXT SEARCH CONFIGURATION {s}.c (COPY = simple)"),
-        (("refresh", "SELECT id, to_tsvector('{s}.c', a)::text AS a FROM {s}.t WHERE id = :id"),), None,
+        (("refresh", "SELECT id, to_tsvector('{s}.c', a)::text AS a FROM {s}.t WHERE id = :id"),),
+        None,
     ),
     Form(
         "hide a table",
         (
-            "CREATE SCHEMA IF NOT EXISTS {user}", "CREATE TABLE {user}.hidden_{s} (id int, a text)",
+            "CREATE SCHEMA IF NOT EXISTS {user}",
+            "CREATE TABLE {user}.hidden_{s} (id int, a text)",
             "INSERT INTO {user}.hidden_{s} VALUES (1, 'the other')",
         ),
         (
@@ -193,31 +236,36 @@ FORMS = [
             "INSERT INTO public.hidden_{s} VALUES (1, 'a')",
             "ALTER TABLE public.hidden_{s} REPLICA IDENTITY FULL",
         ),
-        tuple(dict.fromkeys(VIEWS, "SELECT id, a FROM hidden_{s} WHERE id = :id").items()), None,
+        tuple(dict.fromkeys(VIEWS, "SELECT id, a FROM hidden_{s} WHERE id = :id").items()),
+        None,
     ),
     Form(
         "publish less for a moment",
         (
-            "ALTER PUBLICATION upquery SET (publish = 'insert')", "UPDATE {s}.t SET a = 'unpublished'",
+            "ALTER PUBLICATION upquery SET (publish = 'insert')",
+            "UPDATE {s}.t SET a = 'unpublished'",
             "ALTER PUBLICATION upquery SET (publish = 'insert, update, delete, truncate')",
         ),
     ),
     Form(
         "unpublish for a moment",
         (
-            "ALTER PUBLICATION upquery DROP TABLE {s}.t", "UPDATE {s}.t SET a = 'unpublished'",
+            "ALTER PUBLICATION upquery DROP TABLE {s}.t",
+            "UPDATE {s}.t SET a = 'unpublished'",
             "ALTER PUBLICATION upquery ADD TABLE {s}.t",
         ),
     ),
     Form(
         "publish some rows for a moment",
         (
-            "ALTER PUBLICATION upquery DROP TABLE {s}.t", "ALTER PUBLICATION upquery ADD TABLE {s}.t WHERE (id > 1)",
-            "UPDATE {s}.t SET a = 'filtered'", "ALTER PUBLICATION upquery DROP TABLE {s}.t",
+            "ALTER PUBLICATION upquery DROP TABLE {s}.t",
+            "ALTER PUBLICATION upquery ADD TABLE {s}.t WHERE (id > 1)",
+            "UPDATE {s}.t SET a = 'filtered'",
+            "ALTER PUBLICATION upquery DROP TABLE {s}.t",
             "ALTER PUBLICATION upquery ADD TABLE {s}.t",
         ),
         since=15,
     ),
-]  # fmt: skip
+]
 #: Those that no function, type or the like is changed by.
 OF_TABLES = [form for form in FORMS if form.setup is TABLE and all("ALTER TABLE" in each for each in form.ddl)]

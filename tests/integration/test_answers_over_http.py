@@ -25,10 +25,16 @@ VIEWS = {
 }
 #: Reads, of every way in which answers are kept.
 READS = [
-    "story?id=7", "story?id=99", "by_author?author=author+1", "by_author?author=author+1&limit=2",
-    "latest?author=author+1", "how_many?author=author+2", "how_many?author=nobody", "all_of_them",
+    "story?id=7",
+    "story?id=99",
+    "by_author?author=author+1",
+    "by_author?author=author+1&limit=2",
+    "latest?author=author+1",
+    "how_many?author=author+2",
+    "how_many?author=nobody",
+    "all_of_them",
     "matching?pattern=title+1",
-]  # fmt: skip
+]
 
 
 @pytest.fixture

@@ -145,15 +145,21 @@ def test_nothing_differs_under_writes(service: RunningService, module_database: 
     assert views["lucky"]["skipped"] == {"its answers are only good for a while": 0}
     assert {name: view["skipped"] for name, view in views.items() if view["skipped"]}.keys() == {"lucky"}
     assert {name: view["compared"] for name, view in views.items() if name in ("story", "newest", "some")} == {
-        "story": 59, "newest": 20, "some": 60,
-    }  # fmt: skip
+        "story": 59,
+        "newest": 20,
+        "some": 60,
+    }
     assert views["counts"]["compared"] == 1
     assert views["whole"]["compared"] == 20
     assert again["differences"] == []
     assert by_view(again)["story"] == {
-        "view": "story", "tier": "incremental", "keys": 59, "compared": 7, "differences": 0,
+        "view": "story",
+        "tier": "incremental",
+        "keys": 59,
+        "compared": 7,
+        "differences": 0,
         "skipped": {"not in the sample": 52},
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.postgres
@@ -161,8 +167,12 @@ def test_what_is_wrong_is_found(service: RunningService) -> None:
     assert tamper(service, b'"story 57"', b'"story 75"') >= 2
     done = subprocess.run(
         command("audit", "--admin", service.admin, "--json", "--view", "story", "--view", "some"),
-        capture_output=True, text=True, env=environment(), timeout=LIMIT_S, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=LIMIT_S,
+        check=False,
+    )
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)
     assert sorted((d["view"], d["key"]) for d in found["differences"]) == [("some", ["57"]), ("story", ["57"])]
@@ -171,8 +181,12 @@ def test_what_is_wrong_is_found(service: RunningService) -> None:
     assert "story 75" in story["extra"][0]
     said = subprocess.run(
         command("audit", "--admin", service.admin, "--view", "story"),
-        capture_output=True, text=True, env=environment(COLUMNS="150"), timeout=LIMIT_S, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=environment(COLUMNS="150"),
+        timeout=LIMIT_S,
+        check=False,
+    )
     assert said.returncode == 1
     assert "story 75" in said.stdout
     service.call("POST", "/v1/evict", json={"view": "story"}).raise_for_status()
@@ -185,8 +199,12 @@ def test_what_cannot_be_audited_is_refused(service: RunningService) -> None:
     assert service.call("POST", "/v1/audit", json={"way": "sideways"}).status_code == 422
     done = subprocess.run(
         command("audit", "--admin", service.admin, "--sample", "0"),
-        capture_output=True, text=True, env=environment(), timeout=LIMIT_S, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=LIMIT_S,
+        check=False,
+    )
     assert done.returncode == 2
 
 

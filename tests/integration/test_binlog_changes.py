@@ -45,11 +45,16 @@ def test_what_comes_and_goes_within_a_transaction(mariadb: MariaDatabase, mariad
         async with following(mariadb, "items") as stream:
             writer = mariadb_connect(autocommit=False).cursor()
             for statement in (
-                "INSERT INTO items VALUES (2, 'b', 6)", "UPDATE items SET price = 7", "DELETE FROM items WHERE id = 2",
+                "INSERT INTO items VALUES (2, 'b', 6)",
+                "UPDATE items SET price = 7",
+                "DELETE FROM items WHERE id = 2",
                 "COMMIT",
-                "UPDATE items SET price = 8", "UPDATE items SET price = 7", "COMMIT",
-                "UPDATE items SET price = 9", "ROLLBACK",
-            ):  # fmt: skip
+                "UPDATE items SET price = 8",
+                "UPDATE items SET price = 7",
+                "COMMIT",
+                "UPDATE items SET price = 9",
+                "ROLLBACK",
+            ):
                 writer.execute(statement)
             assert await stream.changes("items") == [([("1", "a", "5")], [("1", "a", "7")])]
 
@@ -101,15 +106,23 @@ def test_savepoints(mariadb: MariaDatabase, mariadb_connect: Connect) -> None:
         async with following(mariadb, "items", "plain") as stream:
             writer = mariadb_connect(autocommit=False).cursor()
             for statement in (
-                "INSERT INTO items VALUES (1, 'a', 5)", "SAVEPOINT s", "INSERT INTO items VALUES (2, 'b', 6)",
-                "ROLLBACK TO s", "INSERT INTO items VALUES (3, 'c', 7)", "COMMIT",
-            ):  # fmt: skip
+                "INSERT INTO items VALUES (1, 'a', 5)",
+                "SAVEPOINT s",
+                "INSERT INTO items VALUES (2, 'b', 6)",
+                "ROLLBACK TO s",
+                "INSERT INTO items VALUES (3, 'c', 7)",
+                "COMMIT",
+            ):
                 writer.execute(statement)
             assert await stream.changes("items") == [([], [("1", "a", "5"), ("3", "c", "7")])]
             for statement in (
-                "INSERT INTO items VALUES (4, 'd', 5)", "SAVEPOINT s", "INSERT INTO items VALUES (5, 'e', 6)",
-                "INSERT INTO plain VALUES (1)", "ROLLBACK TO s", "COMMIT",
-            ):  # fmt: skip
+                "INSERT INTO items VALUES (4, 'd', 5)",
+                "SAVEPOINT s",
+                "INSERT INTO items VALUES (5, 'e', 6)",
+                "INSERT INTO plain VALUES (1)",
+                "ROLLBACK TO s",
+                "COMMIT",
+            ):
                 writer.execute(statement)
             found = await stream.catch_up()
             name = stream.name("items")
@@ -127,9 +140,11 @@ def test_tables_without_transactions(mariadb: MariaDatabase, mariadb_connect: Co
         async with following(mariadb, "items", "plain", "aria") as stream:
             writer = mariadb_connect(autocommit=False).cursor()
             for statement in (
-                "INSERT INTO items VALUES (1, 'a', 5)", "INSERT INTO plain VALUES (1)", "INSERT INTO aria VALUES (1)",
+                "INSERT INTO items VALUES (1, 'a', 5)",
+                "INSERT INTO plain VALUES (1)",
+                "INSERT INTO aria VALUES (1)",
                 "ROLLBACK",
-            ):  # fmt: skip
+            ):
                 writer.execute(statement)
             found = await stream.catch_up()
             assert [change.added for t in found for change in t.tables.values() if not change.overflow] == [
@@ -169,9 +184,11 @@ def test_xa(mariadb: MariaDatabase, mariadb_connect: Connect) -> None:
             first = mariadb_connect()
             writer = first.cursor()
             for statement in (
-                "XA START 'one', 'b', 7", "INSERT INTO items VALUES (1, 'a', 5)", "XA END 'one', 'b', 7",
+                "XA START 'one', 'b', 7",
+                "INSERT INTO items VALUES (1, 'a', 5)",
+                "XA END 'one', 'b', 7",
                 "XA PREPARE 'one', 'b', 7",
-            ):  # fmt: skip
+            ):
                 writer.execute(statement)
             assert await stream.catch_up() == []
             first.close()
@@ -316,9 +333,11 @@ def test_compressed_events(mariadb: MariaDatabase) -> None:
         async def check() -> None:
             async with following(mariadb, "t") as stream:
                 mariadb.execute(
-                    "INSERT INTO t VALUES (1, REPEAT('x', 5000))", "UPDATE t SET id = 2", "DELETE FROM t",
+                    "INSERT INTO t VALUES (1, REPEAT('x', 5000))",
+                    "UPDATE t SET id = 2",
+                    "DELETE FROM t",
                     f"CREATE TABLE other (id int) COMMENT '{'c' * 900}'",
-                )  # fmt: skip
+                )
                 text = "x" * 5000
                 assert await stream.changes("t") == [
                     ([], [("1", text)]),

@@ -271,10 +271,25 @@ def test_tls(keys: Path) -> None:
     """The log comes encrypted, in records of its own size."""
     key, certificate = keys / "key.pem", keys / "certificate.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-         "-keyout", key, "-out", certificate],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=localhost",
+            "-keyout",
+            key,
+            "-out",
+            certificate,
+        ],
+        check=True,
+        capture_output=True,
+    )
     key.chmod(0o644)
     server = start_mariadb({"ssl_cert": str(certificate), "ssl_key": str(key)})
     try:

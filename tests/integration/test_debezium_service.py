@@ -69,9 +69,13 @@ class Site:
 
 @contextmanager
 def site(
-    directory: Path, database: Database | MariaDatabase, connector: Debezium, broker: KafkaBroker,
-    version: Callable[[], str], **kafka: Any
-) -> Iterator[Site]:  # fmt: skip
+    directory: Path,
+    database: Database | MariaDatabase,
+    connector: Debezium,
+    broker: KafkaBroker,
+    version: Callable[[], str],
+    **kafka: Any,
+) -> Iterator[Site]:
     prefix = connector.prefix
     schema = "public" if isinstance(database, Database) else database.name
     topics = {f"{prefix}.{schema}.items": 2, f"{prefix}.transaction": 1}

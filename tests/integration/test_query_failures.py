@@ -121,9 +121,12 @@ def said(answer: httpx.Response, expected: Said) -> Said:
     problem = answer.json()
     detail = str(problem.get("detail", ""))
     return (
-        answer.status_code, problem.get("code"), problem.get("retryable"), "retry-after" in answer.headers,
+        answer.status_code,
+        problem.get("code"),
+        problem.get("retryable"),
+        "retry-after" in answer.headers,
         expected[-1] if expected[-1] in detail else detail,
-    )  # fmt: skip
+    )
 
 
 def check(site: Site) -> None:

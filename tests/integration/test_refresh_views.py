@@ -203,10 +203,15 @@ def test_errors_say_what_and_where(service: RunningService) -> None:
     assert refused("SELECT var_pop(scor) FROM comments")["excerpt"] == "scor"
     assert "Cast it" in refused("SELECT 1 WHERE :p IS NULL")["hint"]
     for sql in (
-        "DELETE FROM comments", "WITH d AS (DELETE FROM comments RETURNING id) SELECT id FROM d",
-        "SELECT id FROM comments FOR UPDATE", "SELECT nextval('s')", "SELECT set_config('TimeZone', 'x', false)",
-        "SELECT pg_advisory_lock(1)", "SET x = 1", "SELECT 1; SELECT 2",
-    ):  # fmt: skip
+        "DELETE FROM comments",
+        "WITH d AS (DELETE FROM comments RETURNING id) SELECT id FROM d",
+        "SELECT id FROM comments FOR UPDATE",
+        "SELECT nextval('s')",
+        "SELECT set_config('TimeZone', 'x', false)",
+        "SELECT pg_advisory_lock(1)",
+        "SET x = 1",
+        "SELECT 1; SELECT 2",
+    ):
         assert refused(sql)["code"] == "view_invalid"
     assert service.call("GET", "/v1/catalog/views/bad").status_code == 404
 

@@ -51,9 +51,12 @@ class Site:
         for number, form in enumerate(forms):
             self.run((f"CREATE SCHEMA s{number}", *self.texts(form, form.setup)))
         self.service = RunningService(
-            directory, database.url, {"noise": "SELECT n FROM noise WHERE id = :id"},
-            engine={"shards": shards}, cdc={"set_replica_identity": True, "schema_check_s": 60 if marked else 0.1},
-        )  # fmt: skip
+            directory,
+            database.url,
+            {"noise": "SELECT n FROM noise WHERE id = :id"},
+            engine={"shards": shards},
+            cdc={"set_replica_identity": True, "schema_check_s": 60 if marked else 0.1},
+        )
         with self.service.config.open("a") as file:
             for form in forms:
                 for kind, sql in form.views:
@@ -228,9 +231,12 @@ def test_the_next_engine_after_ddl(database: Database, tmp_path: Path) -> None:
 def test_hits_go_on_while_the_stream_waits_for_the_catalog(database: Database, tmp_path: Path) -> None:
     """A check that fails is repeated; nothing is told at the version that it is for before it succeeds."""
     database.execute(
-        "CREATE TYPE mood AS ENUM ('sad', 'ok')", "CREATE TABLE t (id int PRIMARY KEY, m mood)",
-        "INSERT INTO t VALUES (1, 'ok')", "CREATE VIEW v AS SELECT 1 AS one", *MARKING,
-    )  # fmt: skip
+        "CREATE TYPE mood AS ENUM ('sad', 'ok')",
+        "CREATE TABLE t (id int PRIMARY KEY, m mood)",
+        "INSERT INTO t VALUES (1, 'ok')",
+        "CREATE VIEW v AS SELECT 1 AS one",
+        *MARKING,
+    )
     view = {"t": "SELECT m FROM t WHERE id = :id"}
     options = {"upstream": {"statement_timeout_s": 1}, "cdc": {"set_replica_identity": True, "schema_check_s": 60}}
     with running_service(tmp_path / "service", database.url, view, **options) as service:

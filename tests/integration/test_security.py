@@ -86,8 +86,10 @@ def test_a_refusal_does_not_say_what_there_is(guarded: Guarded) -> None:
     assert "orders" not in guarded.data("/v1/views/stororder", "stories").json()["hint"]
     paths = guarded.data("/openapi.json", "stories").json()["paths"]
     assert {path for path in paths if "{" not in path and "views" in path} == {
-        "/v1/views/story", "/v1/views/stories", "/v1/views/titled",
-    }  # fmt: skip
+        "/v1/views/story",
+        "/v1/views/stories",
+        "/v1/views/titled",
+    }
 
 
 def test_rows_are_the_token_owner_s_by_every_way_of_reading(guarded: Guarded) -> None:
@@ -228,8 +230,12 @@ def test_the_command_line_sends_a_token(guarded: Guarded) -> None:
     def upquery(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command("view", *arguments, "--json"),
-            capture_output=True, text=True, env=environment(**urls, **variables), timeout=60, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            env=environment(**urls, **variables),
+            timeout=60,
+            check=False,
+        )
 
     got = upquery("get", "story", "id=1", UPQUERY_TOKEN=TOKENS["web"] + "\n")
     assert json.loads(got.stdout)["rows"] == [{"id": 1, "title": "title 1"}]

@@ -225,9 +225,17 @@ def test_no_path_gets_around_the_rights_of_a_token(guarded: Guarded, target: str
     assert re.match(rb"HTTP/1.1 40[01] ", answer), answer
 
 
-@pytest.mark.parametrize("header", ["X-Original-URL: /v1/views/orders", "X-Rewrite-URL: /v1/views/orders",
-                                    "X-Forwarded-Prefix: /v1/views/orders", "X-HTTP-Method-Override: POST",
-                                    "Forwarded: for=127.0.0.1", "X-Forwarded-For: 127.0.0.1"])  # fmt: skip
+@pytest.mark.parametrize(
+    "header",
+    [
+        "X-Original-URL: /v1/views/orders",
+        "X-Rewrite-URL: /v1/views/orders",
+        "X-Forwarded-Prefix: /v1/views/orders",
+        "X-HTTP-Method-Override: POST",
+        "Forwarded: for=127.0.0.1",
+        "X-Forwarded-For: 127.0.0.1",
+    ],
+)
 def test_headers_do_not_name_another_path(guarded: Guarded, header: str) -> None:
     status, body = guarded.target("/v1/views/stories", "stories", header)
     assert status == 200

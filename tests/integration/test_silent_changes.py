@@ -134,10 +134,14 @@ def test_operations_that_are_left_out_break_views_until_they_are_published(
 @pytest.mark.parametrize(
     "statement",
     [
-        "TRUNCATE others", "VACUUM FULL items", "ALTER TABLE items ALTER COLUMN price SET DEFAULT 7",
-        "ALTER TABLE items ADD COLUMN more text DEFAULT 'x'", "ANALYZE items", "CREATE INDEX more ON items (price)",
+        "TRUNCATE others",
+        "VACUUM FULL items",
+        "ALTER TABLE items ALTER COLUMN price SET DEFAULT 7",
+        "ALTER TABLE items ADD COLUMN more text DEFAULT 'x'",
+        "ANALYZE items",
+        "CREATE INDEX more ON items (price)",
     ],
-)  # fmt: skip
+)
 def test_what_changes_nothing_evicts_nothing(service: RunningService, database: Database, statement: str) -> None:
     service.rows("item", id=3)
     database.execute(statement)

@@ -214,9 +214,10 @@ def test_a_table_that_is_swapped_behind_a_snapshot(mariadb: MariaDatabase, tmp_p
     mariadb.execute(
         *(f"CREATE TABLE {table} {columns}" for table in ("items", "others")),
         f"CREATE TABLE parted {columns} PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (9))",
-        "INSERT INTO items VALUES (1, 'old')", "INSERT INTO others VALUES (1, 'new')",
+        "INSERT INTO items VALUES (1, 'old')",
+        "INSERT INTO others VALUES (1, 'new')",
         "INSERT INTO parted VALUES (1, 'new')",
-    )  # fmt: skip
+    )
     with (
         running_service(tmp_path / "service", mariadb.url, VIEWS, cdc={"schema_check_s": 3600.0}) as service,
         closing(mariadb.connect(autocommit=False)) as holding,

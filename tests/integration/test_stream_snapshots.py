@@ -36,12 +36,14 @@ async def _write(url: str, seed: int, transactions: int) -> None:
                 if saved:
                     await connection.execute(f"SAVEPOINT s{step}".encode())
                 row = choose.randint(1, 60)
-                statement = choose.choice([
-                    "UPDATE accounts SET balance = balance + 1 WHERE id = %s",
-                    "UPDATE accounts SET owner = (owner + 1) %% 5 WHERE id = %s",
-                    "DELETE FROM accounts WHERE id = %s",
-                    "INSERT INTO accounts VALUES (%s, 0, 0) ON CONFLICT DO NOTHING",
-                ])  # fmt: skip
+                statement = choose.choice(
+                    [
+                        "UPDATE accounts SET balance = balance + 1 WHERE id = %s",
+                        "UPDATE accounts SET owner = (owner + 1) %% 5 WHERE id = %s",
+                        "DELETE FROM accounts WHERE id = %s",
+                        "INSERT INTO accounts VALUES (%s, 0, 0) ON CONFLICT DO NOTHING",
+                    ]
+                )
                 try:
                     await connection.execute(statement.encode(), [row])
                 except psycopg.errors.DeadlockDetected:

@@ -136,10 +136,16 @@ def test_mistakes_harm_no_other_subscription(place: Place) -> None:
         socket.say(type="subscribe", id=8, view="board", params=[1])
         socket.hear_until(lambda: len(socket.problems) == 12)
         assert sorted(socket.problems, key=lambda problem: problem[0] or 9) == [
-            (1, "bad_request"), (2, "bad_request"), (3, "bad_request"), (4, "view_not_found"),
-            (5, "parameter_unknown"), (6, "must_refetch"), (7, "bad_request"), (8, "bad_request"),
+            (1, "bad_request"),
+            (2, "bad_request"),
+            (3, "bad_request"),
+            (4, "view_not_found"),
+            (5, "parameter_unknown"),
+            (6, "must_refetch"),
+            (7, "bad_request"),
+            (8, "bad_request"),
             *[(None, "bad_request")] * 4,
-        ]  # fmt: skip
+        ]
         make_changes(place, 20, 3)
         socket.hear_until(lambda: right(place, socket, 1, "board", 1))
 

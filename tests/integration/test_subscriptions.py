@@ -234,8 +234,11 @@ def test_what_is_counted(place: Place) -> None:
 def test_the_command_follows_a_view(place: Place) -> None:
     watching = subprocess.Popen(
         command("view", "watch", "board", "board=3", "--events", "3", "--json", "--url", place.service.http),
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
     assert watching.stdout is not None
     first = json.loads(watching.stdout.readline())
     assert (first["event"], comparable(first["rows"])) == ("snapshot", comparable(place.expected("board", 3)))
@@ -253,7 +256,11 @@ def test_the_command_says_what_is_wrong(place: Place) -> None:
     ):
         done = subprocess.run(
             command("view", "watch", *arguments, "--url", place.service.http),
-            capture_output=True, text=True, env=environment(), timeout=LIMIT_S, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            env=environment(),
+            timeout=LIMIT_S,
+            check=False,
+        )
         assert done.returncode == code
         assert said in done.stderr

@@ -35,8 +35,10 @@ def test_report() -> None:
     assert plot.lines[1].y == [10, 100, 1000, 10000]
 
 
-@pytest.mark.parametrize("client", [partial(ServiceSocket, f"http://127.0.0.1:{free_port()}"),
-                                    partial(RedisConnection, ("127.0.0.1", free_port()))])  # fmt: skip
+@pytest.mark.parametrize(
+    "client",
+    [partial(ServiceSocket, f"http://127.0.0.1:{free_port()}"), partial(RedisConnection, ("127.0.0.1", free_port()))],
+)
 def test_a_side_that_does_not_answer_fails_the_run(client: partial[ServiceSocket]) -> None:
     with pytest.raises(OSError, match="refused"):
         measure(client, BatchRun(stories=10, keys=2, processes=1, used=True, seconds=0.01, core=None))

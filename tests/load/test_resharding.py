@@ -18,14 +18,20 @@ ROW = {"id": 7, "author": 7, "title": "t", "url": "u", "votes": 3}
 def found() -> Found:
     """Nine seconds before, one of starting, twenty of moving, ten after; upqueries only while keys move."""
     return Found(
-        begin=100.0, added=109.0, changed=110.0, moved=130.0, end=140.0,
+        begin=100.0,
+        added=109.0,
+        changed=110.0,
+        moved=130.0,
+        end=140.0,
         samples=[
             Sample(100.0 + second, 50 + 10 * min(20, max(0, second - 10)), second, (second, second), 2, moving=False)
             for second in range(40)
         ],
         answers=[Answer(100.5 + second, 1.0 if second < 10 else 5.0, True, 1, None, ()) for second in range(40)],
-        behind=[0.01] * 40, written=300, compared=Audit(20, 0),
-    )  # fmt: skip
+        behind=[0.01] * 40,
+        written=300,
+        compared=Audit(20, 0),
+    )
 
 
 def test_versions_are_places_in_the_log() -> None:
@@ -94,9 +100,7 @@ def test_percentiles() -> None:
 
 @pytest.mark.postgres
 def test_a_third_pod_takes_keys_and_no_answer_is_wrong() -> None:
-    options = resharding.Options(
-        stories=200, pods=2, more=1, rate=50, reads=80, before_s=0.5, move_s=1.5, after_s=0.5
-    )  # fmt: skip
+    options = resharding.Options(stories=200, pods=2, more=1, rate=50, reads=80, before_s=0.5, move_s=1.5, after_s=0.5)
     report = resharding.run(options, lambda _: None)
     made = {figure.name: figure for figure in report.results if isinstance(figure, Figure)}
     assert made["wrong answers"].value.median == 0, report.tables

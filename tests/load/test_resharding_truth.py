@@ -21,8 +21,12 @@ def answer(position: int, *rows: Row, transactions: int | None = None) -> Answer
 
 def test_a_story_after_each_transaction() -> None:
     assert [HISTORIES.row(7, n) for n in range(5)] == [
-        row(7, 3), row(7, 4), row(7, 4), row(7, 4, "new"), row(7, 3, "new"),
-    ]  # fmt: skip
+        row(7, 3),
+        row(7, 4),
+        row(7, 4),
+        row(7, 4, "new"),
+        row(7, 3, "new"),
+    ]
     assert HISTORIES.row(9, 4) == row(9, 3)
 
 

@@ -40,10 +40,15 @@ def turn(way: Way, faster: float = 1.0) -> Turn:
     """Costs as they would be if the model were exact: 60 µs a part and 5 a key, of a gateway 40 and 2."""
     shards = way.shards if way.gateway else 1
     batches = {
-        keys: Rate(1000 * faster, {WORKER: 60 * parts_of(shards, keys) + 5 * keys,
-                                   **({GATEWAY: 40 * parts_of(shards, keys) + 2 * keys} if way.gateway else {})})
+        keys: Rate(
+            1000 * faster,
+            {
+                WORKER: 60 * parts_of(shards, keys) + 5 * keys,
+                **({GATEWAY: 40 * parts_of(shards, keys) + 2 * keys} if way.gateway else {}),
+            },
+        )
         for keys in BATCHES
-    }  # fmt: skip
+    }
     reader = {READER: 6} if way.shards > 1 and not way.gateway else {}
     return Turn(
         passed=Rate(40_000, {ENGINE: 10 * way.shards, SENDER: 2 * way.shards, **reader}),

@@ -23,9 +23,16 @@ from load.experiments.shard_scale_model import (
 )
 
 COSTS = Costs(
-    hit_us=100, batch=BatchCost(part_us=80, key_us=10), miss_worker_us=100, miss_engine_us=500, miss_database_us=200,
-    passed_us=10, held_us=30, send_us=5, gateway=GatewayCost(50, BatchCost(60, 5), 100, BatchCost(80, 10)),
-)  # fmt: skip
+    hit_us=100,
+    batch=BatchCost(part_us=80, key_us=10),
+    miss_worker_us=100,
+    miss_engine_us=500,
+    miss_database_us=200,
+    passed_us=10,
+    held_us=30,
+    send_us=5,
+    gateway=GatewayCost(50, BatchCost(60, 5), 100, BatchCost(80, 10)),
+)
 QUIET = Traffic(changes_per_s=0)
 MACHINES = Machines(workers=2, database_cores=4, connections=8)
 DOUBLING = (1, 2, 4, 8, 16, 32, 64)
@@ -64,9 +71,11 @@ def test_misses_are_bound_by_engines_and_then_by_the_database() -> None:
     # Workers: 2 x 1e6 / 200 each; engines 1e6 / 500 each; the database 4e6 / 200 for all.
     found = points(DOUBLING, COSTS, cold, MACHINES)
     assert [(each.reads_per_s, each.binds) for each in found[:4]] == [
-        (pytest.approx(2_000), ENGINE), (pytest.approx(4_000), ENGINE), (pytest.approx(8_000), ENGINE),
+        (pytest.approx(2_000), ENGINE),
+        (pytest.approx(4_000), ENGINE),
+        (pytest.approx(8_000), ENGINE),
         (pytest.approx(16_000), ENGINE),
-    ]  # fmt: skip
+    ]
     assert (found[4].reads_per_s, found[4].binds) == (pytest.approx(20_000), DATABASE)
     assert stops_at(found) == found[3]
 

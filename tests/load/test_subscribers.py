@@ -8,9 +8,9 @@ from load.subscribers.rows import LostTrack, Rows
 from load.subscribers.stream import Event, EventParser
 
 STREAM = (
-    b": upquery\n\nevent: snapshot\nid: pg:0/1~a\ndata: {\"rows\":[],\ndata: \"version\":\"pg:0/1\"}\n\n"
-    b": keep-alive\n\nevent: must-refetch\nid:\ndata: {\"reason\":\"x\"}\n\nretry: 700\n\n"
-)  # fmt: skip
+    b': upquery\n\nevent: snapshot\nid: pg:0/1~a\ndata: {"rows":[],\ndata: "version":"pg:0/1"}\n\n'
+    b': keep-alive\n\nevent: must-refetch\nid:\ndata: {"reason":"x"}\n\nretry: 700\n\n'
+)
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])

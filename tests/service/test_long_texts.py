@@ -80,9 +80,13 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
     path.write_text(PARENT)
     root = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, str(path)], capture_output=True, text=True, timeout=LIMIT_S, check=False,
+        [sys.executable, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
         env={**os.environ, "PYTHONPATH": str(root)},
-    )  # fmt: skip
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     process = Path("/proc") / done.stdout.strip()
     until(lambda: not process.exists() or "zombie" in (process / "status").read_text())

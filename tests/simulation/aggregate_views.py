@@ -62,9 +62,15 @@ def keeping_values() -> list[Shape]:
     """DISTINCT, lists, truths and FILTER."""
     heavy = greater(WEIGHT, number(0))
     votes = aggregate(
-        VOTES, (0,), distinct(count(WEIGHT)), distinct(total(WEIGHT)), filtered(COUNT_ROWS, heavy),
-        truth(AggregateFunction.BOOL_AND, heavy), truth(AggregateFunction.BOOL_OR, heavy), numbers(WEIGHT),
-    )  # fmt: skip
+        VOTES,
+        (0,),
+        distinct(count(WEIGHT)),
+        distinct(total(WEIGHT)),
+        filtered(COUNT_ROWS, heavy),
+        truth(AggregateFunction.BOOL_AND, heavy),
+        truth(AggregateFunction.BOOL_OR, heavy),
+        numbers(WEIGHT),
+    )
     title, story = ColumnRef(2, TEXT), ColumnRef(0, INT4)
     titles = aggregate(STORIES, (1,), texts(title), distinct(texts(title, descending=True)), numbers(story))
     everything = aggregate(VOTES, (), distinct(count(WEIGHT)), numbers(ColumnRef(1, INT4)), COUNT_ROWS, scalar=True)
@@ -72,9 +78,13 @@ def keeping_values() -> list[Shape]:
     rows = VOTE_STORY_AUTHOR.block((2, 1), (0, 2), (1, 2))
     weight = ColumnRef(1, INT4)
     joined = aggregate(
-        rows, (0,), distinct(count(weight)), texts(title), filtered(total(weight), greater(weight, number(0))),
+        rows,
+        (0,),
+        distinct(count(weight)),
+        texts(title),
+        filtered(total(weight), greater(weight, number(0))),
         numbers(weight),
-    )  # fmt: skip
+    )
     people = all_of(chain("stories", "author", "id"), chain("comments", "author", "story"))
     of_people = aggregate(people, (0,), distinct(count(weight)), numbers(weight))
     users_titles = Joined(first(USERS), left(titles, (0, 0, 0)))

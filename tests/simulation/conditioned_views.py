@@ -39,9 +39,12 @@ def conditioned() -> list[Shape]:
     )
     few = call("or", BOOL, is_null(counted.col(1, 0)), call("<", BOOL, counted.col(1, 2), counted.col(0, 1)))
     voted = Joined(
-        first(STORIES), left(LAST_VOTERS, (0, 0, 0)), left(USERS, (0, 1, 1)), left(COMMENTS, (1, 0, 0)),
+        first(STORIES),
+        left(LAST_VOTERS, (0, 0, 0)),
+        left(USERS, (0, 1, 1)),
+        left(COMMENTS, (1, 0, 0)),
         left(USERS, (0, 3, 2)),
-    )  # fmt: skip
+    )
     nameless = voted.block((0, 0), (0, 1), (1, 1), (3, 0), (4, 1), where=is_null(voted.col(2, 0)))
     return [
         Shape("conditioned_later", _later(followed, later), ((0,), (1,), (2,), (3,), (0, 3), ())),

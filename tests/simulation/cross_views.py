@@ -85,19 +85,24 @@ def more_in_on() -> list[Shape]:
     better = left_on(Joined(first(STORIES)), STORIES, (1, 0, 1), rest=lambda j: greater(j.col(1, 3), j.col(0, 3)))
     authors = Joined(*better.inputs, left(USERS, (0, 1, 1)), left(VOTE_COUNTS, (0, 1, 0)))
     either_way = left_on(
-        Joined(first(COMMENTS), left(STORIES, (0, 0, 1))), USERS,
+        Joined(first(COMMENTS), left(STORIES, (0, 0, 1))),
+        USERS,
         rest=lambda j: either(equal(j.col(2, 0), j.col(0, 2)), equal(j.col(2, 0), j.col(1, 1))),
-    )  # fmt: skip
+    )
     counted_either_way = Joined(*either_way.inputs, left(COMMENT_COUNTS, (0, 0, 1)), left(TAGS, (0, 1, 0)))
     without_votes = left_on(
-        Joined(first(STORIES), left(VOTE_COUNTS, (0, 0, 0))), COMMENTS, (1, 0, 0),
+        Joined(first(STORIES), left(VOTE_COUNTS, (0, 0, 0))),
+        COMMENTS,
+        (1, 0, 0),
         rest=lambda j: is_null(j.col(1, 0)),
-    )  # fmt: skip
+    )
     answered = Joined(*without_votes.inputs, left(USERS, (0, 2, 2)))
     votes_below = left_on(
-        Joined(first(USERS), inner(STORIES, (1, 0, 0))), VOTES, (1, 0, 0),
+        Joined(first(USERS), inner(STORIES, (1, 0, 0))),
+        VOTES,
+        (1, 0, 0),
         rest=lambda j: less(j.col(2, 2), j.col(1, 0)),
-    )  # fmt: skip
+    )
     hung = left_on(
         votes_below, COMMENTS, (1, 2, 0), rest=lambda j: either(is_null(j.col(2, 2)), less(j.col(2, 2), j.col(3, 0)))
     )
@@ -106,9 +111,11 @@ def more_in_on() -> list[Shape]:
     titled = Joined(*same_title.inputs, left(USERS, (0, 1, 2)))
     # Without votes or without their voter there is no name: then all comments of the story match.
     nameless = left_on(
-        Joined(first(STORIES), left(LAST_VOTERS, (0, 0, 0)), left(USERS, (0, 1, 1))), COMMENTS, (1, 0, 0),
+        Joined(first(STORIES), left(LAST_VOTERS, (0, 0, 0)), left(USERS, (0, 1, 1))),
+        COMMENTS,
+        (1, 0, 0),
         rest=lambda j: is_null(j.col(2, 0)),
-    )  # fmt: skip
+    )
     nameless_authors = Joined(*nameless.inputs, left(VOTE_COUNTS, (0, 3, 3)), left(USERS, (0, 3, 2)))
     scores = over(aggregate(better.block((0, 1), (1, 0)), (0,), COUNT_ROWS))
     authors_scores = Joined(first(USERS), left(aggregate(better.block((0, 1), (1, 0)), (0,), COUNT_ROWS), (0, 0, 0)))

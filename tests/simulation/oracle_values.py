@@ -182,9 +182,13 @@ def other_call(expression: Call) -> Evaluator:
 
 
 COMPARISONS: dict[str, Callable[[int], bool]] = {
-    "=": lambda c: c == 0, "<>": lambda c: c != 0, "<": lambda c: c < 0,
-    "<=": lambda c: c <= 0, ">": lambda c: c > 0, ">=": lambda c: c >= 0,
-}  # fmt: skip
+    "=": lambda c: c == 0,
+    "<>": lambda c: c != 0,
+    "<": lambda c: c < 0,
+    "<=": lambda c: c <= 0,
+    ">": lambda c: c > 0,
+    ">=": lambda c: c >= 0,
+}
 
 
 def comparison(expression: Call, left: Evaluator, right: Evaluator) -> Evaluator:

@@ -58,17 +58,26 @@ def windows() -> list[Shape]:
     """Ranks, neighbours and running aggregates; with ties and NULLs; a filter on a rank; two windows on each other."""
     by_score = (down(3), up(0))
     ranks = Window(
-        STORIES, (1,),
-        (of("row_number", INT8, order=by_score), of("rank", INT8, order=(down(2),)),
-         of("dense_rank", INT8, order=(up(2),)), of("lag", INT4, ColumnRef(0, INT4), order=by_score)),
-    )  # fmt: skip
+        STORIES,
+        (1,),
+        (
+            of("row_number", INT8, order=by_score),
+            of("rank", INT8, order=(down(2),)),
+            of("dense_rank", INT8, order=(up(2),)),
+            of("lag", INT4, ColumnRef(0, INT4), order=by_score),
+        ),
+    )
     weight = ColumnRef(2, INT4)
     running = Window(
-        VOTES, (0,),
-        (of("sum", INT8, weight, order=(up(2),)), of("count", INT8, frame=WHOLE),
-         of("max", INT4, weight, order=(up(1),), frame=NEIGHBOURS),
-         of("sum", INT8, weight, order=(up(1),), frame=ROWS_SO_FAR)),
-    )  # fmt: skip
+        VOTES,
+        (0,),
+        (
+            of("sum", INT8, weight, order=(up(2),)),
+            of("count", INT8, frame=WHOLE),
+            of("max", INT4, weight, order=(up(1),), frame=NEIGHBOURS),
+            of("sum", INT8, weight, order=(up(1),), frame=ROWS_SO_FAR),
+        ),
+    )
     of_two = Window(chain("comments", "author", "story", "id"), (0, 1), (of("row_number", INT8, order=(up(2),)),))
     whole = Window(TAGS, (), (of("rank", INT8, order=(up(1),)), of("count", INT8, frame=WHOLE)))
     joined = Window(STORY_USER.block((1, 1), (0, 0), (0, 2)), (0,), (of("row_number", INT8, order=(up(1),)),))

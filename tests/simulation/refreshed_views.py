@@ -86,16 +86,22 @@ def of_one_table() -> list[Refreshed]:
         refreshed("refreshed_stories", STORIES, (1,), reading("stories", author=0)),
         refreshed("refreshed_story", STORIES, (0, 1), reading("stories", id=0, author=1)),
         refreshed("refreshed_titles", titles, (), reading("stories", "title", "score", where=good)),
-        refreshed("refreshed_good", by_author, (0,),
-                  reading("stories", "author", "title", "score", where=good, author=0)),
+        refreshed(
+            "refreshed_good", by_author, (0,), reading("stories", "author", "title", "score", where=good, author=0)
+        ),
         # A number has several texts, so a key of one narrows nothing.
         refreshed("refreshed_by_score", STORIES, (3,), reading("stories")),
         refreshed("refreshed_sums", sums, (0,), reading("votes", "voter", "weight", where=up, voter=0)),
         refreshed("refreshed_best", best, (1,), reading("votes")),
-        refreshed("refreshed_authors", authors, (0,),
-                  reading("stories", "author", author=0), reading("comments", "author", author=0)),
+        refreshed(
+            "refreshed_authors",
+            authors,
+            (0,),
+            reading("stories", "author", author=0),
+            reading("comments", "author", author=0),
+        ),
         refreshed("refreshed_expiring", STORIES, (1,), reading("stories", author=0), ttl_ms=EXPIRES_AFTER_MS),
-    ]  # fmt: skip
+    ]
 
 
 def of_several() -> list[Refreshed]:
@@ -107,17 +113,42 @@ def of_several() -> list[Refreshed]:
     disputed = Joined(first(UPVOTES), inner(downvotes, (0, 0, 0))).block((0, 0), (0, 1), (1, 1))
     counts = STORY_VOTES.block((0, 0), (0, 2), (1, 1), (1, 3))
     return [
-        refreshed("refreshed_story_user", story_user, (1, 3),
-                  reading("stories", "id", "author", "title", author=0), reading("users", "id", "name", id=0, name=1)),
-        refreshed("refreshed_named", story_user, (3,),
-                  reading("stories", "id", "author", "title"), reading("users", "id", "name", name=0)),
-        refreshed("refreshed_replies", replies, (1, 2),
-                  reading("comments", "id", "story", "parent", story=0), reading("comments", "id", "author", author=1)),
-        refreshed("refreshed_disputed", disputed, (0,),
-                  reading("votes", where=up, story=0), reading("votes", where=down, story=0)),
-        refreshed("refreshed_counts", counts, (0,),
-                  reading("stories", "id", "title", id=0), reading("votes", "story", "weight", story=0)),
-    ]  # fmt: skip
+        refreshed(
+            "refreshed_story_user",
+            story_user,
+            (1, 3),
+            reading("stories", "id", "author", "title", author=0),
+            reading("users", "id", "name", id=0, name=1),
+        ),
+        refreshed(
+            "refreshed_named",
+            story_user,
+            (3,),
+            reading("stories", "id", "author", "title"),
+            reading("users", "id", "name", name=0),
+        ),
+        refreshed(
+            "refreshed_replies",
+            replies,
+            (1, 2),
+            reading("comments", "id", "story", "parent", story=0),
+            reading("comments", "id", "author", author=1),
+        ),
+        refreshed(
+            "refreshed_disputed",
+            disputed,
+            (0,),
+            reading("votes", where=up, story=0),
+            reading("votes", where=down, story=0),
+        ),
+        refreshed(
+            "refreshed_counts",
+            counts,
+            (0,),
+            reading("stories", "id", "title", id=0),
+            reading("votes", "story", "weight", story=0),
+        ),
+    ]
 
 
 def of_the_late_table() -> list[Refreshed]:
@@ -125,9 +156,14 @@ def of_the_late_table() -> list[Refreshed]:
     followed = Joined(first(FOLLOWS), inner(USERS, (0, 0, 1))).block((0, 0), (0, 1), (1, 1))
     return [
         refreshed("refreshed_follows", FOLLOWS, (1,), reading("follows", followee=0)),
-        refreshed("refreshed_followed", followed, (2,),
-                  reading("follows", "follower", "followee"), reading("users", "id", "name", name=0)),
-    ]  # fmt: skip
+        refreshed(
+            "refreshed_followed",
+            followed,
+            (2,),
+            reading("follows", "follower", "followee"),
+            reading("users", "id", "name", name=0),
+        ),
+    ]
 
 
 def failing() -> list[Refreshed]:

@@ -110,9 +110,13 @@ DOMAINS: dict[str, tuple[Value, ...]] = {
 
 #: How many rows a table is kept at, about.
 SIZES = {
-    "public.users": 4, "public.stories": 5, "public.votes": 9,
-    "public.comments": 6, "public.tags": 6, LATE_TABLE: 6,
-}  # fmt: skip
+    "public.users": 4,
+    "public.stories": 5,
+    "public.votes": 9,
+    "public.comments": 6,
+    "public.tags": 6,
+    LATE_TABLE: 6,
+}
 
 
 @dataclass(frozen=True, slots=True)

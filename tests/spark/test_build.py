@@ -27,8 +27,11 @@ from dataflow.spark.snapshot_holder import SnapshotHolder, holding
 pytestmark = [pytest.mark.postgres, pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 INT, BIGINT, TEXT, BOOL = (
-    SqlType("int4", "int4"), SqlType("int8", "int8"), SqlType("text", "text"), SqlType("bool", "bool"),
-)  # fmt: skip
+    SqlType("int4", "int4"),
+    SqlType("int8", "int8"),
+    SqlType("text", "text"),
+    SqlType("bool", "bool"),
+)
 NOTES = Table("public.notes", (Column("id", INT), Column("note", TEXT), Column("done", BOOL)))
 NOTE = Chain(NOTES.name, None, (ColumnRef(1, TEXT), ColumnRef(2, BOOL)))
 ROWS = AggregateCall(AggregateFunction.COUNT_ROWS, None, BIGINT)
@@ -36,9 +39,37 @@ ROWS = AggregateCall(AggregateFunction.COUNT_ROWS, None, BIGINT)
 START_S = 300.0
 #: Where CSV, COPY or Arrow could trip.
 AWKWARD = [
-    "", " ", "\\.", "\\N", "NULL", "null", '"', '""', "'", ",", ";", "\n", "\r\n", "\r", "a\r", "\n\n", "\\", "\\\\n",
-    'a"b,c\nd', "\t", "\x01\x7f", "ä€😀", "\ufeff", "\u2028", "e\u0301", "x" * 100_000, "  a  ", "1", "1.0", "#",
-]  # fmt: skip
+    "",
+    " ",
+    "\\.",
+    "\\N",
+    "NULL",
+    "null",
+    '"',
+    '""',
+    "'",
+    ",",
+    ";",
+    "\n",
+    "\r\n",
+    "\r",
+    "a\r",
+    "\n\n",
+    "\\",
+    "\\\\n",
+    'a"b,c\nd',
+    "\t",
+    "\x01\x7f",
+    "ä€😀",
+    "\ufeff",
+    "\u2028",
+    "e\u0301",
+    "x" * 100_000,
+    "  a  ",
+    "1",
+    "1.0",
+    "#",
+]
 
 
 def notes(database: Database) -> None:
@@ -136,8 +167,10 @@ def test_a_snapshot_that_is_gone(database: Database, tmp_path: Path) -> None:
     with pytest.raises(SparkProblem) as found:
         build(other)
     assert found.value.code == "snapshot_lost"
-    database.query("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE backend_xmin IS NOT NULL"
-                   " AND application_name = 'upquery-spark'")  # fmt: skip
+    database.query(
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE backend_xmin IS NOT NULL"
+        " AND application_name = 'upquery-spark'"
+    )
     with pytest.raises(SparkProblem) as found:
         build(told)
     assert (found.value.code, found.value.retryable) == ("snapshot_lost", True)
@@ -195,8 +228,11 @@ def _stopped(told: dict[str, Any], when: Any) -> list[dict[str, Any]]:
     """What a job says that is stopped once it has said a certain thing."""
     process = subprocess.Popen(
         [sys.executable, "-m", "dataflow.spark.build"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
     assert process.stdin is not None
     assert process.stdout is not None
     said = []

@@ -23,12 +23,20 @@ def launched(*java: str) -> tuple[str, str]:
     jars = Path(class_archives.spark_classes().split(" ")[0])
     done = subprocess.run(
         [
-            str(home / "bin" / "java"), *java, "-cp", f"{jars}/*", "org.apache.spark.launcher.Main",
-            "org.apache.spark.deploy.SparkSubmit", "--version",
+            str(home / "bin" / "java"),
+            *java,
+            "-cp",
+            f"{jars}/*",
+            "org.apache.spark.launcher.Main",
+            "org.apache.spark.deploy.SparkSubmit",
+            "--version",
         ],
         env={"SPARK_HOME": str(jars.parent), "SPARK_SCALA_VERSION": "2.13"},
-        capture_output=True, text=True, timeout=LIMIT_S, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=True,
+    )
     return done.stdout, done.stderr
 
 

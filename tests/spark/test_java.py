@@ -67,9 +67,13 @@ def test_a_job_without_packages_says_so() -> None:
         "sys.exit(main())\n"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", hide], input="{}\n", capture_output=True, text=True, cwd=Path(__file__).parents[2],
+        [sys.executable, "-c", hide],
+        input="{}\n",
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
         check=False,
-    )  # fmt: skip
+    )
     assert ran.returncode == 1
     assert '"error": "pyspark_missing"' in ran.stdout.splitlines()[-1]
     assert "Traceback" not in ran.stderr

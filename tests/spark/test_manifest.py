@@ -21,7 +21,7 @@ from dataflow.spark.manifest import (
     verify,
     write_manifest,
     write_note,
-)  # fmt: skip
+)
 
 TEXT = SqlType("text", "text")
 TABLE = Table("public.t", (Column("a", TEXT), Column("b", TEXT)), estimated_rows=5)
@@ -65,11 +65,17 @@ def test_what_is_foreign_or_damaged_is_refused(tmp_path: Path, whole: Manifest) 
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        (("format",), 2), (("bound",), "77"), (("bound",), True), (("version",), None), (("relations",), []),
-        (("relations",), {"../r0": {"rows": 0, "files": []}}), (("relations", "r0", "rows"), 4),
-        (("relations", "r0", "files", 0, "name"), "../../etc/passwd"), (("relations", "r0", "files", 0, "rows"), -3),
+        (("format",), 2),
+        (("bound",), "77"),
+        (("bound",), True),
+        (("version",), None),
+        (("relations",), []),
+        (("relations",), {"../r0": {"rows": 0, "files": []}}),
+        (("relations", "r0", "rows"), 4),
+        (("relations", "r0", "files", 0, "name"), "../../etc/passwd"),
+        (("relations", "r0", "files", 0, "rows"), -3),
     ],
-)  # fmt: skip
+)
 @pytest.mark.usefixtures("whole")
 def test_a_manifest_that_says_something_else_is_refused(tmp_path: Path, path: tuple[str | int, ...], value) -> None:
     document = json.loads((tmp_path / NAME).read_text())

@@ -396,9 +396,12 @@ def test_how_a_table_is_cut(keys: tuple[tuple[int, ...], ...], kind: SqlType, pa
 
 def test_a_job_of_another_database_is_refused() -> None:
     job = {
-        "fingerprint": "f", "out": "/nowhere", "upstream": {"kind": "oracle"},
-        "snapshot": {"name": "n", "version": "v", "bound": 1}, "relations": [],
-    }  # fmt: skip
+        "fingerprint": "f",
+        "out": "/nowhere",
+        "upstream": {"kind": "oracle"},
+        "snapshot": {"name": "n", "version": "v", "bound": 1},
+        "relations": [],
+    }
     with pytest.raises(SparkProblem) as raised:
         read_job(json.dumps(job))
     assert raised.value.code == "unsupported"

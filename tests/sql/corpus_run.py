@@ -436,8 +436,10 @@ def _problem(response: httpx.Response) -> str:
 def table(reports: list[Report]) -> list[str]:
     """Per feature: queries, how they were kept, how often they were read, and what was wrong."""
     columns = ("incremental", "refresh", "ttl")
-    lines = [f"{'feature':<44}{'queries':>8}" + "".join(f"{c:>13}" for c in columns) + f"{'full':>6}"
-             f"{'other':>7}{'reads':>8}{'evicted':>9}{'wrong':>7}"]  # fmt: skip
+    lines = [
+        f"{'feature':<44}{'queries':>8}" + "".join(f"{c:>13}" for c in columns) + f"{'full':>6}"
+        f"{'other':>7}{'reads':>8}{'evicted':>9}{'wrong':>7}"
+    ]
     for report in [*reports, _total(reports)]:
         other = sum(n for tier, n in report.tiers.items() if tier not in columns)
         lines.append(

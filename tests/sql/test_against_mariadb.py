@@ -96,14 +96,20 @@ def random_rows(rng: Random) -> dict[str, list[Row]]:
     return {
         "users": [(i, some(*texts), number(2), some("sad", "ok", "happy", None)) for i in ids()],
         "stories": [
-            (i, some("1", "2", "3", "9", None), some(*texts), some("0", "1", "2", "3", None),
-             number(3), some("0", "1")) for i in ids()
+            (i, some("1", "2", "3", "9", None), some(*texts), some("0", "1", "2", "3", None), number(3), some("0", "1"))
+            for i in ids()
         ],
         "votes": [(s, u, some("-1", "1", "1", "2", None)) for s, u in rng.sample(pairs, rng.randint(0, 15))],
         "comments": [
-            (i, some("1", "2", "3", "9", None), some("1", "2", "3", None), some("1", "2", None),
-             some("x", "X", "y", None), number(1),
-             some("2024-01-01 00:00:00.000", "2024-06-01 12:00:00.500", "2023-12-31 23:59:59.999", None))
+            (
+                i,
+                some("1", "2", "3", "9", None),
+                some("1", "2", "3", None),
+                some("1", "2", None),
+                some("x", "X", "y", None),
+                number(1),
+                some("2024-01-01 00:00:00.000", "2024-06-01 12:00:00.500", "2023-12-31 23:59:59.999", None),
+            )
             for i in ids()
         ],
         "tags": [
@@ -111,14 +117,25 @@ def random_rows(rng: Random) -> dict[str, list[Row]]:
             for _ in range(rng.randint(0, 8))
         ],
         "kinds": [
-            (i, some("0", "7", "18446744073709551615", None), some("0", "1.5", "-0.1", "1e+30", None),
-             some("0.1", "2.5", None), some("\\x6100", "\\x41", "\\x", None), some("0", "5", "15"),
-             some("2024", "1999", None), some("-12:00:00.5", "01:00:00.0", "100:00:00.0", None),
-             some("2024-01-01 00:00:00", "2024-06-01 12:00:00", None), some("", "a", "a,c", "b", None),
-             some("a", "A", "a ", None), some("ß", "ss", "É", "e", None), some('{"a": 1}', "[]", None),
-             some("a", "A", "b", None)) for i in ids()
+            (
+                i,
+                some("0", "7", "18446744073709551615", None),
+                some("0", "1.5", "-0.1", "1e+30", None),
+                some("0.1", "2.5", None),
+                some("\\x6100", "\\x41", "\\x", None),
+                some("0", "5", "15"),
+                some("2024", "1999", None),
+                some("-12:00:00.5", "01:00:00.0", "100:00:00.0", None),
+                some("2024-01-01 00:00:00", "2024-06-01 12:00:00", None),
+                some("", "a", "a,c", "b", None),
+                some("a", "A", "a ", None),
+                some("ß", "ss", "É", "e", None),
+                some('{"a": 1}', "[]", None),
+                some("a", "A", "b", None),
+            )
+            for i in ids()
         ],
-    }  # fmt: skip
+    }
 
 
 @cache

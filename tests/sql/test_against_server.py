@@ -75,21 +75,33 @@ def random_rows(rng: Random) -> dict[str, list[Row]]:
 
     pairs = [(str(s), str(u)) for s in range(1, 7) for u in range(1, 6)]
     return {
-        "users": [
-            (i, some("a", "b", "", None), some(*NUMBERS), some("sad", "ok", "happy", None)) for i in ids()
-        ],
+        "users": [(i, some("a", "b", "", None), some(*NUMBERS), some("sad", "ok", "happy", None)) for i in ids()],
         "stories": [
-            (i, some("1", "2", "3", "9", None), some("a", "b", "ab", "", None), some("0", "1", "2", "3", None),
-             some(*NUMBERS, "NaN" if rng.random() < 0.2 else "7"), some("t", "f")) for i in ids()
+            (
+                i,
+                some("1", "2", "3", "9", None),
+                some("a", "b", "ab", "", None),
+                some("0", "1", "2", "3", None),
+                some(*NUMBERS, "NaN" if rng.random() < 0.2 else "7"),
+                some("t", "f"),
+            )
+            for i in ids()
         ],
         "votes": [(s, u, some("-1", "1", "1", "2", None)) for s, u in rng.sample(pairs, rng.randint(0, 15))],
         "comments": [
-            (i, some("1", "2", "3", "9", None), some("1", "2", "3", None), some("1", "2", None), some("x", "y", None),
-             some(*NUMBERS), some("2024-01-01 00:00:00+00", "2024-06-01 12:00:00.5+00", "infinity", None))
+            (
+                i,
+                some("1", "2", "3", "9", None),
+                some("1", "2", "3", None),
+                some("1", "2", None),
+                some("x", "y", None),
+                some(*NUMBERS),
+                some("2024-01-01 00:00:00+00", "2024-06-01 12:00:00.5+00", "infinity", None),
+            )
             for i in ids()
         ],
         "tags": [(some("1", "2", "3", "9"), some("a", "b", "c")) for _ in range(rng.randint(0, 8))],
-    }  # fmt: skip
+    }
 
 
 @dataclass

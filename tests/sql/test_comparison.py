@@ -27,12 +27,15 @@ def compared(
         ('[{"a":-0}]', '[{"a":0}]', {"any": ("a",)}),
         ('[{"a":[2,1]}]', '[{"a":[1,2]}]', {"bag": ("a",)}),
         ('[{"a":1,"b":2},{"a":1,"b":1}]', '[{"a":1,"b":1},{"a":1,"b":2}]', {"ties": ("a",), "sql": ORDERED}),
-        ('[{"a":1,"b":9}]', '[{"a":1,"b":2}]',
-         {"ties": ("a",), "sql": ORDERED + " LIMIT 1", "everything": '[{"a":1,"b":2},{"a":1,"b":9}]'}),
+        (
+            '[{"a":1,"b":9}]',
+            '[{"a":1,"b":2}]',
+            {"ties": ("a",), "sql": ORDERED + " LIMIT 1", "everything": '[{"a":1,"b":2},{"a":1,"b":9}]'},
+        ),
         ('[{"a":0.30000000000000004}]', '[{"a":0.3}]', {"sql": "SELECT sum(x) AS a FROM t"}),
         ('[{"a":3.1999998}]', '[{"a":3.2}]', {"sql": "SELECT sum(x) AS a FROM t", "single": "a"}),
     ],
-)  # fmt: skip
+)
 def test_right_answers(found: str, expected: str, given: dict[str, Any]) -> None:
     assert compared(found, expected, **given) is None
 
@@ -49,11 +52,14 @@ def test_right_answers(found: str, expected: str, given: dict[str, Any]) -> None
         ('[{"a":3.1999998}]', '[{"a":3.2}]', {"sql": "SELECT sum(x) AS a FROM t"}),
         ('[{"a":1},{"a":2}]', '[{"a":2},{"a":1}]', {"sql": ORDERED}),
         ('[{"a":2,"b":1},{"a":1,"b":1}]', '[{"a":1,"b":1},{"a":2,"b":1}]', {"ties": ("a",), "sql": ORDERED}),
-        ('[{"a":1,"b":9}]', '[{"a":1,"b":2}]',
-         {"ties": ("a",), "sql": ORDERED + " LIMIT 1", "everything": '[{"a":1,"b":2},{"a":1,"b":3}]'}),
+        (
+            '[{"a":1,"b":9}]',
+            '[{"a":1,"b":2}]',
+            {"ties": ("a",), "sql": ORDERED + " LIMIT 1", "everything": '[{"a":1,"b":2},{"a":1,"b":3}]'},
+        ),
         ('[{"a":[2,1]}]', '[{"a":[1,2]}]', {}),
     ],
-)  # fmt: skip
+)
 def test_wrong_answers(found: str, expected: str, given: dict[str, Any]) -> None:
     assert compared(found, expected, **given) is not None
 

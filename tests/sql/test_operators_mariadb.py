@@ -33,7 +33,10 @@ DATABASE = "operators"
 OPERATORS = (
     *(Operator(f"%% {o} %%", k * 2, k) for k in "in" for o in ("+", "-", "*")),
     *(Operator(f"%% {o} %%", "ii", "i") for o in ("DIV", "MOD", "%", "&", "|", "^", "<<", ">>")),
-    Operator("%% / %%", "ii", "n"), Operator("- %%", "i", "i"), Operator("-%%", "n", "n"), Operator("~ %%", "i", "i"),
+    Operator("%% / %%", "ii", "n"),
+    Operator("- %%", "i", "i"),
+    Operator("-%%", "n", "n"),
+    Operator("~ %%", "i", "i"),
     *(Operator(o, "i", "i") for o in ("! %%", "!%%", "NOT %%", "+ %%", "BINARY %%")),
     *(Operator(f"%% {o} %%", "ii", "i") for o in ("AND", "&&", "OR", "||", "XOR", ":=")),
     *(Operator(f"%% {o} %%", k * 2, "i") for k in "itn" for o in ("<", "=", "<>", ">=", "<=>")),
@@ -42,13 +45,21 @@ OPERATORS = (
     *(Operator(f"%% {o} %% AND %%", k * 3, "i") for k in "it" for o in ("BETWEEN", "NOT BETWEEN")),
     *(Operator(f"%% {o} (%%, %%)", k * 3, "i") for k in "it" for o in ("IN", "NOT IN")),
     *(Operator(f"%% {o} %%", "tt", "i") for o in ("LIKE", "NOT LIKE", "REGEXP", "NOT RLIKE", "SOUNDS LIKE", "||")),
-    Operator("%% LIKE %% ESCAPE '!'", "tt", "i"), Operator("%% COLLATE utf8mb4_bin", "t", "t"),
-    Operator("CASE %% WHEN %% THEN %% END", "iii", "i"), Operator("%% -> '$.a'", "j", "t"),
-    Operator("%% + INTERVAL %% DAY", "di", "d"), Operator("%% - INTERVAL %% DAY", "di", "d"),
-    Operator("INTERVAL %% DAY + %%", "id", "d"), Operator("%% < %%", "dd", "i"),
-    Operator("NOT %% + %%", "ii", "i"), Operator("! %% + %%", "ii", "i"), Operator("%% + ! %%", "ii", "i"),
-    Operator("%% = NOT %%", "ii", "i"), Operator("- %% ^ %%", "ii", "i"), Operator("%% - - %%", "ii", "i"),
-)  # fmt: skip
+    Operator("%% LIKE %% ESCAPE '!'", "tt", "i"),
+    Operator("%% COLLATE utf8mb4_bin", "t", "t"),
+    Operator("CASE %% WHEN %% THEN %% END", "iii", "i"),
+    Operator("%% -> '$.a'", "j", "t"),
+    Operator("%% + INTERVAL %% DAY", "di", "d"),
+    Operator("%% - INTERVAL %% DAY", "di", "d"),
+    Operator("INTERVAL %% DAY + %%", "id", "d"),
+    Operator("%% < %%", "dd", "i"),
+    Operator("NOT %% + %%", "ii", "i"),
+    Operator("! %% + %%", "ii", "i"),
+    Operator("%% + ! %%", "ii", "i"),
+    Operator("%% = NOT %%", "ii", "i"),
+    Operator("- %% ^ %%", "ii", "i"),
+    Operator("%% - - %%", "ii", "i"),
+)
 ROWS = 24
 
 

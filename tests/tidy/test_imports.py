@@ -7,9 +7,21 @@ from tests.tidy.sources import PACKAGES, Source, sources, sources_of
 
 #: What the engine must be free of: it is driven from outside, and one run is a function of its events.
 IMPURE = {
-    "asyncio", "concurrent", "logging", "multiprocessing", "os", "random", "secrets", "selectors", "signal", "socket",
-    "ssl", "subprocess", "threading", "time",
-}  # fmt: skip
+    "asyncio",
+    "concurrent",
+    "logging",
+    "multiprocessing",
+    "os",
+    "random",
+    "secrets",
+    "selectors",
+    "signal",
+    "socket",
+    "ssl",
+    "subprocess",
+    "threading",
+    "time",
+}
 COMMAND_LINE = "service/cli.py"
 
 

@@ -10,9 +10,14 @@ from tests.tidy.sources import ROOT
 
 #: All that `upquery serve` imports until its children run. The admin port's modules are imported beside their start.
 SUPERVISOR = (
-    "service.cli", "service.cli_serve", "service.keeping", "service.serving", "service.telemetry",
-    "service.settings.load", "service.supervisor",
-)  # fmt: skip
+    "service.cli",
+    "service.cli_serve",
+    "service.keeping",
+    "service.serving",
+    "service.telemetry",
+    "service.settings.load",
+    "service.supervisor",
+)
 
 #: What reads and plans SQL, and the databases' drivers.
 PLANNER = ("sqlglot", "dataflow.sql")
@@ -49,8 +54,17 @@ def found(loaded: Sequence[str], unwanted: Sequence[str]) -> list[str]:
         pytest.param(
             ("service.worker",),
             (
-                "prometheus_client", "typer", "httpx", "pydantic_settings", "dataflow.engine.engine",
-                "dataflow.engine.events", "service.runtime.runtime", "fastapi", *PLANNER, *DRIVERS, *OTHERS,
+                "prometheus_client",
+                "typer",
+                "httpx",
+                "pydantic_settings",
+                "dataflow.engine.engine",
+                "dataflow.engine.events",
+                "service.runtime.runtime",
+                "fastapi",
+                *PLANNER,
+                *DRIVERS,
+                *OTHERS,
             ),
             id="worker",
         ),
@@ -60,7 +74,7 @@ def found(loaded: Sequence[str], unwanted: Sequence[str]) -> list[str]:
             id="admin-port",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_process_loads_nothing_that_it_does_not_need(process: Sequence[str], unwanted: Sequence[str]) -> None:
     loaded = modules(*process)
     assert set(process) <= set(loaded)

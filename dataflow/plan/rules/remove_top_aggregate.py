@@ -10,10 +10,18 @@ from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
 from dataflow.values import FLOATS
 
-_FUNCTIONS = frozenset({
-    AggregateFunction.COUNT_ROWS, AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG,
-    AggregateFunction.MIN, AggregateFunction.MAX, AggregateFunction.BOOL_AND, AggregateFunction.BOOL_OR,
-})  # fmt: skip
+_FUNCTIONS = frozenset(
+    {
+        AggregateFunction.COUNT_ROWS,
+        AggregateFunction.COUNT,
+        AggregateFunction.SUM,
+        AggregateFunction.AVG,
+        AggregateFunction.MIN,
+        AggregateFunction.MAX,
+        AggregateFunction.BOOL_AND,
+        AggregateFunction.BOOL_OR,
+    }
+)
 _ONE = Literal("1", INT8)
 
 

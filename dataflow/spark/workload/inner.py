@@ -204,9 +204,14 @@ def inner_of(footprints: Footprints, told: Told, scale: Floats, outside: Floats,
     total = sum(likened.sizes[place] for place in _union(of_key, likened.needs))
     factor = float(inside[known] @ scale[known]) / total if total else 1.0
     return Inner(
-        np.where(known, outside, outside + inside), of_key, likened.node, [factor * size for size in likened.sizes],
-        likened.needs, likened.costs, footprints.table_share,
-    )  # fmt: skip
+        np.where(known, outside, outside + inside),
+        of_key,
+        likened.node,
+        [factor * size for size in likened.sizes],
+        likened.needs,
+        likened.costs,
+        footprints.table_share,
+    )
 
 
 class _Likened:

@@ -347,11 +347,13 @@ def _sampled_reads(spark: "SparkSession", reads: "DataFrame", sampled: _Sampled,
     from pyspark.sql import functions as f
 
     shares: Floats = np.minimum(1.0, sampled.cap / np.maximum(sampled.keys.reads, 1))
-    table = pa.table({
-        "hash": sampled.keys.hash,
-        "number": np.arange(len(sampled.keys), dtype=np.int64),
-        "thinned": shares,
-    })  # fmt: skip
+    table = pa.table(
+        {
+            "hash": sampled.keys.hash,
+            "number": np.arange(len(sampled.keys), dtype=np.int64),
+            "thinned": shares,
+        }
+    )
     chosen = reads.select("hash", "time_us", "worker", "line_hash", "outcome").join(
         f.broadcast(spark.createDataFrame(table)), "hash"
     )

@@ -115,24 +115,35 @@ def _budget_plot(model: Model) -> str:
 def _views_table(model: Model) -> Iterator[str]:
     yield "<h2>Views</h2>"
     columns = (
-        "view", "reads/s", "keys", "read once", "skew alpha", "hits", "upqueries/s", "upstream s/s",
-        "deltas/saved read", "bytes/key", "memory",
-    )  # fmt: skip
+        "view",
+        "reads/s",
+        "keys",
+        "read once",
+        "skew alpha",
+        "hits",
+        "upqueries/s",
+        "upstream s/s",
+        "deltas/saved read",
+        "bytes/key",
+        "memory",
+    )
     rows = []
     for name, view in sorted(model.views.items(), key=lambda item: -item[1].requests):
-        rows.append((
-            f"<code>{escape(name)}</code>",
-            _number(view.requests_per_s),
-            _number(view.keys),
-            _percent(view.one_hit_share),
-            _skew(view),
-            _percent(view.hit_rate),
-            _number(view.upqueries_per_s),
-            "-" if view.upstream_s_per_s is None else f"{view.upstream_s_per_s:.3g}",
-            "-" if view.deltas_per_read_saved is None else f"{view.deltas_per_read_saved:.3g}",
-            _number(view.key_bytes),
-            _size(view.budget_bytes),
-        ))  # fmt: skip
+        rows.append(
+            (
+                f"<code>{escape(name)}</code>",
+                _number(view.requests_per_s),
+                _number(view.keys),
+                _percent(view.one_hit_share),
+                _skew(view),
+                _percent(view.hit_rate),
+                _number(view.upqueries_per_s),
+                "-" if view.upstream_s_per_s is None else f"{view.upstream_s_per_s:.3g}",
+                "-" if view.deltas_per_read_saved is None else f"{view.deltas_per_read_saved:.3g}",
+                _number(view.key_bytes),
+                _size(view.budget_bytes),
+            )
+        )
     yield _table(columns, rows)
     yield (
         '<p class="note">Hits, upqueries and memory are as expected with the budget, warm. Deltas are changed rows that'
@@ -153,10 +164,14 @@ def _of_views(model: Model) -> Iterator[str]:
         if len(view.curve) > 2:
             yield svg(
                 Plot(
-                    "memory for this view alone", "hits (LRU, warm)", [Line("", view.curve)], size_text, _percent,
+                    "memory for this view alone",
+                    "hits (LRU, warm)",
+                    [Line("", view.curve)],
+                    size_text,
+                    _percent,
                     y_range=(0.0, 1.0),
                 )
-            )  # fmt: skip
+            )
         needs = " · ".join(f"{percent} %: {_size(size)}" for percent, size in view.memory_for.items())
         yield f'<p class="note">Memory for shares of hits: {needs}</p>'
         yield _hottest(view)

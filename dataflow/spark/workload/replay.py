@@ -66,9 +66,14 @@ def replay(
     request = -1
     times = np.maximum(1, np.rint(sample.times)).astype(np.int64).tolist()
     reads = zip(
-        sample.key.tolist(), sample.line.tolist(), sample.request.tolist(), sample.time_us.tolist(), times, gone,
+        sample.key.tolist(),
+        sample.line.tolist(),
+        sample.request.tolist(),
+        sample.time_us.tolist(),
+        times,
+        gone,
         strict=True,
-    )  # fmt: skip
+    )
     for place, (key, line, of_request, time_us, as_often, is_gone) in enumerate(reads):
         if of_request != request:
             request = of_request

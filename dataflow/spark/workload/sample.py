@@ -66,9 +66,15 @@ class Sample:
         old = self.keys
         keys = Keys(old.view[chosen], old.reads[chosen], old.rows_bytes[chosen], scale[chosen], old.hash[chosen])
         return Sample(
-            self.views, keys, number[self.key[kept]], self.time_us[kept], self.request[kept], self.line[kept],
-            self.computed[kept], self.times[kept],
-        )  # fmt: skip
+            self.views,
+            keys,
+            number[self.key[kept]],
+            self.time_us[kept],
+            self.request[kept],
+            self.line[kept],
+            self.computed[kept],
+            self.times[kept],
+        )
 
 
 @dataclass(frozen=True, slots=True)

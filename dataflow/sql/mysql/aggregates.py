@@ -33,14 +33,37 @@ if TYPE_CHECKING:
     from dataflow.sql.bind import Binder
 
 #: Every aggregate function, also those that are refused.
-NAMES = frozenset({
-    "avg", "bit_and", "bit_or", "bit_xor", "count", "group_concat", "json_arrayagg", "json_objectagg", "max", "median",
-    "min", "std", "stddev", "stddev_pop", "stddev_samp", "sum", "var_pop", "var_samp", "variance", "any_value",
-})  # fmt: skip
+NAMES = frozenset(
+    {
+        "avg",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "count",
+        "group_concat",
+        "json_arrayagg",
+        "json_objectagg",
+        "max",
+        "median",
+        "min",
+        "std",
+        "stddev",
+        "stddev_pop",
+        "stddev_samp",
+        "sum",
+        "var_pop",
+        "var_samp",
+        "variance",
+        "any_value",
+    }
+)
 _FUNCTIONS = {
-    "avg": AggregateFunction.AVG, "count": AggregateFunction.COUNT, "max": AggregateFunction.MAX,
-    "min": AggregateFunction.MIN, "sum": AggregateFunction.SUM,
-}  # fmt: skip
+    "avg": AggregateFunction.AVG,
+    "count": AggregateFunction.COUNT,
+    "max": AggregateFunction.MAX,
+    "min": AggregateFunction.MIN,
+    "sum": AggregateFunction.SUM,
+}
 _COUNTING = frozenset({AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG})
 #: MIN and MAX compare these as text, ORDER BY does not.
 _NO_EXTREMES = frozenset({"mysql_enum", "mysql_set", "mysql_uuid", "inet4", "inet6"})

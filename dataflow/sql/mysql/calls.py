@@ -14,10 +14,23 @@ from dataflow.sql.types import FLOAT8, UNKNOWN
 if TYPE_CHECKING:
     from dataflow.sql.bind import Binder
 
-_TIME = frozenset({
-    "now", "curdate", "curtime", "current_date", "current_time", "current_timestamp", "sysdate", "unix_timestamp",
-    "utc_date", "utc_time", "utc_timestamp", "localtime", "localtimestamp",
-})  # fmt: skip
+_TIME = frozenset(
+    {
+        "now",
+        "curdate",
+        "curtime",
+        "current_date",
+        "current_time",
+        "current_timestamp",
+        "sysdate",
+        "unix_timestamp",
+        "utc_date",
+        "utc_time",
+        "utc_timestamp",
+        "localtime",
+        "localtimestamp",
+    }
+)
 _RANDOM = frozenset({"rand", "uuid", "uuid_short", "random_bytes"})
 
 

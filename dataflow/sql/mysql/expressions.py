@@ -25,9 +25,14 @@ if TYPE_CHECKING:
 Bind = Callable[["Binder", Any], Scalar]
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=",
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
     exp.NullSafeEQ: "is not distinct from",
-}  # fmt: skip
+}
 #: What the servers read from left to right, where the parser does not.
 _LOOSE = (*_COMPARISONS, exp.Is, exp.In, exp.Like, exp.Between, exp.RegexpLike)
 _SUMS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Mod: "%"}

@@ -19,10 +19,23 @@ from dataflow.errors import UnsupportedQuery
 
 _AGGREGATES = ("AVG", "COUNT", "MAX", "MIN", "SUM")
 #: Those with words between their arguments, or whose arguments are no expressions.
-_SPECIAL = frozenset({
-    "CAST", "CHAR", "CONVERT", "EXTRACT", "GROUP_CONCAT", "JSON_TABLE", "JSON_VALUE", "MATCH", "POSITION", "SUBSTRING",
-    "TRIM", "VALUES", "WEIGHT_STRING",
-})  # fmt: skip
+_SPECIAL = frozenset(
+    {
+        "CAST",
+        "CHAR",
+        "CONVERT",
+        "EXTRACT",
+        "GROUP_CONCAT",
+        "JSON_TABLE",
+        "JSON_VALUE",
+        "MATCH",
+        "POSITION",
+        "SUBSTRING",
+        "TRIM",
+        "VALUES",
+        "WEIGHT_STRING",
+    }
+)
 _ESCAPE = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _EXECUTED = re.compile(r"/\*M?!")

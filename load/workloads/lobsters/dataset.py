@@ -19,12 +19,71 @@ OPENED = datetime(2012, 7, 3, tzinfo=UTC)
 #: When the statistics were taken. The visits of a run come after.
 COUNTED = datetime(2018, 3, 12, tzinfo=UTC)
 _WORDS = (
-    "the", "of", "and", "in", "to", "for", "with", "on", "from", "as", "at", "is", "was", "not", "we", "it", "this",
-    "database", "kernel", "compiler", "cache", "query", "index", "memory", "thread", "lock", "stream", "log", "state",
-    "view", "table", "row", "key", "value", "type", "function", "parser", "editor", "terminal", "browser", "network",
-    "packet", "protocol", "server", "client", "queue", "tree", "graph", "hash", "sort", "proof", "model", "test",
-    "build", "release", "patch", "review", "design", "paper", "history", "security", "privacy", "hardware", "runtime",
-)  # fmt: skip
+    "the",
+    "of",
+    "and",
+    "in",
+    "to",
+    "for",
+    "with",
+    "on",
+    "from",
+    "as",
+    "at",
+    "is",
+    "was",
+    "not",
+    "we",
+    "it",
+    "this",
+    "database",
+    "kernel",
+    "compiler",
+    "cache",
+    "query",
+    "index",
+    "memory",
+    "thread",
+    "lock",
+    "stream",
+    "log",
+    "state",
+    "view",
+    "table",
+    "row",
+    "key",
+    "value",
+    "type",
+    "function",
+    "parser",
+    "editor",
+    "terminal",
+    "browser",
+    "network",
+    "packet",
+    "protocol",
+    "server",
+    "client",
+    "queue",
+    "tree",
+    "graph",
+    "hash",
+    "sort",
+    "proof",
+    "model",
+    "test",
+    "build",
+    "release",
+    "patch",
+    "review",
+    "design",
+    "paper",
+    "history",
+    "security",
+    "privacy",
+    "hardware",
+    "runtime",
+)
 _NULL = "\\N"
 
 
@@ -107,9 +166,17 @@ def site(size: Size) -> Site:
     user_votes = [*user_votes, *[0] * (size.users - len(user_votes))][: size.users]
     random.shuffle(user_votes)
     return Site(
-        size, story_votes, comment_votes, user_votes, comment_story, commented,
-        Popularity(user_votes), Popularity(story_votes), Popularity(commented), Popularity(comment_votes),
-    )  # fmt: skip
+        size,
+        story_votes,
+        comment_votes,
+        user_votes,
+        comment_story,
+        commented,
+        Popularity(user_votes),
+        Popularity(story_votes),
+        Popularity(commented),
+        Popularity(comment_votes),
+    )
 
 
 def _comments_of_stories(numbers: list[int], size: Size, random: Random) -> list[int]:
@@ -156,10 +223,19 @@ def tables(of: Site) -> Iterator[Rows]:
     )
     yield Rows(
         "comments",
-        ("created_at", "updated_at", "short_id", "story_id", "user_id", "parent_comment_id", "thread_id", "comment",
-         "markeddown_comment"),
+        (
+            "created_at",
+            "updated_at",
+            "short_id",
+            "story_id",
+            "user_id",
+            "parent_comment_id",
+            "thread_id",
+            "comment",
+            "markeddown_comment",
+        ),
         _comments(of.comment_story, commenters, written, random),
-    )  # fmt: skip
+    )
     yield Rows("votes", ("user_id", "story_id", "comment_id", "vote"), _votes(of, authors, commenters, random))
     yield Rows("taggings", ("story_id", "tag_id"), _taggings(stories, random))
     yield Rows(

@@ -54,26 +54,30 @@ def story(visitor: Visitor) -> Visit:
     (shown,) = rows_of(reply)[0]
     of_both = {"user_id": user, "story_id": shown["id"]}
     (reply,) = yield [
-        read_many([
-            ("user_by_id", {"id": shown["user_id"]}),
-            ("ribbon", of_both),
-            ("merged_into", {"merged_story_id": shown["id"]}),
-            ("comments_of_story", {"story_id": shown["id"]}),
-            ("vote_on_story", of_both),
-            ("hidden_story", of_both),
-            ("saved_story", of_both),
-            ("taggings_of_story", {"story_id": shown["id"]}),
-        ])
-    ]  # fmt: skip
+        read_many(
+            [
+                ("user_by_id", {"id": shown["user_id"]}),
+                ("ribbon", of_both),
+                ("merged_into", {"merged_story_id": shown["id"]}),
+                ("comments_of_story", {"story_id": shown["id"]}),
+                ("vote_on_story", of_both),
+                ("hidden_story", of_both),
+                ("saved_story", of_both),
+                ("taggings_of_story", {"story_id": shown["id"]}),
+            ]
+        )
+    ]
     _, ribbons, _, comments, _, _, _, taggings = rows_of(reply)
     seen, _ = yield [
         _see(of_both, ribbons),
-        _read_some([
-            ("users_by_id", {"ids": _distinct(comments, "user_id")}),
-            ("votes_on_comments", {"user_id": user, "comment_ids": _distinct(comments, "id")}),
-            ("tags_by_id", {"ids": _distinct(taggings, "tag_id")}),
-        ]),
-    ]  # fmt: skip
+        _read_some(
+            [
+                ("users_by_id", {"ids": _distinct(comments, "user_id")}),
+                ("votes_on_comments", {"user_id": user, "comment_ids": _distinct(comments, "id")}),
+                ("tags_by_id", {"ids": _distinct(taggings, "tag_id")}),
+            ]
+        ),
+    ]
     yield [read_many([_notifications(user)], newer_than=version_of(seen))]
 
 
@@ -94,24 +98,28 @@ def _stories(ids_of: str, stories_of: str, user: int) -> Visit:
     ids = _distinct(rows_of(reply)[0], "id")
     of_stories, of_both = {"story_ids": ids}, {"user_id": user, "story_ids": ids}
     (reply,) = yield [
-        read_many([
-            (stories_of, {"ids": ids}),
-            ("tagged_stories", of_stories),
-            ("suggested_titles_of", of_stories),
-            ("suggested_taggings_of", of_stories),
-            ("taggings_of_stories", of_stories),
-            ("votes_on_stories", of_both),
-            ("hidden_of_user", of_both),
-            ("saved_of_user", of_both),
-        ])
-    ]  # fmt: skip
+        read_many(
+            [
+                (stories_of, {"ids": ids}),
+                ("tagged_stories", of_stories),
+                ("suggested_titles_of", of_stories),
+                ("suggested_taggings_of", of_stories),
+                ("taggings_of_stories", of_stories),
+                ("votes_on_stories", of_both),
+                ("hidden_of_user", of_both),
+                ("saved_of_user", of_both),
+            ]
+        )
+    ]
     stories, _, _, _, taggings, _, _, _ = rows_of(reply)
     yield [
-        _read_some([
-            ("users_by_id", {"ids": _distinct(stories, "user_id")}),
-            ("tags_by_id", {"ids": _distinct(taggings, "tag_id")}),
-        ])
-    ]  # fmt: skip
+        _read_some(
+            [
+                ("users_by_id", {"ids": _distinct(stories, "user_id")}),
+                ("tags_by_id", {"ids": _distinct(taggings, "tag_id")}),
+            ]
+        )
+    ]
 
 
 def comments(visitor: Visitor) -> Visit:
@@ -125,12 +133,14 @@ def comments(visitor: Visitor) -> Visit:
     shown, _ = rows_of(reply)
     stories = _distinct(shown, "story_id")
     (reply,) = yield [
-        read_many([
-            ("hidden_among", {"user_id": user, "story_ids": stories}),
-            ("users_by_id", {"ids": _distinct(shown, "user_id")}),
-            ("stories_with_votes", {"ids": stories}),
-        ])
-    ]  # fmt: skip
+        read_many(
+            [
+                ("hidden_among", {"user_id": user, "story_ids": stories}),
+                ("users_by_id", {"ids": _distinct(shown, "user_id")}),
+                ("stories_with_votes", {"ids": stories}),
+            ]
+        )
+    ]
     yield [read_many([("users_by_id", {"ids": _distinct(rows_of(reply)[2], "user_id")})])]
 
 

@@ -16,10 +16,18 @@ from load.workloads.lobsters.loading import schema_sql
 
 #: The type of every parameter, by name.
 _TYPES = {
-    "id": "integer", "story_id": "integer", "user_id": "integer", "comment_id": "integer",
-    "merged_story_id": "integer", "ids": "integer[]", "story_ids": "integer[]", "comment_ids": "integer[]",
-    "short_id": "text", "username": "text", "key": "text",
-}  # fmt: skip
+    "id": "integer",
+    "story_id": "integer",
+    "user_id": "integer",
+    "comment_id": "integer",
+    "merged_story_id": "integer",
+    "ids": "integer[]",
+    "story_ids": "integer[]",
+    "comment_ids": "integer[]",
+    "short_id": "text",
+    "username": "text",
+    "key": "text",
+}
 _PARAMETER = re.compile(r"(?<![:\w]):(\w+)")
 #: Views whose rows have a total order. (The front page's is that of a view below, which SQL does not promise.)
 ORDERED = ("newest_comments", "recent_stories")
@@ -69,8 +77,10 @@ _COMMENTED: tuple[tuple[str, dict[str, str]], ...] = (
 WRITES = (
     SiteWrite(
         "see_first",
-        ("INSERT INTO read_ribbons (created_at, updated_at, user_id, story_id)"
-         " VALUES (localtimestamp, localtimestamp, :user_id, :story_id)",),
+        (
+            "INSERT INTO read_ribbons (created_at, updated_at, user_id, story_id)"
+            " VALUES (localtimestamp, localtimestamp, :user_id, :story_id)",
+        ),
         {"user_id": "bigint", "story_id": "bigint"},
         _SEEN,
     ),
@@ -112,7 +122,7 @@ WRITES = (
             ("recent_stories", {}),
         ),
     ),
-)  # fmt: skip
+)
 
 
 def lobsters() -> SiteDefinition:

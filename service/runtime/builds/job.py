@@ -74,15 +74,20 @@ class Job:
     async def run(self, document: Mapping[str, Any], told: Callable[[Said], None]) -> Ended:
         """Run it to its end."""
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "service.runtime.builds.child",
-            str(os.getpid()), str(self._nice), *self._program,
+            sys.executable,
+            "-P",
+            "-m",
+            "service.runtime.builds.child",
+            str(os.getpid()),
+            str(self._nice),
+            *self._program,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=_environment(self._directory),
             limit=_LINE_LIMIT,
             start_new_session=True,
-        )  # fmt: skip
+        )
         self.pid = process.pid
         try:
             return await self._talk(process, document, told)
@@ -124,9 +129,7 @@ def _environment(directory: Path) -> dict[str, str]:
     """What is temporary goes below `directory`: of what is killed, nothing stays anywhere else."""
     environment = child_environment()
     java = f'{environment.get("JDK_JAVA_OPTIONS", "")} "-Djava.io.tmpdir={directory}"'.strip()
-    return {
-        **environment, "TMPDIR": str(directory), "SPARK_LOCAL_DIRS": str(directory), "JDK_JAVA_OPTIONS": java
-    }  # fmt: skip
+    return {**environment, "TMPDIR": str(directory), "SPARK_LOCAL_DIRS": str(directory), "JDK_JAVA_OPTIONS": java}
 
 
 async def _listen(stream: asyncio.StreamReader, told: Callable[[Said], None], last: dict[str, Any]) -> None:
@@ -143,10 +146,13 @@ async def _listen(stream: asyncio.StreamReader, told: Callable[[Said], None], la
         if "phase" in said:
             told(
                 Said(
-                    str(said["phase"]), int(said.get("rows") or 0), int(said.get("tasks_done") or 0),
-                    int(said.get("tasks") or 0), said.get("jvm_mib"),
+                    str(said["phase"]),
+                    int(said.get("rows") or 0),
+                    int(said.get("tasks_done") or 0),
+                    int(said.get("tasks") or 0),
+                    said.get("jvm_mib"),
                 )
-            )  # fmt: skip
+            )
 
 
 async def _collect(stream: asyncio.StreamReader, log: "deque[str]") -> None:

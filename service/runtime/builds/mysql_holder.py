@@ -136,7 +136,14 @@ async def _reader(listener: int, nice: int) -> _Reader:
     """A process that waits to be told where to connect."""
     return _Reader(
         await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "service.runtime.builds.child", str(os.getpid()), str(nice), "-m", _PROGRAM,
+            sys.executable,
+            "-P",
+            "-m",
+            "service.runtime.builds.child",
+            str(os.getpid()),
+            str(nice),
+            "-m",
+            _PROGRAM,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             pass_fds=(listener,),
@@ -145,7 +152,7 @@ async def _reader(listener: int, nice: int) -> _Reader:
             # Ctrl-C in a terminal is for the service.
             start_new_session=True,
         )
-    )  # fmt: skip
+    )
 
 
 async def _end(readers: Sequence[_Reader]) -> None:

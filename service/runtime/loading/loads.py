@@ -77,9 +77,16 @@ class Loads:
     engine makes a log for."""
 
     def __init__(
-        self, dispatcher: Dispatcher, lookup_tasks: LookupTasks, upstream: Upstream, ways: Sequence[Way], room: Room,
-        counters: Counters, load_rows: int, directory: Path,
-    ) -> None:  # fmt: skip
+        self,
+        dispatcher: Dispatcher,
+        lookup_tasks: LookupTasks,
+        upstream: Upstream,
+        ways: Sequence[Way],
+        room: Room,
+        counters: Counters,
+        load_rows: int,
+        directory: Path,
+    ) -> None:
         self.ways = tuple(ways)
         self.slices = Slices(BATCH_ROWS)
         self.working = Working(dispatcher, room)

@@ -58,10 +58,17 @@ class Address:
         if mode not in _MODES:
             raise ValueError(f"ssl-mode is one of {', '.join(_MODES)}.")
         return Address(
-            parts.hostname or "localhost", port, unquote(parts.username), database,
-            unquote(parts.password or "") if password is None else password, given.get("socket"),
-            mode, given.get("ssl-ca"), given.get("ssl-cert"), given.get("ssl-key"),
-        )  # fmt: skip
+            parts.hostname or "localhost",
+            port,
+            unquote(parts.username),
+            database,
+            unquote(parts.password or "") if password is None else password,
+            given.get("socket"),
+            mode,
+            given.get("ssl-ca"),
+            given.get("ssl-cert"),
+            given.get("ssl-key"),
+        )
 
     def options(self) -> dict[str, Any]:
         """What PyMySQL's ``connect`` takes. OSError if a file of TLS cannot be read."""

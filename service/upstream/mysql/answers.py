@@ -19,13 +19,38 @@ _Reader = Callable[[bytes | str], str]
 
 #: What the protocol calls types.
 TINY, SHORT, LONG, FLOAT, DOUBLE, NULL, TIMESTAMP, LONGLONG, INT24, DATE, TIME, DATETIME, YEAR, BIT, JSON, DECIMAL = (
-    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 245, 246,
-)  # fmt: skip
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    7,
+    8,
+    9,
+    10,
+    11,
+    12,
+    13,
+    16,
+    245,
+    246,
+)
 #: Kinds of answers, as far as what shows them can tell them apart; text and bytes are the others.
 _CLASSES = {
     **dict.fromkeys((TINY, SHORT, LONG, LONGLONG, INT24, YEAR), 1),
-    BIT: 2, 0: 3, DECIMAL: 3, FLOAT: 4, DOUBLE: 5, DATE: 6, 14: 6, DATETIME: 7, TIMESTAMP: 7, TIME: 8, JSON: 9,
-}  # fmt: skip
+    BIT: 2,
+    0: 3,
+    DECIMAL: 3,
+    FLOAT: 4,
+    DOUBLE: 5,
+    DATE: 6,
+    14: 6,
+    DATETIME: 7,
+    TIMESTAMP: 7,
+    TIME: 8,
+    JSON: 9,
+}
 _TEXT_CLASS, _BYTES_CLASS = 10, 11
 _ZEROFILL, _BINARY = 64, 128
 

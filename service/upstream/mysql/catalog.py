@@ -162,9 +162,19 @@ def _column_rows(columns: Iterable[Sequence[str]], json: frozenset[tuple[str, ..
     for schema, table, name, data_type, column_type, *rest in columns:
         length, precision, scale, fraction, charset, collation, nullable, extra = rest
         row = ColumnRow(
-            name, data_type.lower(), column_type, _number(length), _number(precision), _number(scale),
-            _number(fraction), charset, collation, nullable == "YES", extra.upper(), (schema, table, name) in json,
-        )  # fmt: skip
+            name,
+            data_type.lower(),
+            column_type,
+            _number(length),
+            _number(precision),
+            _number(scale),
+            _number(fraction),
+            charset,
+            collation,
+            nullable == "YES",
+            extra.upper(),
+            (schema, table, name) in json,
+        )
         found.setdefault((schema, table), []).append(row)
     return found
 

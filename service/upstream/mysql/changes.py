@@ -38,6 +38,4 @@ def _compare(name: str, layout: TableLayout, found: TableLayout | None) -> Itera
     wanted = zip(layout.columns, layout.kinds, strict=True)
     changed = tuple(column for column, kind in wanted if there.get(column) != kind)
     if changed:
-        yield SchemaNotice(
-            name, f"Columns of {name} were dropped, renamed or altered: {', '.join(changed)}.", changed
-        )  # fmt: skip
+        yield SchemaNotice(name, f"Columns of {name} were dropped, renamed or altered: {', '.join(changed)}.", changed)

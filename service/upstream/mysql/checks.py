@@ -18,9 +18,16 @@ from service.upstream.words import Finding
 OLDEST = {"mariadb": (10, 5), "mysql": (8, 0)}
 _NAMES = {"mariadb": "MariaDB", "mysql": "MySQL"}
 _VARIABLES = (
-    "log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata", "binlog_row_value_options", "server_id",
-    "log_slave_updates", "log_replica_updates", "gtid_mode",
-)  # fmt: skip
+    "log_bin",
+    "binlog_format",
+    "binlog_row_image",
+    "binlog_row_metadata",
+    "binlog_row_value_options",
+    "server_id",
+    "log_slave_updates",
+    "log_replica_updates",
+    "gtid_mode",
+)
 #: Global rights that reading the log takes; others that give them, too.
 _RIGHTS = {
     "REPLICATION SLAVE": frozenset({"SUPER", "ALL PRIVILEGES"}),
@@ -74,15 +81,17 @@ def _server_findings(variables: Mapping[str, str], flavour: Flavour) -> Iterator
         yield Finding("version", f"{name} {running} is too old; {number} is the oldest that is supported.")
     if variables.get("log_bin", "OFF").upper() not in ("ON", "1"):
         yield Finding(
-            "log_bin", "The server writes no binary log.",
+            "log_bin",
+            "The server writes no binary log.",
             "Set log_bin = ON and server_id = 1 in the server's configuration, and restart it.",
-        )  # fmt: skip
+        )
         return
     if variables.get("binlog_format", "ROW").upper() != "ROW":
         yield Finding(
-            "binlog_format", f"binlog_format is {variables['binlog_format']}: the log does not say which rows change.",
+            "binlog_format",
+            f"binlog_format is {variables['binlog_format']}: the log does not say which rows change.",
             "SET GLOBAL binlog_format = 'ROW'; -- and in the configuration; connections that are open keep theirs",
-        )  # fmt: skip
+        )
     if variables.get("binlog_row_image", "FULL").upper() != "FULL":
         yield Finding(
             "row_image",
@@ -91,22 +100,26 @@ def _server_findings(variables: Mapping[str, str], flavour: Flavour) -> Iterator
         )
     if variables.get("binlog_row_value_options"):
         yield Finding(
-            "row_image", "binlog_row_value_options lets the log have parts of JSON values only.",
+            "row_image",
+            "binlog_row_value_options lets the log have parts of JSON values only.",
             "SET GLOBAL binlog_row_value_options = ''; -- and in the configuration",
-        )  # fmt: skip
+        )
     if variables.get("server_id") == "0":
         yield Finding("server_id", "server_id is 0: nobody may read the log.", "SET GLOBAL server_id = 1;")
     if variables.get("binlog_row_metadata", "").upper() != "FULL":
         yield Finding(
-            "binlog_row_metadata", "binlog_row_metadata is not FULL: the log does not name columns, so that a column "
+            "binlog_row_metadata",
+            "binlog_row_metadata is not FULL: the log does not name columns, so that a column "
             "renamed or moved is noticed by the ALTER TABLE only.",
-            "SET GLOBAL binlog_row_metadata = 'FULL'; -- and in the configuration", fatal=False,
-        )  # fmt: skip
+            "SET GLOBAL binlog_row_metadata = 'FULL'; -- and in the configuration",
+            fatal=False,
+        )
     if flavour.dialect == "mysql" and variables.get("gtid_mode", "").upper() != "ON":
         yield Finding(
-            "gtid_mode", "gtid_mode is not ON: what a lookup has seen cannot be told.",
+            "gtid_mode",
+            "gtid_mode is not ON: what a lookup has seen cannot be told.",
             "Set gtid_mode = ON and enforce_gtid_consistency = ON in the server's configuration.",
-        )  # fmt: skip
+        )
 
 
 async def _role_findings(wire: Wire, account: str) -> Iterable[Finding]:
@@ -136,10 +149,11 @@ async def _replica_findings(wire: Wire, flavour: Flavour, variables: Mapping[str
         return []
     return [
         Finding(
-            "standby", "The server is a replica whose own log does not have what it replicates.",
+            "standby",
+            "The server is a replica whose own log does not have what it replicates.",
             "Set log_slave_updates = ON in its configuration and restart it, or name its primary.",
         )
-    ]  # fmt: skip
+    ]
 
 
 # --- tables ---------------------------------------------------------------------------------------------------------
@@ -191,11 +205,15 @@ async def check_tables(wire: Wire, tables: Iterable[str], flavour: Flavour) -> l
         key = unqualified(name)
         reason = _why_not_streamed(rows.get(key), cascades.get(key), name)
         layout = layouts.get(name)
-        undecoded = [
-            f"has the column {column}: {why}"
-            for column, kind in zip(layout.columns, layout.kinds, strict=True)
-            if (why := undecodable(kind)) is not None
-        ] if layout is not None else []  # fmt: skip
+        undecoded = (
+            [
+                f"has the column {column}: {why}"
+                for column, kind in zip(layout.columns, layout.kinds, strict=True)
+                if (why := undecodable(kind)) is not None
+            ]
+            if layout is not None
+            else []
+        )
         if reply.error is not None and reply.error.number in (1142, 1143):
             findings.append(Finding("rights", f"The user may not read {name}.", _grant(name, _account(user)), name))
         elif key not in rows:

@@ -25,10 +25,34 @@ from service.upstream.mysql.wire import ServerError, Wire
 log = structlog.get_logger()
 
 _UNICODE = frozenset({"utf8mb4", "utf8mb3", "utf8"})
-_SINGLE_BYTE = frozenset({
-    "ascii", "latin1", "latin2", "latin5", "latin7", "cp850", "cp852", "cp866", "cp1250", "cp1251", "cp1256", "cp1257",
-    "koi8r", "koi8u", "greek", "hebrew", "hp8", "dec8", "swe7", "armscii8", "geostd8", "keybcs2", "macce", "macroman",
-})  # fmt: skip
+_SINGLE_BYTE = frozenset(
+    {
+        "ascii",
+        "latin1",
+        "latin2",
+        "latin5",
+        "latin7",
+        "cp850",
+        "cp852",
+        "cp866",
+        "cp1250",
+        "cp1251",
+        "cp1256",
+        "cp1257",
+        "koi8r",
+        "koi8u",
+        "greek",
+        "hebrew",
+        "hp8",
+        "dec8",
+        "swe7",
+        "armscii8",
+        "geostd8",
+        "keybcs2",
+        "macce",
+        "macroman",
+    }
+)
 #: Of one weight per character, the same for all beyond the first plane; by what their names end with.
 _GENERAL = ("_general_ci", "_general_nopad_ci", "_general_mysql500_ci", "_unicode_ci", "_unicode_nopad_ci")
 _COMPUTED = ("_unicode_520_ci", "_unicode_520_nopad_ci")

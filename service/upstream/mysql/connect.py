@@ -31,11 +31,27 @@ _UNLIMITED = {
 }
 #: What changes how SQL is read, or what it computes, from what the dialect here takes it for; and names for sets of
 #: these, which bring them back.
-_UNWANTED_MODES = frozenset({
-    "ANSI_QUOTES", "PIPES_AS_CONCAT", "NO_BACKSLASH_ESCAPES", "PAD_CHAR_TO_FULL_LENGTH", "NO_UNSIGNED_SUBTRACTION",
-    "HIGH_NOT_PRECEDENCE", "REAL_AS_FLOAT", "IGNORE_SPACE", "EMPTY_STRING_IS_NULL",
-    "ANSI", "ORACLE", "MSSQL", "DB2", "MAXDB", "POSTGRESQL", "MYSQL323", "MYSQL40",
-})  # fmt: skip
+_UNWANTED_MODES = frozenset(
+    {
+        "ANSI_QUOTES",
+        "PIPES_AS_CONCAT",
+        "NO_BACKSLASH_ESCAPES",
+        "PAD_CHAR_TO_FULL_LENGTH",
+        "NO_UNSIGNED_SUBTRACTION",
+        "HIGH_NOT_PRECEDENCE",
+        "REAL_AS_FLOAT",
+        "IGNORE_SPACE",
+        "EMPTY_STRING_IS_NULL",
+        "ANSI",
+        "ORACLE",
+        "MSSQL",
+        "DB2",
+        "MAXDB",
+        "POSTGRESQL",
+        "MYSQL323",
+        "MYSQL40",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +207,14 @@ class UpstreamPool:
         from cdc.mysql import connecting
 
         return connecting.connect(
-            **self.address.options(), charset="utf8mb4", autocommit=True, program_name="upquery",
-            connect_timeout=max(1, round(self._connect_timeout_s)), read_timeout=self._connect_timeout_s,
+            **self.address.options(),
+            charset="utf8mb4",
+            autocommit=True,
+            program_name="upquery",
+            connect_timeout=max(1, round(self._connect_timeout_s)),
+            read_timeout=self._connect_timeout_s,
             write_timeout=self._connect_timeout_s,
-        )  # fmt: skip
+        )
 
     async def _give_back(self, wire: Wire) -> None:
         outdated = wire in self._outdated

@@ -38,8 +38,13 @@ _NUMERIC = SqlType("numeric", "decimal(65,30)")
 _INTEGERS = {1: "tinyint", 2: "smallint", 3: "int", 8: "bigint", 9: "mediumint", 13: "year"}
 _NAMES = {"tinyint": "int2", "smallint": "int2", "int": "int4", "bigint": "int8", "mediumint": "int4", "year": "int2"}
 _WIDER = {"int2": "int4", "int4": "int8", "int8": UINT8}
-_TIMES = {10: (DATE, "date"), 14: (DATE, "date"), 11: (TIME, "time"), 12: (DATETIME, "datetime"),
-          7: ("mysql_timestamp", "timestamp")}  # fmt: skip
+_TIMES = {
+    10: (DATE, "date"),
+    14: (DATE, "date"),
+    11: (TIME, "time"),
+    12: (DATETIME, "datetime"),
+    7: ("mysql_timestamp", "timestamp"),
+}
 _NO_FRACTION = (0, 31)
 #: Views in views.
 _MAX_DEPTH = 32

@@ -20,10 +20,29 @@ from service.upstream.postgres.collations import DEFAULT_COLLATION, Collation, l
 from service.upstream.postgres.kinds import load_kinds
 
 #: Types whose equality, order and text we know. Others are carried as text.
-BASE_TYPES = frozenset({
-    "bool", "int2", "int4", "int8", "numeric", "float4", "float8", "text", "varchar", "bpchar", "bytea", "date", "time",
-    "timestamp", "timestamptz", "interval", "uuid", "json", "jsonb",
-})  # fmt: skip
+BASE_TYPES = frozenset(
+    {
+        "bool",
+        "int2",
+        "int4",
+        "int8",
+        "numeric",
+        "float4",
+        "float8",
+        "text",
+        "varchar",
+        "bpchar",
+        "bytea",
+        "date",
+        "time",
+        "timestamp",
+        "timestamptz",
+        "interval",
+        "uuid",
+        "json",
+        "jsonb",
+    }
+)
 #: What ``atttypmod`` is counted from.
 _MODIFIER_BASE = 4
 

@@ -103,9 +103,10 @@ def _server_findings(server: Mapping[str, Any], version: int) -> Iterator[Findin
         yield Finding("version", f"PostgreSQL {version // 10000} is too old; 14 is the oldest that is supported.")
     if server["wal_level"] != "logical":
         yield Finding(
-            "wal_level", f"wal_level is {server['wal_level']}: the log does not say which rows change.",
+            "wal_level",
+            f"wal_level is {server['wal_level']}: the log does not say which rows change.",
             "ALTER SYSTEM SET wal_level = 'logical'; -- and restart PostgreSQL",
-        )  # fmt: skip
+        )
     if server["standby"]:
         yield Finding("standby", "The upstream is a standby; its snapshots do not say what they see. Name the primary.")
     if server["encoding"] == "SQL_ASCII":
@@ -118,25 +119,33 @@ def _server_findings(server: Mapping[str, Any], version: int) -> Iterator[Findin
         )
     if server["slots_used_up"]:
         yield Finding(
-            "replication_slots", "All replication slots are in use.",
+            "replication_slots",
+            "All replication slots are in use.",
             "ALTER SYSTEM SET max_replication_slots = 20; -- and restart PostgreSQL",
-        )  # fmt: skip
+        )
     if not server["pushes"]:
         yield Finding(
-            "push", f"The role {role} may not write logical messages; versions of commits made with synchronous_commit "
+            "push",
+            f"The role {role} may not write logical messages; versions of commits made with synchronous_commit "
             "= off may be waited for until the server flushes them by itself.",
-            f"GRANT EXECUTE ON FUNCTION pg_logical_emit_message({arguments}) TO {role};", fatal=False,
-        )  # fmt: skip
+            f"GRANT EXECUTE ON FUNCTION pg_logical_emit_message({arguments}) TO {role};",
+            fatal=False,
+        )
     if not server["sees_backends"]:
         yield Finding(
-            "backends", f"The role {role} may not see what other backends do; misses may be refused while a "
-            "transaction is left open and the stream cannot begin.", f"GRANT pg_read_all_stats TO {role};", fatal=False,
-        )  # fmt: skip
+            "backends",
+            f"The role {role} may not see what other backends do; misses may be refused while a "
+            "transaction is left open and the stream cannot begin.",
+            f"GRANT pg_read_all_stats TO {role};",
+            fatal=False,
+        )
     if "*" in server["standbys"]:
         yield Finding(
-            "synchronous_standby_names", "synchronous_standby_names = '*' makes our change stream a synchronous "
-            "standby: commits would wait for it.", "Name the standbys in synchronous_standby_names.", fatal=False,
-        )  # fmt: skip
+            "synchronous_standby_names",
+            "synchronous_standby_names = '*' makes our change stream a synchronous standby: commits would wait for it.",
+            "Name the standbys in synchronous_standby_names.",
+            fatal=False,
+        )
 
 
 def _publication_findings(
@@ -144,15 +153,17 @@ def _publication_findings(
 ) -> Iterator[Finding]:
     if not published and not server["creates"]:
         yield Finding(
-            "publication", f"There is no publication {publication}, and the role may not create one.",
+            "publication",
+            f"There is no publication {publication}, and the role may not create one.",
             f"{create_statement(publication, (), version)} -- or GRANT CREATE ON DATABASE "
             f"{quote_identifier(server['database'])} TO {quote_identifier(server['role'])};",
-        )  # fmt: skip
+        )
     if published and not published[0]["all_operations"]:
         yield Finding(
-            "publication", f"The publication {publication} leaves out some operations.",
+            "publication",
+            f"The publication {publication} leaves out some operations.",
             f"ALTER PUBLICATION {quote_identifier(publication)} SET (publish = 'insert, update, delete, truncate');",
-        )  # fmt: skip
+        )
 
 
 async def check_streams(connection: AsyncConnection, streams: int) -> list[Finding]:
@@ -160,13 +171,14 @@ async def check_streams(connection: AsyncConnection, streams: int) -> list[Findi
     free = (await _rows(connection, _STREAMS))[0]
     return [
         Finding(
-            "replication_slots", f"{streams} shards need a replication slot and a sender each; of {setting} "
-            f"{max(0, left)} are free now.", f"ALTER SYSTEM SET {setting} = {10 + streams}; -- and restart PostgreSQL",
+            "replication_slots",
+            f"{streams} shards need a replication slot and a sender each; of {setting} {max(0, left)} are free now.",
+            f"ALTER SYSTEM SET {setting} = {10 + streams}; -- and restart PostgreSQL",
             fatal=False,
         )
         for setting, left in free.items()
         if left < streams
-    ]  # fmt: skip
+    ]
 
 
 async def check_tables(connection: AsyncConnection, publication: str, tables: Iterable[str]) -> list[Finding]:

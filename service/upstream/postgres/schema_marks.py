@@ -172,11 +172,13 @@ async def check_marks(connection: AsyncConnection) -> list[Finding]:
         return []
     return [
         Finding(
-            "schema_changes", "Changes of the schema are noticed within one heartbeat: answers may be of before at "
+            "schema_changes",
+            "Changes of the schema are noticed within one heartbeat: answers may be of before at "
             "versions after them. With event triggers they are noticed exactly.",
-            "As a superuser: upquery doctor --fix, or run:\n" + "\n".join(f"{s};" for s in MARKING), fatal=False,
+            "As a superuser: upquery doctor --fix, or run:\n" + "\n".join(f"{s};" for s in MARKING),
+            fatal=False,
         )
-    ]  # fmt: skip
+    ]
 
 
 async def make_marks(connection: AsyncConnection) -> None:

@@ -14,45 +14,167 @@ from dataflow.sql.reads import Words
 
 #: Keywords that are functions without parentheses.
 _TIME_WORDS = frozenset({"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"})
-_SESSION_WORDS = frozenset({
-    "current_user", "session_user", "user", "current_role", "current_catalog", "current_schema", "system_user",
-})  # fmt: skip
+_SESSION_WORDS = frozenset(
+    {
+        "current_user",
+        "session_user",
+        "user",
+        "current_role",
+        "current_catalog",
+        "current_schema",
+        "system_user",
+    }
+)
 #: Types whose input reads the system catalogs.
-_CATALOG_TYPES = frozenset({
-    "regclass", "regtype", "regproc", "regprocedure", "regoper", "regoperator", "regrole", "regnamespace",
-    "regconfig", "regdictionary", "regcollation",
-})  # fmt: skip
+_CATALOG_TYPES = frozenset(
+    {
+        "regclass",
+        "regtype",
+        "regproc",
+        "regprocedure",
+        "regoper",
+        "regoperator",
+        "regrole",
+        "regnamespace",
+        "regconfig",
+        "regdictionary",
+        "regcollation",
+    }
+)
 #: Strings with the current time in them where they are read as a date or time, or as a range, array or row of such.
 _TIME_STRING = re.compile(r"(?<![a-z])(?:now|today|tomorrow|yesterday)(?![a-z])", re.IGNORECASE)
 #: What a row has of its place and its transactions: it changes with every update, even one that changes no column.
 _SYSTEM_COLUMNS = frozenset({"cmax", "cmin", "ctid", "tableoid", "xmax", "xmin"})
-_TIME_FUNCTIONS = frozenset({
-    "now", "statement_timestamp", "transaction_timestamp", "clock_timestamp", "timeofday", "age", "uuidv7",
-})  # fmt: skip
+_TIME_FUNCTIONS = frozenset(
+    {
+        "now",
+        "statement_timestamp",
+        "transaction_timestamp",
+        "clock_timestamp",
+        "timeofday",
+        "age",
+        "uuidv7",
+    }
+)
 #: STABLE functions that depend, beside their arguments, only on settings that every session of ours pins.
-_ON_SETTINGS_ONLY = frozenset({
-    "array_to_json", "array_to_string", "concat", "concat_ws", "convert", "convert_from", "convert_to", "date",
-    "date_add", "date_part", "date_subtract", "date_trunc", "enum_first", "enum_last", "enum_range", "extract",
-    "format", "generate_series", "in_range", "json_agg", "json_agg_strict", "json_build_array", "json_build_object",
-    "json_object_agg", "json_object_agg_strict", "json_object_agg_unique", "json_object_agg_unique_strict",
-    "json_populate_record", "json_populate_recordset", "json_to_record", "json_to_recordset", "jsonb_agg",
-    "jsonb_agg_strict", "jsonb_build_array", "jsonb_build_object", "jsonb_object_agg", "jsonb_object_agg_strict",
-    "jsonb_object_agg_unique", "jsonb_object_agg_unique_strict", "jsonb_path_exists_tz", "jsonb_path_match_tz",
-    "jsonb_path_query_array_tz", "jsonb_path_query_first_tz", "jsonb_path_query_tz", "jsonb_populate_record",
-    "jsonb_populate_record_valid", "jsonb_populate_recordset", "jsonb_to_record", "jsonb_to_recordset", "length",
-    "make_timestamptz", "money", "numeric", "overlaps", "quote_literal", "quote_nullable", "row_to_json", "time",
-    "timestamp", "timestamptz", "timetz", "timezone", "to_char", "to_date", "to_json", "to_jsonb", "to_number",
-    "to_timestamp", "to_tsquery", "to_tsvector", "phraseto_tsquery", "plainto_tsquery", "websearch_to_tsquery",
-    "json_to_tsvector", "jsonb_to_tsvector", "ts_headline", "pg_typeof", "xml", "pg_collation_for",
-})  # fmt: skip
+_ON_SETTINGS_ONLY = frozenset(
+    {
+        "array_to_json",
+        "array_to_string",
+        "concat",
+        "concat_ws",
+        "convert",
+        "convert_from",
+        "convert_to",
+        "date",
+        "date_add",
+        "date_part",
+        "date_subtract",
+        "date_trunc",
+        "enum_first",
+        "enum_last",
+        "enum_range",
+        "extract",
+        "format",
+        "generate_series",
+        "in_range",
+        "json_agg",
+        "json_agg_strict",
+        "json_build_array",
+        "json_build_object",
+        "json_object_agg",
+        "json_object_agg_strict",
+        "json_object_agg_unique",
+        "json_object_agg_unique_strict",
+        "json_populate_record",
+        "json_populate_recordset",
+        "json_to_record",
+        "json_to_recordset",
+        "jsonb_agg",
+        "jsonb_agg_strict",
+        "jsonb_build_array",
+        "jsonb_build_object",
+        "jsonb_object_agg",
+        "jsonb_object_agg_strict",
+        "jsonb_object_agg_unique",
+        "jsonb_object_agg_unique_strict",
+        "jsonb_path_exists_tz",
+        "jsonb_path_match_tz",
+        "jsonb_path_query_array_tz",
+        "jsonb_path_query_first_tz",
+        "jsonb_path_query_tz",
+        "jsonb_populate_record",
+        "jsonb_populate_record_valid",
+        "jsonb_populate_recordset",
+        "jsonb_to_record",
+        "jsonb_to_recordset",
+        "length",
+        "make_timestamptz",
+        "money",
+        "numeric",
+        "overlaps",
+        "quote_literal",
+        "quote_nullable",
+        "row_to_json",
+        "time",
+        "timestamp",
+        "timestamptz",
+        "timetz",
+        "timezone",
+        "to_char",
+        "to_date",
+        "to_json",
+        "to_jsonb",
+        "to_number",
+        "to_timestamp",
+        "to_tsquery",
+        "to_tsvector",
+        "phraseto_tsquery",
+        "plainto_tsquery",
+        "websearch_to_tsquery",
+        "json_to_tsvector",
+        "jsonb_to_tsvector",
+        "ts_headline",
+        "pg_typeof",
+        "xml",
+        "pg_collation_for",
+    }
+)
 #: VOLATILE functions that change nothing, take no locks, and read no more than statistics or what SELECT reads.
-_HARMLESS = frozenset({
-    "random", "random_normal", "array_sample", "array_shuffle", "bernoulli", "system", "clock_timestamp", "timeofday",
-    "gen_random_uuid", "uuidv4", "uuidv7", "uuid_generate_v1", "uuid_generate_v1mc", "uuid_generate_v4",
-    "gen_random_bytes", "gen_salt", "currval", "lastval", "current_query", "lo_get", "pg_is_in_recovery",
-    "pg_current_wal_lsn", "pg_current_wal_insert_lsn", "pg_current_wal_flush_lsn", "pg_column_size", "pg_relation_size",
-    "pg_table_size", "pg_indexes_size", "pg_total_relation_size", "pg_database_size",
-})  # fmt: skip
+_HARMLESS = frozenset(
+    {
+        "random",
+        "random_normal",
+        "array_sample",
+        "array_shuffle",
+        "bernoulli",
+        "system",
+        "clock_timestamp",
+        "timeofday",
+        "gen_random_uuid",
+        "uuidv4",
+        "uuidv7",
+        "uuid_generate_v1",
+        "uuid_generate_v1mc",
+        "uuid_generate_v4",
+        "gen_random_bytes",
+        "gen_salt",
+        "currval",
+        "lastval",
+        "current_query",
+        "lo_get",
+        "pg_is_in_recovery",
+        "pg_current_wal_lsn",
+        "pg_current_wal_insert_lsn",
+        "pg_current_wal_flush_lsn",
+        "pg_column_size",
+        "pg_relation_size",
+        "pg_table_size",
+        "pg_indexes_size",
+        "pg_total_relation_size",
+        "pg_database_size",
+    }
+)
 _VOLATILITIES = {"i": "IMMUTABLE", "s": "STABLE", "v": "VOLATILE"}
 _COMPILED = frozenset({"c", "internal"})
 

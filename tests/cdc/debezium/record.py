@@ -100,9 +100,10 @@ def change(database: MariaDatabase) -> list[list[Any]]:
     """A row of every value, then changes of other kinds. The rows of `kinds` in between, as the server prints them."""
     from pymysql.constants import CLIENT
 
-    with closing(
-        database.connect(client_flag=CLIENT.MULTI_STATEMENTS, conv={}, use_unicode=False)
-    ) as connection, connection.cursor() as cursor:  # fmt: skip
+    with (
+        closing(database.connect(client_flag=CLIENT.MULTI_STATEMENTS, conv={}, use_unicode=False)) as connection,
+        connection.cursor() as cursor,
+    ):
         cursor.execute("SET sql_mode = '', time_zone = '+00:00'")
         for number in range(max(len(values) for _, _, values in TYPES)):
             values = [values[number] if number < len(values) else "NULL" for _, _, values in TYPES]

@@ -29,9 +29,10 @@ def records(*changes: Change) -> list[tuple[int, int, bytes | None, bytes | None
 def topics(**changed: Topic | None) -> dict[str, Topic]:
     """What is well, but for `changed`."""
     well: dict[str, Topic | None] = {
-        "x.transaction": Topic(1), "__debezium-heartbeat.x": Topic(1),
+        "x.transaction": Topic(1),
+        "__debezium-heartbeat.x": Topic(1),
         "x.s.a": Topic(2, {"cleanup.policy": "delete"}, records(Change("a", None, ("1", "x")))),
-    }  # fmt: skip
+    }
     well |= {name.replace("__", "."): topic for name, topic in changed.items()}
     return {name: topic for name, topic in well.items() if topic is not None}
 

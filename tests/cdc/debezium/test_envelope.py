@@ -10,9 +10,17 @@ from cdc.debezium.envelope import Begin, End, Reader, RowEvent
 from cdc.mysql.position import position_of
 
 SOURCE = {
-    "version": "3.6.3.Final", "connector": "postgresql", "name": "x", "snapshot": "false", "schema": "s", "table": "a",
-    "txId": 7, "lsn": 500, "sequence": '["400","500"]', "ts_ms": 1,
-}  # fmt: skip
+    "version": "3.6.3.Final",
+    "connector": "postgresql",
+    "name": "x",
+    "snapshot": "false",
+    "schema": "s",
+    "table": "a",
+    "txId": 7,
+    "lsn": 500,
+    "sequence": '["400","500"]',
+    "ts_ms": 1,
+}
 TRANSACTION = {"id": "7:500", "total_order": 1, "data_collection_order": 1}
 INSERT = {"before": None, "after": {"id": 1}, "source": SOURCE, "transaction": TRANSACTION, "op": "c", "ts_ms": 1}
 FIELDS = [{"type": "int32", "optional": False, "field": "id"}]

@@ -28,32 +28,59 @@ def table(**kinds: ColumnType) -> TableLayout:
 INT4, TEXT = ColumnType("int4"), ColumnType("text")
 POSTGRES = {
     "shop.types": table(
-        id=ColumnType("int8"), n=ColumnType("numeric", precision=12, scale=2), nbig=ColumnType("numeric"),
-        d=ColumnType("float8"), r=ColumnType("float4"), u=ColumnType("uuid"), j=ColumnType("json"),
-        jb=ColumnType("jsonb"), ts=ColumnType("timestamptz", precision=6), tsn=ColumnType("timestamp", precision=6),
-        dt=ColumnType("date"), tm=ColumnType("time", precision=6), tmz=ColumnType("timetz", precision=6),
-        iv=ColumnType("interval", precision=6), ia=ColumnType("_int4", element=INT4),
-        ta=ColumnType("_text", element=TEXT), na=ColumnType("_numeric", element=ColumnType("numeric")),
-        b=ColumnType("bool"), by=ColumnType("bytea"), s=INT4, m=ColumnType("money"), ip=ColumnType("inet"),
-        mo=ColumnType("mood", labels=("sad", "happy")), rng=ColumnType("int4range"),
+        id=ColumnType("int8"),
+        n=ColumnType("numeric", precision=12, scale=2),
+        nbig=ColumnType("numeric"),
+        d=ColumnType("float8"),
+        r=ColumnType("float4"),
+        u=ColumnType("uuid"),
+        j=ColumnType("json"),
+        jb=ColumnType("jsonb"),
+        ts=ColumnType("timestamptz", precision=6),
+        tsn=ColumnType("timestamp", precision=6),
+        dt=ColumnType("date"),
+        tm=ColumnType("time", precision=6),
+        tmz=ColumnType("timetz", precision=6),
+        iv=ColumnType("interval", precision=6),
+        ia=ColumnType("_int4", element=INT4),
+        ta=ColumnType("_text", element=TEXT),
+        na=ColumnType("_numeric", element=ColumnType("numeric")),
+        b=ColumnType("bool"),
+        by=ColumnType("bytea"),
+        s=INT4,
+        m=ColumnType("money"),
+        ip=ColumnType("inet"),
+        mo=ColumnType("mood", labels=("sad", "happy")),
+        rng=ColumnType("int4range"),
     ),
     "shop.docs": table(id=INT4, title=TEXT, body=TEXT),
     "shop.nopk": table(a=INT4, b=TEXT),
     "shop.defident": table(id=INT4, a=TEXT, b=TEXT),
-}  # fmt: skip
+}
 INT, VARCHAR = ColumnType("int"), ColumnType("varchar", charset="utf8mb4")
 MYSQL = {
     "d.types": table(
-        id=ColumnType("bigint"), n=ColumnType("decimal", precision=12, scale=2), d=ColumnType("double"),
-        r=ColumnType("float"), j=ColumnType("longtext", charset="utf8mb4"), ts=ColumnType("timestamp", precision=6),
-        dt=ColumnType("datetime", precision=6), da=ColumnType("date"), tm=ColumnType("time", precision=3),
-        y=ColumnType("year"), b=ColumnType("bit", length=3), by1=ColumnType("varbinary", length=16),
-        e=ColumnType("enum", labels=("x", "y")), st=ColumnType("set", labels=("a", "b", "c")),
-        bu=ColumnType("bigint", unsigned=True), bo=ColumnType("tinyint"), tx=ColumnType("text", charset="utf8mb4"),
+        id=ColumnType("bigint"),
+        n=ColumnType("decimal", precision=12, scale=2),
+        d=ColumnType("double"),
+        r=ColumnType("float"),
+        j=ColumnType("longtext", charset="utf8mb4"),
+        ts=ColumnType("timestamp", precision=6),
+        dt=ColumnType("datetime", precision=6),
+        da=ColumnType("date"),
+        tm=ColumnType("time", precision=3),
+        y=ColumnType("year"),
+        b=ColumnType("bit", length=3),
+        by1=ColumnType("varbinary", length=16),
+        e=ColumnType("enum", labels=("x", "y")),
+        st=ColumnType("set", labels=("a", "b", "c")),
+        bu=ColumnType("bigint", unsigned=True),
+        bo=ColumnType("tinyint"),
+        tx=ColumnType("text", charset="utf8mb4"),
     ),
     "d.docs": table(id=INT, title=VARCHAR),
     "d.nopk": table(a=INT, b=VARCHAR),
-}  # fmt: skip
+}
 
 
 def lines(name: str) -> list[dict[str, Any]]:
@@ -84,11 +111,31 @@ def read(
 # ── PostgreSQL ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 ROW: ChangedRow = (
-    "1", "12.50", "123456789012345678901234567890.123456789", "1.5", "2.25", "123e4567-e89b-12d3-a456-426655440000",
-    '{"a": 1}', '{"b": [1, 2]}', "2026-01-02 01:04:05.678901+00", "2026-01-02 03:04:05.678901", "2026-01-02",
-    "03:04:05.678", None, "1 mon 2 days 03:04:05", "{1,2,NULL}", '{x,"y z",NULL}', "{1.5,2.25}", "t", "\\xdeadbeef",
-    "7", "$12.34", "10.0.0.1", "happy", "[1,5)",
-)  # fmt: skip
+    "1",
+    "12.50",
+    "123456789012345678901234567890.123456789",
+    "1.5",
+    "2.25",
+    "123e4567-e89b-12d3-a456-426655440000",
+    '{"a": 1}',
+    '{"b": [1, 2]}',
+    "2026-01-02 01:04:05.678901+00",
+    "2026-01-02 03:04:05.678901",
+    "2026-01-02",
+    "03:04:05.678",
+    None,
+    "1 mon 2 days 03:04:05",
+    "{1,2,NULL}",
+    '{x,"y z",NULL}',
+    "{1.5,2.25}",
+    "t",
+    "\\xdeadbeef",
+    "7",
+    "$12.34",
+    "10.0.0.1",
+    "happy",
+    "[1,5)",
+)
 
 
 def changed(row: ChangedRow, **columns: str | None) -> ChangedRow:
@@ -119,12 +166,13 @@ def test_postgres_transactions() -> None:
     assert taken == [
         Transaction(2121, 223762424, {"shop.defident": TableChange([], [("1", "a", "z")])}),
         Transaction(
-            2123, 223769176,
+            2123,
+            223769176,
             {"shop.docs": TableChange(truncated=True), "shop.defident": TableChange(truncated=True)},
         ),
         Transaction(2124, 223769288, {"shop.nopk": TableChange([], [("100", "lat")])}),
         Transaction(2125, 223769400, {"shop.nopk": TableChange([], [("101", "lat")])}),
-    ]  # fmt: skip
+    ]
 
 
 def test_a_large_value_that_was_not_sent_is_the_old_one() -> None:
@@ -168,17 +216,40 @@ def test_mysql_connector() -> None:
     taken, notices = read("mysql-connector-on-mariadb", MYSQL, BinlogSnapshot(position_of("b.6", 3442)), modes)
     assert not notices
     first = (
-        "1", "12.50", "1.5", "2.25", '{"a": 1}', "2026-01-02 03:04:05.678901", "2026-01-02 03:04:05.678901",
-        "2026-01-02", "03:04:05.678", "2026", "5", "\\xdeadbeef", "y", "a,c", "18446744073709551615", "1", "text",
-    )  # fmt: skip
+        "1",
+        "12.50",
+        "1.5",
+        "2.25",
+        '{"a": 1}',
+        "2026-01-02 03:04:05.678901",
+        "2026-01-02 03:04:05.678901",
+        "2026-01-02",
+        "03:04:05.678",
+        "2026",
+        "5",
+        "\\xdeadbeef",
+        "y",
+        "a,c",
+        "18446744073709551615",
+        "1",
+        "text",
+    )
     assert taken[0] == Transaction(
         position_of("b.6", 3870), position_of("b.6", 3870), {"d.types": TableChange([], [first])}
     )
     told = [(t.end_lsn & 0xFFFFFF, *t.tables) for t in taken]
     assert told == [
-        (3870, "d.types"), (4278, "d.types"), (4777, "d.types"), (5272, "d.types"), (5769, "d.docs"), (6002, "d.nopk"),
-        (6218, "d.nopk"), (6437, "d.nopk"), (6550, "d.docs"), (6944, "d.nopk"),
-    ]  # fmt: skip
+        (3870, "d.types"),
+        (4278, "d.types"),
+        (4777, "d.types"),
+        (5272, "d.types"),
+        (5769, "d.docs"),
+        (6002, "d.nopk"),
+        (6218, "d.nopk"),
+        (6437, "d.nopk"),
+        (6550, "d.docs"),
+        (6944, "d.nopk"),
+    ]
     assert taken[4].tables["d.docs"] == TableChange([], [("3", "b"), ("2", "z")])
     assert taken[8].tables["d.docs"] == TableChange(truncated=True)
 

@@ -127,9 +127,11 @@ class Engine:
         while found.position < position:
             more = await self.source.next_batch()
             found = Batch(
-                found.transactions + more.transactions, more.position, found.schema + more.schema,
+                found.transactions + more.transactions,
+                more.position,
+                found.schema + more.schema,
                 found.passed + more.passed,
-            )  # fmt: skip
+            )
         return found
 
 

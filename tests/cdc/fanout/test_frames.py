@@ -16,10 +16,13 @@ transactions = st.builds(
 )
 notices = st.builds(SchemaNotice, st.sampled_from(TABLES), st.text(), st.tuples(st.text()))
 batches = st.builds(
-    Batch, st.lists(transactions, max_size=4), st.integers(0, 2**63), st.lists(notices, max_size=2),
+    Batch,
+    st.lists(transactions, max_size=4),
+    st.integers(0, 2**63),
+    st.lists(notices, max_size=2),
     st.lists(st.integers(0, 2**96), max_size=3),
     st.none() | st.tuples(st.integers(0, 2**62), st.integers(0, 2**62)),
-)  # fmt: skip
+)
 
 
 def of_tables(batch: Batch, tables: set[str]) -> Batch:

@@ -138,10 +138,14 @@ def test_a_position_goes_on_in_each_domain() -> None:
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("0-1-42", GtidPosition), ("0-1-42, 1-1-7", GtidPosition), (f"{A}:7", GtidSet), (f"{A.upper()}:1-5:7", GtidSet),
-        (f"{A}:1-3, {B}:2", GtidSet), (f"{A}:blue:7", GtidSet),
+        ("0-1-42", GtidPosition),
+        ("0-1-42, 1-1-7", GtidPosition),
+        (f"{A}:7", GtidSet),
+        (f"{A.upper()}:1-5:7", GtidSet),
+        (f"{A}:1-3, {B}:2", GtidSet),
+        (f"{A}:blue:7", GtidSet),
     ],
-)  # fmt: skip
+)
 def test_global_ids_are_told_by_their_form(text: str, kind: type) -> None:
     assert looks_like_gtids(text)
     assert isinstance(parse_gtids(text), kind)

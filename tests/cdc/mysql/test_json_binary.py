@@ -38,18 +38,21 @@ def small(kind: int, entries: list[tuple[int, bytes]], keys: tuple[str, ...] = (
         (b"\x0b" + pack("<d", 3.0), "3.0"),
         (b"\x0c\x05" + 'a"b\nü'.encode()[:5], '"a\\"b\\n\ufffd"'),
         (b"\x0c\x80\x01" + b"x" * 128, f'"{"x" * 128}"'),
-        (b"\x0f\xf6\x05\x04\x02\x8c\x22\x00"[:-1] + b"", '12.34'),
+        (b"\x0f\xf6\x05\x04\x02\x8c\x22\x00"[:-1] + b"", "12.34"),
         (small(2, []), "[]"),
         (small(2, [(4, b"\x00"), (5, pack("<h", -3)), (12, b"\x01x")]), '[null, -3, "x"]'),
         (small(0, [(12, b"\x01b"), (7, pack("<i", 99999))], ("a", "bc")), '{"a": "b", "bc": 99999}'),
         (small(0, [(2, small(2, [(4, b"\x02")])[1:])], ("k",)), '{"k": [false]}'),
         (b"\x0f\x0a\x08" + ((2024 * 13 + 2 << 5 | 29) << 17 << 24).to_bytes(8, "little"), '"2024-02-29"'),
-        (b"\x0f\x0c\x08" + (((2024 * 13 + 2 << 5 | 29) << 17 | 12 << 12 | 30 << 6 | 5) << 24 | 7).to_bytes(8, "little"),
-         '"2024-02-29 12:30:05.000007"'),
+        (
+            b"\x0f\x0c\x08"
+            + (((2024 * 13 + 2 << 5 | 29) << 17 | 12 << 12 | 30 << 6 | 5) << 24 | 7).to_bytes(8, "little"),
+            '"2024-02-29 12:30:05.000007"',
+        ),
         (b"\x0f\x0b\x08" + ((838 << 12 | 59 << 6 | 59) << 24).to_bytes(8, "little"), '"838:59:59.000000"'),
         (b"\x0f\xfc\x02\x00\xff", '"base64:type252:AP8="'),
     ],
-)  # fmt: skip
+)
 def test_text(data: bytes, text: str) -> None:
     """As the server prints it."""
     assert json_text(data) == text

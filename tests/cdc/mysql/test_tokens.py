@@ -11,7 +11,7 @@ from cdc.mysql.tokens import ANSI_QUOTES, MSSQL, NO_BACKSLASH_ESCAPES, Kind, Not
         ("a  b\tc\nd\x0be", 0, ["a", "b", "c", "d", "e"]),
         ("'see #12' a", 0, ["see #12", "a"]),
         ("'-- /* ' a '*/'", 0, ["-- /* ", "a", "*/"]),
-        ("'it''s' \"so \"\"it\"\" is\" `a``b`", 0, ["it's", 'so "it" is', "a`b"]),
+        ('\'it\'\'s\' "so ""it"" is" `a``b`', 0, ["it's", 'so "it" is', "a`b"]),
         (r"'a\' # b' c", 0, [r"a\' # b", "c"]),
         (r"'a\' # b' c", NO_BACKSLASH_ESCAPES, ["a\\"]),
         (r"'a\\' b", 0, [r"a\\", "b"]),
@@ -35,7 +35,7 @@ from cdc.mysql.tokens import ANSI_QUOTES, MSSQL, NO_BACKSLASH_ESCAPES, Kind, Not
         ("a; ;", 0, ["a"]),
         ("", 0, []),
     ],
-)  # fmt: skip
+)
 def test_tokens(text: str, sql_mode: int, words: list[str]) -> None:
     """The server's rules, mode by mode."""
     assert [token.text for token in tokens_of(text, sql_mode)] == words
@@ -45,9 +45,11 @@ def test_kinds() -> None:
     """Only words and signs can be keywords."""
     found = {token.text: (token.kind, token.keyword) for token in tokens_of("drop , `after` 'first'", 0)}
     assert found == {
-        "drop": (Kind.WORD, "DROP"), ",": (Kind.SIGN, ","), "after": (Kind.NAME, "name"),
+        "drop": (Kind.WORD, "DROP"),
+        ",": (Kind.SIGN, ","),
+        "after": (Kind.NAME, "name"),
         "first": (Kind.STRING, "string"),
-    }  # fmt: skip
+    }
     assert [t.kind for t in tokens_of('"a"', 0)] == [Kind.STRING]
     assert [t.kind for t in tokens_of('"a"', ANSI_QUOTES)] == [Kind.NAME]
 

@@ -59,10 +59,14 @@ def main() -> None:
         command = [sys.executable, "-m", "tests.dataflow.engine.resident", shape]
         found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         table.add_row(
-            shape, f"{found['held'] / KEYS:,.0f}", f"{found['said'] / KEYS:,.0f}",
-            f"{found['said'] / found['held']:.2f}", f"{found['asked_us']:.1f}", f"{found['median_ms']:.2f}",
+            shape,
+            f"{found['held'] / KEYS:,.0f}",
+            f"{found['said'] / KEYS:,.0f}",
+            f"{found['said'] / found['held']:.2f}",
+            f"{found['asked_us']:.1f}",
+            f"{found['median_ms']:.2f}",
             f"{found['longest_ms']:.2f}",
-        )  # fmt: skip
+        )
     Console().print(table)
 
 

@@ -130,9 +130,10 @@ def test_a_row_that_comes_later_has_a_view_that_is_kept_whole_answered_upstream(
 def test_a_part_of_a_key_goes_although_an_on_fails_for_a_row_beside_it() -> None:
     site = Site()
     first = site.install(
-        1, "SELECT c.id, u.name FROM comments c LEFT JOIN users u ON u.id = c.author AND c.id / (u.id - 8) <> 0"
+        1,
+        "SELECT c.id, u.name FROM comments c LEFT JOIN users u ON u.id = c.author AND c.id / (u.id - 8) <> 0"
         " WHERE c.story_id = :story ORDER BY c.at, c.id",
-    )  # fmt: skip
+    )
     every = site.install(
         2, "SELECT c.id, c.at, u.name FROM comments c LEFT JOIN users u ON u.id = c.author WHERE c.story_id = :story"
     )

@@ -352,8 +352,10 @@ def test_a_view_that_goes_takes_its_reads_and_keys_along() -> None:
     (refresh,) = world.read(1, ("8",))
     assert isinstance(refresh, Refresh)
     assert world.step(DropView(VIEW)) == [
-        CancelRefresh(refresh.id), FailRead(ReadId(1), "the view was dropped", retryable=False), LeafDrop(VIEW),
-    ]  # fmt: skip
+        CancelRefresh(refresh.id),
+        FailRead(ReadId(1), "the view was dropped", retryable=False),
+        LeafDrop(VIEW),
+    ]
     assert world.step(RefreshDone(refresh.id, [], Seen(0), 0)) == []
 
 
@@ -361,8 +363,9 @@ def test_a_table_that_changed_breaks_the_view() -> None:
     world = World()
     world.cover(("7",))
     assert world.step(SchemaChanged(STORIES, "a column went")) == [
-        ViewStatus(VIEW, "broken", "a column went"), LeafEvict(VIEW, ("7",)),
-    ]  # fmt: skip
+        ViewStatus(VIEW, "broken", "a column went"),
+        LeafEvict(VIEW, ("7",)),
+    ]
 
 
 def test_a_new_stream_evicts_and_fetches_anew() -> None:

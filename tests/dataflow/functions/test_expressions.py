@@ -27,23 +27,54 @@ from tests.dataflow.functions.server import PINNED, Connection, Failed, StoredRo
 
 pytestmark = pytest.mark.postgres
 COLUMNS = {
-    "i2": "int2", "i4": "int4", "i8": "int8", "n": "numeric", "n2": "numeric(10,2)", "f4": "float4", "f8": "float8",
-    "t": "text", "vc": "varchar", "bc": "bpchar(4)", "b": "bool", "d": "date", "ts": "timestamp", "tz": "timestamptz",
-    "iv": "interval", "tm": "time", "j": "json", "jb": "jsonb", "u": "uuid", "ta": "text[]", "ia": "int4[]",
+    "i2": "int2",
+    "i4": "int4",
+    "i8": "int8",
+    "n": "numeric",
+    "n2": "numeric(10,2)",
+    "f4": "float4",
+    "f8": "float8",
+    "t": "text",
+    "vc": "varchar",
+    "bc": "bpchar(4)",
+    "b": "bool",
+    "d": "date",
+    "ts": "timestamp",
+    "tz": "timestamptz",
+    "iv": "interval",
+    "tm": "time",
+    "j": "json",
+    "jb": "jsonb",
+    "u": "uuid",
+    "ta": "text[]",
+    "ia": "int4[]",
     "m": "mood",
-}  # fmt: skip
+}
 ROWS = 90
-REFUSED = frozenset({
-    "quote_ident(t) is null", "date_trunc('hour', tz, 'Europe/Paris')", "substring(t from 'a|b')",
-    "current_date is null", "neg(i4)", r"regexp_replace(t, '^\s', 'X')",
-    "regexp_replace(t, '(a|b)', 'X')", "regexp_replace(t, 'a*', 'X')", r"regexp_replace(t, 'a', '\1')",
-})  # fmt: skip
+REFUSED = frozenset(
+    {
+        "quote_ident(t) is null",
+        "date_trunc('hour', tz, 'Europe/Paris')",
+        "substring(t from 'a|b')",
+        "current_date is null",
+        "neg(i4)",
+        r"regexp_replace(t, '^\s', 'X')",
+        "regexp_replace(t, '(a|b)', 'X')",
+        "regexp_replace(t, 'a*', 'X')",
+        r"regexp_replace(t, 'a', '\1')",
+    }
+)
 
 #: The server's definitions have types that are not taken (unknown, interval day), or VARIADIC.
-MISSPELLED = frozenset({
-    "concat(t, i4, b, n, d, NULL)", "interval '1' day + ts", "jsonb_extract_path_text(jb, 'a')",
-    "jsonb_extract_path(jb, 'a', 'b')", "json_extract_path_text(j, 'a')",
-})  # fmt: skip
+MISSPELLED = frozenset(
+    {
+        "concat(t, i4, b, n, d, NULL)",
+        "interval '1' day + ts",
+        "jsonb_extract_path_text(jb, 'a')",
+        "jsonb_extract_path(jb, 'a', 'b')",
+        "json_extract_path_text(j, 'a')",
+    }
+)
 
 
 def expressions() -> list[str]:

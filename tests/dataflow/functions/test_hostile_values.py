@@ -41,7 +41,9 @@ CASES: list[tuple[str, str, str, Row]] = [
     ("-", "interval interval", "interval", ("-infinity", "-2147483648 days")),
     ("-", "interval interval", "interval", ("infinity", "infinity")),
     (
-        "date_bin", "interval timestamp timestamp", "timestamp",
+        "date_bin",
+        "interval timestamp timestamp",
+        "timestamp",
         ("2147483647 days", "2000-01-01 00:00:00", "0004-02-29 00:00:00"),
     ),
     ("-", "timestamp interval", "timestamp", ("infinity", "-2147483648 days")),
@@ -64,7 +66,7 @@ CASES: list[tuple[str, str, str, Row]] = [
     ("@>", "jsonb jsonb", "bool", ('"a"', '["a"]')),
     ("@>", "jsonb jsonb", "bool", ('[1.0, {"a": [1, 2]}, "1"]', '[{"a": [2]}, 1]')),
     ("?|", "jsonb text[]", "bool", ('["a", 1]', "{1,NULL,a}")),
-]  # fmt: skip
+]
 
 
 def _type_of(name: str) -> SqlType:

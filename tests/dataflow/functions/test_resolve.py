@@ -13,9 +13,27 @@ from tests.dataflow.functions.server import Connection
 
 pytestmark = pytest.mark.postgres
 TYPES = (
-    "bool", "int2", "int4", "int8", "numeric", "float4", "float8", "text", "varchar", "bpchar", "date", "time",
-    "timetz", "timestamp", "timestamptz", "interval", "json", "jsonb", "uuid", "bytea",
-)  # fmt: skip
+    "bool",
+    "int2",
+    "int4",
+    "int8",
+    "numeric",
+    "float4",
+    "float8",
+    "text",
+    "varchar",
+    "bpchar",
+    "date",
+    "time",
+    "timetz",
+    "timestamp",
+    "timestamptz",
+    "interval",
+    "json",
+    "jsonb",
+    "uuid",
+    "bytea",
+)
 #: Ours, and what the server calls them.
 OPERATORS = {"matches": "~", "imatches": "~*", "like": "~~", "ilike": "~~*", "neg": "-"}
 QUOTED = frozenset({"extract", "overlay", "position", "substring"})

@@ -22,14 +22,55 @@ from tests.dataflow.functions.server import PINNED, Connection, Failed, evaluate
 pytestmark = pytest.mark.postgres
 MAX_ROWS = 700
 FIELDS = (
-    "microseconds", "milliseconds", "second", "minute", "hour", "day", "week", "month", "quarter", "year", "decade",
-    "century", "millennium", "isoyear", "dow", "isodow", "doy", "epoch", "timezone", "timezone_hour", "Years", "mon",
-    "timezone_minute", "bogus",
-)  # fmt: skip
+    "microseconds",
+    "milliseconds",
+    "second",
+    "minute",
+    "hour",
+    "day",
+    "week",
+    "month",
+    "quarter",
+    "year",
+    "decade",
+    "century",
+    "millennium",
+    "isoyear",
+    "dow",
+    "isodow",
+    "doy",
+    "epoch",
+    "timezone",
+    "timezone_hour",
+    "Years",
+    "mon",
+    "timezone_minute",
+    "bogus",
+)
 PATTERNS = (
-    "", "a", "^a", "a$", "a|b", "(a|x)+", "[a-c]", "[^a]", "a.b", "x{2}", "a?b*", r"\d+", r"a\.b", "ä", "^$", "z+?y",
-    "(?:ab)+", r"[0-9]{2,}", "^[A-Z]", "[a-]", "(xyz){2}", "ß",
-)  # fmt: skip
+    "",
+    "a",
+    "^a",
+    "a$",
+    "a|b",
+    "(a|x)+",
+    "[a-c]",
+    "[^a]",
+    "a.b",
+    "x{2}",
+    "a?b*",
+    r"\d+",
+    r"a\.b",
+    "ä",
+    "^$",
+    "z+?y",
+    "(?:ab)+",
+    r"[0-9]{2,}",
+    "^[A-Z]",
+    "[a-]",
+    "(xyz){2}",
+    "ß",
+)
 #: Arguments that plans have as constants only, by function and place.
 CONSTANTS: dict[tuple[str, int], tuple[Value, ...]] = {
     ("encode", 1): ("hex", "base64", "BASE64", "escape"),
@@ -38,12 +79,19 @@ CONSTANTS: dict[tuple[str, int], tuple[Value, ...]] = {
     ("date_trunc", 0): FIELDS,
     ("timezone", 0): ("UTC", "utc"),
     ("to_char", 1): (
-        "YYYY-MM-DD", "HH24:MI:SS", "MS US", "Mon Month MON month", "Day DAY dy Dy", '"T"HH24', "Q",
-        "YYYYMMDD", "HH24MISS",
+        "YYYY-MM-DD",
+        "HH24:MI:SS",
+        "MS US",
+        "Mon Month MON month",
+        "Day DAY dy Dy",
+        '"T"HH24',
+        "Q",
+        "YYYYMMDD",
+        "HH24MISS",
     ),
     ("matches", 1): PATTERNS,
     ("imatches", 1): tuple(p for p in PATTERNS if p.isascii()),
-}  # fmt: skip
+}
 #: Without arguments, or all but the first are constants: tested from SQL on (`expressions.sql`).
 ALL_CONSTANT = frozenset({"pi", "regexp_replace"})
 

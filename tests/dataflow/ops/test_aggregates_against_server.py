@@ -52,7 +52,7 @@ COLUMNS: dict[str, tuple[SqlType, str, list[Value]]] = {
     "z": (SqlType("text", "text[]", "array", TEXT), "text[]", ['{a,"b c",NULL}', '{"\\"",""}', None]),
     "q": (base("json"), "json", ['{"b":1, "a":-0, "b":1E5}', '"\\u00e9"', "1.50", "[1e-3]", None]),
     "o": (INT, "int", ["1", "2", "3"]),
-}  # fmt: skip
+}
 NAMES = list(COLUMNS)
 TABLE = Table("public.t", tuple(Column(name, COLUMNS[name][0]) for name in NAMES))
 CHAIN = Chain(TABLE.name, None, tuple(ColumnRef(i, c.type) for i, c in enumerate(TABLE.columns)))

@@ -13,11 +13,17 @@ FAR = "178000000 years"
 @pytest.mark.parametrize(
     "values",
     [
-        (FAR, FAR), (FAR, FAR, "infinity"), (FAR, FAR, "-infinity"), ("infinity", "-infinity"), (FAR, "infinity"),
+        (FAR, FAR),
+        (FAR, FAR, "infinity"),
+        (FAR, FAR, "-infinity"),
+        ("infinity", "-infinity"),
+        (FAR, "infinity"),
         ("178956970 years 7 mons", "2147483647 days", "2562047788:00:54.775807"),
-        ("2147483647 days", "1 day", "infinity"), ("2562047788:00:00", "2562047788:00:00", "-infinity"), ("1 day",),
+        ("2147483647 days", "1 day", "infinity"),
+        ("2562047788:00:00", "2562047788:00:00", "-infinity"),
+        ("1 day",),
     ],
-)  # fmt: skip
+)
 def test_it_is_the_server_s(connect, values: tuple[str, ...]) -> None:
     for function, state in (("sum", IntervalSum()), ("avg", IntervalAverage())):
         for value in values:

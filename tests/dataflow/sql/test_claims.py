@@ -40,11 +40,25 @@ def test_a_list_of_claims() -> None:
 @pytest.mark.parametrize(
     "written",
     [
-        ":claims", ":Claims", ":CLAIMS.sub", ":Claims.sub", ":claims.", ":claims .sub", ":claims. sub",
-        ":claims/**/.sub", ":claims.1", ":claims.1e5", ":claims..sub", ":claims.sub.", ":claims.\"sub\"",
-        ":claims.`sub`", ":\"claims.sub\"", ":`claims.sub`", ":\"x\"",
+        ":claims",
+        ":Claims",
+        ":CLAIMS.sub",
+        ":Claims.sub",
+        ":claims.",
+        ":claims .sub",
+        ":claims. sub",
+        ":claims/**/.sub",
+        ":claims.1",
+        ":claims.1e5",
+        ":claims..sub",
+        ":claims.sub.",
+        ':claims."sub"',
+        ":claims.`sub`",
+        ':"claims.sub"',
+        ":`claims.sub`",
+        ':"x"',
     ],
-)  # fmt: skip
+)
 def test_what_is_nearly_a_claim_is_refused(dialect: str, written: str) -> None:
     with pytest.raises(InvalidQuery):
         parse(f"SELECT id FROM t WHERE owner = {written}", dialect)

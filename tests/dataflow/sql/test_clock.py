@@ -10,10 +10,20 @@ def column(name: str, of: str, kind: str = "base") -> Column:
     return Column(name, SqlType(of, of, kind))
 
 
-CATALOG = Catalog({"public.a": Table("public.a", (
-    column("x", "text"), column("at", "timestamptz"), column("j", "jsonb"), column("n", "int4"),
-    column("m", "mood", "enum"),
-))})  # fmt: skip
+CATALOG = Catalog(
+    {
+        "public.a": Table(
+            "public.a",
+            (
+                column("x", "text"),
+                column("at", "timestamptz"),
+                column("j", "jsonb"),
+                column("n", "int4"),
+                column("m", "mood", "enum"),
+            ),
+        )
+    }
+)
 PARAMETERS = {"p": SqlType("timestamptz", "timestamptz"), "q": SqlType("text", "text")}
 
 
@@ -24,14 +34,29 @@ def reason(sql: str) -> str | None:
 @pytest.mark.parametrize(
     "expression",
     [
-        "x::date", "j::text::date", "date(x)", "timestamptz(x)", "(x || '')::date", "(:q::text)::timestamptz",
-        ":q::timestamptz", "(j->>'a')::timestamptz", "coalesce(at::text, x)::date", "array_agg(x)::timestamptz[]",
-        "string_to_array(x, ',')::date[]", "x::tstzrange", "x::event", "lower(x)::date", "max(x)::timestamp",
-        "JSON_VALUE(j, '$.a' RETURNING timestamptz)", "(CASE WHEN n = 1 THEN x END)::date",
+        "x::date",
+        "j::text::date",
+        "date(x)",
+        "timestamptz(x)",
+        "(x || '')::date",
+        "(:q::text)::timestamptz",
+        ":q::timestamptz",
+        "(j->>'a')::timestamptz",
+        "coalesce(at::text, x)::date",
+        "array_agg(x)::timestamptz[]",
+        "string_to_array(x, ',')::date[]",
+        "x::tstzrange",
+        "x::event",
+        "lower(x)::date",
+        "max(x)::timestamp",
+        "JSON_VALUE(j, '$.a' RETURNING timestamptz)",
+        "(CASE WHEN n = 1 THEN x END)::date",
         "(SELECT max(x) FROM a)::date",
-        "jsonb_populate_record(NULL::event, j)", "CAST(nullif(x, '') AS timestamp(0))", "unknown_column::date",
+        "jsonb_populate_record(NULL::event, j)",
+        "CAST(nullif(x, '') AS timestamp(0))",
+        "unknown_column::date",
     ],
-)  # fmt: skip
+)
 def test_text_that_may_be_the_current_time(expression: str) -> None:
     assert reason(f"SELECT {expression} FROM a") is not None
 
@@ -39,14 +64,31 @@ def test_text_that_may_be_the_current_time(expression: str) -> None:
 @pytest.mark.parametrize(
     "expression",
     [
-        "at::date", "at::text::date", "date(at)", ":p::timestamptz", "(j->>'a')::int", "date_trunc('day', at)::date",
+        "at::date",
+        "at::text::date",
+        "date(at)",
+        ":p::timestamptz",
+        "(j->>'a')::int",
+        "date_trunc('day', at)::date",
         "max(at)::date",
-        "coalesce(at, '2020-01-01')::date", "(at + interval '1 day')::date", "(at AT TIME ZONE 'UTC')::date",
-        "to_timestamp(n)::date", "x::int", "x::mood", "tstzrange(at, at)", "(SELECT max(at) FROM a)::date",
-        "(CASE WHEN n = 1 THEN at END)::date", "x::text[]", "make_date(n, 1, 1)::timestamptz", "DATE '2020-01-01'",
-        "(min(at) OVER ())::date", "to_date(x, 'YYYY')::timestamp", "'2020-01-01'::date", "CAST(at AS timestamp(0))",
+        "coalesce(at, '2020-01-01')::date",
+        "(at + interval '1 day')::date",
+        "(at AT TIME ZONE 'UTC')::date",
+        "to_timestamp(n)::date",
+        "x::int",
+        "x::mood",
+        "tstzrange(at, at)",
+        "(SELECT max(at) FROM a)::date",
+        "(CASE WHEN n = 1 THEN at END)::date",
+        "x::text[]",
+        "make_date(n, 1, 1)::timestamptz",
+        "DATE '2020-01-01'",
+        "(min(at) OVER ())::date",
+        "to_date(x, 'YYYY')::timestamp",
+        "'2020-01-01'::date",
+        "CAST(at AS timestamp(0))",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_text(expression: str) -> None:
     assert reason(f"SELECT {expression} FROM a") is None
 

@@ -92,15 +92,29 @@ def test_registered_views_that_read_each_other() -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "INSERT INTO t VALUES (1)", "UPDATE t SET a = 1", "DELETE FROM t", "CREATE TABLE t ()", "SET x = 1", "CALL p()",
-        "EXPLAIN SELECT 1", "WITH x AS (INSERT INTO t VALUES (1) RETURNING a) SELECT a FROM x",
-        "WITH x AS (UPDATE t SET a = 1 RETURNING a) SELECT a FROM x", "SELECT a FROM t FOR UPDATE",
-        "SELECT a FROM t FOR NO KEY UPDATE", "SELECT a FROM t FOR SHARE SKIP LOCKED", "SELECT nextval('s')",
-        "SELECT pg_catalog.set_config('a', 'b', true)", "SELECT pg_advisory_xact_lock(1)", "SELECT pg_sleep(1)",
-        'SELECT "pg_sleep"(1)', 'SELECT pg_catalog."pg_sleep"(1)', 'SELECT U&"pg\\005fsleep"(1)',
-        "SELECT lo_unlink(1)", "SELECT dblink_exec('x')",
+        "INSERT INTO t VALUES (1)",
+        "UPDATE t SET a = 1",
+        "DELETE FROM t",
+        "CREATE TABLE t ()",
+        "SET x = 1",
+        "CALL p()",
+        "EXPLAIN SELECT 1",
+        "WITH x AS (INSERT INTO t VALUES (1) RETURNING a) SELECT a FROM x",
+        "WITH x AS (UPDATE t SET a = 1 RETURNING a) SELECT a FROM x",
+        "SELECT a FROM t FOR UPDATE",
+        "SELECT a FROM t FOR NO KEY UPDATE",
+        "SELECT a FROM t FOR SHARE SKIP LOCKED",
+        "SELECT nextval('s')",
+        "SELECT pg_catalog.set_config('a', 'b', true)",
+        "SELECT pg_advisory_xact_lock(1)",
+        "SELECT pg_sleep(1)",
+        'SELECT "pg_sleep"(1)',
+        'SELECT pg_catalog."pg_sleep"(1)',
+        'SELECT U&"pg\\005fsleep"(1)',
+        "SELECT lo_unlink(1)",
+        "SELECT dblink_exec('x')",
     ],
-)  # fmt: skip
+)
 def test_what_does_more_than_read(sql: str) -> None:
     with pytest.raises(InvalidQuery) as caught:
         check_effects(sql)
@@ -110,11 +124,15 @@ def test_what_does_more_than_read(sql: str) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT a FROM t", "(SELECT 1) UNION (SELECT 2)", "VALUES (1)", "TABLE t",
+        "SELECT a FROM t",
+        "(SELECT 1) UNION (SELECT 2)",
+        "VALUES (1)",
+        "TABLE t",
         "WITH x AS (SELECT 1) SELECT * FROM x",
-        "SELECT substring(a FOR 3), t.update, t.delete FROM t", "SELECT 'FOR UPDATE', \"nextval\" FROM t",
+        "SELECT substring(a FOR 3), t.update, t.delete FROM t",
+        "SELECT 'FOR UPDATE', \"nextval\" FROM t",
         "SELECT lo_get(1)",
     ],
-)  # fmt: skip
+)
 def test_what_only_reads(sql: str) -> None:
     check_effects(sql)

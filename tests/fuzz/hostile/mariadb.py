@@ -30,21 +30,42 @@ from tests.fuzz.hostile.texts import document, length, short_text, text
 DATABASE = "hostile"
 #: Columns by name; each is there twice, the second one's name with an x behind.
 COLUMNS = {
-    "i": "int", "l": "bigint", "u": "bigint unsigned", "y": "tinyint unsigned", "n": "decimal(20,4)",
+    "i": "int",
+    "l": "bigint",
+    "u": "bigint unsigned",
+    "y": "tinyint unsigned",
+    "n": "decimal(20,4)",
     "m": "decimal(65,30)",
-    "f": "float", "r": "double", "t": "longtext COLLATE utf8mb4_general_ci",
+    "f": "float",
+    "r": "double",
+    "t": "longtext COLLATE utf8mb4_general_ci",
     "v": "varchar(60) COLLATE utf8mb4_unicode_ci",
-    "w": "varchar(60) COLLATE utf8mb4_unicode_nopad_ci", "b": "varchar(60) COLLATE utf8mb4_bin", "c": "char(30)",
-    "k": "varbinary(60)", "d": "date", "z": "datetime(6)", "s": "timestamp(3) NULL", "o": "time(6)", "g": "year",
+    "w": "varchar(60) COLLATE utf8mb4_unicode_nopad_ci",
+    "b": "varchar(60) COLLATE utf8mb4_bin",
+    "c": "char(30)",
+    "k": "varbinary(60)",
+    "d": "date",
+    "z": "datetime(6)",
+    "s": "timestamp(3) NULL",
+    "o": "time(6)",
+    "g": "year",
     "q": "bit(33)",
-    "e": "enum('b','a','\u00e9')", "a": "set('x','y','z')", "j": "json",
-}  # fmt: skip
+    "e": "enum('b','a','\u00e9')",
+    "a": "set('x','y','z')",
+    "j": "json",
+}
 _INTEGERS = (0, 1, -1, 2, 127, 128, 255, 256, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 2**64 - 1, 2**64, -7, 1000)
 _MOMENTS = (
-    "0000-00-00 00:00:00", "2024-00-00 00:00:00", "1000-01-01 00:00:00.000001", "9999-12-31 23:59:59.999999",
-    "1970-01-01 00:00:01", "2038-01-19 03:14:07.999", "2024-02-29 12:00:00.5", "0001-01-01 00:00:00",
+    "0000-00-00 00:00:00",
+    "2024-00-00 00:00:00",
+    "1000-01-01 00:00:00.000001",
+    "9999-12-31 23:59:59.999999",
+    "1970-01-01 00:00:01",
+    "2038-01-19 03:14:07.999",
+    "2024-02-29 12:00:00.5",
+    "0001-01-01 00:00:00",
     "2023-02-30 00:00:00",
-)  # fmt: skip
+)
 _TIMES = ("-838:59:59.999999", "838:59:59", "00:00:00", "-00:00:00.000001", "23:59:59.999999", "-12:00:00", "100:00:00")
 _PER_GROUP = 3
 _RANGE = "BETWEEN {first} AND {last}"
@@ -256,9 +277,13 @@ class MariaDbRun:
                 return None if ours is None else question.form(ours)
 
             self.table.compare(
-                f"{question.name}", f"row {number}", compute, question.row_of(number), wanted,
+                f"{question.name}",
+                f"row {number}",
+                compute,
+                question.row_of(number),
+                wanted,
                 lambda number=number: self._milliseconds(question.sql, number),
-            )  # fmt: skip
+            )
 
     def _collect(self, sql: str, first: int, last: int, answers: dict[int, Value | Failed]) -> None:
         try:

@@ -78,8 +78,10 @@ class PostgresRun:
         self._server.execute(f"CREATE TEMP TABLE {table} (n int, v {type_name})".encode())
         small, large, huge = self._counts
         draws: list[tuple[int, Callable[[str], str | None]]] = [
-            (small, self._draw.small), (large, self._draw.large), (huge, self._draw.huge)
-        ]  # fmt: skip
+            (small, self._draw.small),
+            (large, self._draw.large),
+            (huge, self._draw.huge),
+        ]
         values: list[Value] = [None]
         self._server.execute(f"INSERT INTO {table} VALUES (0, NULL)".encode())
         ends = []

@@ -118,20 +118,23 @@ def _keys(name: str, sql_type: SqlType) -> Iterator[Subject]:
     if comparable(sql_type):
         key = key_function((0,), [sql_type])
         yield _subject(
-            "group by", name,
+            "group by",
+            name,
             "string_agg(g, ';' ORDER BY g) FROM (SELECT string_agg(n::text, ',' ORDER BY n) AS g"
             f" FROM {_SOURCE} GROUP BY x) w",
             lambda row: _groups(row, key),
-        )  # fmt: skip
+        )
         call = AggregateCall(AggregateFunction.COUNT, ColumnRef(0, sql_type), SqlType("int8", "int8"), distinct=True)
         yield _subject("count distinct", name, "count(DISTINCT x)", _aggregated(call))
     if orderable(sql_type):
         for direction, descending in (("", False), (" DESC", True)):
             ordering = Ordering([OrderTerm(0, descending=descending, nulls_first=descending)], [sql_type])
             yield _subject(
-                f"order by{direction.lower()}", name, f"string_agg(n::text, ',' ORDER BY x{direction}, n)",
+                f"order by{direction.lower()}",
+                name,
+                f"string_agg(n::text, ',' ORDER BY x{direction}, n)",
                 lambda row, ordering=ordering: _ordered(row, ordering),
-            )  # fmt: skip
+            )
 
 
 def _groups(row: Row, key: Callable[[Row], object]) -> str:

@@ -21,19 +21,51 @@ from tests.dataflow.functions.test_signatures import CONSTANTS, PATTERNS
 from tests.fuzz.hostile.subject import Subject
 
 SCALARS = (
-    "bool", "int2", "int4", "int8", "numeric", "float4", "float8", "text", "bpchar", "bytea", "mood", "uuid",
-    "date", "time",
-    "timestamp", "timestamptz", "interval", "json", "jsonb",
-)  # fmt: skip
+    "bool",
+    "int2",
+    "int4",
+    "int8",
+    "numeric",
+    "float4",
+    "float8",
+    "text",
+    "bpchar",
+    "bytea",
+    "mood",
+    "uuid",
+    "date",
+    "time",
+    "timestamp",
+    "timestamptz",
+    "interval",
+    "json",
+    "jsonb",
+)
 ARRAYS = ("text[]", "int4[]", "numeric[]", "timestamp[]")
 _SIZED = {
-    "numeric": ("numeric(10,2)", "numeric(1000,500)", "numeric(3,-2)"), "text": ("varchar(3)", "bpchar(5)"),
-    "timestamp": ("timestamp(0)", "timestamp(3)"), "timestamptz": ("timestamptz(1)",), "varchar": ("varchar(3)",),
-}  # fmt: skip
+    "numeric": ("numeric(10,2)", "numeric(1000,500)", "numeric(3,-2)"),
+    "text": ("varchar(3)", "bpchar(5)"),
+    "timestamp": ("timestamp(0)", "timestamp(3)"),
+    "timestamptz": ("timestamptz(1)",),
+    "varchar": ("varchar(3)",),
+}
 _HOSTILE_PATTERNS = (
-    "(a|aa)+b", "(a*)*b", "(a+)+$", "(x?){50}x{50}", "a{0,255}", "(a|b|ab)*c", "^(a|a)*$", ".*.*.*=.*", "[^b]*b[^b]*b",
-    "(.*)(.*)(.*)x", "a.{200}b", "((a{1,50}){1,5})", "\U0001f600", "\u017f", "k",
-)  # fmt: skip
+    "(a|aa)+b",
+    "(a*)*b",
+    "(a+)+$",
+    "(x?){50}x{50}",
+    "a{0,255}",
+    "(a|b|ab)*c",
+    "^(a|a)*$",
+    ".*.*.*=.*",
+    "[^b]*b[^b]*b",
+    "(.*)(.*)(.*)x",
+    "a.{200}b",
+    "((a{1,50}){1,5})",
+    "\U0001f600",
+    "\u017f",
+    "k",
+)
 _ONE_WAY = ("a", "ab", "a+", "[ab]", "[^a]+", "x{2}", "^a", "b$", ".", "a.b", "\u00e9", r"\d+", "[a-z]{3}")
 
 

@@ -19,9 +19,21 @@ def run(side: str, rate: float, limit: Limit = "none", failed: int = 0) -> Outco
     latency = Latency(100, 2, 1, 5, 9, 12, ((0, 0.5), (0.5, 1), (0.95, 5), (1, 12)))
     moments = [Moment(second, 10, 10, 0, 9, 1, 1, 5, 9, 50 << 20, 20 << 20) for second in range(3)]
     return Outcome(
-        side, rate, rate * 0.99, 3, latency, {"page": latency}, moments, failed, 90, 10, 0.01, 0.005,
-        failures=("3 x page: 503 <busy>",) if failed else (), limit=limit,
-    )  # fmt: skip
+        side,
+        rate,
+        rate * 0.99,
+        3,
+        latency,
+        {"page": latency},
+        moments,
+        failed,
+        90,
+        10,
+        0.01,
+        0.005,
+        failures=("3 x page: 503 <busy>",) if failed else (),
+        limit=limit,
+    )
 
 
 RUNS = (run("ours", 100), run("ours", 200), run("ours", 400, "side"), run("theirs", 50, failed=3))
@@ -35,10 +47,20 @@ def test_a_page_has_everything_and_needs_nothing() -> None:
     )
     text = page(report, "2 cores")
     parts = (
-        "A &lt;title&gt;", "What was done.", "ours / theirs", "memcached is not installed", "x &amp; y", "2 cores",
-        "Look here.", "Throughput against latency", "Memory over time", "Hit rate over time", "503 &lt;busy&gt;",
-        "side&#39;s limit", "3 failed",
-    )  # fmt: skip
+        "A &lt;title&gt;",
+        "What was done.",
+        "ours / theirs",
+        "memcached is not installed",
+        "x &amp; y",
+        "2 cores",
+        "Look here.",
+        "Throughput against latency",
+        "Memory over time",
+        "Hit rate over time",
+        "503 &lt;busy&gt;",
+        "side&#39;s limit",
+        "3 failed",
+    )
     for part in parts:
         assert part in text
     assert text.count("<svg") == 5

@@ -49,10 +49,15 @@ class Service:
 
     def _health(self) -> dict[str, Any]:
         return {
-            "ready": not self.starting, "streaming": True, "age_ms": 1, "version": "pg:0/1",
-            "building": [], "quarantined": {}, "broken": {},
+            "ready": not self.starting,
+            "streaming": True,
+            "age_ms": 1,
+            "version": "pg:0/1",
+            "building": [],
+            "quarantined": {},
+            "broken": {},
             "memory": {"budget_bytes": 1, "used_bytes": 0, "over_budget": False},
-        }  # fmt: skip
+        }
 
     def _kept(self) -> dict[str, Any]:
         return {name: dict(change) for name, change in self.kept.items()}

@@ -45,8 +45,14 @@ def test_a_refusal_names_what_was_asked_for_and_nothing_else() -> None:
 def test_claims_are_members_of_members() -> None:
     principal = Principal("a", READ, claims={"sub": "42", "org": {"id": 7}, "a.b": 1, "none": None})
     assert [principal.claim(path) for path in ("sub", "org.id", "org.name", "sub.x", "a.b", "none", "")] == [
-        "42", 7, None, None, None, None, None,
-    ]  # fmt: skip
+        "42",
+        7,
+        None,
+        None,
+        None,
+        None,
+        None,
+    ]
 
 
 @pytest.mark.parametrize("views", [("*",), ("adhoc_*",), ("adhoc_0123456789abcdef",)])

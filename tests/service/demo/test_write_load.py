@@ -101,8 +101,13 @@ def test_every_lookup_of_the_views_has_an_index(site: Database) -> None:
         " JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]"
     )
     needed = {
-        ("stories", "id"), ("stories", "author"), ("votes", "story_id"), ("comments", "story_id"), ("users", "name"),
-        ("tags", "name"), ("taggings", "tag_id"),
-    }  # fmt: skip
+        ("stories", "id"),
+        ("stories", "author"),
+        ("votes", "story_id"),
+        ("comments", "story_id"),
+        ("users", "name"),
+        ("tags", "name"),
+        ("taggings", "tag_id"),
+    }
     assert needed <= set(led)
     assert len(VIEWS) >= 6

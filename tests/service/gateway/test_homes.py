@@ -28,9 +28,13 @@ def test_a_query_string_and_json_that_say_the_same(query: bytes, params: dict[st
 
 def test_what_differs_is_told_apart() -> None:
     slots = {
-        slot_of("story", {"id": 7}), slot_of("other", {"id": 7}), slot_of("story", {"id": 8}),
-        slot_of("story", {"id": None}), slot_of("story", {"id": ""}), slot_of("story", {"id": 7}, b"who"),
-    }  # fmt: skip
+        slot_of("story", {"id": 7}),
+        slot_of("other", {"id": 7}),
+        slot_of("story", {"id": 8}),
+        slot_of("story", {"id": None}),
+        slot_of("story", {"id": ""}),
+        slot_of("story", {"id": 7}, b"who"),
+    }
     assert len(slots) == 6
 
 

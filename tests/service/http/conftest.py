@@ -155,7 +155,7 @@ def register_all(writer: LeafWriter) -> None:
         TOP_ID: (make_view("top", {}, order=BY_AUTHOR.order, limit_rows=3), "ready"),
         BROKEN_ID: (make_view("broken", {"id": 0}), "broken"),
         BUILDING_ID: (make_view("building", {"id": 0}), "building"),
-    }  # fmt: skip
+    }
     votes = (RangeParameter("least", 3, ">="), RangeParameter("below", 3, "<"))
     views |= {
         RANGE_ID: (make_view("between", {"author": 2}, order=BY_AUTHOR.order, ranges=votes), "ready"),
@@ -183,11 +183,13 @@ def register_all(writer: LeafWriter) -> None:
 
 #: The form of a view whose answers are the upstream's: two columns, two parameters, and the place in the answer.
 REFRESHED = View(
-    "refreshed", "SELECT now()",
+    "refreshed",
+    "SELECT now()",
     Chain("", None, tuple(ColumnRef(i, kind) for i, kind in enumerate((TEXT, INT8, TEXT, INT8, INT8)))),
     (Parameter("authors", 2, many=True), Parameter("votes", 3)),
-    (OutputColumn("title", 0), OutputColumn("votes", 1)), (OrderTerm(4),),
-)  # fmt: skip
+    (OutputColumn("title", 0), OutputColumn("votes", 1)),
+    (OrderTerm(4),),
+)
 ROWS: dict[tuple[str, Key], list[Row]] = {
     ("story", ("7",)): [("7", "Seven", "ann", "3")],
     ("story", ("8",)): [("8", "Eight", "bob", "5")],

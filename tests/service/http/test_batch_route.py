@@ -22,26 +22,78 @@ LIMITS = Limits(read_timeout_s=5.0, max_body_bytes=4096, max_keys=20)
 IDS: list[Any] = [7, 7, 8, 8, 99, "7", "07", " 7", -0, 0, -8, True, None, 7.0, 1.5, 2**62, 2**63, 10**25, "", [7], {}]
 AUTHORS: list[Any] = ["ann", "ann", "bob", "", "é", "a\0b", "%d", "x" * 300, 5, None, ["ann"], ["bob", "ann", None]]
 LISTS: list[Any] = [
-    [7, 8], [8, 7, 99], list(range(1, 15)), [7, None, -8], 8, [], [8, "8", "08"], [7, 7], list(range(30)), [None],
-    [True], ["x"], [1.5], [[7]], "7", None,
-]  # fmt: skip
+    [7, 8],
+    [8, 7, 99],
+    list(range(1, 15)),
+    [7, None, -8],
+    8,
+    [],
+    [8, "8", "08"],
+    [7, 7],
+    list(range(30)),
+    [None],
+    [True],
+    ["x"],
+    [1.5],
+    [[7]],
+    "7",
+    None,
+]
 COUNTS: list[Any] = [0, 1, 2, "3", -1, None, True, "many"]
-VALUES = {"id": IDS, "ids": LISTS, "author": AUTHORS, "authors": AUTHORS, "least": COUNTS, "below": COUNTS, "n": COUNTS,
-          "m": COUNTS, "votes": COUNTS, "other": [1]}  # fmt: skip
+VALUES = {
+    "id": IDS,
+    "ids": LISTS,
+    "author": AUTHORS,
+    "authors": AUTHORS,
+    "least": COUNTS,
+    "below": COUNTS,
+    "n": COUNTS,
+    "m": COUNTS,
+    "votes": COUNTS,
+    "other": [1],
+}
 VIEWS = {
-    "story": ["id"], "among": ["author", "ids"], "stories_of": ["author"], "votes_of": ["id", "author"], "top": [],
-    "between": ["author", "least", "below"], "of_authors": ["authors"], "first": ["author", "n", "m"],
-    "refreshed": ["authors", "votes"], "broken": ["id"], "building": ["id"], "nothing": [],
-}  # fmt: skip
+    "story": ["id"],
+    "among": ["author", "ids"],
+    "stories_of": ["author"],
+    "votes_of": ["id", "author"],
+    "top": [],
+    "between": ["author", "least", "below"],
+    "of_authors": ["authors"],
+    "first": ["author", "n", "m"],
+    "refreshed": ["authors", "votes"],
+    "broken": ["id"],
+    "building": ["id"],
+    "nothing": [],
+}
 #: Bodies that no serializer makes.
 RAW = [
-    b"", b"{", b"[]", b"null", b"\xff", b'\xef\xbb\xbf{"keys": []}', '{"keys": []}'.encode("utf-16"), b" " * 5000,
-    b'{"keys": [{"id": NaN}]}', b'{"keys": [{"id": 7, "id": 8}]}', b'{"keys": [{"id": 1e2}]}', b'{"keys": ["id"]}',
-    b'{"keys": [{"id": 70000000000000000000}]}', b'{"keys": {"id": 7}}', b'{"keys": [], "x": 1}', b'{"keys": [[7]]}',
-    b'{"keys":[{"id":07}]}', b'{"keys":[{"id":7},{"id":}]}', b'{"keys":[{"id":7},{"id":08}]}', b'{"keys":[{"id":7 8}]}',
-    b'{"keys":[{"id":7}, {"id":8}]}', b'{"keys":[{"id":}]}', b'{"keys":[{"id":7},{"id":1000000000000000000}]}',
-    b'{"keys": [{"id": "\\ud800"}]}', b'{"reads": [{"view": "of_authors", "params": {"authors": [1e1]}}]}',
-]  # fmt: skip
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b"\xff",
+    b'\xef\xbb\xbf{"keys": []}',
+    '{"keys": []}'.encode("utf-16"),
+    b" " * 5000,
+    b'{"keys": [{"id": NaN}]}',
+    b'{"keys": [{"id": 7, "id": 8}]}',
+    b'{"keys": [{"id": 1e2}]}',
+    b'{"keys": ["id"]}',
+    b'{"keys": [{"id": 70000000000000000000}]}',
+    b'{"keys": {"id": 7}}',
+    b'{"keys": [], "x": 1}',
+    b'{"keys": [[7]]}',
+    b'{"keys":[{"id":07}]}',
+    b'{"keys":[{"id":7},{"id":}]}',
+    b'{"keys":[{"id":7},{"id":08}]}',
+    b'{"keys":[{"id":7 8}]}',
+    b'{"keys":[{"id":7}, {"id":8}]}',
+    b'{"keys":[{"id":}]}',
+    b'{"keys":[{"id":7},{"id":1000000000000000000}]}',
+    b'{"keys": [{"id": "\\ud800"}]}',
+    b'{"reads": [{"view": "of_authors", "params": {"authors": [1e1]}}]}',
+]
 #: Keys that go now and then.
 FILLED = [
     LeafEvict(view, (text,))

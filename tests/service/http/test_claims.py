@@ -26,9 +26,24 @@ FORMS: list[tuple[dict[str, int], tuple[str, ...]]] = [
     ({"claims.groups": 2, "ids": 0}, ("claims.groups", "ids")),
 ]
 NAMES = [
-    "id", "ids", "sub", "claims.sub", "claims%2Esub", "%63laims.sub", "claims", "claims.groups", "claims.id",
-    "Claims.sub", "claims.sub:null", "limit", "after", "", "+claims.sub", "claims.sub%00", "claims[sub]",
-]  # fmt: skip
+    "id",
+    "ids",
+    "sub",
+    "claims.sub",
+    "claims%2Esub",
+    "%63laims.sub",
+    "claims",
+    "claims.groups",
+    "claims.id",
+    "Claims.sub",
+    "claims.sub:null",
+    "limit",
+    "after",
+    "",
+    "+claims.sub",
+    "claims.sub%00",
+    "claims[sub]",
+]
 VALUES = ["bob", "alice", "7", "8", "", "%00", "red", "a&b", "a=b"]
 pair = st.tuples(st.sampled_from(NAMES), st.sampled_from(VALUES) | st.text("abc%2E=:.", max_size=5))
 queries = st.lists(pair, max_size=4).map(lambda pairs: "&".join(f"{name}={value}" for name, value in pairs).encode())

@@ -119,9 +119,12 @@ Talk = Callable[[Callable[[Client], Awaitable[None]]], None]
 def post(keys: list[int], *headers: bytes) -> bytes:
     body = json.dumps({"keys": [{"id": key} for key in keys]}).encode()
     head = [
-        b"POST /v1/views/story/query HTTP/1.1", b"host: localhost", b"content-type: application/json",
-        b"content-length: %d" % len(body), *headers,
-    ]  # fmt: skip
+        b"POST /v1/views/story/query HTTP/1.1",
+        b"host: localhost",
+        b"content-type: application/json",
+        b"content-length: %d" % len(body),
+        *headers,
+    ]
     return b"\r\n".join(head) + b"\r\n\r\n" + body
 
 

@@ -62,14 +62,22 @@ def test_what_is_covered_in_part_is_a_hit_where_it_suffices(run: Run) -> None:
         known = [row for row in ANN if row[3] == "3"]
         covered = [LeafExtend(view, ("ann",), known, (top,)) for view in (RANGE_ID, LIMIT_ID)]
         service.engine.commit(*covered)
-        for query, want in (("between?author=ann&least=3&below=9", 2), ("first?author=ann&n=2&m=0", 2),
-                            ("first?author=ann&n=1&m=1", 1), ("first?author=ann&n=5&m=0&limit=1", 1)):  # fmt: skip
+        for query, want in (
+            ("between?author=ann&least=3&below=9", 2),
+            ("first?author=ann&n=2&m=0", 2),
+            ("first?author=ann&n=1&m=1", 1),
+            ("first?author=ann&n=5&m=0&limit=1", 1),
+        ):
             answer = await service.http.get(f"/v1/views/{query}")
             assert answer.headers["cache-status"] == "upquery; hit"
             assert len(answer.json()["rows"]) == want
         assert not service.engine.reads
-        for query in ("between?author=ann&least=2&below=9", "first?author=ann&n=2&m=1", "first?author=ann&n:null&m=0",
-                      "first?author=ann&n=5&m=0&limit=2"):  # fmt: skip
+        for query in (
+            "between?author=ann&least=2&below=9",
+            "first?author=ann&n=2&m=1",
+            "first?author=ann&n:null&m=0",
+            "first?author=ann&n=5&m=0&limit=2",
+        ):
             answer = await service.http.get(f"/v1/views/{query}")
             assert answer.headers["cache-status"] == "upquery; fwd=miss; stored"
             evicted = [LeafEvict(view, ("ann",)) for view in (RANGE_ID, LIMIT_ID)]

@@ -32,9 +32,13 @@ class Site:
 def scope_of(query: bytes = b"", **headers: str) -> Scope:
     raw = [(name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in headers.items()]
     return {
-        "type": "http", "method": "GET", "path": "/v1/views/\x1b[2Ja\n", "raw_path": b"/v1/views/%1B[2Ja%0A",
-        "query_string": query, "headers": raw,
-    }  # fmt: skip
+        "type": "http",
+        "method": "GET",
+        "path": "/v1/views/\x1b[2Ja\n",
+        "raw_path": b"/v1/views/%1B[2Ja%0A",
+        "query_string": query,
+        "headers": raw,
+    }
 
 
 def asked(log: RequestLog, *scopes: Scope) -> list[dict[bytes, bytes]]:

@@ -28,7 +28,10 @@ VOTES = (RangeParameter("least", 3, ">="), RangeParameter("below", 3, "<"))
 VIEWS: dict[ViewId, View] = {
     RANGED: make_view("ranged", {"author": 2}, order=BY_VOTES, ranges=VOTES),
     RESORTED: make_view(
-        "resorted", {"author": 2}, order=(OrderTerm(1), OrderTerm(0), OrderTerm(3)), limit_rows=3,
+        "resorted",
+        {"author": 2},
+        order=(OrderTerm(1), OrderTerm(0), OrderTerm(3)),
+        limit_rows=3,
         ranges=(RangeParameter("above", 3, ">"), RangeParameter("most", 3, "<="), RangeParameter("least", 3, ">=")),
     ),
     TOP: make_view("top", {"author": 2}, order=BY_VOTES, limit_rows=3, offset_rows=1),
@@ -36,7 +39,7 @@ VIEWS: dict[ViewId, View] = {
     LISTED: make_view("listed", {"authors": 2}, lists=("authors",), order=(*BY_VOTES, OrderTerm(2)), limit_rows=4),
     UNORDERED: make_view("unordered", {"author": 2}, ranges=VOTES[:1]),
     PICKED: make_view("picked", {"authors": 2}, within={"title": 1, "votes": 3}, lists=("authors", "votes")),
-}  # fmt: skip
+}
 AUTHORS = ("ann", "bob")
 TITLES = st.sampled_from(["a", "b", "b" * 400, "b" * 400 + "c"])
 NUMBERS = st.integers(-2, 3).map(str)

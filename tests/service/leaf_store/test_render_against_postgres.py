@@ -11,9 +11,18 @@ from service.leaf_store.render import json_form
 from tests.fixtures.postgres import Database
 
 INTERVALS = (
-    "0", "1 day", "-1 day +02:03:04.5", "1 year 2 mons -3 days -04:05:06.000007", "-00:00:00.5", "100:00:00",
-    "14 mons", "-2 years", "1 mon -1 day", "00:01", "-1 year -1 mon 1 day",
-)  # fmt: skip
+    "0",
+    "1 day",
+    "-1 day +02:03:04.5",
+    "1 year 2 mons -3 days -04:05:06.000007",
+    "-00:00:00.5",
+    "100:00:00",
+    "14 mons",
+    "-2 years",
+    "1 mon -1 day",
+    "00:01",
+    "-1 year -1 mon 1 day",
+)
 #: Type, and expressions whose to_json must be what we say.
 VALUES = {
     "int4": ("-7", "0"),

@@ -75,9 +75,11 @@ class Setting:
         self.told: list[Progress] = []
         self.pool = UpstreamPool(database.url)
         self.way = SparkWay(
-            SparkSettings(threshold_rows=rows, **settings), PostgresHolder(self.pool, database.url, None), folder,
+            SparkSettings(threshold_rows=rows, **settings),
+            PostgresHolder(self.pool, database.url, None),
+            folder,
             (str(JOB), str(self.acts), *acts),
-        )  # fmt: skip
+        )
         self.catalog = Catalog()
         self.lookups: list[Lookup] = []
 

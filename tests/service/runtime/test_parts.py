@@ -159,9 +159,12 @@ def test_a_list_of_a_forwarded_statement(condition: str, expected: str) -> None:
 
 def test_a_forwarded_query_has_the_key() -> None:
     view = View(
-        "v", "SELECT a FROM t WHERE a = :x", Chain("public.t", None, (ColumnRef(1, INT),)), (Parameter("x", 0),),
+        "v",
+        "SELECT a FROM t WHERE a = :x",
+        Chain("public.t", None, (ColumnRef(1, INT),)),
+        (Parameter("x", 0),),
         (OutputColumn("a", 0),),
-    )  # fmt: skip
+    )
     info = describe(ViewId(1), view, "[]", "ready", True)
     assert forward_query(Plan(view, view.sql), info, ("5",)) == ("SELECT a FROM t WHERE a = $1", ["5"])
     assert columns_used(Plan(view, view.sql), "public.t") == {1}

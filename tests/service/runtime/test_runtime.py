@@ -114,9 +114,10 @@ def test_a_first_stream_that_nobody_waits_for_is_begun_again_and_again(database:
 
     async def scenario() -> None:
         settings = Settings(
-            upstream={"url": database.url}, state={"directory": tmp_path / "state"},
+            upstream={"url": database.url},
+            state={"directory": tmp_path / "state"},
             views=[{"name": "story", "sql": STORY}],
-        )  # fmt: skip
+        )
         runtime = Runtime(settings, tmp_path / "leaf")
         make, tried = runtime._parts.make_source, 0
 
@@ -205,9 +206,10 @@ def test_a_large_answer_has_what_hits_show(tmp_path: Path) -> None:
     server = start_server({"synchronous_standby_names": "nobody"})
     database = Database("postgres", f"{server.url}?options=-csynchronous_commit%3Dlocal", server)
     database.execute(
-        "CREATE TABLE stories (id int PRIMARY KEY, title text)", "ALTER TABLE stories REPLICA IDENTITY FULL",
+        "CREATE TABLE stories (id int PRIMARY KEY, title text)",
+        "ALTER TABLE stories REPLICA IDENTITY FULL",
         "INSERT INTO stories VALUES (7, 'old')",
-    )  # fmt: skip
+    )
     parts: list[bytes] = []
 
     async def send(part: bytes) -> None:

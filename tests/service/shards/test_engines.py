@@ -45,9 +45,15 @@ class Shard:
 
 def view(name: str, status: str = "ready", sql: str = "", hits: int = 0) -> dict[str, Any]:
     return {
-        "name": name, "sql": sql, "origin": "http", "status": status, "reason": None, "options": {},
-        "replacing": False, "counters": {"hits": hits, "upquery_max_s": hits / 10},
-    }  # fmt: skip
+        "name": name,
+        "sql": sql,
+        "origin": "http",
+        "status": status,
+        "reason": None,
+        "options": {},
+        "replacing": False,
+        "counters": {"hits": hits, "upquery_max_s": hits / 10},
+    }
 
 
 def put(engines: Engines, name: str, sql: str) -> Any:
@@ -115,9 +121,15 @@ def test_keys_are_evicted_wherever_they_are() -> None:
 def test_all_are_well_or_none() -> None:
     memory = {"budget_bytes": 10, "used_bytes": 3, "over_budget": False}
     well = {
-        "ready": True, "streaming": True, "age_ms": 3, "version": "a", "memory": memory, "building": ["x"],
-        "quarantined": {"q": "too deep"}, "broken": {},
-    }  # fmt: skip
+        "ready": True,
+        "streaming": True,
+        "age_ms": 3,
+        "version": "a",
+        "memory": memory,
+        "building": ["x"],
+        "quarantined": {"q": "too deep"},
+        "broken": {},
+    }
     ill = well | {"ready": False, "age_ms": 9, "version": "b", "memory": memory | {"over_budget": True}}
     merged = merged_health([well, ill])
     assert (merged["ready"], merged["age_ms"], merged["version"]) == (False, 9, "b")

@@ -26,9 +26,10 @@ def test_what_meets_is_what_was_there_at_that_version(shards: list[tuple[list[in
     timelines = [[read_at(history, at) for at in sorted(positions)] for history, positions in shards]
     met = meet(timelines)
     possible = [
-        position for position in range(41)
+        position
+        for position in range(41)
         if all(any(exact.since <= position <= exact.until for exact in timeline) for timeline in timelines)
-    ]  # fmt: skip
+    ]
     if met is None:
         assert not possible
     else:

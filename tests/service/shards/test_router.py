@@ -40,9 +40,13 @@ def test_a_key_is_asked_of_its_home(run: Run) -> None:
             assert answer.json()["rows"][0]["title"] == f"Title {AT[shard]}"
         assert [len(engine.reads) for engine in two.engines] == [1, 1]
         scope: dict[str, Any] = {
-            "type": "http", "method": "GET", "path": "/v1/views/story", "raw_path": b"/v1/views/story",
-            "query_string": b"id=%d" % AT[1], "headers": [],
-        }  # fmt: skip
+            "type": "http",
+            "method": "GET",
+            "path": "/v1/views/story",
+            "raw_path": b"/v1/views/story",
+            "query_string": b"id=%d" % AT[1],
+            "headers": [],
+        }
         direct = two.app.answer(scope, None)
         assert direct is not None
         assert (direct.status, (b"cache-status", b"upquery; hit") in direct.headers) == (200, True)
@@ -154,10 +158,13 @@ def test_a_shard_that_is_away_leaves_the_others(run: Run) -> None:
 def test_mistakes_are_told_as_by_one_shard(run: Run) -> None:
     async def test(two: Two) -> None:
         for path, code in (
-            ("/v1/views/story", "parameter_missing"), ("/v1/views/story?id=x", "parameter_type"),
-            ("/v1/views/none?id=1", "view_not_found"), ("/v1/views/broken?id=1", "view_broken"),
-            ("/v1/views/story?id=1&nr=2", "parameter_unknown"), ("/v1/nothing", "not_found"),
-        ):  # fmt: skip
+            ("/v1/views/story", "parameter_missing"),
+            ("/v1/views/story?id=x", "parameter_type"),
+            ("/v1/views/none?id=1", "view_not_found"),
+            ("/v1/views/broken?id=1", "view_broken"),
+            ("/v1/views/story?id=1&nr=2", "parameter_unknown"),
+            ("/v1/nothing", "not_found"),
+        ):
             assert (await two.http.get(path)).json()["code"] == code
         wrong = await two.http.post("/v1/views/story/query", json={"keys": [{"id": 1}, {"id": "x"}]})
         assert wrong.json()["code"] == "parameter_type"

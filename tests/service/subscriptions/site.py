@@ -32,14 +32,16 @@ VIEWS = {
     "hidden": ("SELECT title FROM stories WHERE author = :author ORDER BY votes, id", True),
     "counted": ("SELECT COUNT(*) AS n, SUM(votes) AS votes FROM stories WHERE author = :author", False),
     "joined": (
-        "SELECT s.id, s.title, u.name FROM stories s JOIN users u ON u.id = s.author WHERE u.id = :id", False,
+        "SELECT s.id, s.title, u.name FROM stories s JOIN users u ON u.id = s.author WHERE u.id = :id",
+        False,
     ),
     "totals": ("SELECT author, COUNT(*) AS n FROM stories GROUP BY author", False),
     "ranked": (
-        "SELECT id, rank() OVER (ORDER BY votes DESC, id) AS place FROM stories WHERE author = :author", False,
+        "SELECT id, rank() OVER (ORDER BY votes DESC, id) AS place FROM stories WHERE author = :author",
+        False,
     ),
     "marked": ("SELECT MAX(n) AS n FROM marks", False),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,9 +215,12 @@ def test_bounds(run: Callable[..., None], database: Database) -> None:
         assert list(await lazy.next()) == []
         lazy.close()
         assert worker.subscriptions.counters() == {
-            "topics": 1, "subscribers": 1, "changes": 4, "must_refetches": 1,
+            "topics": 1,
+            "subscribers": 1,
+            "changes": 4,
+            "must_refetches": 1,
             "bytes": worker.subscriptions.counters()["bytes"],
-        }  # fmt: skip
+        }
         # As many topics as there may be, one of which nobody follows: it makes room.
         second, third = await worker.listen("story", "2"), await worker.listen("story", "3")
         await refused(worker, "rate_limited", "story", "4")

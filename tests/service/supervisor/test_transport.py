@@ -52,13 +52,21 @@ def test_undecided(url: str, host: str) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "postgresql://app@localhost/app", "postgresql://app@127.0.0.1:5432/app", "postgresql://app@127.8.0.1/app",
-        "postgresql://app@[::1]/app", "postgresql://app@LOCALHOST./app", "postgresql:///app",
-        "postgresql://%2Fvar%2Frun%2Fpostgresql/app", "postgresql:///app?host=/var/run/postgresql",
-        "postgresql:///app?hostaddr=127.0.0.1", "mysql://app@localhost/app", "mariadb://app@127.0.0.1:3306/app",
-        "mariadb://app@[::1]/app", "mariadb://app@db.internal/app?socket=/run/mysqld/mysqld.sock",
+        "postgresql://app@localhost/app",
+        "postgresql://app@127.0.0.1:5432/app",
+        "postgresql://app@127.8.0.1/app",
+        "postgresql://app@[::1]/app",
+        "postgresql://app@LOCALHOST./app",
+        "postgresql:///app",
+        "postgresql://%2Fvar%2Frun%2Fpostgresql/app",
+        "postgresql:///app?host=/var/run/postgresql",
+        "postgresql:///app?hostaddr=127.0.0.1",
+        "mysql://app@localhost/app",
+        "mariadb://app@127.0.0.1:3306/app",
+        "mariadb://app@[::1]/app",
+        "mariadb://app@db.internal/app?socket=/run/mysqld/mysqld.sock",
     ],
-)  # fmt: skip
+)
 def test_what_stays_on_the_machine(url: str) -> None:
     assert (of(url).host, of(url).undecided) == ("", False)
 

@@ -13,16 +13,22 @@ from tests.fixtures.service import command, environment, running_service
 
 STORY = "SELECT id, title FROM stories WHERE id = :id"
 MODEL: dict[str, Any] = {
-    "kind": "upquery workload model", "format": 1, "lines": 7,
+    "kind": "upquery workload model",
+    "format": 1,
+    "lines": 7,
     "views": {"story": {"pin": [["1"]], "prewarm": [["2"], ["3"]], "budget_bytes": 10, "keys": 3}},
-}  # fmt: skip
+}
 
 
 def upquery(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command("workload", *arguments), capture_output=True, text=True, env=environment(COLUMNS="200"), timeout=120,
+        command("workload", *arguments),
+        capture_output=True,
+        text=True,
+        env=environment(COLUMNS="200"),
+        timeout=120,
         check=False,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.postgres

@@ -37,10 +37,20 @@ def lines(view: str, ids: Ints, every_us: int = 1000, **more: Any) -> Iterator[d
     seen: set[int] = set()
     for place, id_ in enumerate(ids.tolist()):
         yield {
-            "time_us": START_US + place * every_us, "view": view, "key": [str(id_)], "kept": [0], "lists": [],
-            "outcome": "hit" if id_ in seen else "miss", "rows_bytes": 100 + id_ % 400, "duration_us": 5, "status": 200,
-            "reads": 1, "worker": 0, "sample_rate": 1.0, **more,
-        }  # fmt: skip
+            "time_us": START_US + place * every_us,
+            "view": view,
+            "key": [str(id_)],
+            "kept": [0],
+            "lists": [],
+            "outcome": "hit" if id_ in seen else "miss",
+            "rows_bytes": 100 + id_ % 400,
+            "duration_us": 5,
+            "status": 200,
+            "reads": 1,
+            "worker": 0,
+            "sample_rate": 1.0,
+            **more,
+        }
         seen.add(id_)
 
 

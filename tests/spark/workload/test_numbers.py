@@ -81,9 +81,15 @@ def test_curves_and_samples_against_exact_simulation() -> None:
 def test_reads_of_one_request_do_not_find_what_the_others_fill() -> None:
     sample, sizes = sample_of(np.array([7, 7, 7]))
     together = Sample(
-        sample.views, sample.keys, sample.key, sample.time_us, np.array([0, 0, 1]), sample.line, sample.computed,
+        sample.views,
+        sample.keys,
+        sample.key,
+        sample.time_us,
+        np.array([0, 0, 1]),
+        sample.line,
+        sample.computed,
         sample.times,
-    )  # fmt: skip
+    )
     assert replay(together, sizes, 1e9, "s3-fifo").there.tolist() == [False, False, True]
     lost = replay(together, sizes, 1e9, "s3-fifo", np.array([False, False, True]))
     assert lost.there.tolist() == [False, False, False]

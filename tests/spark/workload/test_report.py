@@ -23,18 +23,34 @@ NAME = "<script>"
 def measured(**views: dict[str, Any]) -> dict[str, Any]:
     """A service's documents."""
     counters = dict.fromkeys(
-        ("hits", "misses", "filled", "evicted_by_budget", "rows_applied", "rows_dropped", "lookups", "lookup_keys",
-         "lookup_rows", "covered_keys", "leaf_bytes"), 0,
-    )  # fmt: skip
+        (
+            "hits",
+            "misses",
+            "filled",
+            "evicted_by_budget",
+            "rows_applied",
+            "rows_dropped",
+            "lookups",
+            "lookup_keys",
+            "lookup_rows",
+            "covered_keys",
+            "leaf_bytes",
+        ),
+        0,
+    )
     return {
         "stats": {"sizes": {"budget_bytes": 1 << 30, "used_bytes": 10_000_000}},
         "views": [
-            {"name": name, "tier": "incremental", "materialization": given.pop("kept", "partial"),
-             "counters": {**counters, "lookup_s": 0.0, **given}}
+            {
+                "name": name,
+                "tier": "incremental",
+                "materialization": given.pop("kept", "partial"),
+                "counters": {**counters, "lookup_s": 0.0, **given},
+            }
             for name, given in views.items()
         ],
         "graph": [],
-    }  # fmt: skip
+    }
 
 
 def test_a_log_becomes_a_model_and_a_page(spark: Any, tmp_path: Path) -> None:
@@ -47,11 +63,18 @@ def test_a_log_becomes_a_model_and_a_page(spark: Any, tmp_path: Path) -> None:
     write(tmp_path / "log" / "access-1-x-0001.jsonl", of_lists)
     write(tmp_path / "log" / "_access-1-x-0002.jsonl", lines("unfinished", ids))
     documents = measured(
-        story={"covered_keys": 1_000, "leaf_bytes": 1_000_000, "hits": 10, "rows_applied": 500, "filled": 2_000,
-               "lookups": 2_000, "lookup_s": 4.0},
+        story={
+            "covered_keys": 1_000,
+            "leaf_bytes": 1_000_000,
+            "hits": 10,
+            "rows_applied": 500,
+            "filled": 2_000,
+            "lookups": 2_000,
+            "lookup_s": 4.0,
+        },
         nobody={},
         **{NAME: {"kept": "full", "covered_keys": 1, "leaf_bytes": 5_000}},
-    )  # fmt: skip
+    )
     wanted = Wanted(tmp_path / "log", tmp_path / "out", documents, shares=(0.1, 0.5, 1.0))
     check(wanted)
     model = report(spark, wanted)

@@ -26,8 +26,12 @@ def test_defaults() -> None:
     address = Address.parse("mysql://app@db/shop", "secret")
     assert (address.port, address.password, address.ssl_mode) == (3306, "secret", "preferred")
     assert address.options() == {
-        "user": "app", "password": b"secret", "database": "shop", "host": "db", "port": 3306,
-    }  # fmt: skip
+        "user": "app",
+        "password": b"secret",
+        "database": "shop",
+        "host": "db",
+        "port": 3306,
+    }
     assert Address.parse("mysql://app@db/shop?socket=/run/s").options()["unix_socket"] == "/run/s"
     assert Address.parse("mysql://app@db/shop?ssl-mode=disabled").options()["ssl_disabled"] is True
 

@@ -44,8 +44,10 @@ def test_a_heartbeat() -> None:
     """Later snapshots cover it once they see all that had begun."""
     question = BracketQuestion(NEW, compared=True)
     assert question.statements([])[2:5] == [
-        "SHOW BINARY LOG STATUS", "SELECT @@GLOBAL.gtid_owned", "SELECT @@GLOBAL.gtid_executed",
-    ]  # fmt: skip
+        "SHOW BINARY LOG STATUS",
+        "SELECT @@GLOBAL.gtid_owned",
+        "SELECT @@GLOBAL.gtid_executed",
+    ]
     end = reply("binlog.000003", "900", "", "", "")
     owned, executed = reply(f"{UUID}:7#12"), reply(f"{UUID}:1-6")
     found, early, _ = question.answer([reply(f"{UUID}:1-5"), reply(), end, owned, executed, end, reply()])

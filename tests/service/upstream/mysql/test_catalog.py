@@ -26,9 +26,10 @@ def test_databases(mariadb: MariaDatabase) -> None:
         mariadb.execute(f"CREATE DATABASE {name}", f"CREATE TABLE {name}.t (id int PRIMARY KEY)")
     try:
         mariadb.execute(
-            "CREATE TABLE t (id int)", f"CREATE VIEW {named}.v AS SELECT * FROM {seen}.t",
+            "CREATE TABLE t (id int)",
+            f"CREATE VIEW {named}.v AS SELECT * FROM {seen}.t",
             f"CREATE VIEW {seen}.w AS SELECT (SELECT MAX(id) FROM {far}.t) AS m",
-        )  # fmt: skip
+        )
 
         def found(*texts: str) -> set[str]:
             catalog = asked(mariadb, lambda session: session.load_catalog(texts))
@@ -49,20 +50,39 @@ def layouts_of(database: MariaDatabase, *tables: str) -> dict[str, TableLayout]:
 
 
 TYPES = {
-    "tinyint": ("int2", "tinyint"), "boolean": ("int2", "tinyint"), "tinyint unsigned": ("int2", "tinyint unsigned"),
-    "smallint": ("int2", "smallint"), "smallint(3) unsigned": ("int4", "smallint unsigned"),
-    "mediumint": ("int4", "mediumint"), "mediumint unsigned": ("int4", "mediumint unsigned"), "int(5)": ("int4", "int"),
-    "int unsigned zerofill": ("int8", "int unsigned"), "bigint": ("int8", "bigint"),
-    "bigint unsigned": (UINT8, "bigint unsigned"), "bit(5)": (UINT8, "bit(5)"), "year": ("int2", "year"),
-    "decimal(10,3)": ("numeric", "decimal(10,3)"), "decimal(8) unsigned": ("numeric", "decimal(8,0)"),
-    "float": ("float4", "float"), "double(8,3)": ("float8", "double"),
-    "char(4)": ("varchar", "char"), "varchar(5)": ("varchar", "varchar"), "mediumtext": ("text", "mediumtext"),
-    "binary(3)": ("bytea", "binary"), "blob": ("bytea", "blob"),
-    "date": (DATE, "date"), "datetime": (DATETIME, "datetime"), "datetime(3)": (DATETIME, "datetime(3)"),
-    "timestamp(6)": (TIMESTAMP, "timestamp(6)"), "time(2)": (TIME, "time(2)"),
-    "json": ("json", "json"), "uuid": (UUID, "uuid"), "inet4": (INET4, "inet4"), "inet6": (INET6, "inet6"),
+    "tinyint": ("int2", "tinyint"),
+    "boolean": ("int2", "tinyint"),
+    "tinyint unsigned": ("int2", "tinyint unsigned"),
+    "smallint": ("int2", "smallint"),
+    "smallint(3) unsigned": ("int4", "smallint unsigned"),
+    "mediumint": ("int4", "mediumint"),
+    "mediumint unsigned": ("int4", "mediumint unsigned"),
+    "int(5)": ("int4", "int"),
+    "int unsigned zerofill": ("int8", "int unsigned"),
+    "bigint": ("int8", "bigint"),
+    "bigint unsigned": (UINT8, "bigint unsigned"),
+    "bit(5)": (UINT8, "bit(5)"),
+    "year": ("int2", "year"),
+    "decimal(10,3)": ("numeric", "decimal(10,3)"),
+    "decimal(8) unsigned": ("numeric", "decimal(8,0)"),
+    "float": ("float4", "float"),
+    "double(8,3)": ("float8", "double"),
+    "char(4)": ("varchar", "char"),
+    "varchar(5)": ("varchar", "varchar"),
+    "mediumtext": ("text", "mediumtext"),
+    "binary(3)": ("bytea", "binary"),
+    "blob": ("bytea", "blob"),
+    "date": (DATE, "date"),
+    "datetime": (DATETIME, "datetime"),
+    "datetime(3)": (DATETIME, "datetime(3)"),
+    "timestamp(6)": (TIMESTAMP, "timestamp(6)"),
+    "time(2)": (TIME, "time(2)"),
+    "json": ("json", "json"),
+    "uuid": (UUID, "uuid"),
+    "inet4": (INET4, "inet4"),
+    "inet6": (INET6, "inet6"),
     "point": ("point", "point"),
-}  # fmt: skip
+}
 
 
 def test_types(mariadb: MariaDatabase) -> None:
@@ -132,8 +152,9 @@ def test_keys_and_indexes(mariadb: MariaDatabase) -> None:
 def test_how_many_rows_have_the_same_value(mariadb: MariaDatabase) -> None:
     mariadb.execute(
         "CREATE TABLE t (id int PRIMARY KEY, grp int NOT NULL, KEY (grp)) STATS_SAMPLE_PAGES=100",
-        "INSERT INTO t SELECT seq, seq % 5 FROM seq_1_to_1000", "ANALYZE TABLE t",
-    )  # fmt: skip
+        "INSERT INTO t SELECT seq, seq % 5 FROM seq_1_to_1000",
+        "ANALYZE TABLE t",
+    )
     table = catalog_of(mariadb).tables[f"{mariadb.name}.t"]
     assert table.estimated_rows == 1000
     # MariaDB's InnoDB says that there are twice as many values.
@@ -144,9 +165,11 @@ def test_names_and_views(mariadb: MariaDatabase) -> None:
     """Every table that may be read, in any database that is named; views with their definitions."""
     other = f"{mariadb.name}_other"
     mariadb.execute(
-        f"CREATE DATABASE {other}", f"CREATE TABLE {other}.`my table` (`a b` int)", "CREATE TABLE t (id int, n int)",
+        f"CREATE DATABASE {other}",
+        f"CREATE TABLE {other}.`my table` (`a b` int)",
+        "CREATE TABLE t (id int, n int)",
         "CREATE VIEW v AS SELECT id AS i, SUM(n) AS s FROM t GROUP BY id",
-    )  # fmt: skip
+    )
     try:
         catalog = asked(mariadb, lambda session: session.load_catalog([f"SELECT * FROM {other}.`my table`"]))
         layouts = asked(mariadb, lambda session: session.load_layouts([f"{other}.`my table`", f"{other}.gone"]))

@@ -55,8 +55,10 @@ def minimal(mariadb: MariaDatabase) -> Iterator[MariaDatabase]:
 def test_what_the_log_has(minimal: MariaDatabase) -> None:
     found = findings(minimal)
     assert [(f.code, f.fatal) for f in found] == [
-        ("binlog_format", True), ("row_image", True), ("binlog_row_metadata", False),
-    ]  # fmt: skip
+        ("binlog_format", True),
+        ("row_image", True),
+        ("binlog_row_metadata", False),
+    ]
     for finding in found:
         run_fix(minimal, finding)
     assert findings(minimal) == []
@@ -92,10 +94,13 @@ def test_no_log_at_all() -> None:
 def test_rights(mariadb: MariaDatabase) -> None:
     """Of reading the log, and tables; roles give them, too."""
     mariadb.execute(
-        "CREATE OR REPLACE USER guest@127.0.0.1", "CREATE OR REPLACE ROLE follower", "CREATE TABLE t (a int)",
-        "GRANT follower TO guest@127.0.0.1", "SET DEFAULT ROLE follower FOR guest@127.0.0.1",
+        "CREATE OR REPLACE USER guest@127.0.0.1",
+        "CREATE OR REPLACE ROLE follower",
+        "CREATE TABLE t (a int)",
+        "GRANT follower TO guest@127.0.0.1",
+        "SET DEFAULT ROLE follower FOR guest@127.0.0.1",
         f"GRANT CREATE ON {mariadb.name}.* TO guest@127.0.0.1",
-    )  # fmt: skip
+    )
     guest = MariaDatabase(mariadb.name, mariadb.url.replace("root@", "guest@"), mariadb.server)
     (finding,) = findings(guest)
     assert finding.code == "snapshot_role"

@@ -32,11 +32,22 @@ def known(mariadb: MariaDatabase, name: str) -> Collation | None:
 @pytest.mark.parametrize(
     "name",
     [
-        "utf8mb4_general_ci", "utf8mb4_bin", "utf8mb4_nopad_bin", "utf8mb4_unicode_ci", "utf8mb4_unicode_520_ci",
-        "utf8mb4_unicode_520_nopad_ci", "utf8mb4_uca1400_ai_ci", "utf8mb4_uca1400_nopad_ai_ci", "utf8mb3_general_ci",
-        "latin1_swedish_ci", "latin1_german2_ci", "latin1_bin", "cp1251_general_ci", "ascii_general_ci",
+        "utf8mb4_general_ci",
+        "utf8mb4_bin",
+        "utf8mb4_nopad_bin",
+        "utf8mb4_unicode_ci",
+        "utf8mb4_unicode_520_ci",
+        "utf8mb4_unicode_520_nopad_ci",
+        "utf8mb4_uca1400_ai_ci",
+        "utf8mb4_uca1400_nopad_ai_ci",
+        "utf8mb3_general_ci",
+        "latin1_swedish_ci",
+        "latin1_german2_ci",
+        "latin1_bin",
+        "cp1251_general_ci",
+        "ascii_general_ci",
     ],
-)  # fmt: skip
+)
 def test_it_compares_as_the_server_does(mariadb: MariaDatabase, name: str) -> None:
     """Equality and order of texts made at random, and of almost equal ones."""
     collation = known(mariadb, name)

@@ -80,8 +80,10 @@ def test_who_cannot_connect(mariadb: MariaDatabase) -> None:
     """No password is said; clients learn nothing."""
     wrong = code_of(mariadb.url.replace("root@", "root:hunter2@"))
     assert (wrong.code, wrong.retryable, wrong.told) == (
-        "credentials", False, "The database cannot be reached right now.",
-    )  # fmt: skip
+        "credentials",
+        False,
+        "The database cannot be reached right now.",
+    )
     assert "hunter2" not in str(wrong)
     assert code_of(f"{mariadb.url}_nope").code == "missing"
     nobody = code_of(mariadb.url.replace(f":{mariadb.server.port}/", ":1/"))
@@ -220,10 +222,27 @@ def test_tls(readable: Path) -> None:
         pytest.skip("needs openssl to make a certificate")
     key, certificate = readable / "key.pem", readable / "cert.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
-         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=127.0.0.1",
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+            "-keyout",
+            str(key),
+            "-out",
+            str(certificate),
+        ],
+        check=True,
+        capture_output=True,
+    )
     key.chmod(0o644)
     server = start_mariadb({"ssl_cert": str(certificate), "ssl_key": str(key)})
 

@@ -36,9 +36,14 @@ def test_columns_and_parameters(mariadb: MariaDatabase) -> None:
     found = described(mariadb, sql)
     assert [(p.name, p.type.sql, p.many) for p in found.parameters] == [("a", "varchar", False), ("b", "int", False)]
     assert [(name, t.sql) for name, t in found.output] == [
-        ("id", "int"), ("s", "decimal(6,2)"), ("title", "varchar"), ("mood", "enum('a','b')"),
-        ("u1", "bigint unsigned"), ("n", "bigint"), ("f", "float"),
-    ]  # fmt: skip
+        ("id", "int"),
+        ("s", "decimal(6,2)"),
+        ("title", "varchar"),
+        ("mood", "enum('a','b')"),
+        ("u1", "bigint unsigned"),
+        ("n", "bigint"),
+        ("f", "float"),
+    ]
     assert found.text.endswith("FROM stories WHERE id = $2::int4 AND title = $1::varchar")
     assert found.tables == {f"{mariadb.name}.stories"}
     assert [name for name, _ in found.columns] == [name for name, _ in found.output]

@@ -177,8 +177,10 @@ def test_forwarded_queries_see_the_same(mariadb: MariaDatabase) -> None:
             found = await upstream.lookups.forward(queries)
             assert found.rows == [[("1", "a'b"), ("2", "c")], [("2", "0")], []]
             assert [[name for name, _ in columns] for columns in found.columns] == [
-                ["id", "name"], ["n", "SLEEP(0.02)"], ["id", "name"],
-            ]  # fmt: skip
+                ["id", "name"],
+                ["n", "SLEEP(0.02)"],
+                ["id", "name"],
+            ]
             assert found.bound == found.snapshot.position
             with pytest.raises(UpstreamError) as caught:
                 await upstream.lookups.forward([("SELECT 1", []), ("SELECT nope FROM t", []), ("SELECT 2", [])])

@@ -16,8 +16,9 @@ pytestmark = pytest.mark.mariadb
 def test_rows_by_condition_and_their_width(mariadb: MariaDatabase) -> None:
     mariadb.execute(
         "CREATE TABLE t (id int PRIMARY KEY, n int NOT NULL, name varchar(200), KEY (n))",
-        "INSERT INTO t SELECT seq, seq % 10, REPEAT('x', 100) FROM seq_1_to_5000", "ANALYZE TABLE t",
-    )  # fmt: skip
+        "INSERT INTO t SELECT seq, seq % 10, REPEAT('x', 100) FROM seq_1_to_5000",
+        "ANALYZE TABLE t",
+    )
 
     async def sizes() -> list[Size]:
         async with opened(mariadb.url) as upstream, upstream.session() as session:

@@ -148,7 +148,7 @@ def test_how_many_rows_have_the_same_value(database: Database) -> None:
         "INSERT INTO t SELECT n, CASE WHEN n <= 400 THEN 0 ELSE n % 5 END, CASE WHEN n <= 10 THEN 1 END, NULL"
         " FROM generate_series(1, 1000) AS n",
         "CREATE TABLE unknown (id int4)",
-    )  # fmt: skip
+    )
     assert catalog_of(database).tables["public.t"].spreads == {}
     database.execute("ANALYZE t")
     spreads = catalog_of(database).tables["public.t"].spreads
@@ -162,11 +162,14 @@ def test_how_many_rows_have_the_same_value(database: Database) -> None:
 def test_names_sizes_and_search_path(database: Database) -> None:
     """Everything that can be read from, by qualified name; an estimate once there is one."""
     database.execute(
-        'CREATE SCHEMA "S"', 'CREATE TABLE "S"."T" (a int4)', "CREATE VIEW v AS SELECT 1 AS a",
+        'CREATE SCHEMA "S"',
+        'CREATE TABLE "S"."T" (a int4)',
+        "CREATE VIEW v AS SELECT 1 AS a",
         "CREATE TABLE t (a int4)",
-        "INSERT INTO t SELECT generate_series(1, 1000)", "ANALYZE t",
+        "INSERT INTO t SELECT generate_series(1, 1000)",
+        "ANALYZE t",
         f'ALTER DATABASE "{database.name}" SET search_path = "S", public',
-    )  # fmt: skip
+    )
     catalog = catalog_of(database)
     assert set(catalog.tables) == {'"S"."T"', "public.t"}
     assert catalog.views["public.v"] == UpstreamView(

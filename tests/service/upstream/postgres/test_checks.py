@@ -101,14 +101,23 @@ FULL = "ALTER TABLE t REPLICA IDENTITY FULL"
         (["CREATE UNLOGGED TABLE t (a int4)", FULL], "SET LOGGED"),
         (["CREATE TABLE t (a int4)", FULL, "CREATE TABLE child () INHERITS (t)"], "child tables"),
         (["CREATE TABLE t (a int4, b int4 GENERATED ALWAYS AS (a + 1) VIRTUAL)", FULL], "virtual generated columns"),
-        (["CREATE TABLE t (a int4, b int4 GENERATED ALWAYS AS (a + 1) STORED)", FULL, "CREATE PUBLICATION upquery"],
-         "generated columns (b)"),
+        (
+            ["CREATE TABLE t (a int4, b int4 GENERATED ALWAYS AS (a + 1) STORED)", FULL, "CREATE PUBLICATION upquery"],
+            "generated columns (b)",
+        ),
         (["CREATE TABLE t (a int4)", FULL, "CREATE PUBLICATION upquery FOR TABLE t WHERE (a > 0)"], "only some rows"),
         (["CREATE TABLE t (a int4, b int4)", FULL, "CREATE PUBLICATION upquery FOR TABLE t (a)"], "only some rows"),
-        (["CREATE TABLE r (a int4) PARTITION BY LIST (a)", "CREATE TABLE t PARTITION OF r FOR VALUES IN (1)", FULL,
-          "CREATE PUBLICATION upquery FOR TABLE r, t WITH (publish_via_partition_root)"], "as its parent"),
+        (
+            [
+                "CREATE TABLE r (a int4) PARTITION BY LIST (a)",
+                "CREATE TABLE t PARTITION OF r FOR VALUES IN (1)",
+                FULL,
+                "CREATE PUBLICATION upquery FOR TABLE r, t WITH (publish_via_partition_root)",
+            ],
+            "as its parent",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_the_stream_does_not_carry(database: Database, statements: list[str], word: str) -> None:
     """Each kind of table gets its reason."""
     if "VIRTUAL" in statements[0]:

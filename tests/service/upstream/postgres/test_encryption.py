@@ -26,10 +26,25 @@ def certificate(tmp_path: Path) -> ssl.SSLContext:
     """A server's, that nobody vouches for."""
     files = tmp_path / "key.pem", tmp_path / "certificate.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=db.internal",
-         "-keyout", files[0], "-out", files[1]],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=db.internal",
+            "-keyout",
+            files[0],
+            "-out",
+            files[1],
+        ],
+        check=True,
+        capture_output=True,
+    )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files[1], files[0])
     return context

@@ -313,11 +313,12 @@ def test_a_server_that_is_away_and_comes_back() -> None:
 def test_a_push_that_is_not_allowed(database: Database) -> None:
     """Known afterwards, and no error."""
     database.execute(
-        "DROP ROLE IF EXISTS guest", "CREATE ROLE guest LOGIN",
+        "DROP ROLE IF EXISTS guest",
+        "CREATE ROLE guest LOGIN",
         "DO $$ BEGIN EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC',"
         " 'pg_logical_emit_message(bool,text,text' || CASE WHEN current_setting('server_version_num')::int >= 170000"
         " THEN ',bool)' ELSE ')' END); END $$",
-    )  # fmt: skip
+    )
 
     async def check() -> None:
         async with looking(database.url.replace("postgres@", "guest@")) as lookups:
