@@ -3,7 +3,8 @@
 *Invariants*: a `TableChange`'s rows have one value per column of the table's `TableLayout`, in its order; values are
 the upstream's own text, None is NULL. Transactions come in commit order, each whole and once.
 
-Not here: decoding (`postgres.pgoutput`), the connection (`postgres.source`), the engine's own words (`service.bridge`).
+Not here: decoding (`postgres.pgoutput`), the connection (`postgres.source`), the engine's own words
+(`service.engine.upstream.bridge`).
 """
 
 from collections import Counter

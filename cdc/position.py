@@ -2,7 +2,7 @@
 
 *Invariants*: transaction ids are 64 bit everywhere but on the wire of the stream; `widen` is the only door.
 
-Not here: who takes a snapshot (`service.upstream.postgres.lookups`, `postgres.source`).
+Not here: who takes a snapshot (`service.engine.databases.postgres.lookups`, `postgres.source`).
 """
 
 from collections.abc import Iterable

@@ -7,11 +7,15 @@ starts at a new snapshot.
 Not here: the words of a stream (`change`), any particular stream (a folder each).
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from cdc.change import Batch
+from cdc.change import Batch, TableLayout
 from cdc.mysql.gtid import Gtids
+
+#: The layouts of the followed tables by qualified name, as they are now.
+Layouts = Callable[[], Mapping[str, TableLayout]]
 
 
 class Snapshot(Protocol):

@@ -14,8 +14,8 @@ from pydantic import BaseModel, ByteSize
 
 from service.settings.auth import JwtSettings
 from service.settings.gateway import GatewaySettings
-from service.settings.load import Settings
 from service.settings.sections import KafkaSettings, ViewSettings
+from service.settings.stack import Settings
 
 SCHEMA = Path(__file__).parent / "upquery" / "values.schema.json"
 #: Tables, and keys of tables, that come from other values. `spark` needs more than the image has.

@@ -5,7 +5,7 @@ the connector that leave no trace in its topics (``skipped.operations``, ``enabl
 docs/kafka.md.
 
 Not here: which topics there are (`topics`); what is wrong at the database (`service.upstream`); how findings are shown
-(`service.doctor`).
+(`service.command.diagnosis`).
 """
 
 from collections.abc import Iterable, Mapping

@@ -8,7 +8,7 @@ told and let go; whoever comes back begins another one.
 *Invariants*: what a receiver is told, and the order of it, is that of one stream. All that one batch means to receivers
 is done without waiting in between.
 
-Not here: which source that is, the process around it (`service.stream_process`).
+Not here: which source that is, the process around it (`service.engine.stream_process`).
 """
 
 import asyncio

@@ -3,7 +3,7 @@
 PyMySQL makes a context for each connection, also where TLS is only preferred and nobody's certificate is looked at, and
 reads all of the system's authorities into it: some 15 ms of processor time. One context does for all of those.
 
-Not here: which options there are (`service.upstream.mysql.address`).
+Not here: which options there are (`service.engine.databases.mysql.address`).
 """
 
 import socket

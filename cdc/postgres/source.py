@@ -66,8 +66,8 @@ class PostgresSource:
     """Committed transactions of the followed tables, in commit order, from one replication slot.
 
     Used by one task. `tables` gives the layouts of the tables to follow by qualified name (as
-    `service.upstream.postgres.catalog` makes them); it is asked anew before transactions are decoded, others are
-    skipped unread.
+    `service.engine.databases.postgres.catalog` makes them); it is asked anew before transactions are decoded, others
+    are skipped unread.
 
     A table that becomes one of `tables` later on is like one just added to the publication: transactions that committed
     before, but that a lookup may not see yet, went by unread.

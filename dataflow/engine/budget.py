@@ -9,7 +9,7 @@ eviction.
 *Maintains*: pinned keys, full views and what a waiting read has fetched stay; a step forgets a bounded number of keys
 and bytes.
 
-Not here: when memory is short (`service.runtime.budget`), which key is first (`ranking`).
+Not here: when memory is short (`service.engine.loop.memory_budget`), which key is first (`ranking`).
 """
 
 from collections import Counter

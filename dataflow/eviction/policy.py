@@ -4,7 +4,8 @@ A policy ranks *items*: things in memory with a weight and a cost of getting the
 read and what goes, and names victims. It does not know what an item is, has no clock and no chance, so the same calls
 give the same victims.
 
-Not here: how much must go and when (`service.runtime.budget`), what else goes with a victim (`engine.budget`).
+Not here: how much must go and when (`service.engine.loop.memory_budget`), what else goes with a victim
+(`engine.budget`).
 """
 
 from collections.abc import Hashable

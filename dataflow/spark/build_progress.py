@@ -2,7 +2,7 @@
 
 *Invariants*: a line is written at once, so that lines of a thread and of a signal's handler never mix.
 
-Not here: what reads them (`service.runtime.builds.job`).
+Not here: what reads them (`service.engine.builds.job`).
 """
 
 import json

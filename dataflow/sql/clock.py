@@ -1,8 +1,8 @@
 """Whether a text of PostgreSQL's SQL may read ``now`` or ``today`` from data: where text becomes a date or time.
 
 *Theory*: the input functions of dates and times (and of ranges, arrays and rows of them) take words for the current
-time. Constants are looked at by their words (`service.upstream.postgres.volatility`); here it is text that is not known
-before the query is run: columns, parameters, documents, and what is computed of them. In doubt it is text.
+time. Constants are looked at by their words (`service.engine.databases.postgres.volatility`); here it is text that is
+not known before the query is run: columns, parameters, documents, and what is computed of them. In doubt it is text.
 
 Not here: functions that read the clock by themselves.
 """

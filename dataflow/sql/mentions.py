@@ -3,7 +3,7 @@ neither; PostgreSQL does.)
 
 *Invariant*: a table that is read is mentioned; what is mentioned need not be read (a name may be that of a WITH).
 
-Not here: what the names stand for (`service.upstream.mysql.describe`); which rows matter (`reads`).
+Not here: what the names stand for (`service.engine.databases.mysql.describe`); which rows matter (`reads`).
 """
 
 from collections.abc import Iterator

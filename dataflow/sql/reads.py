@@ -8,7 +8,8 @@ whole.
 it stands in, if the condition is ANDed in WHERE, or in ON where failing means not being joined. Where an outer join may
 put NULLs in the row's place, the condition must fail for these as well, since the row may be what kept them out.
 
-Not here: whether functions and tables are what the change stream says all about (`service.upstream.postgres.describe`).
+Not here: whether functions and tables are what the change stream says all about
+(`service.engine.databases.postgres.describe`).
 """
 
 import re

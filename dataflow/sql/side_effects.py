@@ -3,7 +3,7 @@ Those of MariaDB and MySQL are in `mysql.side_effects`.
 
 Those that run a SQL text given to them could do any of it (PostgreSQL manual, 9.27 and 9.28, and the contrib modules').
 
-Not here: functions that only the server knows to be volatile (`service.upstream.postgres.volatility`).
+Not here: functions that only the server knows to be volatile (`service.engine.databases.postgres.volatility`).
 """
 
 _NAMES = frozenset(

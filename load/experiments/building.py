@@ -267,7 +267,11 @@ class _Run:
 
 def engine_of(pids: list[int]) -> list[int]:
     """The process that takes most memory of those that are Python's, and no job: the engine's."""
-    mine = [pid for pid in pids if "service.child" in processes.title(pid) and "builds" not in processes.title(pid)]
+    mine = [
+        pid
+        for pid in pids
+        if "service.supervisor.child_main" in processes.title(pid) and "builds" not in processes.title(pid)
+    ]
     return sorted(mine, key=lambda pid: processes.resident_bytes([pid]))[-1:]
 
 

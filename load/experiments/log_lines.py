@@ -137,7 +137,7 @@ def _model(folder: Path) -> tuple[float, int]:
     command_ = [
         sys.executable,
         "-c",
-        "from service.cli import app; app()",
+        "from service.command.cli import app; app()",
         "workload",
         "report",
         "--log",

@@ -157,7 +157,9 @@ def _running(way: Way, upstream: Upstream) -> Iterator[Running]:
 
 def _kinds(pids: Sequence[int]) -> Pids:
     """What supervisors have started, by kind: their names are the last words of their commands."""
-    names = {pid: title.split()[-1] for pid in pids if "service.child" in (title := processes.title(pid))}
+    names = {
+        pid: title.split()[-1] for pid in pids if "service.supervisor.child_main" in (title := processes.title(pid))
+    }
     prefixes = {ENGINE: "engine", READER: "stream", WORKER: "worker"}
     found = {kind: [pid for pid in names if names[pid].startswith(prefix)] for kind, prefix in prefixes.items()}
     return {kind: of_kind for kind, of_kind in found.items() if of_kind}

@@ -177,7 +177,7 @@ def _modelled(trace: _Trace, upstream: Upstream, directory: Path, tell: Tell) ->
     command_ = [
         sys.executable,
         "-c",
-        "from service.cli import app; app()",
+        "from service.command.cli import app; app()",
         "workload",
         "report",
         "--log",

@@ -114,7 +114,7 @@ class Site:
 @contextmanager
 def running_site() -> Iterator[Site]:
     """A site of its own, stopped at the end."""
-    command = [sys.executable, "-c", "from service.cli import app; app()", "demo", "--no-load", "--json"]
+    command = [sys.executable, "-c", "from service.command.cli import app; app()", "demo", "--no-load", "--json"]
     ports = ["--port", str(free_port()), "--admin-port", str(free_port())]
     process = subprocess.Popen(
         [*command, *ports], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True

@@ -20,12 +20,12 @@ from typing import Any
 import psycopg
 
 from service.demo.postgres_server import EmbeddedPostgres
-from service.runtime import garbage
-from service.runtime.runtime import Runtime
-from service.settings.load import Settings
+from service.engine.loop import garbage
+from service.engine.session.runtime import Runtime
+from service.ground.logs import configure_logging
+from service.protocol.wire import ReadItem
 from service.settings.sections import EngineSettings, LogSettings, StateSettings, UpstreamSettings, ViewSettings
-from service.telemetry import configure_logging
-from service.wire import ReadItem
+from service.settings.stack import Settings
 
 KEYS_OF_A_READ = 20
 READS_AT_ONCE = 16

@@ -90,8 +90,8 @@ def _sampling_us(keys: int) -> float:
     """CPU microseconds a hit for counting which keys are read, with a report of them every 20,000 hits."""
     from random import Random
 
-    from service.http.touches import Touches
     from service.leaf_store.layout import key_in, view_of
+    from service.worker.reads.touches import Touches
 
     random, touches = Random(7), Touches()
     names = [b"v\0\0\0\1\0%d\0" % random.randint(1, keys) for _ in range(20_000)]
@@ -111,13 +111,13 @@ async def _logging_us(store: Path, directory: Path, arguments: argparse.Namespac
     """CPU microseconds a hit for putting it into the access log, and writing it; its key was seen before."""
     from random import Random
 
-    from service.access_log.keys import KeyTexts
-    from service.access_log.log import AccessLog
-    from service.http.app import build_app
-    from service.http.reads import Limits
     from service.leaf_store.reader import LeafReader
+    from service.protocol.wire import EngineClient
     from service.settings.telemetry import AccessLogSettings
-    from service.wire import EngineClient
+    from service.worker.access_log.keys import KeyTexts
+    from service.worker.access_log.log import AccessLog
+    from service.worker.reads.reads import Limits
+    from service.worker.routes.app import build_app
 
     app = build_app(LeafReader.open(store), EngineClient(store / "no-engine"), Limits())
     app.reads.refresh()
@@ -215,7 +215,7 @@ def _fill(store: Path, keys: int) -> None:
 
 
 def _run(app: Any, listener: socket.socket, started: Connection) -> None:
-    from service.worker import server_of
+    from service.worker.process import server_of
 
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {0})
@@ -227,12 +227,12 @@ def _run(app: Any, listener: socket.socket, started: Connection) -> None:
 
 def _serve_hit(store: Path, listener: socket.socket, started: Connection) -> None:
 
-    from service.http.app import build_app
     from service.leaf_store.reader import LeafReader
+    from service.protocol.wire import EngineClient
+    from service.protocol.worker_config import WorkerConfig
     from service.settings.sections import HttpSettings
-    from service.wire import EngineClient
-    from service.worker import limits_of, wrapped
-    from service.worker_config import WorkerConfig
+    from service.worker.process import limits_of, wrapped
+    from service.worker.routes.app import build_app
 
     http = HttpSettings()
     app = build_app(LeafReader.open(store), EngineClient(store / "no-engine"), limits_of(http))
@@ -243,9 +243,9 @@ def _serve_observed(
     more: tuple[Path, Path, str | None, float | None], listener: socket.socket, started: Connection
 ) -> None:
     """As a worker serves it that has an access log, or traces."""
+    from service.protocol.worker_config import WorkerConfig
     from service.settings.telemetry import AccessLogSettings, TraceSettings
-    from service.worker import run_worker
-    from service.worker_config import WorkerConfig
+    from service.worker.process import run_worker
 
     store, log, form, share = more
     access_log = None if form is None else AccessLogSettings(path=log, format=form)  # type: ignore[arg-type]

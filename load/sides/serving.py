@@ -35,7 +35,7 @@ class Served:
 def serving(config: Path, sections: Sections, *arguments: str) -> Iterator[Served]:
     """It, until the end, with these tables in its file. Raises `SideError` if it does not start."""
     write_config(config, sections)
-    command = [sys.executable, "-c", "from service.cli import app; app()", "serve", "--json", *arguments]
+    command = [sys.executable, "-c", "from service.command.cli import app; app()", "serve", "--json", *arguments]
     with running([*command, "--config", str(config)], output=subprocess.PIPE) as process:
         ready = _first_line(process)
         yield Served(process.pid, ready["http"], ready["admin"])

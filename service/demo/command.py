@@ -23,7 +23,6 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
-from service.auth.tokens import new_token
 from service.demo import screen
 from service.demo.check import Checker
 from service.demo.client import Client, ReadError
@@ -34,6 +33,7 @@ from service.demo.service_process import ServiceConfig, ServiceError, ServicePro
 from service.demo.views import VIEWS
 from service.demo.visitors import Visitors
 from service.demo.write_load import WriteLoad
+from service.web.auth.tokens import new_token
 
 #: Durability of a database that is thrown away is not worth waiting for, but the order of commits stays real.
 _POSTGRES_SETTINGS = {

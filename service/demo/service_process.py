@@ -16,8 +16,8 @@ from typing import IO
 
 import httpx
 
-from service.auth.tokens import entry_text
 from service.demo.views import VIEWS
+from service.web.auth.tokens import entry_text
 
 #: Processes that were told to stop have this long.
 _STOP_S = 15.0
@@ -121,7 +121,14 @@ class ServiceProcess:
         # Settings of the caller's own service must not leak into the demo's.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("UPQUERY_")}
         return subprocess.Popen(
-            [sys.executable, "-c", "from service.cli import app; app()", "serve", "--config", str(self.config_path)],
+            [
+                sys.executable,
+                "-c",
+                "from service.command.cli import app; app()",
+                "serve",
+                "--config",
+                str(self.config_path),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -3,13 +3,11 @@
 *Invariants*: a request is passed on as it is, or refused in the words in which pods refuse it. Whose token may read
 only some views may read no others here, whatever pods check themselves.
 
-Not here: who is let in at all (`service.auth.guard`).
+Not here: who is let in at all (`service.web.auth.guard`).
 """
 
 import structlog
 
-from service.auth.principal import Right, principal_of, require_read
-from service.errors import ApiError
 from service.gateway.asked import is_batch
 from service.gateway.batches import Batches
 from service.gateway.incoming import PodGone
@@ -17,12 +15,14 @@ from service.gateway.reading import Reads
 from service.gateway.relaying import Relays
 from service.gateway.sockets import Sockets
 from service.gateway.streams import Streams
-from service.http.body_limit import too_large
-from service.http.coming import Coming
-from service.http.messages import Receive, Scope, Send, problem_reply, send_reply
-from service.http.request_body import RequestBody
-from service.http.view_reads import VIEWS_PATH
-from service.subscriptions.asked import is_live, wants_events
+from service.ground.errors import ApiError
+from service.web.body_limit import too_large
+from service.web.deferred import Coming
+from service.web.messages import Receive, Scope, Send, problem_reply, send_reply
+from service.web.principal import Right, principal_of, require_read
+from service.web.request_body import RequestBody
+from service.worker.reads.view_reads import VIEWS_PATH
+from service.worker.subscriptions.requests import is_live, wants_events
 
 _READS = frozenset({"GET", "HEAD"})
 _SUBSCRIBE = "/subscribe"

@@ -4,7 +4,7 @@
 understand more: which views it names is said of that, too (`named_views`). An item that is sent on means what it meant:
 numbers too large or too fine for the fast parser are parsed, and written, exactly.
 
-Not here: what parameters mean (a pod's `service.http.batches`).
+Not here: what parameters mean (a pod's `service.worker.reads.batches`).
 """
 
 import json
@@ -14,11 +14,11 @@ from typing import Any
 
 import orjson
 
-from service.errors import ApiError
 from service.gateway.homes import slot_of
 from service.gateway.known import KnownViews
-from service.http.messages import Headers, Scope
-from service.http.view_reads import VIEWS_PATH
+from service.ground.errors import ApiError
+from service.web.messages import Headers, Scope
+from service.worker.reads.view_reads import VIEWS_PATH
 
 READ_PATH, QUERY = "/v1/read", "/query"
 _KEYS, _READS = "keys", "reads"

@@ -1,7 +1,8 @@
-"""Batches over the pods of several shards, all answers at one version (as `service.shards.reading`, in one process).
+"""Batches over the pods of several shards, all answers at one version (as `service.worker.shards.reads`, in one
+process).
 
-*Theory*: each shard is sent its part, and says from where to where its answers are exact (`service.http.part`). If
-these have no position in common, the shards that are behind are asked again for answers that are new enough, a few
+*Theory*: each shard is sent its part, and says from where to where its answers are exact (`service.worker.reads.part`).
+If these have no position in common, the shards that are behind are asked again for answers that are new enough, a few
 times; then one shard answers all of it, since any can answer any key. So it does if a view is not the same one to all
 of them, as while it is replaced. Only of views that are kept whole by different shards there may be no answer.
 
@@ -15,8 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dataflow.types import Position
-from service.auth.principal import principal_of, require_read
-from service.errors import ApiError
 from service.gateway.asked import AskedBatch, named_views
 from service.gateway.counting import GatewayCounters
 from service.gateway.finding import MISDIRECTED, Finding
@@ -26,16 +25,18 @@ from service.gateway.known import KnownViews
 from service.gateway.pods import Request
 from service.gateway.reading import REFUSALS, Reads, refusal_of, view_of
 from service.gateway.topology import Topology
-from service.http.batches import batch_reply
-from service.http.messages import CACHE_CONTROL, Receive, Reply, Scope, Send, send_reply
-from service.http.part import MEDIA_TYPE, PART, PartHead, read_part
-from service.http.reads import Answers
-from service.http.version import version_text
+from service.ground.errors import ApiError
+from service.ground.version import version_text
+from service.protocol.wire import Source
 from service.settings.sections import HttpSettings
-from service.shards.meeting import Exact, Met, awaited, late, meet, reached
-from service.shards.splitting import Part, joined, split
-from service.subscriptions.leaving import until_left
-from service.wire import Source
+from service.sharding.common_version import Exact, Met, awaited, late, meet, reached
+from service.sharding.scatter import Part, joined, split
+from service.web.disconnects import until_left
+from service.web.messages import CACHE_CONTROL, Receive, Reply, Scope, Send, send_reply
+from service.web.principal import principal_of, require_read
+from service.worker.reads.batches import batch_reply
+from service.worker.reads.part import MEDIA_TYPE, PART, PartHead, read_part
+from service.worker.reads.reads import Answers
 
 #: How often the shards that are behind are asked again before one shard has to answer.
 _ROUNDS = 3

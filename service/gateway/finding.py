@@ -11,7 +11,7 @@ believed.
 from service.gateway.known import KnownViews
 from service.gateway.pods import NOT_FOUND
 from service.gateway.topology import Topology
-from service.http.messages import Headers
+from service.web.messages import Headers
 
 MISDIRECTED = "misdirected"
 #: What another shard may not say: it has the view still, or already.

@@ -8,8 +8,8 @@ not finish is not finished here either, so that nobody takes it for whole.
 import structlog
 
 from service.gateway.incoming import Incoming, PodGone
-from service.http.messages import Headers, Scope, Send
-from service.http.part import PART
+from service.web.messages import Headers, Scope, Send
+from service.worker.reads.part import PART
 
 #: Headers about a connection, and those of which a request gets its own.
 _OF_CONNECTION = frozenset(

@@ -1,7 +1,7 @@
 """Where a gateway reads a key, by what a request says of it: a gateway knows no views, and so no types.
 
 *Theory*: the *text* of a key is its parameters in one order, whatever the request's; it is hashed into a slot as the
-entries of keys are (`service.shards.homes`). Two spellings of one value may have two homes; then two shards hold that
+entries of keys are (`service.sharding.homes`). Two spellings of one value may have two homes; then two shards hold that
 key, and both are right.
 
 *Invariants*: the same in every process: what is filled beforehand goes where it will be asked for. A query string and
@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_plus
 
-from service.shards.homes import SLOTS, homes_among, order_of, slot_of_key
+from service.sharding.homes import SLOTS, homes_among, order_of, slot_of_key
 
 #: What a query string says of the page, or of how it is followed; not of the key.
 _NOT_OF_KEY = frozenset({"limit", "after", "live"})

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import httptools
 
-from service.http.messages import Headers
+from service.web.messages import Headers
 
 _MOST_UNREAD_BYTES = 1 << 16
 _NO_BODY = frozenset({204, 304})

@@ -11,7 +11,7 @@ pods know are remembered, and no more than so many.
 import time
 from hashlib import blake2b
 
-from service.http.messages import Headers
+from service.web.messages import Headers
 
 _REMEMBERED_S = 60.0
 _MOST = 10_000

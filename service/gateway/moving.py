@@ -12,7 +12,7 @@ Not here: who decides that it is time (`topology`).
 
 from functools import lru_cache
 
-from service.shards.homes import SLOTS, homes_among
+from service.sharding.homes import SLOTS, homes_among
 
 #: An odd number, so that its multiples, taken modulo the slots, are all of them: an order without a pattern.
 _STRIDE = 0x9E37

@@ -5,7 +5,6 @@ from typing import Any
 
 import uvicorn
 
-from service.errors import PROBLEMS
 from service.gateway.app import GatewayApp
 from service.gateway.batches import Batches
 from service.gateway.counting import GatewayCounters
@@ -16,9 +15,10 @@ from service.gateway.replica import Reach
 from service.gateway.sockets import Sockets
 from service.gateway.streams import Streams
 from service.gateway.topology import Topology
-from service.log_repeats import REPEATS
+from service.ground.errors import PROBLEMS
+from service.ground.log_repeats import REPEATS
+from service.ground.logs import RECENT_ERRORS
 from service.settings.gateway import GatewaySettings
-from service.telemetry import RECENT_ERRORS
 
 #: What a pod may let a request wait for, each for the longest time that there is: a minimum version, what was committed
 #: before (``on_lag``), what is filled then. It says itself if that takes too long.

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import orjson
 
-from service.errors import ApiError
 from service.gateway.counting import GatewayCounters
 from service.gateway.homes import replicas_of
 from service.gateway.incoming import Incoming, PodGone
 from service.gateway.replica import Replica
+from service.ground.errors import ApiError
 
 #: How long a stream may be silent: pods send comments far more often.
 _STREAM_SILENT_S = 120.0

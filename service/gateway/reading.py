@@ -8,7 +8,6 @@ Not here: who is asked (`finding`, `topology`); what several shards answer toget
 
 import orjson
 
-from service.errors import KINDS, ApiError
 from service.gateway.finding import MISDIRECTED, Finding
 from service.gateway.forwarding import pass_on, request_bytes
 from service.gateway.homes import slot_of_query
@@ -17,8 +16,9 @@ from service.gateway.known import KnownViews
 from service.gateway.pods import Begun, Request, code_of
 from service.gateway.relaying import Relay
 from service.gateway.topology import Topology
-from service.http.messages import Receive, Scope, Send
-from service.subscriptions.leaving import until_left
+from service.ground.errors import KINDS, ApiError
+from service.web.disconnects import until_left
+from service.web.messages import Receive, Scope, Send
 
 MISDIRECTED_STATUS = KINDS[MISDIRECTED].status
 #: Clients are looked after only if an answer takes longer.

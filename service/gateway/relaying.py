@@ -21,8 +21,8 @@ from service.gateway.homes import slot_of_query
 from service.gateway.known import KnownViews
 from service.gateway.pods import Begun
 from service.gateway.topology import Topology
-from service.http.coming import BEGAN_AT, Coming, Done
-from service.http.messages import Reply, Scope
+from service.web.deferred import BEGAN_AT, Coming, Done
+from service.web.messages import Reply, Scope
 
 _FOUND, _UNCHANGED = 200, 304
 #: What takes longer is watched.

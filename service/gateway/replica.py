@@ -21,11 +21,11 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from service.errors import ApiError
 from service.gateway.connection import Connection
 from service.gateway.incoming import Incoming, PodGone
 from service.gateway.readiness import is_ready
 from service.gateway.shortage import refuse_shortage
+from service.ground.errors import ApiError
 
 #: No view has this name. Who does not know the views yet says so. Who wants a token does not say it, but at the admin
 #: port; any other answer is one of a pod that can answer.

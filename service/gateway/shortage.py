@@ -7,7 +7,7 @@ import errno
 import os
 from socket import gaierror
 
-from service.errors import ApiError
+from service.ground.errors import ApiError
 
 _LACKING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.EADDRNOTAVAIL})
 

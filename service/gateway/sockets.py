@@ -9,7 +9,7 @@ who is.
 that. What is followed at a pod that goes away is told to be fetched anew. To a shard there is one socket at a time. One
 message at a time is on its way to the client; pods are not read faster than it reads.
 
-Not here: what the messages mean (a pod's `service.subscriptions.websocket`).
+Not here: what the messages mean (a pod's `service.worker.subscriptions.websocket`).
 """
 
 import asyncio
@@ -23,9 +23,6 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.typing import Origin
 
-from service.auth.guard import refuse
-from service.auth.principal import principal_of, require_read
-from service.errors import ApiError
 from service.gateway.counting import GatewayCounters
 from service.gateway.finding import Finding
 from service.gateway.homes import slot_of
@@ -35,9 +32,12 @@ from service.gateway.pods import ShardPods
 from service.gateway.replica import Replica
 from service.gateway.shortage import refuse_shortage
 from service.gateway.topology import Topology
-from service.http.messages import Receive, Scope, Send
-from service.subscriptions.entries import Kind
-from service.subscriptions.messages import (
+from service.ground.errors import ApiError
+from service.web.auth.guard import refuse
+from service.web.messages import Receive, Scope, Send
+from service.web.principal import principal_of, require_read
+from service.worker.subscriptions.entries import Kind
+from service.worker.subscriptions.messages import (
     PATH,
     SUBSCRIBE,
     Id,

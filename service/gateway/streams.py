@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from random import uniform
 from typing import Any
 
-from service.errors import ApiError
 from service.gateway.counting import GatewayCounters
-from service.http.messages import Send
-from service.subscriptions.asked import EVENT_STREAM
+from service.ground.errors import ApiError
+from service.web.messages import Send
+from service.worker.subscriptions.requests import EVENT_STREAM
 
 #: Seconds within which clients come back, each when it likes.
 _COME_BACK_S = (0.5, 3.0)

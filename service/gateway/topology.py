@@ -6,7 +6,7 @@
 *Invariants*: a pod whose address is in the settings before and after keeps its connections. While slots move, one
 whose home cannot be reached is asked for at its new home.
 
-Not here: following the file (`service.settings.following`).
+Not here: following the file (`service.settings.gateway_file`).
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from service.gateway.moving import SlotHomes, homes_of_all
 from service.gateway.pods import ShardPods
 from service.gateway.replica import Reach, Replica
 from service.settings.gateway import GatewaySection
-from service.shards.homes import SLOTS, homes_among
+from service.sharding.homes import SLOTS, homes_among
 
 #: How often slots move, while they do, and new shards are tried, until they answer.
 _MOVE_EACH_S, _TRY_EACH_S = 0.1, 0.5

@@ -4,14 +4,14 @@ import asyncio
 import gc
 import socket
 
-from service.beats import follow_loop
 from service.gateway.counting import report
 from service.gateway.opening import Counted, Gateway
-from service.gateway.worker_config import GatewayWorkerConfig
-from service.http.bounded_protocol import connection_limits_of
-from service.http.server import DrainingServer
-from service.settings.following import Following
-from service.worker import allow_files, server_of, wrapped
+from service.protocol.gateway_worker_config import GatewayWorkerConfig
+from service.protocol.liveness import follow_loop
+from service.settings.gateway_file import Following
+from service.web.bounded_protocol import connection_limits_of
+from service.web.server import DrainingServer
+from service.worker.process import allow_files, server_of, wrapped
 
 #: For each of which there may be connections, also one for each client: those of streams are not bounded otherwise.
 _MOST_SHARDS = 64

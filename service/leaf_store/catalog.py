@@ -16,7 +16,7 @@ from dataflow.state.ordering import Ordering
 from dataflow.types import ViewId
 from service.leaf_store.layout import view_head
 from service.leaf_store.render import unique_names
-from service.leaf_store.serving import SERVING, Serving
+from service.leaf_store.serving_options import SERVING, Serving
 
 _INT8 = SqlType("int8", "bigint")
 #: Statuses of views of which the store does not have all.

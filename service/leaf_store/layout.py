@@ -42,7 +42,8 @@ MAX_KEY_BYTES = 511
 MAX_ENTRY_BYTES = 255
 #: What LMDB keeps per record besides key and value: node header, page pointer, and its share of a page's free space.
 RECORD_OVERHEAD_BYTES = 24
-_HEAD_BYTES = 5
+#: Bytes of an entry's name before its key.
+HEAD_BYTES = 5
 
 #: Kind of an entry: its one row is in it; its rows follow, all plain; its rows follow, some special; its rows in some
 #: intervals follow, some of them special if it says so.
@@ -91,6 +92,10 @@ def view_head(view: ViewId) -> bytes:
     return b"v" + view.to_bytes(4, "big")
 
 
+#: As long as any head: whether a name is hashed depends on its length.
+_ANY_HEAD = view_head(ViewId(0))
+
+
 def entry_key(head: bytes, key: Key) -> bytes:
     """The key of the entry for `key`."""
     try:
@@ -101,6 +106,11 @@ def entry_key(head: bytes, key: Key) -> bytes:
         # Long, or with a zero byte inside a value (no PostgreSQL text has one): as wide as any other of this form.
         return head + b"\x01" + _hashed(key, raw)
     return head + b"\x00" + raw
+
+
+def key_part(key: Key) -> bytes:
+    """The part of an entry's name that is the same in all leaf stores: without the view's number."""
+    return entry_key(_ANY_HEAD, key)[HEAD_BYTES:]
 
 
 def entry_keys(head: bytes, parts: Sequence[Sequence[str]]) -> list[bytes]:
@@ -116,17 +126,17 @@ def entry_keys(head: bytes, parts: Sequence[Sequence[str]]) -> list[bytes]:
 
 def view_of(entry: bytes) -> ViewId:
     """The view of an entry, by its key."""
-    return ViewId(int.from_bytes(entry[1:_HEAD_BYTES], "big"))
+    return ViewId(int.from_bytes(entry[1:HEAD_BYTES], "big"))
 
 
 def is_hashed(entry: bytes) -> bool:
     """Whether an entry's key does not say all of the view's key."""
-    return entry[_HEAD_BYTES] != 0
+    return entry[HEAD_BYTES] != 0
 
 
 def key_in(entry: bytes) -> Key:
     """The view's key, with at least one part, that an entry's key says."""
-    return tuple(entry[_HEAD_BYTES + 1 : -1].decode().split("\0"))
+    return tuple(entry[HEAD_BYTES + 1 : -1].decode().split("\0"))
 
 
 def _hashed(key: Key, raw: bytes) -> bytes:

@@ -1,6 +1,6 @@
 """Reads of the leaf store: any process, no locks, never a half commit.
 
-Not here: the hot route's own reading of the common case (`service.http.hot`), which must agree with this one.
+Not here: the hot route's own reading of the common case (`service.worker.routes.hot`), which must agree with this one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +13,6 @@ import lmdb
 
 from dataflow.state.ordering import WHOLE
 from dataflow.types import ViewId
-from service.leaf_store.ahead import NOTHING, Ahead
 from service.leaf_store.answer import EMPTY_TAG, Answer, LeafState, Window
 from service.leaf_store.catalog import LeafCatalog, ViewInfo, catalog_of, load_catalog
 from service.leaf_store.collations import Loaded
@@ -32,7 +31,8 @@ from service.leaf_store.layout import (
     content_hash,
     entry_key,
 )
-from service.leaf_store.paging import Place, page_bounds, page_of, read_token
+from service.leaf_store.pages import Place, page_bounds, page_of, read_token
+from service.leaf_store.read_ahead import NOTHING, Ahead
 from service.leaf_store.request import Request, Values, check_of, names_of, picked_places, request_of
 from service.leaf_store.scan import NotCoveredError, Record, covered_rows, picked_rows
 from service.leaf_store.transaction import Transaction, begin

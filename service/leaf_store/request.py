@@ -1,6 +1,6 @@
 """From the values of a view's parameters to what is read of it: keys, a part of each, and how many rows.
 
-Not here: values from what clients send (`service.http.arguments`), reading (`reader`).
+Not here: values from what clients send (`service.web.arguments`), reading (`reader`).
 """
 
 from collections.abc import Iterator

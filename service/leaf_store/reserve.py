@@ -4,7 +4,7 @@
 touches it (SIGBUS: mmap(2)). Pages are asked for beforehand (posix_fallocate(3)), so others do not get them; and what
 is held is bounded by what there is room for. LMDB uses pages that were freed before it takes new ones.
 
-Not here: who forgets (`service.runtime.budget`).
+Not here: who forgets (`service.engine.loop.memory_budget`).
 """
 
 import os

@@ -1,6 +1,6 @@
 """The rows of an entry in the order of the store, within what is covered of its key.
 
-Not here: what of them is answered (`paging`), whole answers in the plain case, which need no order (`reader`).
+Not here: what of them is answered (`pages`), whole answers in the plain case, which need no order (`reader`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -26,7 +26,7 @@ from service.leaf_store.layout import CATALOG_KEY, LAST_ID, LAST_ID_KEY, META, M
 from service.leaf_store.reader import MAX_READERS, LeafReader, answer_of
 from service.leaf_store.request import Values
 from service.leaf_store.reserve import Reserve
-from service.leaf_store.serving import SERVING, Serving
+from service.leaf_store.serving_options import SERVING, Serving
 from service.leaf_store.transaction import begin
 
 #: Slots of readers that died are freed every so many commits: each of them keeps the pages of its time from reuse.

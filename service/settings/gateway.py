@@ -1,6 +1,6 @@
 """The settings of a gateway (docs/gateway.md): one TOML file, and the environment, as a stack's.
 
-Not here: what of them may change while it runs (`service.settings.following`); a stack's (`service.settings.load`).
+Not here: what of them may change while it runs (`service.settings.gateway_file`); a stack's (`service.settings.stack`).
 """
 
 import re
@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from service.settings.auth import AuthSettings
-from service.settings.reading import Configuration, read, refuse_open_bind
 from service.settings.secrets import secret
 from service.settings.sections import HttpSettings, LogSettings, Section
+from service.settings.sources import Configuration, read, refuse_open_bind
 
 _SHARD, _REPLICA = "{shard}", "{replica}"
 _PLACE = re.compile(

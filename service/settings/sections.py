@@ -1,6 +1,6 @@
 """The tables of the configuration file: every key, what it means, its default.
 
-Not here: reading the file and the environment (`service.settings.load`); what a setting does (its section's reader).
+Not here: reading the file and the environment (`service.settings.stack`); what a setting does (its section's reader).
 """
 
 import os

@@ -5,8 +5,8 @@ it and verify no certificate, so that whoever can intercept packets can answer i
 defaults here, since managed databases have authorities of their own that no system knows; who has chosen nothing is
 warned.
 
-Not here: connecting (`service.upstream`); TLS of Kafka (`service.upstream.topics`). The process that starts all others
-imports this, so no driver is needed.
+Not here: connecting (`service.upstream`); TLS of Kafka (`service.engine.databases.topics`). The process that starts all
+others imports this, so no driver is needed.
 """
 
 import os
@@ -73,7 +73,7 @@ def transport(setting: str, url: str) -> Transport:
 
 
 def _mysql(setting: str, parts: SplitResult, given: Mapping[str, str]) -> Transport:
-    """Defaults are those of `service.upstream.mysql.address`."""
+    """Defaults are those of `service.engine.databases.mysql.address`."""
     mode = given.get("ssl-mode", "verify-identity" if "ssl-ca" in given else "preferred").lower()
     hosts = [] if "socket" in given else [parts.hostname or ""]
     return Transport(setting, _remote(hosts), "ssl-mode", mode, "ssl-mode" in given, mode.startswith("verify"))

@@ -1,6 +1,6 @@
 """How a user wants a view to be kept and served: the keys beside its SQL, in the configuration file and in a PUT alike.
 
-Not here: what they do (`service.views.ViewOptions` goes to where that is).
+Not here: what they do (`service.engine.views.registry.ViewOptions` goes to where that is).
 """
 
 from typing import Any, Literal, Self
@@ -60,9 +60,9 @@ class OptionFields(BaseModel):
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> Self:
-        """From the fields of `service.views.ViewOptions`."""
+        """From the fields of `service.engine.views.registry.ViewOptions`."""
         return cls(**{name.removesuffix("_s"): value for name, value in options.items()})
 
     def options(self) -> dict[str, Any]:
-        """The options as `service.views.ViewOptions` takes them."""
+        """The options as `service.engine.views.registry.ViewOptions` takes them."""
         return {name + "_s" * (name in _SECONDS): getattr(self, name) for name in OptionFields.model_fields}

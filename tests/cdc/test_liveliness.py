@@ -11,7 +11,7 @@ from cdc.debezium.options import DebeziumOptions
 from cdc.liveliness import COUNT, IDLE_S, INTERVAL_S, UNACKNOWLEDGED_MS
 from cdc.mysql import connecting
 from cdc.postgres.session import liveliness
-from service.upstream.mysql.address import Address
+from service.engine.databases.mysql.address import Address
 from tests.fixtures.mariadb import MariaDatabase
 from tests.fixtures.postgres import Database
 

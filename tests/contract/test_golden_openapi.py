@@ -18,14 +18,14 @@ from dataflow.sql import plan_view
 from dataflow.types import ViewId
 from service.demo.loading import create_tables
 from service.demo.views import VIEWS
-from service.http.documented import documented_app
-from service.http.openapi import document
-from service.http.reads import Limits, Reads
-from service.http.view_reads import ViewReads
+from service.engine.databases.postgres.catalog import load_catalog
 from service.leaf_store.catalog import describe
 from service.leaf_store.writer import LeafWriter
-from service.upstream.postgres.catalog import load_catalog
-from service.wire import EngineClient
+from service.protocol.wire import EngineClient
+from service.worker.reads.reads import Limits, Reads
+from service.worker.reads.view_reads import ViewReads
+from service.worker.routes.documented import documented_app
+from service.worker.routes.openapi import document
 from tests.fixtures.postgres import Database
 
 GOLDEN = Path(api_schemas.__file__).parent / "openapi.json"

@@ -7,9 +7,9 @@ from functools import cache
 import pytest
 
 from dataflow.collations import Collation
-from service.upstream.mysql.address import Address
-from service.upstream.mysql.collations import load_collations
-from service.upstream.mysql.connect import UpstreamPool
+from service.engine.databases.mysql.address import Address
+from service.engine.databases.mysql.collations import load_collations
+from service.engine.databases.mysql.connect import UpstreamPool
 from tests.fixtures.mariadb import MariaDatabase
 from tests.fixtures.streams import run
 

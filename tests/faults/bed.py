@@ -128,7 +128,9 @@ class Bed:
             name = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
             status = Path(f"/proc/{pid}/status").read_text()
             anonymous = re.search(r"RssAnon:\s+(\d+)", status)
-            found[name[4] if "service.child" in name else "supervisor"] = int(anonymous[1]) << 10 if anonymous else 0
+            found[name[4] if "service.supervisor.child_main" in name else "supervisor"] = (
+                int(anonymous[1]) << 10 if anonymous else 0
+            )
         return found
 
 

@@ -4,7 +4,7 @@ import pytest
 import typer.core
 import typer.main
 
-from service.cli import app
+from service.command.cli import app
 from tests.helm.charts import Object, render
 from tests.helm.matrix import MATRIX, SECRET
 from tests.helm.pods import Cluster
@@ -99,7 +99,7 @@ def test_the_program_of_spark_is_one() -> None:
     release = render(MATRIX["spark-application"])
     program = release.named("ConfigMap", "-workload")["data"]["workload.py"]
     compile(program, "workload.py", "exec")
-    assert "from service.cli import app" in program
+    assert "from service.command.cli import app" in program
 
 
 def test_what_runs_now_and_then_gets_in_where_nobody_else_does() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from service.settings.gateway import GatewaySettings, load_gateway_settings
-from service.settings.load import Settings, load_settings
+from service.settings.stack import Settings, load_settings
 from tests.helm.charts import Object, Rendered, render
 from tests.helm.matrix import EVERYTHING, MATRIX, SECRET, SHARDED
 from tests.helm.pods import Cluster

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from service.auth.tokens import entry_text, new_token
+from service.web.auth.tokens import entry_text, new_token
 from tests.fixtures.postgres import Database
 from tests.fixtures.service import LIMIT_S, RunningService, running_service
-from tests.service.auth.signed_tokens import AUDIENCE, ISSUER, KEYS
+from tests.service.web.auth.signed_tokens import AUDIENCE, ISSUER, KEYS
 
 VIEWS = {
     "story": "SELECT id, title FROM stories WHERE id = :id",

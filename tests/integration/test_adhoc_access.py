@@ -7,7 +7,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from service.auth.tokens import entry_text, new_token
+from service.web.auth.tokens import entry_text, new_token
 from tests.fixtures.postgres import Database
 from tests.fixtures.service import HTTP, running_gateway, running_service, until
 

@@ -15,7 +15,7 @@ from cdc.debezium.options import DebeziumOptions
 from cdc.debezium.source import DebeziumSource
 from cdc.position import PostgresSnapshot
 from cdc.postgres.session import session_sql
-from service.upstream.postgres.catalog import load_layouts
+from service.engine.databases.postgres.catalog import load_layouts
 from tests.fixtures.debezium import EXACT_POSTGRES, debezium_of_postgres
 from tests.fixtures.kafka import KafkaBroker
 from tests.fixtures.postgres import Database

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from service.auth.tokens import entry_text
 from service.gateway.homes import home_of
+from service.web.auth.tokens import entry_text
 from tests.fixtures.postgres import Database
 from tests.fixtures.service import (
     HTTP,

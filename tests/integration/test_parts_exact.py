@@ -19,7 +19,7 @@ import pytest
 from cdc.position import parse_lsn
 from dataflow.milestones import milestone_before
 from service.demo.postgres_server import EmbeddedPostgres
-from service.http.part import PART, PartHead, read_part
+from service.worker.reads.part import PART, PartHead, read_part
 from tests.fixtures.postgres import Database, empty_database
 from tests.fixtures.service import HTTP, RunningService, running_service, until
 

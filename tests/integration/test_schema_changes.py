@@ -23,7 +23,7 @@ import psycopg
 import pytest
 
 from service.demo.postgres_server import EmbeddedPostgres
-from service.upstream.postgres.schema_marks import MARKING
+from service.engine.databases.postgres.schema_marks import MARKING
 from tests.fixtures.postgres import Database, empty_database
 from tests.fixtures.seeds import day_seed
 from tests.fixtures.service import LIMIT_S, RunningService, alive, process_named, running_service, until

@@ -10,7 +10,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from service.http.part import PART, read_part
+from service.worker.reads.part import PART, read_part
 from tests.fixtures.postgres import Database
 from tests.fixtures.service import LIMIT_S, command, environment, until
 from tests.integration.guarded import ALICES, BOBS, TOKENS, Guarded, bearer, code_of, guarded_service, tokens_text

@@ -22,7 +22,7 @@ from tests.integration.guarded import (
     code_of,
     guarded_service,
 )
-from tests.service.auth.signed_tokens import FORGED, token
+from tests.service.web.auth.signed_tokens import FORGED, token
 
 pytestmark = pytest.mark.postgres
 SIGNED = token(sub="alice", exp=int(time.time()) + 86_400)

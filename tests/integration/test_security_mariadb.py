@@ -7,7 +7,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from service.auth.tokens import entry_text, new_token
+from service.web.auth.tokens import entry_text, new_token
 from tests.fixtures.mariadb import MariaDatabase
 from tests.fixtures.service import RunningService, running_service
 from tests.integration.guarded import SQL

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from service.shards.homes import Homes
+from service.sharding.homes import Homes
 from tests.fixtures.postgres import Database
 from tests.fixtures.service import HTTP, RunningService, processes_of, running_service, until
 from tests.integration.forty_stories import stories

@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from service.demo.postgres_server import EmbeddedPostgres
-from service.shards.homes import Homes
-from service.shards.placing import key_part
+from service.leaf_store.layout import key_part
+from service.sharding.homes import Homes
 from tests.fixtures.postgres import Database, empty_database
 from tests.fixtures.service import HTTP, RunningService, alive, process_named, processes_of, running_service, until
 from tests.integration.consistency import Load

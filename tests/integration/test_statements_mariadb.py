@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from cdc.mysql.position import position_of
-from service.http.version import parse_version
+from service.ground.version import parse_version
 from tests.fixtures.mariadb import MariaDatabase, MariaDbServer, start_mariadb
 from tests.fixtures.service import LIMIT_S, RunningService, running_service, until
 from tests.integration.mariadb_statements import CASES, Case

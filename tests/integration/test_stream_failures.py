@@ -9,9 +9,9 @@ import pytest
 from cdc.change import StreamLost
 from cdc.postgres.source import PostgresSource
 from service.demo.postgres_server import EmbeddedPostgres
-from service.upstream.postgres.connect import UpstreamPool
-from service.upstream.postgres.publication import ensure_published
-from service.upstream.words import UpstreamError
+from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.publication import ensure_published
+from service.engine.upstream.results import UpstreamError
 from tests.fixtures.postgres import Database, discard_server, start_server
 from tests.fixtures.streams import LIMIT_S, PUBLICATION, Stream, run, streaming
 

@@ -4,9 +4,9 @@ import psycopg
 import pytest
 
 from cdc.change import SchemaNotice, TableChange
-from service.upstream.postgres.catalog import load_catalog
-from service.upstream.postgres.checks import check_schema
-from service.upstream.postgres.schema_marks import MARKING
+from service.engine.databases.postgres.catalog import load_catalog
+from service.engine.databases.postgres.checks import check_schema
+from service.engine.databases.postgres.schema_marks import MARKING
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import PUBLICATION, Stream, run, streaming
 

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from cdc.change import Transaction
-from service.upstream.postgres.connect import UpstreamPool
-from service.upstream.postgres.lookups import LookupRows
+from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.lookups import LookupRows
 from tests.fixtures.postgres import Database, discard_server, start_server
 from tests.fixtures.streams import LIMIT_S, Stream, run, streaming
 

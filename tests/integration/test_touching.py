@@ -10,12 +10,12 @@ from dataflow.engine.touching import touches_of
 from dataflow.schema import Catalog
 from dataflow.state.coverage import Coverage
 from dataflow.types import Key, Row
-from service.runtime.following import TableRefusedError
-from service.runtime.planning import Planning, TableChecks
-from service.upstream.postgres.catalog import load_catalog
-from service.upstream.postgres.connect import UpstreamPool
-from service.upstream.postgres.upstream import PostgresSession
-from service.views import Definition, Origin, Plan, Tier, ViewOptions
+from service.engine.databases.postgres.catalog import load_catalog
+from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.upstream import PostgresSession
+from service.engine.views.planner import Planning, TableChecks
+from service.engine.views.registry import Definition, Origin, Plan, Tier, ViewOptions
+from service.engine.views.tables import TableRefusedError
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import run
 

@@ -21,9 +21,9 @@ from dataflow.spark.fingerprint import fingerprint
 from dataflow.spark.manifest import Manifest, read_manifest, verify
 from dataflow.spark.snapshot_holder import HeldSnapshot
 from dataflow.types import LookupId, NodeId, Row
-from service.runtime.builds.holder import Held
-from service.upstream.postgres.connect import UpstreamPool
-from service.upstream.postgres.lookups import Lookups
+from service.engine.builds.holder import Held
+from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.lookups import Lookups
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import run
 

@@ -27,18 +27,18 @@ from dataflow.spark.readers import Readers
 from dataflow.spark.snapshot_source import register
 from dataflow.spark.upstreams import ReadersUpstream
 from dataflow.types import LookupId, NodeId, Row
-from service.runtime.builds import mysql_holder
-from service.runtime.builds.holder import Held
-from service.runtime.builds.mysql_holder import MySqlHolder
-from service.upstream.mysql.exact import TRIES
-from service.upstream.mysql.upstream import MySqlUpstream
+from service.engine.builds import mysql_holder
+from service.engine.builds.holder import Held
+from service.engine.builds.mysql_holder import MySqlHolder
+from service.engine.databases.mysql.exact_snapshot import TRIES
+from service.engine.databases.mysql.upstream import MySqlUpstream
 from tests.fixtures.binlogs import following
 from tests.fixtures.mariadb import MariaDatabase
 from tests.fixtures.service import processes_of
 from tests.fixtures.streams import run
 from tests.integration.test_binlog_values import TYPES
-from tests.service.upstream.mysql.test_reading import ROWS, assert_there, end_others, everything, fill, write
-from tests.service.upstream.mysql.upstreams import opened
+from tests.service.engine.databases.mysql.test_bulk_reads import ROWS, assert_there, end_others, everything, fill, write
+from tests.service.engine.databases.mysql.upstreams import opened
 from tests.spark.building import build, built, document, rows_of
 
 pytestmark = [pytest.mark.mariadb, pytest.mark.spark]

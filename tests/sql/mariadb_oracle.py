@@ -11,14 +11,14 @@ from dataflow.schema import SqlType
 from dataflow.sql.filling import fill, template
 from dataflow.sql.scope import schema_and_name
 from dataflow.sql.statement import statement_of
-from service.http.version import version_text
+from service.engine.databases.mysql.address import Address
+from service.engine.databases.mysql.catalog import load_catalog
+from service.engine.databases.mysql.connect import UpstreamPool
+from service.engine.databases.mysql.describe import output_type
+from service.engine.databases.mysql.row_decoder import answer_rows
+from service.engine.databases.mysql.wire import Reply
+from service.ground.version import version_text
 from service.leaf_store.render import compile_row
-from service.upstream.mysql.address import Address
-from service.upstream.mysql.answers import answer_rows
-from service.upstream.mysql.catalog import load_catalog
-from service.upstream.mysql.connect import UpstreamPool
-from service.upstream.mysql.describe import output_type
-from service.upstream.mysql.wire import Reply
 from tests.sql.comparison import Answer, parse
 from tests.sql.corpus_file import Arguments
 

@@ -41,12 +41,12 @@ from dataflow.sql.statement import statement_of
 from dataflow.state.ordering import Ordering
 from dataflow.types import Key, LookupId, NodeId, Row, Value
 from dataflow.values import normal_form
-from service.upstream.mysql.address import Address
-from service.upstream.mysql.answers import answer_rows, lookup_rows
-from service.upstream.mysql.catalog import load_catalog
-from service.upstream.mysql.connect import UpstreamPool
-from service.upstream.mysql.packets import Reply
-from service.upstream.mysql.wire import Wire
+from service.engine.databases.mysql.address import Address
+from service.engine.databases.mysql.catalog import load_catalog
+from service.engine.databases.mysql.connect import UpstreamPool
+from service.engine.databases.mysql.packets import Reply
+from service.engine.databases.mysql.row_decoder import answer_rows, lookup_rows
+from service.engine.databases.mysql.wire import Wire
 from tests.fixtures.mariadb import MariaDbServer
 from tests.sql.plan_rows import key_of, plan_rows
 

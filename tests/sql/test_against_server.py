@@ -29,7 +29,7 @@ from dataflow.state.ordering import Ordering
 from dataflow.types import Key, Row, Value
 from dataflow.values import normal_form
 from service.demo.postgres_server import EmbeddedPostgres
-from service.upstream.postgres.catalog import load_catalog
+from service.engine.databases.postgres.catalog import load_catalog
 from tests.fixtures.postgres import discard_server, start_server
 from tests.simulation.oracle import evaluate_relation, loose_columns, rows_of_key
 

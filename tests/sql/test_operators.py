@@ -14,7 +14,7 @@ from dataflow.errors import EvaluationError, InvalidQuery, UnsupportedQuery
 from dataflow.schema import Catalog
 from dataflow.sql import plan_view
 from dataflow.types import Row
-from service.upstream.postgres.catalog import load_catalog
+from service.engine.databases.postgres.catalog import load_catalog
 from tests.fixtures.postgres import discard_server, start_server
 from tests.fixtures.seeds import day_seed
 from tests.sql.operator_pairs import Operator, pairs

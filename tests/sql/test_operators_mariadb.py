@@ -11,11 +11,11 @@ from dataflow.errors import EvaluationError, InvalidQuery, UnsupportedQuery
 from dataflow.schema import Catalog
 from dataflow.sql import plan_view
 from dataflow.types import Row
-from service.upstream.mysql.address import Address
-from service.upstream.mysql.answers import answer_rows
-from service.upstream.mysql.catalog import load_catalog
-from service.upstream.mysql.connect import UpstreamPool
-from service.upstream.mysql.wire import Wire
+from service.engine.databases.mysql.address import Address
+from service.engine.databases.mysql.catalog import load_catalog
+from service.engine.databases.mysql.connect import UpstreamPool
+from service.engine.databases.mysql.row_decoder import answer_rows
+from service.engine.databases.mysql.wire import Wire
 from tests.fixtures.mariadb import MariaDbServer
 from tests.fixtures.seeds import day_seed
 from tests.sql.operator_pairs import Operator, pairs

@@ -16,17 +16,17 @@ import pytest
 from dataflow.plan.explain import Explanation
 from dataflow.plan.nodes import View
 from dataflow.schema import Table
-from service.admin.models import PutView
 from service.demo.loading import create_tables
 from service.demo.views import VIEWS
-from service.errors import ApiError
-from service.runtime.following import Following, TableRefusedError
-from service.runtime.planning import Planning, TableChecks
+from service.engine.databases.postgres.catalog import load_catalog
+from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.upstream import PostgresSession
+from service.engine.views.planner import Planning, TableChecks
+from service.engine.views.registry import Definition, Origin, ViewOptions
+from service.engine.views.tables import Following, TableRefusedError
+from service.ground.errors import ApiError
+from service.protocol.admin_models import PutView
 from service.settings.sections import CdcSettings
-from service.upstream.postgres.catalog import load_catalog
-from service.upstream.postgres.connect import UpstreamPool
-from service.upstream.postgres.upstream import PostgresSession
-from service.views import Definition, Origin, ViewOptions
 from tests.fixtures.postgres import Database
 from tests.tidy.sources import ROOT
 

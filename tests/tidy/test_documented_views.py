@@ -13,7 +13,7 @@ from dataflow.schema import Catalog
 from dataflow.sql import plan_view
 from service.demo.loading import create_tables
 from service.demo.views import VIEWS
-from service.upstream.postgres.catalog import load_catalog
+from service.engine.databases.postgres.catalog import load_catalog
 from tests.fixtures.postgres import Database
 from tests.tidy.sources import ROOT
 

@@ -22,7 +22,7 @@ IMPURE = {
     "threading",
     "time",
 }
-COMMAND_LINE = "service/cli.py"
+COMMAND_LINE = "service/command/cli.py"
 
 
 def top(module: str) -> str:

@@ -10,13 +10,13 @@ from tests.tidy.sources import ROOT
 
 #: All that `upquery serve` imports until its children run. The admin port's modules are imported beside their start.
 SUPERVISOR = (
-    "service.cli",
-    "service.cli_serve",
-    "service.keeping",
-    "service.serving",
-    "service.telemetry",
-    "service.settings.load",
-    "service.supervisor",
+    "service.command.cli",
+    "service.command.serve",
+    "service.supervisor.children",
+    "service.supervisor.foreground",
+    "service.ground.logs",
+    "service.settings.stack",
+    "service.supervisor.stack",
 )
 
 #: What reads and plans SQL, and the databases' drivers.
@@ -24,6 +24,7 @@ PLANNER = ("sqlglot", "dataflow.sql")
 DRIVERS = ("psycopg", "pymysql", "kafka")
 #: Of extras, and of commands that do something else.
 OTHERS = ("opentelemetry.sdk", "pyspark", "pyarrow", "load", "service.demo")
+ENGINE = ("dataflow.engine.engine", "dataflow.engine.events", "dataflow.engine.graph", "service.engine")
 HTTP = ("fastapi", "starlette", "uvicorn", "websockets")
 
 
@@ -42,25 +43,26 @@ def found(loaded: Sequence[str], unwanted: Sequence[str]) -> list[str]:
 @pytest.mark.parametrize(
     ("process", "unwanted"),
     [
-        pytest.param(("service.cli",), ("service.settings", "rich", "pydantic", "httpx", *DRIVERS), id="command"),
+        pytest.param(
+            ("service.command.cli",), ("service.settings", "rich", "pydantic", "httpx", *DRIVERS), id="command"
+        ),
         pytest.param(
             SUPERVISOR, ("prometheus_client", "httpx", "dataflow", "cdc", *HTTP, *DRIVERS, *OTHERS), id="supervisor"
         ),
         pytest.param(
-            ("service.engine_process",),
-            ("prometheus_client", "typer", "httpx", "service.worker", *HTTP, *DRIVERS, *OTHERS),
+            ("service.engine.process",),
+            ("prometheus_client", "typer", "httpx", "service.worker", "service.supervisor", *HTTP, *DRIVERS, *OTHERS),
             id="engine",
         ),
         pytest.param(
-            ("service.worker",),
+            ("service.worker.process",),
             (
                 "prometheus_client",
                 "typer",
                 "httpx",
                 "pydantic_settings",
-                "dataflow.engine.engine",
-                "dataflow.engine.events",
-                "service.runtime.runtime",
+                *ENGINE,
+                "service.supervisor",
                 "fastapi",
                 *PLANNER,
                 *DRIVERS,
@@ -69,8 +71,23 @@ def found(loaded: Sequence[str], unwanted: Sequence[str]) -> list[str]:
             id="worker",
         ),
         pytest.param(
-            ("service.admin.stack",),
-            ("httpx", "dataflow.engine.graph", "service.worker", *PLANNER, *DRIVERS, *OTHERS),
+            ("service.engine.stream_process",),
+            ("dataflow", "sqlglot", "lmdb", "service.worker", "service.leaf_store", *HTTP, *OTHERS),
+            id="stream",
+        ),
+        pytest.param(
+            ("service.supervisor.gateway",),
+            ("service.worker", "lmdb", *ENGINE, *PLANNER, *DRIVERS, *OTHERS),
+            id="gateway-supervisor",
+        ),
+        pytest.param(
+            ("service.gateway.worker",),
+            (*ENGINE, *PLANNER, *DRIVERS, *OTHERS),
+            id="gateway-worker",
+        ),
+        pytest.param(
+            ("service.supervisor.admin.stack",),
+            ("httpx", "service.worker", *ENGINE, *PLANNER, *DRIVERS, *OTHERS),
             id="admin-port",
         ),
     ],
@@ -81,7 +98,9 @@ def test_a_process_loads_nothing_that_it_does_not_need(process: Sequence[str], u
     assert found(loaded, unwanted) == []
 
 
-@pytest.mark.parametrize("process", ["service.engine_process", "service.worker", "service.stream_process"])
+@pytest.mark.parametrize(
+    "process", ["service.engine.process", "service.worker.process", "service.engine.stream_process"]
+)
 def test_no_child_prints_tracebacks_in_colours(process: str) -> None:
-    before = "from service.child import leave_out_rich; leave_out_rich()"
+    before = "from service.supervisor.child_main import leave_out_rich; leave_out_rich()"
     assert found(modules(process, before=before), ("rich", "pygments")) == []

@@ -9,7 +9,7 @@ holds) belongs to keys in proportion. What is kept whole is fixed.
 
 *Invariants*: fixed bytes and those of all keys add up to what is used.
 
-Not here: fetching (`service.cli_workload`).
+Not here: fetching (`service.command.workload`).
 """
 
 from collections.abc import Mapping, Sequence

@@ -24,9 +24,9 @@ from dataflow.eviction.policy import GHOST_BYTES, Policy
 from dataflow.spark.workload.inner import LEAST_COST, Holding, Inner
 from dataflow.spark.workload.sample import KeySizes, Sample
 
-#: `service.runtime.budget.TARGET`.
+#: `service.engine.loop.memory_budget.TARGET`.
 TARGET = 0.95
-#: `service.runtime.budget.ENOUGH_KEYS`.
+#: `service.engine.loop.memory_budget.ENOUGH_KEYS`.
 ENOUGH_KEYS = 0.1
 #: `dataflow.engine.upquery`: what is held beside each key that a waiting read has fetched.
 _UNDER_WAY_BYTES = 700

@@ -21,7 +21,7 @@ from dataflow.schema import Catalog
 from dataflow.sql import plan_view
 from dataflow.types import Row, Value
 from service.demo.postgres_server import EmbeddedPostgres
-from service.upstream.postgres.catalog import load_catalog
+from service.engine.databases.postgres.catalog import load_catalog
 from tests.dataflow.functions.awkward import VALUES
 from tests.dataflow.functions.server import PINNED, Connection, Failed, StoredRows, printed
 

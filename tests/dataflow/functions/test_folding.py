@@ -11,7 +11,7 @@ from dataflow.functions.folding import class_of, folds_ascii_plainly, lower, upp
 from dataflow.scalar import Call, ColumnRef
 from dataflow.schema import SqlType
 from service.demo.postgres_server import EmbeddedPostgres
-from service.upstream.postgres.catalog import load_catalog
+from service.engine.databases.postgres.catalog import load_catalog
 from tests.dataflow.functions.server import Connection
 
 pytestmark = pytest.mark.postgres

@@ -12,7 +12,7 @@ import psycopg
 
 from dataflow.schema import SqlType
 from service.demo.postgres_server import EmbeddedPostgres
-from service.upstream.postgres.catalog import load_catalog
+from service.engine.databases.postgres.catalog import load_catalog
 from tests.dataflow.functions.server import PINNED, Connection
 from tests.fixtures.mariadb import start_mariadb
 from tests.fixtures.postgres import discard_server, start_server

@@ -18,10 +18,10 @@ from dataflow.sql import plan_view
 from dataflow.state.index import key_function
 from dataflow.types import Row, Value
 from dataflow.values import comparable, float4, order_form, orderable
-from service.upstream.mysql.address import Address
-from service.upstream.mysql.answers import answer_rows, lookup_rows
-from service.upstream.mysql.catalog import load_catalog
-from service.upstream.mysql.connect import UpstreamPool
+from service.engine.databases.mysql.address import Address
+from service.engine.databases.mysql.catalog import load_catalog
+from service.engine.databases.mysql.connect import UpstreamPool
+from service.engine.databases.mysql.row_decoder import answer_rows, lookup_rows
 from tests.dataflow.functions.server import Failed
 from tests.fixtures.mariadb import MariaDbServer
 from tests.fuzz.hostile.comparison import Table, digest

@@ -36,7 +36,7 @@ def demo(folder: Path) -> Iterator[Any]:
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", "from service.cli import app; app()", "demo", "--json", *arguments]
+        command = [sys.executable, "-c", "from service.command.cli import app; app()", "demo", "--json", *arguments]
         process = subprocess.Popen(
             command,
             cwd=ROOT,

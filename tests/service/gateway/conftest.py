@@ -1,6 +1,7 @@
 """A gateway over pods, in process: real leaf stores, real servers and connections, engines that fill from a dictionary.
 
-Views and rows are those of `tests.service.shards.conftest`: of the views of `WHOLE` each of two shards keeps one.
+Views and rows are those of `tests.service.worker.shards.conftest`: of the views of `WHOLE` each of two shards keeps
+one.
 """
 
 import asyncio
@@ -12,18 +13,18 @@ from pathlib import Path
 import httpx
 import pytest
 
-from service.auth.guard import DirectApp
 from service.gateway.opening import Gateway
 from service.gateway.worker import GatewayWorkerConfig
-from service.http.app import build_app
-from service.http.direct_protocol import DirectProtocol
+from service.protocol.wire import WireServer
 from service.settings.auth import AuthSettings
 from service.settings.gateway import GatewaySection, GatewaySettings
 from service.settings.sections import HttpSettings
-from service.wire import WireServer
-from service.worker import connection_limits_of, server_of, wrapped
-from tests.service.http.conftest import Engine
-from tests.service.shards.conftest import LIMITS, shard
+from service.web.deferred import DirectApp
+from service.web.direct_protocol import DirectProtocol
+from service.worker.process import connection_limits_of, server_of, wrapped
+from service.worker.routes.app import build_app
+from tests.service.worker.conftest import Engine
+from tests.service.worker.shards.conftest import LIMITS, shard
 
 SERVER = "that server"
 MOVE_S = 0.3

@@ -11,14 +11,14 @@ from dataflow.engine.effects import LeafFill, LeafFillAll
 from dataflow.milestones import BYTES as MILESTONE
 from dataflow.types import ViewId
 from service.gateway.homes import home_of
-from service.http.version import parse_version, version_text
+from service.ground.version import parse_version, version_text
 from service.leaf_store.catalog import ELSEWHERE
-from service.shards.homes import homes_among
+from service.sharding.homes import homes_among
 from tests.service.gateway.conftest import Run, Site
 from tests.service.gateway.test_reads import id_at
-from tests.service.http.conftest import STORY_ID
 from tests.service.leaf_store.sample_views import STORY, make_view
-from tests.service.shards.conftest import WHOLE, WHOLE_IDS
+from tests.service.worker.conftest import STORY_ID
+from tests.service.worker.shards.conftest import WHOLE, WHOLE_IDS
 
 AT = [id_at(0), id_at(1)]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from service.gateway.homes import home_of, replicas_of, slot_of, slot_of_query
-from service.shards.homes import SLOTS
+from service.sharding.homes import SLOTS
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from dataflow.types import ViewId
 from service.gateway.homes import home_of
 from service.gateway.moving import SlotHomes
 from service.leaf_store.catalog import ELSEWHERE
-from service.shards.homes import SLOTS, homes_among
+from service.sharding.homes import SLOTS, homes_among
 from tests.service.gateway.conftest import Run, Site, section_at, section_of, served_gateway
 from tests.service.gateway.scripted import answering, response, scripted, until
 from tests.service.gateway.test_batches import batch
 from tests.service.leaf_store.sample_views import make_view
-from tests.service.shards.conftest import WHOLE
+from tests.service.worker.shards.conftest import WHOLE
 
 
 def homes(slots: SlotHomes) -> list[int]:

@@ -11,20 +11,20 @@ import orjson
 import pytest
 
 from dataflow.types import ViewId
-from service.auth.tokens import entry_text
-from service.errors import ApiError
 from service.gateway.homes import home_of, replicas_of, slot_of
 from service.gateway.opening import Gateway
 from service.gateway.worker import GatewayWorkerConfig
-from service.http.messages import Headers
+from service.ground.errors import ApiError
 from service.settings.auth import AuthSettings
 from service.settings.gateway import GatewaySettings
 from service.settings.sections import HttpSettings
-from service.worker import wrapped
+from service.web.auth.tokens import entry_text
+from service.web.messages import Headers
+from service.worker.process import wrapped
 from tests.service.gateway.conftest import HTTP, Run, Site, section_at, served_gateway
 from tests.service.gateway.scripted import Client, Script, answering, response, scripted, until
 from tests.service.leaf_store.sample_views import make_view
-from tests.service.shards.conftest import WHOLE
+from tests.service.worker.shards.conftest import WHOLE
 
 
 def id_at(shard: int, replica: int = 0, replicas: int = 1, after: int = 0, view: str = "story") -> int:

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 import orjson
 import pytest
 
-from service.auth.guard import DirectApp
-from service.errors import ApiError
 from service.gateway import relaying
 from service.gateway.homes import home_of
 from service.gateway.opening import Gateway
 from service.gateway.worker import GatewayWorkerConfig
-from service.http import direct_protocol
-from service.http.messages import Receive, Scope, Send, problem_reply, send_reply
+from service.ground.errors import ApiError
 from service.settings.gateway import GatewaySettings
 from service.settings.sections import HttpSettings, LogSettings
-from service.worker import wrapped
+from service.web import direct_protocol
+from service.web.deferred import DirectApp
+from service.web.messages import Receive, Scope, Send, problem_reply, send_reply
+from service.worker.process import wrapped
 from tests.service.gateway.conftest import HTTP, Served, section_at
 from tests.service.gateway.scripted import LIMIT_S, Client, Script, answering, response, scripted, until
 

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from service.errors import ApiError
 from service.gateway.incoming import Incoming, PodGone
 from service.gateway.replica import Reach, Replica
+from service.ground.errors import ApiError
 from tests.service.gateway.scripted import Client, Script, Scripted, answering, response, scripted, until
 from tests.service.gateway.test_sockets import no_more_files
 

@@ -15,11 +15,11 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import InvalidStatus
 from websockets.http11 import Request, Response
 
-from service.auth.tokens import entry_text
-from service.errors import ApiError
 from service.gateway.homes import home_of
 from service.gateway.opening import Gateway
+from service.ground.errors import ApiError
 from service.settings.auth import AuthSettings
+from service.web.auth.tokens import entry_text
 from tests.service.gateway.conftest import section_at, served_gateway
 from tests.service.gateway.scripted import until
 

@@ -14,7 +14,7 @@ from dataflow.types import Delta, Key, Row, ViewId
 from service.leaf_store.answer import EMPTY
 from service.leaf_store.layout import MARK
 from service.leaf_store.reader import LeafReader
-from service.leaf_store.serving import Serving
+from service.leaf_store.serving_options import Serving
 from service.leaf_store.writer import LeafWriter
 from tests.service.leaf_store.sample_views import BY_AUTHOR, STORY, make_view
 

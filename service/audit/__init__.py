@@ -1,1 +1,0 @@
-"""Compares what is cached with the upstream, at one snapshot."""

@@ -1,0 +1,148 @@
+"""``upquery doctor``: what must be true of the upstream and its change stream, looked at before anything is served.
+
+Not here: the checks themselves (`service.upstream`, `cdc.debezium.checks`), how findings are shown
+(`service.command.cli`).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from dataflow.plan.explain import Explanation
+from dataflow.plan.nodes import View
+from dataflow.schema import Catalog
+from service.engine.builds.requirements import missing_requirement
+from service.engine.databases.drivers import open_upstream, stream_findings
+from service.engine.upstream.results import Finding, UpstreamError
+from service.engine.upstream.upstream import UpstreamSession
+from service.engine.views.planner import Planning, TableChecks, reason_of
+from service.engine.views.registry import Definition, Origin, Plan, ViewOptions
+from service.engine.views.tables import TableRefusedError
+from service.ground.errors import ApiError
+from service.settings.sections import ViewSettings
+from service.settings.stack import Settings
+from service.settings.transport import UPSTREAM_URL, transports
+
+#: Findings whose fix changes how much is written into the log, and nothing else.
+SAFE = frozenset({"replica_identity"})
+
+
+@dataclass(slots=True)
+class Examination:
+    """What was found, and which of it was repaired."""
+
+    findings: list[Finding] = field(default_factory=list)
+    fixed: list[Finding] = field(default_factory=list)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is in the way."""
+        return not any(finding.fatal for finding in self.findings)
+
+
+async def examine(settings: Settings, *, fix: bool = False) -> Examination:
+    """Looks at the server, the tables that the configured views read, and the stream. Raises `SettingsError`.
+
+    `fix`: repairs what is `SAFE` to.
+    """
+    found = Examination(_spark(settings))
+    upstream = open_upstream(settings)
+    try:
+        async with upstream.session() as session:
+            found.findings += await session.check_server()
+            found.findings += transport_findings(settings, await session.encryption())
+            await _marks(session, found, fix=fix)
+            if settings.shard.of > 1:
+                found.findings += await session.check_streams(settings.shard.of)
+            catalog = await session.load_catalog(view.sql for view in settings.views)
+            plans = await _plans(session, catalog, settings.views, found)
+            tables = sorted(frozenset[str]().union(*(plan.tables for plan in plans)))
+            await _tables(session, tables, found, fix=fix)
+            found.findings += _slow_lookups(plans, catalog)
+            layouts = await session.load_layouts(tables)
+        found.findings += await stream_findings(settings, layouts, catalog.dialect)
+    except UpstreamError as error:
+        found.findings.append(Finding(error.code, error.detail, error.hint))
+    finally:
+        await upstream.close()
+    return found
+
+
+def transport_findings(settings: Settings, encryption: str) -> list[Finding]:
+    """Connections to other machines whose server is not verified. `encryption` is of the lookups' connections, as
+    `UpstreamSession.encryption` has it."""
+    findings = []
+    for each in transports(settings.upstream, settings.cdc):
+        of_lookups = each.setting == UPSTREAM_URL
+        # Kerberos authenticates the server, too.
+        if not each.host or each.verified or (of_lookups and encryption == "Kerberos"):
+            continue
+        mode = f"{each.parameter} is {each.mode}" + ("" if each.chosen else " by default")
+        if of_lookups and not encryption:
+            problem = f"is not encrypted ({mode}): whoever can intercept it can read and change queries and rows."
+        else:
+            problem = f"does not verify the server ({mode}): whoever can intercept it can answer in the server's place."
+        findings.append(
+            Finding("tls", f"The connection of {each.setting} to {each.host} {problem}", each.remedy, fatal=False)
+        )
+    return findings
+
+
+def _spark(settings: Settings) -> list[Finding]:
+    """What Spark lacks, if it is to be used; large initial state is read without it then."""
+    missing = None if settings.spark is None else missing_requirement()
+    return [] if missing is None else [Finding("spark", missing.detail, missing.hint or None, fatal=False)]
+
+
+async def _plans(
+    session: UpstreamSession, catalog: Catalog, views: Iterable[ViewSettings], found: Examination
+) -> list[Plan]:
+    """The plans of the views that have one; the others are findings."""
+
+    async def nothing_refused(_: UpstreamSession, __: Iterable[str]) -> dict[str, TableRefusedError]:
+        return {}
+
+    registered = {view.name: view.sql for view in views}
+    plans = []
+    for view in views:
+        others = {name: sql for name, sql in registered.items() if name != view.name}
+        options = ViewOptions(view.tier, view.ttl, view.materialization)
+        definition = Definition(view.name, view.sql, Origin.CONFIG, options)
+        known = Catalog(catalog.tables, catalog.search_path, catalog.views, others, catalog.text, catalog.dialect)
+        try:
+            plans.append(await Planning(known, TableChecks(nothing_refused)).plan(session, definition))
+        except ApiError as error:
+            found.findings.append(Finding("view", f"View {view.name}: {reason_of(error)}"))
+    return plans
+
+
+async def _marks(session: UpstreamSession, found: Examination, *, fix: bool) -> None:
+    """Whether changes of the schema are in the stream. A role that may not see to that is told what to have run."""
+    for finding in await session.check_marks():
+        try:
+            if fix:
+                await session.make_marks()
+                found.fixed.append(finding)
+                continue
+        except UpstreamError as error:
+            finding = replace(finding, reason=f"{finding.reason} {error.detail}")
+        found.findings.append(finding)
+
+
+async def _tables(session: UpstreamSession, tables: Iterable[str], found: Examination, *, fix: bool) -> None:
+    for finding in await session.check_tables(tables):
+        if fix and finding.code in SAFE and finding.table is not None:
+            await session.set_row_identity(finding.table)
+            found.fixed.append(finding)
+        else:
+            found.findings.append(finding)
+
+
+def _slow_lookups(plans: Iterable[Plan], catalog: Catalog) -> list[Finding]:
+    """Lookups that no index supports, each told once."""
+    warnings: dict[str, None] = {}
+    for plan in plans:
+        if isinstance(plan.view, View):
+            explanation = Explanation(plan.view, catalog, whole=plan.whole)
+            lookups = (*explanation.lookups(), *explanation.part_lookups())
+            warnings.update({lookup.warning: None for lookup in lookups if lookup.warning})
+    return [Finding("index", f"{text[0].upper()}{text[1:]}.", fatal=False) for text in warnings]

@@ -1,0 +1,132 @@
+"""Queries in the engine process: which view one means, or else what the upstream answers.
+
+Not here: the worker's side (`queries`).
+"""
+
+import asyncio
+from collections.abc import Mapping
+from time import monotonic
+from typing import Any
+
+from dataflow.errors import InvalidQuery, UnsupportedQuery
+from dataflow.schema import Catalog
+from dataflow.types import Position
+from service.engine.adhoc.execution import Running, invalid
+from service.engine.adhoc.match import Matcher
+from service.engine.adhoc.parser import Parsing
+from service.engine.adhoc.promotion import Installing
+from service.engine.loop.visibility import Visible
+from service.engine.reads.slots import Slots
+from service.engine.upstream.problems import upstream_problem
+from service.engine.upstream.results import UpstreamError
+from service.engine.upstream.upstream import Upstream
+from service.engine.views.changes import Changes
+from service.ground import long_texts
+from service.ground.errors import ApiError
+from service.leaf_store.catalog import CLAIMS
+from service.leaf_store.writer import LeafWriter
+from service.protocol.adhoc import Match
+from service.protocol.wire import ReadReply
+from service.settings.adhoc import AdhocSettings
+from service.settings.sections import HttpSettings
+
+#: How long the upstream's catalog is good for.
+_CATALOG_S = 5.0
+_MAX_SQL = 20_000
+#: Of the time after which unused views are dropped, how often that is looked at.
+_LOOKS = 4
+_MAX_LOOK_S = 30.0
+
+
+class Asking:
+    """*State*: `_catalog`, the upstream's as it was at `_loaded_s`."""
+
+    def __init__(
+        self,
+        settings: AdhocSettings,
+        upstream: Upstream,
+        changes: Changes,
+        leaf: LeafWriter,
+        visible: Visible,
+        slots: Slots,
+        worker_counters: Mapping[int, dict[str, dict[str, int]]],
+        http: HttpSettings,
+    ) -> None:
+        registry, following = changes.installer.registry, changes.installer.following
+        self._settings = settings
+        self._registry = registry
+        self._upstream = upstream
+        self._following = following
+        self._counters = worker_counters
+        self._parsing = Parsing(following)
+        self._matcher = Matcher(registry, leaf.info, self._parsing)
+        self._running = Running(upstream, settings, visible, slots, self._parsing, http.max_keys)
+        self._installing = Installing(changes, registry, settings, following, self._reads_of)
+        self._catalog = Catalog()
+        self._loaded_s = -_CATALOG_S
+        self._tidying: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Look after what is installed, until `close`."""
+        if self._settings.enabled:
+            long_texts.begin()
+            self._tidying = asyncio.get_running_loop().create_task(self._tidy())
+
+    async def close(self) -> None:
+        """Stop."""
+        if self._tidying is not None:
+            self._tidying.cancel()
+            await asyncio.gather(self._tidying, return_exceptions=True)
+        await self._installing.close()
+
+    async def ask(self, sql: str, given: dict[str, Any], minimum: Position | None, *, run: bool) -> Match | ReadReply:
+        """The view that a query means; if there is none, or it is to `run` anyhow, the upstream's answer, which has all
+        of `minimum`. ApiError."""
+        if not self._settings.enabled:
+            raise ApiError("forbidden", "Queries that name no view are not run here.", "Set [adhoc] enabled = true.")
+        if len(sql) > _MAX_SQL:
+            raise ApiError("too_large", f"The SQL has {len(sql)} characters.", f"At most {_MAX_SQL} are read.")
+        try:
+            spelling = await self._parsing.spelling(sql)
+        except (InvalidQuery, UnsupportedQuery) as error:
+            raise invalid(sql, error) from None
+        if any(name.startswith(CLAIMS) for name in spelling.parameters):
+            raise ApiError("query_invalid", "Only views can answer by claims of the token.", "Name the view.")
+        match = None if run else await self._matcher.match(spelling, await self._planning_catalog())
+        if match is not None:
+            return match
+        reply = await self._running.run(spelling, given, minimum)
+        if not run:
+            self._installing.count(spelling)
+        return reply
+
+    def counters(self) -> dict[str, int]:
+        """What happened since the start."""
+        return {
+            "adhoc_statements": self._running.statements,
+            "adhoc_installed": self._installing.installed,
+            "adhoc_dropped": self._installing.dropped,
+        }
+
+    async def _planning_catalog(self) -> Catalog:
+        if monotonic() - self._loaded_s > _CATALOG_S:
+            try:
+                async with self._upstream.session() as session:
+                    fresh = await session.load_catalog(self._registry.texts())
+            except UpstreamError as error:
+                if not self._catalog.tables:
+                    raise upstream_problem(error) from None
+                # Views are read while the upstream is away: what means one still does.
+                fresh = self._catalog
+            self._loaded_s = monotonic()
+            self._catalog = fresh
+        return self._following.planning_catalog(self._catalog)
+
+    def _reads_of(self, view: str) -> int:
+        counted = [counters.get(view, {}) for counters in self._counters.values()]
+        return sum(counts.get("hits", 0) + counts.get("misses", 0) for counts in counted)
+
+    async def _tidy(self) -> None:
+        while True:
+            await asyncio.sleep(min(_MAX_LOOK_S, self._settings.unused_s / _LOOKS))
+            await self._installing.tidy()

@@ -1,0 +1,225 @@
+"""Which registered view means what a query means, and which values of its parameters.
+
+*Theory*: two ways to know. The same words, with constants or parameters at the same places, mean the same to any
+database (`dataflow.sql.spelling`). And equal plans are equal relations: where every constant that can be a parameter is
+made one, in the query and in the view, equal plans mean that the two are one family of queries, so equal values have
+equal answers. What the view has as a constant must then be the same constant, and a constant of the query that becomes
+a parameter's value must be one that compares as the parameter does.
+
+*Invariants*: views whose answers are not the upstream's of one moment to whoever asks never match: those with claims,
+that expire, or are served stale or in another form.
+
+Not here: what is done with a query that no view means (`execution`, `promotion`).
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dataflow.errors import InvalidQuery, UnsupportedQuery
+from dataflow.literals import takes_parameters
+from dataflow.mysql_types import UINT8
+from dataflow.plan.nodes import View
+from dataflow.schema import Catalog, SqlType
+from dataflow.sql.spelling import Kind, Site, Spelling, spelling_of
+from dataflow.types import ViewId
+from dataflow.values import parse_parameter
+from service.engine.adhoc.parser import Parsing
+from service.engine.views.registry import Installation, Status, Tier, ViewRegistry
+from service.leaf_store.catalog import Role, ViewInfo
+from service.protocol.adhoc import Match
+
+_WHOLE = frozenset({"int2", "int4", "int8"})
+#: Of MariaDB and MySQL; others of their types are compared with constants by rules of their own.
+_WHOLE_MYSQL = _WHOLE | {UINT8}
+_TEXTS_MYSQL = frozenset({"text", "varchar"})
+_MAX_PLANS = 1000
+#: Larger queries are not planned: words and operators (`Spelling.size`), characters.
+_MOST_WORDS, _MOST_CHARACTERS = 400, 4000
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A view that queries may mean."""
+
+    installed: Installation
+    info: ViewInfo
+    spelling: Spelling
+
+
+@dataclass(slots=True)
+class Matcher:
+    """*Maintains*: `_by_words` and `_by_plan` have the views of `_seen`, planned with `_catalog`."""
+
+    registry: ViewRegistry
+    info: Callable[[ViewId], ViewInfo]
+    parsing: Parsing
+    #: One query after the other: there are pauses between the steps.
+    _one: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _seen: frozenset[ViewId] = frozenset()
+    _catalog: Catalog = field(default_factory=Catalog)
+    _by_words: dict[str, list[_Candidate]] = field(default_factory=dict)
+    _by_plan: dict[tuple[bool, View], list[_Candidate]] = field(default_factory=dict)
+    #: Plans of queries by what is the same for all of their spellings.
+    _plans: OrderedDict[Any, View | None] = field(default_factory=OrderedDict)
+
+    async def match(self, spelling: Spelling, catalog: Catalog) -> Match | None:
+        """The view that a query means, as the tables are in `catalog`."""
+        async with self._one:
+            await self._follow(catalog)
+            return await self._match(spelling, catalog)
+
+    async def _match(self, spelling: Spelling, catalog: Catalog) -> Match | None:
+        for candidate in self._by_words.get(spelling.words, ()):
+            found = _bound(spelling.sites, candidate, candidate.spelling.sites, catalog.dialect)
+            if found is not None:
+                return found
+        return await self._by_plans(spelling, catalog)
+
+    async def _by_plans(self, spelling: Spelling, catalog: Catalog) -> Match | None:
+        # What a cast does to a value is not in the plan.
+        if not is_planned(spelling) or any(site.cast for site in spelling.sites):
+            return None
+        for outer in (False, True):
+            plan = await self._plan(spelling, outer=outer)
+            for candidate in self._by_plan.get((outer, plan), ()) if plan is not None else ():
+                found = _bound(
+                    spelling.open_sites(outer=outer),
+                    candidate,
+                    candidate.spelling.open_sites(outer=outer),
+                    catalog.dialect,
+                )
+                if found is not None:
+                    return found
+        return None
+
+    async def _follow(self, catalog: Catalog) -> None:
+        """Take over what has changed."""
+        candidates = list(self._candidates())
+        seen = frozenset(installed.id for installed in candidates)
+        if seen == self._seen and catalog == self._catalog:
+            return
+        if catalog != self._catalog:
+            self._plans.clear()
+        self._seen, self._catalog = seen, catalog
+        self._by_words, self._by_plan = {}, {}
+        for installed in candidates:
+            candidate = self._candidate(installed, catalog.dialect)
+            if candidate is not None:
+                await self._add(candidate)
+
+    def _candidates(self) -> Iterable[Installation]:
+        for registered in self.registry.views.values():
+            installed = registered.installed
+            if installed is not None and _is_plain(installed) and not self.info(installed.id).claims:
+                yield installed
+
+    def _candidate(self, installed: Installation, dialect: str) -> _Candidate | None:
+        try:
+            spelling = spelling_of(installed.definition.sql, dialect)
+        except (InvalidQuery, UnsupportedQuery):
+            return None
+        info = self.info(installed.id)
+        named = {parameter.name for parameter in info.parameters} == set(spelling.parameters)
+        return _Candidate(installed, info, spelling) if named else None
+
+    async def _add(self, candidate: _Candidate) -> None:
+        self._by_words.setdefault(candidate.spelling.words, []).append(candidate)
+        if candidate.installed.plan.tier is not Tier.INCREMENTAL:
+            return
+        names = [column.name for column in candidate.info.columns]
+        for outer in (False, True):
+            plan = await self._plan(candidate.spelling, outer=outer)
+            if plan is not None and [output.name for output in plan.output] == names:
+                self._by_plan.setdefault((outer, plan), []).append(candidate)
+
+    async def _plan(self, spelling: Spelling, *, outer: bool) -> View | None:
+        """The plan of the family of queries that are equal but for the values at the open sites; named by their order.
+        None if there is none."""
+        sites = spelling.open_sites(outer=outer)
+        others = tuple((site.kind, site.values) for site in spelling.sites if site not in sites)
+        same = (spelling.words, others, outer)
+        if same not in self._plans:
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.popitem(last=False)
+            names = {site: f"upquery_{n}" for n, site in enumerate(sites)}
+            try:
+                plan = await self.parsing.plan(spelling.with_names(names), self._catalog)
+                self._plans[same] = replace(plan, sql="")
+            except (UnsupportedQuery, InvalidQuery):
+                self._plans[same] = None
+        return self._plans[same]
+
+
+def is_planned(spelling: Spelling) -> bool:
+    """Whether planning it does not take too long."""
+    return spelling.size <= _MOST_WORDS and len(spelling.sql) <= _MOST_CHARACTERS
+
+
+def _is_plain(installed: Installation) -> bool:
+    """Whether its answers are what the upstream answers."""
+    serving = installed.definition.options.serving
+    return (
+        installed.status is Status.READY
+        and not installed.tombstone
+        and installed.plan.tier is not Tier.TTL
+        and not installed.plan.reads_views
+        and not serving.bigint_text
+        and not serving.stale_ms
+    )
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+
+def _bound(asked: Sequence[Site], candidate: _Candidate, known: Sequence[Site], dialect: str) -> Match | None:
+    """The values of a view's parameters at its sites, which are the query's; None if they do not fit."""
+    if len(asked) != len(known):
+        return None
+    types = {p.name: p for p in reversed(candidate.info.parameters)}
+    constants: dict[str, str | list[str]] = {}
+    given: dict[str, str] = {}
+    kinds: dict[str, SqlType] = {}
+    for mine, its in zip(asked, known, strict=True):
+        if mine.listed != its.listed:
+            return None
+        if its.kind is not Kind.PARAMETER:
+            if (mine.kind, mine.values) != (its.kind, its.values):
+                return None
+        elif mine.kind is Kind.PARAMETER:
+            kind = types[its.name].type
+            if given.setdefault(its.name, mine.name) != mine.name or kinds.setdefault(mine.name, kind) != kind:
+                return None
+        else:
+            value: str | list[str] = list(mine.values) if mine.listed else mine.values[0]
+            if constants.setdefault(its.name, value) != value or not fits(mine, types[its.name].type, dialect):
+                return None
+            if (types[its.name].role is Role.LIST) != mine.listed:
+                return None
+    if constants.keys() & given.keys():
+        return None
+    return Match(candidate.installed.definition.name, candidate.installed.id, constants, given)
+
+
+def fits(site: Site, kind: SqlType, dialect: str) -> bool:
+    """Whether constants are compared with what is of that type as a parameter of the type is.
+
+    PostgreSQL: a string is taken for the type of the other side; a number is not (of ``float4`` it makes more digits),
+    but integers and ``numeric`` are compared as numbers whichever of them they are.
+    """
+    if kind.kind not in ("base", "enum") or not takes_parameters(kind):
+        return False
+    if dialect != "postgres":
+        names = _TEXTS_MYSQL if site.kind is Kind.TEXT else _WHOLE_MYSQL
+        if kind.kind != "base" or kind.name not in names:
+            return False
+    elif site.kind is Kind.NUMBER and (kind.kind != "base" or kind.name not in _WHOLE | {"numeric"}):
+        return False
+    try:
+        for value in site.values:
+            parse_parameter(kind, value)
+    except ValueError:
+        return False
+    return True

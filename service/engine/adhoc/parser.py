@@ -1,0 +1,38 @@
+"""Parses and plans the SQL texts of clients, one long one at a time.
+
+Not here: bounds on texts (`dataflow.sql.spelling`, `dataflow.sql.parse`).
+"""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from dataflow.plan.nodes import View
+from dataflow.schema import Catalog
+from dataflow.sql import plan_view
+from dataflow.sql.spelling import Spelling, spelling_of
+from dataflow.sql.statement import Statement, statement_of
+from service.engine.views.tables import Following
+from service.ground.long_texts import beside
+
+
+@dataclass(slots=True)
+class Parsing:
+    """In the dialect of the upstream."""
+
+    following: Following
+    _one: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def spelling(self, sql: str) -> Spelling:
+        """As `spelling_of`."""
+        async with self._one:
+            return await beside(sql, spelling_of, sql, self.following.catalog.dialect)
+
+    async def statement(self, sql: str) -> Statement:
+        """As `statement_of`."""
+        async with self._one:
+            return await beside(sql, statement_of, sql, self.following.catalog.dialect)
+
+    async def plan(self, sql: str, catalog: Catalog) -> View:
+        """As `plan_view`, of a view without a name."""
+        async with self._one:
+            return await beside(sql, plan_view, "", sql, catalog)

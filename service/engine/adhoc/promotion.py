@@ -1,0 +1,176 @@
+"""Queries that are asked again and again become views, and cease to be when nobody asks them any more.
+
+*Invariants*: there are at most as many as the settings say; none outlives the process, since what is asked again is
+seen again; a view that a user makes of one is the user's from then on.
+
+Not here: planning and installing (`service.runtime`).
+"""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from time import monotonic
+
+import structlog
+
+from dataflow.plan.nodes import View
+from dataflow.sql.spelling import Kind, Site, Spelling
+from dataflow.types import ViewId
+from service.engine.adhoc.match import fits, is_planned
+from service.engine.views.changes import Changes
+from service.engine.views.registry import Definition, Origin, Plan, Tier, ViewOptions, ViewRegistry
+from service.engine.views.stand_in import stand_in
+from service.engine.views.tables import Following
+from service.ground.errors import ApiError
+from service.leaf_store.catalog import ParameterInfo, describe
+from service.protocol.adhoc import HASH_DIGITS, PREFIX
+from service.settings.adhoc import AdhocSettings
+
+log = structlog.get_logger()
+
+_MAX_SEEN = 10_000
+#: Reads of a view by all workers, as far as they have told.
+ReadsOf = Callable[[str], int]
+
+
+@dataclass(slots=True)
+class _Installed:
+    """A view that was made. `reads` is how many it had when that was looked at last, `since_s` when it had fewer."""
+
+    reads: int
+    since_s: float
+
+
+@dataclass(slots=True)
+class Installing:
+    """*State*: `_seen`, how often queries were run, the one seen last at the end; `_made`, the views by name."""
+
+    changes: Changes
+    registry: ViewRegistry
+    settings: AdhocSettings
+    following: Following
+    reads_of: ReadsOf
+    installed: int = 0
+    dropped: int = 0
+    _seen: OrderedDict[str, int] = field(default_factory=OrderedDict)
+    _made: dict[str, _Installed] = field(default_factory=dict)
+    _task: asyncio.Task[None] | None = None
+
+    def count(self, spelling: Spelling) -> None:
+        """A query was run upstream."""
+        name = name_of(spelling)
+        times = self._seen.pop(name, 0) + 1
+        self._seen[name] = times
+        if len(self._seen) > _MAX_SEEN:
+            self._seen.popitem(last=False)
+        wanted = is_planned(spelling) and self.settings.install_after and times >= self.settings.install_after
+        if wanted and len(self._made) < self.settings.max_views and self._task is None:
+            # One after the other: what is still asked then has its turn later.
+            self._task = asyncio.get_running_loop().create_task(self._install(name, spelling))
+
+    async def close(self) -> None:
+        """Stop what is being installed."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _install(self, name: str, spelling: Spelling) -> None:
+        try:
+            sql = await self._best(name, spelling)
+            if sql is None or name in self.registry.views:
+                # Counted anew, so that it is not tried all the time.
+                self._seen[name] = -self.settings.install_after * 9
+                return
+            await self.changes.install(Definition(name, sql, Origin.ADHOC))
+            self._made[name] = _Installed(0, monotonic())
+            self._seen.pop(name, None)
+            self.installed += 1
+            log.info("a query that is asked often is a view now", view=name)
+        except ApiError as error:
+            self._seen[name] = -self.settings.install_after * 9
+            log.info("a query that is asked often cannot be a view", view=name, reason=str(error))
+        except Exception:
+            log.exception("a query that is asked often could not be made a view", view=name)
+        finally:
+            self._task = None
+
+    async def _best(self, name: str, spelling: Spelling) -> str | None:
+        """The SQL of a view that answers this query: one kept incrementally if there is any, with as many of its
+        constants as parameters as can be. ApiError of the last one tried, if none can be a view."""
+        refreshed: str | None = None
+        failed: ApiError | None = None
+        for sql, names in _texts(spelling):
+            try:
+                plan, _ = await self.changes.plan(name, sql, ViewOptions())
+            except ApiError as error:
+                failed = error
+                continue
+            if plan.tier is Tier.TTL or not self._takes(plan, names):
+                continue
+            if plan.tier is Tier.INCREMENTAL:
+                return sql
+            refreshed = refreshed or sql
+        if refreshed is None and failed is not None:
+            raise failed
+        return refreshed
+
+    def _takes(self, plan: Plan, names: Mapping[Site, str]) -> bool:
+        """Whether this query's own constants could be values of the view's parameters."""
+        types = {p.name: p for p in reversed(_parameters(plan))}
+        return all(
+            site.kind is Kind.PARAMETER or fits(site, types[name].type, self.following.catalog.dialect)
+            for site, name in names.items()
+        )
+
+    async def tidy(self) -> None:
+        """Drop what was not read for long, and forget what is not ours any more."""
+        now = monotonic()
+        for name, made in list(self._made.items()):
+            registered = self.registry.views.get(name)
+            if registered is None or registered.definition.origin is not Origin.ADHOC:
+                del self._made[name]
+                continue
+            reads = self.reads_of(name)
+            if reads != made.reads:
+                made.reads, made.since_s = reads, now
+            elif now - made.since_s > self.settings.unused_s:
+                await self._drop(name)
+
+    async def _drop(self, name: str) -> None:
+        try:
+            await self.changes.drop(name)
+        except ApiError as error:
+            log.info("a view that nobody asks for stays", view=name, reason=str(error))
+            return
+        del self._made[name]
+        self.dropped += 1
+        log.info("a view that nobody asks for is dropped", view=name)
+
+
+def name_of(spelling: Spelling) -> str:
+    """The name of the view of all queries that are spelt so, whatever the values at their sites; names of parameters do
+    not matter, but which of them are the same."""
+    numbers = {name: str(n) for n, name in enumerate(spelling.parameters)}
+    kinds = [numbers[site.name] if site.kind is Kind.PARAMETER else site.kind.value for site in spelling.sites]
+    text = "\n".join([spelling.words, *kinds])
+    return PREFIX + hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
+
+
+def _parameters(plan: Plan) -> tuple[ParameterInfo, ...]:
+    view = plan.view if isinstance(plan.view, View) else stand_in(plan.view)
+    return describe(ViewId(0), view, None, "ready", listed=False).parameters
+
+
+def _texts(spelling: Spelling) -> Iterator[tuple[str, dict[Site, str]]]:
+    """The SQL with all constants at sites as parameters, with those that decide which rows are shown, with none."""
+    own = {name: f"p{n + 1}" for n, name in enumerate(spelling.parameters)}
+    tried: set[str] = set()
+    parameters = tuple(site for site in spelling.sites if site.kind is Kind.PARAMETER)
+    for sites in (spelling.open_sites(outer=False), spelling.open_sites(outer=True), parameters):
+        names = {site: own[site.name] if site.kind is Kind.PARAMETER else f"c{n + 1}" for n, site in enumerate(sites)}
+        sql = spelling.with_names(names)
+        if sql not in tried:
+            tried.add(sql)
+            yield sql, names

@@ -1,0 +1,108 @@
+"""Asks the upstream for cached keys anew: the view's own SQL with the key's values.
+
+Not here: by Spark (`spark`), what is made of the answers (`comparison`).
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from time import monotonic
+from typing import Any, NamedTuple
+
+from dataflow.plan.refresh import RefreshView
+from dataflow.types import Row, ViewId
+from service.engine.audit.held_snapshot import Held, Reader
+from service.engine.audit.leaf_copy import Picture, Stored
+from service.engine.audit.messages import Audited
+from service.engine.reads.forwards import forward_query
+from service.engine.upstream.results import UpstreamError
+from service.leaf_store.catalog import ViewInfo
+
+#: Connections at once, of as many as the service may have.
+CONNECTIONS = 4
+LATE = "there was no time left"
+
+
+class Question(NamedTuple):
+    """A key and what to run for it, with the texts of $1, $2 …"""
+
+    stored: Stored
+    sql: str
+    parameters: list[str | None]
+
+
+class Answered(NamedTuple):
+    """A key and the upstream's rows; or why there are none."""
+
+    stored: Stored
+    rows: list[Row] | str
+
+
+def questions_of(
+    picture: Picture, views: Mapping[ViewId, Audited], infos: Mapping[ViewId, ViewInfo]
+) -> Iterator[Question]:
+    """What to run for each key of a picture."""
+    for stored in picture:
+        view = views[ViewId(stored.view)]
+        if isinstance(view.plan.view, RefreshView):
+            yield Question(stored, view.plan.sql, list(stored.key))
+        else:
+            sql, parameters = forward_query(view.plan, infos[view.id], stored.values)
+            yield Question(stored, sql, parameters)
+
+
+async def ask_directly(
+    held: Held, questions: Iterator[Question], pool_size: int, until: float
+) -> AsyncGenerator[Answered, None]:
+    """The answers, over a few connections, in any order. What is not asked by `until` (of the monotonic clock) has
+    none. Raises UpstreamError if there is no connection."""
+    found: asyncio.Queue[Answered | None] = asyncio.Queue(maxsize=2 * CONNECTIONS)
+
+    async def work(reader: Reader) -> None:
+        for question in questions:
+            await found.put(await _asked(reader, question, until))
+        await found.put(None)
+
+    async with held.readers(max(1, min(CONNECTIONS, pool_size // 2))) as readers:
+        workers = [asyncio.ensure_future(work(reader)) for reader in readers]
+        try:
+            left = len(workers)
+            while left:
+                answered = await _next(found, workers)
+                if answered is None:
+                    left -= 1
+                else:
+                    yield answered
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+
+
+async def _next(found: "asyncio.Queue[Answered | None]", workers: "Sequence[asyncio.Future[None]]") -> Answered | None:
+    """The next answer; whatever went wrong in a worker is raised."""
+    getting = asyncio.ensure_future(found.get())
+    try:
+        while not getting.done():
+            waited: list[asyncio.Future[Any]] = [getting, *(worker for worker in workers if not worker.done())]
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            for worker in workers:
+                if worker.done() and (error := worker.exception()) is not None:
+                    raise error
+        return getting.result()
+    finally:
+        getting.cancel()
+
+
+async def _asked(reader: Reader, question: Question, until: float) -> Answered:
+    if monotonic() > until:
+        return Answered(question.stored, LATE)
+    try:
+        rows, _ = await reader.ask(question.sql, question.parameters)
+    except UpstreamError as error:
+        if error.retryable:
+            raise
+        return Answered(question.stored, f"the upstream refused the question: {error.told}")
+    return Answered(question.stored, rows)
+
+
+__all__ = ["LATE", "Answered", "Question", "ask_directly", "questions_of"]

@@ -1,0 +1,116 @@
+"""A key's cached rows against those that the upstream has now: bags, and their order as far as SQL says it.
+
+Rows that tie may be in any order, and any of them may be the last one before a LIMIT: what differs only in that is no
+difference. Which rows tie is judged by the first column of the ORDER BY, where readers see it.
+
+Not here: where rows come from (`leaf_copy`, `job`).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+import orjson
+
+from dataflow.plan.nodes import View, column_types
+from dataflow.types import Row
+from service.engine.audit.leaf_copy import Stored
+from service.engine.audit.messages import Audited, Difference
+from service.leaf_store.catalog import ViewInfo
+from service.leaf_store.render import compile_row, unique_names
+
+#: Rows of a difference that are said.
+SHOWN_ROWS = 5
+_LIMITED = re.compile(r"\b(limit|fetch|offset)\b", re.IGNORECASE)
+#: Why a difference is not one for sure.
+TIED = "rows tie at a LIMIT, and no column that readers see says which"
+
+
+class Comparison:
+    """Compares keys of one view."""
+
+    def __init__(self, view: Audited, info: ViewInfo) -> None:
+        self._view = view
+        self._info = info
+        plan = view.plan.view
+        if isinstance(plan, View):
+            types = column_types(plan.relation)
+            columns = [(output.name, i, types[output.column]) for i, output in enumerate(plan.output)]
+            self._cut = info.limit_rows is not None or info.offset_rows > 0 or _has_limit(info)
+        else:
+            columns = [(name, i, sql_type) for i, (name, sql_type) in enumerate(plan.output)]
+            self._cut = _LIMITED.search(view.plan.sql) is not None
+        self._json: Callable[[Row], bytes] = compile_row(columns, info.serving.bigint_text)
+        self._first = _first_order_column(view)
+
+    def compare(self, stored: Stored, rows: Sequence[Row]) -> Difference | str | None:
+        """What differs; or, as a text, why that cannot be said."""
+        there = list(map(self._json, rows))
+        if stored.prefix:
+            there = there[: len(stored.rows)]
+        if there == stored.rows:
+            return None
+        missing, extra = Counter(there) - Counter(stored.rows), Counter(stored.rows) - Counter(there)
+        if missing or extra:
+            if (self._cut or stored.prefix) and self._tie(stored.rows, there, missing + extra):
+                return None if self._first is not None else TIED
+            return self._difference(stored, missing, extra)
+        if self._ordered and self._order(stored.rows) != self._order(there):
+            return self._difference(stored, missing, extra, reordered=True)
+        return None
+
+    @property
+    def _ordered(self) -> bool:
+        return self._info.ordered and self._first is not None
+
+    def _order(self, rows: Sequence[bytes]) -> list[object]:
+        assert self._first is not None
+        return [orjson.loads(row)[self._first] for row in rows]
+
+    def _tie(self, stored: Sequence[bytes], there: Sequence[bytes], differing: Counter[bytes]) -> bool:
+        """Whether all rows that differ may tie with the last ones, which a LIMIT chooses from, or with the first, where
+        an OFFSET does."""
+        if len(stored) != len(there):
+            return False
+        if self._first is None:
+            return True
+        order = self._order(stored)
+        ends = (order[0], order[-1])
+        return order == self._order(there) and all(value in ends for value in self._order(list(differing)))
+
+    def _difference(
+        self, stored: Stored, missing: Counter[bytes], extra: Counter[bytes], *, reordered: bool = False
+    ) -> Difference:
+        return Difference(
+            self._view.name,
+            list(stored.key),
+            _some(missing),
+            _some(extra),
+            missing.total(),
+            extra.total(),
+            reordered,
+        )
+
+
+def _some(rows: Counter[bytes]) -> list[str]:
+    return [row.decode(errors="replace") for row in islice(sorted(rows.elements()), SHOWN_ROWS)]
+
+
+def _has_limit(info: ViewInfo) -> bool:
+    return any(parameter.role.value in ("limit", "offset") for parameter in info.parameters)
+
+
+def _first_order_column(view: Audited) -> str | None:
+    """The name under which readers see what answers are sorted by first."""
+    plan = view.plan.view
+    if not isinstance(plan, View) or not plan.order:
+        return None
+    names = unique_names([output.name for output in plan.output])
+    for name, output in zip(names, plan.output, strict=True):
+        if output.column == plan.order[0].column:
+            return name
+    return None
+
+
+__all__ = ["SHOWN_ROWS", "TIED", "Comparison"]

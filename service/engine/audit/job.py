@@ -1,0 +1,214 @@
+"""The process of one audit: ``python -m service.engine.audit.job``, a child of the engine process.
+
+It takes snapshots of the upstream when it is told to, looks into the leaf store when the engine is where the last of
+them is, copies what is there, asks for all of it anew, and says what differs. The engine's loop does nothing of that.
+
+*Invariants*: it ends with its parent. Whatever it says of the upstream's errors holds no password.
+
+Not here: bringing the engine to the snapshot (`audits`, `service.engine.loop.hold`).
+"""
+
+import asyncio
+import base64
+import os
+import pickle
+import sys
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import asdict
+from random import Random
+from time import monotonic
+from typing import Any
+
+import orjson
+import structlog
+
+from dataflow.types import ViewId
+from service.engine.audit.answers import Answered, ask_directly, questions_of
+from service.engine.audit.comparison import Comparison
+from service.engine.audit.held_snapshot import Held, Taken, open_held
+from service.engine.audit.leaf_copy import Picture, copy
+from service.engine.audit.messages import Difference, Job, ViewResult
+from service.engine.audit.spark import ask_spark
+from service.engine.upstream.results import UpstreamError
+from service.leaf_store.catalog import ViewInfo
+from service.leaf_store.reader import LeafReader
+from service.protocol.child import receive_configuration
+
+log = structlog.get_logger()
+
+#: Readers and the engine come first.
+NICE = 10
+#: Between two lines that say how far it is.
+_TELL_S = 0.5
+
+
+class Talk:
+    """Lines of JSON from and to the engine process."""
+
+    def __init__(self) -> None:
+        self._lines: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+
+        def listen() -> None:
+            for line in sys.stdin.buffer:
+                loop.call_soon_threadsafe(self._lines.put_nowait, orjson.loads(line))
+            # Whoever wanted to know is gone.
+            os._exit(1)
+
+        threading.Thread(target=listen, name="parent", daemon=True).start()
+
+    async def told(self) -> str:
+        """What to do next."""
+        return str((await self._lines.get())["do"])
+
+    def say(self, **what: Any) -> None:
+        """One line."""
+        sys.stdout.buffer.write(orjson.dumps(what) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+class Audit:
+    """One audit. *State*: `results`, by view; `differences`, the first of them."""
+
+    def __init__(self, job: Job, talk: Talk) -> None:
+        self._job = job
+        self._talk = talk
+        self._infos: dict[ViewId, ViewInfo] = {}
+        self._told_s = 0.0
+        self.results = {view.id: ViewResult(view.name, view.plan.tier.value) for view in job.views}
+        self.differences: list[Difference] = []
+
+    async def run(self) -> None:
+        """From the first snapshot to the last difference. Raises UpstreamError."""
+        job = self._job
+        tables = frozenset[str]().union(*(view.plan.tables for view in job.views))
+        upstream, holding = open_held(job.settings, tables)
+        until = monotonic() + job.time_s
+        try:
+            async with holding as held:
+                if job.way == "spark" and held.alone is not None:
+                    raise UpstreamError("invalid", f"Spark cannot ask here: {held.alone}.", "Audit without it.")
+                taken, picture = await self._meet(held)
+                self._tell(f"comparing {picture.keys} keys", 0, picture.keys)
+                try:
+                    await self._compare(held, taken, picture, until)
+                finally:
+                    picture.close()
+        finally:
+            await upstream.close()
+
+    async def _meet(self, held: Held) -> tuple[Taken, Picture]:
+        """The snapshot that the engine met, and what the leaf store had then."""
+        reader = LeafReader.open(self._job.leaf)
+        try:
+            taken: Taken | None = None
+            do = await self._talk.told()
+            while True:
+                if do == "take":
+                    taken = await self._taken(held)
+                    do = await self._talk.told()
+                    continue
+                assert taken is not None, "the snapshot comes first"
+                with reader.begin() as txn:
+                    state = reader.state_in(txn)
+                    catalog = reader.catalog_in(txn, state)
+                    position, epoch = (0, "") if state is None else (state.position, state.epoch)
+                    self._talk.say(looked={"position": position, "epoch": epoch})
+                    do = await self._talk.told()
+                    if do == "keep":
+                        self._infos = catalog.by_id
+                        return taken, copy(
+                            txn, catalog.by_id, self._job.views, self.results, self._job.sample, Random()
+                        )
+        finally:
+            reader.close()
+
+    async def _taken(self, held: Held) -> Taken | None:
+        """Another snapshot, told of; None if none can be taken right now."""
+        try:
+            taken = await held.take()
+        except UpstreamError as error:
+            self._talk.say(taken={"snapshot": None, "reason": error.told})
+            return None
+        self._talk.say(taken={"snapshot": base64.b85encode(pickle.dumps(taken)).decode(), "reason": None})
+        return taken
+
+    async def _compare(self, held: Held, taken: Taken, picture: Picture, until: float) -> None:
+        views = {view.id: view for view in self._job.views}
+        questions = questions_of(picture, views, self._infos)
+        comparisons = {id_: Comparison(view, self._infos[id_]) for id_, view in views.items() if id_ in self._infos}
+        answers: AsyncGenerator[Answered, None]
+        if self._job.way == "spark":
+            answers = ask_spark(self._job.settings, taken, questions, picture.keys, until)
+        else:
+            answers = ask_directly(held, questions, self._job.settings.upstream.pool_size, until)
+        done = 0
+        async with aclosing(answers):
+            async for answered in answers:
+                done += 1
+                self._judge(comparisons[ViewId(answered.stored.view)], answered)
+                if monotonic() - self._told_s > _TELL_S:
+                    self._tell("comparing", done, picture.keys)
+
+    def _judge(self, comparison: Comparison, answered: Answered) -> None:
+        stored = answered.stored
+        result = self.results[ViewId(stored.view)]
+        if isinstance(answered.rows, str):
+            result.skip(answered.rows)
+            return
+        found = comparison.compare(stored, answered.rows)
+        if isinstance(found, str):
+            result.skip(found)
+            return
+        result.compared += 1
+        if found is not None:
+            result.differences += 1
+            if len(self.differences) < self._job.shown:
+                self.differences.append(found)
+
+    def _tell(self, text: str, done: int, keys: int) -> None:
+        self._told_s = monotonic()
+        self._talk.say(progress={"text": text, "done": done, "keys": keys})
+
+
+async def _main(job: Job) -> int:
+    talk = Talk()
+    audit = Audit(job, talk)
+    try:
+        await audit.run()
+    except UpstreamError as error:
+        talk.say(failed=error.told)
+        return 1
+    except Exception:
+        log.exception("the audit failed")
+        talk.say(failed="The audit failed inside the service; its log says more.")
+        return 1
+    talk.say(
+        result={
+            "views": [asdict(result) for result in audit.results.values()],
+            "differences": [asdict(difference) for difference in audit.differences],
+        }
+    )
+    return 0
+
+
+def main() -> None:
+    """The process's main."""
+    from service.ground.logs import configure_logging
+
+    os.nice(NICE)
+    job = receive_configuration()
+    assert isinstance(job, Job)
+    configure_logging(job.settings.log, "audit")
+    code = asyncio.run(_main(job))
+    # A thread still listens, and has the lock of standard input: the interpreter would not end in peace.
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    # Pickles name these modules by their import names, not by __main__.
+    from service.engine.audit.job import main as entry
+
+    entry()

@@ -1,0 +1,73 @@
+"""A snapshot of MariaDB or MySQL: it belongs to one connection, which nobody can share, so one reads at it.
+
+Not here: what such a snapshot is known to have seen (`log_place`,
+`bracketed_snapshot`).
+"""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+
+from dataflow.sql.filling import fill
+from dataflow.types import Row
+from service.engine.audit.held_snapshot import Taken
+from service.engine.databases.mysql.bracketed_snapshot import BracketQuestion
+from service.engine.databases.mysql.connect import UpstreamPool
+from service.engine.databases.mysql.log_place import END, Question, Visible
+from service.engine.databases.mysql.row_decoder import answer_columns, answer_rows
+from service.engine.databases.mysql.wire import ConnectionBroken, ServerError, Wire
+from service.engine.upstream.results import AnswerColumn, UpstreamError
+
+_TRIES = 4
+
+
+class HeldMySql:
+    """Is a `Held`, and its own one `Reader`."""
+
+    alone: str | None = "a snapshot of MariaDB or MySQL belongs to one connection, which Spark's tasks could not share"
+
+    def __init__(self, pool: UpstreamPool, wire: Wire) -> None:
+        self._pool = pool
+        self._wire = wire
+
+    async def take(self) -> Taken:
+        """Another snapshot."""
+        try:
+            for _ in range(_TRIES):
+                await self._wire.query(END)
+                question = self._question()
+                *begun, _ = question.statements([])
+                replies = await self._wire.ask(*begun)
+                # The transaction's end is left out, and so is what would be said of it.
+                _, snapshot, _ = question.answer([*replies, replies[-1]])
+                if snapshot is not None:
+                    return Taken(snapshot, snapshot.position)
+        except (ServerError, ConnectionBroken) as problem:
+            raise self._pool.error(problem) from None
+        raise UpstreamError("failed", "The server's places in its binary log make no sense.", retryable=True)
+
+    def _question(self) -> Question | BracketQuestion:
+        flavour = self._pool.flavour
+        assert flavour is not None, "known since the first connection"
+        return Visible().question() if flavour.dialect == "mariadb" else BracketQuestion(flavour, compared=False)
+
+    @asynccontextmanager
+    async def readers(self, most: int) -> AsyncIterator[Sequence["HeldMySql"]]:
+        """The one."""
+        del most
+        yield [self]
+
+    async def ask(self, sql: str, parameters: Sequence[str | None]) -> tuple[list[Row], tuple[AnswerColumn, ...]]:
+        """The rows of a query. One that fails leaves the transaction as it is."""
+        try:
+            reply = await self._wire.query(fill(sql, parameters))
+        except (ServerError, ConnectionBroken) as problem:
+            raise self._pool.error(problem) from None
+        return answer_rows(reply), answer_columns(reply.columns)
+
+
+@asynccontextmanager
+async def holding(pool: UpstreamPool, tables: Iterable[str]) -> AsyncIterator[HeldMySql]:
+    """For the length of a block. A table that is altered meanwhile cannot be read any more, says the server."""
+    del tables
+    async with pool.apart() as wire:
+        yield HeldMySql(pool, wire)

@@ -1,0 +1,197 @@
+"""One build: a job that reads tables at a held snapshot, run again from where it was if it is interrupted.
+
+*Invariants*: what is given has a manifest of exactly these relations, tables and version, and every file is as it was
+written; a part that was finished is not read again as long as the snapshot lives; once all is there, the snapshot
+is let go.
+
+Not here: the snapshot (`builds.holder`), the process (`builds.job`), what becomes of a build that fails
+(`builds.spark_way`).
+"""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from pickle import dumps
+from typing import Any
+
+import structlog
+
+from dataflow.plan.nodes import Aggregate, Chain, table_of
+from dataflow.schema import Table
+from dataflow.spark.fingerprint import fingerprint
+from dataflow.spark.manifest import Manifest, ManifestRefused, read_manifest, read_note, verify
+from service.engine.builds.holder import Held
+from service.engine.builds.job import PROGRAM, Ended, Job, Said
+from service.engine.initial_load.way import Progress, Told
+from service.settings.spark import SparkSettings
+
+log = structlog.get_logger()
+
+#: How often a job is started for one build, and the pauses in between.
+ATTEMPTS = 4
+_PAUSES_S = (0.5, 2.0, 5.0)
+#: Problems that a pause of seconds does not end.
+_LASTING = frozenset({"disk_full", "disk_failed"})
+
+
+class BuildFailed(Exception):
+    """There will be no build. `code` as the job says it, or ``expired``, ``killed``, ``died``, ``refused``."""
+
+    def __init__(self, code: str, detail: str, hint: str | None = None) -> None:
+        super().__init__(detail if hint is None else f"{detail} {hint}")
+        self.code = code
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be built, and with what."""
+
+    relations: Sequence[Chain | Aggregate]
+    tables: Mapping[str, Table]
+    settings: SparkSettings
+    #: What the job is told of the database.
+    upstream: Mapping[str, Any]
+    program: Sequence[str] = PROGRAM
+
+    @property
+    def fingerprint(self) -> str:
+        """What the build must say that it is of."""
+        return fingerprint(self.relations, self.tables)
+
+
+class Build:
+    """Files below `folder`. ``await make()``. *State*: `pid` of the job that runs, `attempt`, which one it is."""
+
+    def __init__(self, order: Order, held: Held, folder: Path, told: Told) -> None:
+        self._order = order
+        self._held = held
+        self._folder = folder
+        self._told = told
+        self._job: Job | None = None
+        self.attempt = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The process of the job, the last one if none runs."""
+        return None if self._job is None else self._job.pid
+
+    @property
+    def out(self) -> Path:
+        """Where the files are."""
+        return self._folder / "out"
+
+    def files(self, index: int, manifest: Manifest) -> list[Path]:
+        """Those of a relation."""
+        return [self.out / _id(index) / part.name for part in manifest.relations[_id(index)].files]
+
+    async def make(self) -> Manifest:
+        """Run jobs until one has ended well. Raises `BuildFailed`."""
+        for self.attempt in range(1, ATTEMPTS + 1):
+            ended = await self._run()
+            if ended.problem is None:
+                self._held.released.set()
+                return await self._manifest()
+            log.warning(
+                "spark job failed", attempt=self.attempt, code=ended.problem, reason=ended.detail, log=list(ended.log)
+            )
+            if ended.problem == "snapshot_lost":
+                raise BuildFailed("expired", f"The snapshot has expired: {ended.detail}")
+            if not ended.retryable or ended.problem in _LASTING or self.attempt == ATTEMPTS:
+                raise BuildFailed(ended.problem, f"Spark did not build it: {ended.detail}", ended.hint)
+            await self._pause(_PAUSES_S[self.attempt - 1])
+        raise AssertionError("the last attempt ends it")
+
+    async def _manifest(self) -> Manifest:
+        try:
+            manifest = read_manifest(self.out, self._order.fingerprint, self._held.version)
+            await asyncio.to_thread(verify, self.out, manifest)
+        except ManifestRefused as refused:
+            raise BuildFailed("refused", f"The build cannot be used: {refused}.") from None
+        if manifest.bound != self._held.bound or set(manifest.relations) != set(map(_id, range(self._count))):
+            raise BuildFailed("refused", "The build cannot be used: it is of another order.")
+        return manifest
+
+    async def _run(self) -> Ended:
+        """One job. Raises `BuildFailed` when the snapshot expires meanwhile."""
+        folder = self._folder / f"job-{self.attempt}"
+        for path in (folder, self.out):
+            path.mkdir(mode=0o700, exist_ok=True)
+        self._job = Job(self._order.program, self._order.settings.nice, folder)
+        document = await asyncio.to_thread(self._document)
+        running = asyncio.ensure_future(self._job.run(document, self._said))
+        expiring = asyncio.ensure_future(self._held.expired.wait())
+        try:
+            await asyncio.wait({running, expiring}, return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                ended = running.result()
+                if ended.problem is None or not self._held.expired.is_set():
+                    return ended
+            raise _expired()
+        finally:
+            for task in (running, expiring):
+                task.cancel()
+            await asyncio.gather(running, expiring, return_exceptions=True)
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._held.expired.wait(), seconds)
+        except TimeoutError:
+            return
+        raise _expired()
+
+    def _said(self, said: Said) -> None:
+        text = f"Spark: {said.phase}"
+        if said.tasks:
+            text += f", {said.tasks_done} of {said.tasks} parts, {said.rows:,} rows"
+        if said.jvm_mib is not None:
+            text += f"; Java takes {said.jvm_mib} MiB"
+        if self.attempt > 1:
+            text += f"; attempt {self.attempt}"
+        self._told(Progress(text, said.tasks_done / said.tasks if said.tasks else None))
+
+    @property
+    def _count(self) -> int:
+        return len(self._order.relations)
+
+    def _document(self) -> dict[str, Any]:
+        """What the job is told."""
+        order, held = self._order, self._held
+        document: dict[str, Any] = {
+            "fingerprint": order.fingerprint,
+            "out": str(self.out),
+            "upstream": order.upstream,
+            "snapshot": {"name": held.name, "version": held.version, "bound": held.bound},
+            "relations": [
+                {"id": _id(n), "pickle": b64encode(dumps((relation, order.tables[table_of(relation)]))).decode()}
+                for n, relation in enumerate(order.relations)
+            ],
+            "spark": {"master": order.settings.master, "conf": _conf(order.settings)},
+            "finished": self._finished(),
+        }
+        if order.settings.partitions is not None:
+            document["partitions"] = order.settings.partitions
+        return document
+
+    def _finished(self) -> list[str]:
+        """Parts that are there. (The job sees whether they are as they were written.)"""
+        found = sorted(self.out.glob("*/part-*.parquet"))
+        return [f"{path.parent.name}/{path.name}" for path in found if read_note(path, check=False) is not None]
+
+
+def _conf(settings: SparkSettings) -> dict[str, str]:
+    return {
+        **settings.conf,
+        "spark.driver.memory": f"{settings.driver_memory >> 20}m",
+        "spark.executor.memory": f"{settings.executor_memory >> 20}m",
+    }
+
+
+def _id(index: int) -> str:
+    return f"r{index}"
+
+
+def _expired() -> BuildFailed:
+    return BuildFailed("expired", "The snapshot has expired: the connection that held it is gone.")

@@ -1,0 +1,203 @@
+"""Holds a snapshot of MariaDB or MySQL, in processes that each have a connection which sees the same.
+
+Such a snapshot belongs to its connection. So readers are started, as many as Spark has tasks on this machine, and begin
+until all of them have begun at one place in the binary log; where writers leave no moment for that, while nothing
+commits (`exact_snapshot`). Tasks ask whichever reader has nothing to do.
+
+*Invariants*: readers end with the block, and with this process; none of them is replaced: with the first that is gone,
+the snapshot is.
+
+Not here: what a reader does (`builds.reader`), who asks (`dataflow.spark.readers`).
+"""
+
+import asyncio
+import json
+import os
+import sys
+from base64 import b64decode
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from pickle import loads
+from typing import Any
+
+from dataflow.spark.readers import listen_in_folder
+from service.engine.builds.holder import Held
+from service.engine.databases.mysql.connect import UpstreamPool
+from service.engine.databases.mysql.exact_snapshot import TRIES, Exact, locked, pause
+from service.engine.upstream.results import UpstreamError
+from service.protocol.child import child_environment
+
+#: Of one snapshot, at most.
+_READERS = 8
+_PROGRAM = "service.engine.builds.reader"
+#: How long one may take until it is connected, and to answer a word.
+_START_S = 60.0
+_ANSWER_S = 60.0
+#: The same while nothing commits, and how long it may take to end what the server is at.
+_LOCKED_S = 2.0
+_END_S = 3.0
+#: Places in a log that was cut often are long.
+_LINE_LIMIT = 16 << 20
+
+
+class MySqlHolder:
+    """Is a `Holder`. `readers` is how many there are of one snapshot, `nice` how far others come first."""
+
+    def __init__(self, pool: UpstreamPool, url: str, password: str | None, readers: int, nice: int) -> None:
+        self._pool = pool
+        self._url = url
+        self._password = password
+        self._readers = min(readers, _READERS)
+        self._nice = nice
+
+    @property
+    def upstream(self) -> dict[str, Any]:
+        """What a job is told of it: the snapshot's name says where."""
+        return {"kind": "readers"}
+
+    def held(self, tables: Iterable[str], folder: Path) -> AbstractAsyncContextManager[Held]:
+        """A snapshot of all tables; readers listen in `folder`."""
+        return self._held(sorted(set(tables)), folder / "readers")
+
+    @asynccontextmanager
+    async def _held(self, tables: Sequence[str], path: Path) -> AsyncIterator[Held]:
+        readers: list[_Reader] = []
+        watching: asyncio.Future[None] | None = None
+        try:
+            await self._start(readers, tables, path)
+            snapshot = await _agreed(self._pool, readers)
+            await asyncio.gather(*(reader.ask("serve") for reader in readers))
+            held = Held(str(path), str(snapshot), snapshot, snapshot.position)
+            watching = asyncio.ensure_future(_watch(readers, held))
+            yield held
+        finally:
+            if watching is not None:
+                watching.cancel()
+            await asyncio.shield(asyncio.ensure_future(_end(readers)))
+
+    async def _start(self, readers: list["_Reader"], tables: Sequence[str], path: Path) -> None:
+        """Adds all that are started to `readers`, as soon as they are."""
+        told = {"url": self._url, "password": self._password, "tables": tables}
+        with listen_in_folder(path) as listener:
+            for _ in range(self._readers):
+                readers.append(await _reader(listener.fileno(), self._nice))
+                readers[-1].say(json.dumps({**told, "listens": listener.fileno()}))
+        # They connect beside each other.
+        await asyncio.gather(*(reader.answer(_START_S) for reader in readers))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """A reader's process."""
+
+    process: asyncio.subprocess.Process
+
+    async def begin(self, word: str, limit_s: float) -> Exact | None:
+        """The snapshot that it has begun. Raises UpstreamError."""
+        packed = (await self.ask(word, limit_s))["snapshot"]
+        # Our own child's.
+        return None if packed is None else loads(b64decode(packed))
+
+    async def ask(self, word: str, limit_s: float = _ANSWER_S) -> dict[str, Any]:
+        """Its answer to a word. Raises UpstreamError."""
+        self.say(word)
+        return await self.answer(limit_s)
+
+    def say(self, word: str) -> None:
+        """Tells it something. That it is gone is seen when it does not answer."""
+        assert self.process.stdin is not None
+        # What uvloop raises where asyncio raises ConnectionError.
+        with suppress(ConnectionError, RuntimeError):
+            self.process.stdin.write(word.encode() + b"\n")
+
+    def leave(self) -> None:
+        """Tells it that it is not needed any more."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    async def answer(self, limit_s: float) -> dict[str, Any]:
+        """What it says next. Raises UpstreamError."""
+        assert self.process.stdout is not None
+        try:
+            line = await asyncio.wait_for(self.process.stdout.readline(), limit_s)
+        except TimeoutError:
+            raise UpstreamError("timeout", "A process that reads for Spark does not answer.", retryable=True) from None
+        if not line:
+            raise UpstreamError("failed", "A process that reads for Spark has ended; the log says why.", None, True)
+        told: dict[str, Any] = json.loads(line)
+        if "error" in told:
+            raise UpstreamError(told["error"], told["detail"], told.get("hint"), retryable=True)
+        return told
+
+
+async def _reader(listener: int, nice: int) -> _Reader:
+    """A process that waits to be told where to connect."""
+    return _Reader(
+        await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-P",
+            "-m",
+            "service.engine.builds.child",
+            str(os.getpid()),
+            str(nice),
+            "-m",
+            _PROGRAM,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            pass_fds=(listener,),
+            env=child_environment(),
+            limit=_LINE_LIMIT,
+            # Ctrl-C in a terminal is for the service.
+            start_new_session=True,
+        )
+    )
+
+
+async def _end(readers: Sequence[_Reader]) -> None:
+    """All end, and with them what the server does for them; who takes too long is killed."""
+    for reader in readers:
+        reader.leave()
+    ending = [asyncio.ensure_future(reader.process.wait()) for reader in readers]
+    if ending:
+        await asyncio.wait(ending, timeout=_END_S)
+    for reader in readers:
+        with suppress(ProcessLookupError):
+            reader.process.kill()
+    await asyncio.gather(*ending)
+
+
+async def _agreed(pool: UpstreamPool, readers: Sequence[_Reader]) -> Exact:
+    """The snapshot that all have begun. Raises UpstreamError."""
+    for number in range(TRIES):
+        found = await asyncio.gather(*(reader.begin("begin", _ANSWER_S) for reader in readers))
+        if found[0] is not None and all(other == found[0] for other in found):
+            return found[0]
+        await pause(number)
+    try:
+        async with locked(pool):
+            found = await asyncio.gather(*(reader.begin("locked", _LOCKED_S) for reader in readers))
+    except UpstreamError as error:
+        # Not one that waiting for the server helps against: fewer connections might do without.
+        raise UpstreamError("failed", error.detail, error.hint, retryable=True) from None
+    if found[0] is None or any(other != found[0] for other in found):
+        raise UpstreamError("failed", "Connections that began while nothing was committed differ.", retryable=True)
+    return found[0]
+
+
+async def _watch(readers: Sequence[_Reader], held: Held) -> None:
+    """Says when the first is gone; lets all end once nobody needs them."""
+    gone = [asyncio.ensure_future(reader.process.wait()) for reader in readers]
+    released = asyncio.ensure_future(held.released.wait())
+    try:
+        await asyncio.wait({*gone, released}, return_when=asyncio.FIRST_COMPLETED)
+        for reader in readers:
+            reader.leave()
+    finally:
+        held.expired.set()
+        for task in (*gone, released):
+            task.cancel()
+
+
+__all__ = ["MySqlHolder"]

@@ -1,0 +1,265 @@
+"""A process that reads MariaDB or MySQL at a snapshot: ``python -m service.engine.builds.reader``.
+
+On standard input, a line of JSON: the upstream's ``url`` and ``password``, the number of a socket that ``listens``, and
+the ``tables`` that are wanted.
+Then words: ``begin`` takes a snapshot, and says which if it is exact; ``locked`` does while nothing commits; ``serve``
+says that it is the one that is wanted, and questions are answered (`dataflow.spark.readers`). Each word is answered by
+a line on standard output. The end of the input ends the process; so does whatever happens to its connection, which is
+the snapshot.
+
+*Invariants*: one question at a time; nobody else reads on this connection; a question leaves the snapshot as it was,
+also one whose asker has gone away. Tables are locked before the first question: whoever alters one waits for the end
+of the snapshot, and no question waits behind that.
+
+Not here: who begins at one place with others (`builds.mysql_holder`).
+"""
+
+import asyncio
+import json
+import os
+import sys
+import traceback
+from base64 import b64encode
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing, suppress
+from pickle import dumps
+from socket import socket
+from typing import Any
+
+import pyarrow as pa
+
+from dataflow.plan.mysql_render import table_name
+from dataflow.schema import SqlType
+from dataflow.spark.problems import SparkProblem
+from dataflow.types import Row
+from service.engine.databases.mysql.address import Address
+from service.engine.databases.mysql.catalog import load_catalog
+from service.engine.databases.mysql.connect import CANCEL_S, UpstreamPool
+from service.engine.databases.mysql.exact_snapshot import Exact, begin, begin_locked, known_flavour
+from service.engine.databases.mysql.log_place import END
+from service.engine.databases.mysql.row_decoder import lookup_rows
+from service.engine.databases.mysql.sql_text import listed_names, unqualified
+from service.engine.databases.mysql.wire import ConnectionBroken, ServerError, Wire
+from service.engine.upstream.results import UpstreamError
+
+#: Rows of a batch, about.
+_BATCH_ROWS = 4000
+_LINE_LIMIT = 64 << 20
+#: How soon it is noticed that the connection is gone while nobody asks.
+_PULSE_S = 0.5
+_END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
+_SIZE = "SELECT SUM(data_length) FROM information_schema.tables WHERE (table_schema, table_name) IN"
+#: The server's number for a table that was altered after the snapshot was taken.
+_ALTERED = 1412
+#: By the code of an `UpstreamError`: the problem's, and what helps.
+_CODES = {
+    "denied": ("upstream_refused", "The role needs SELECT on the table."),
+    "credentials": ("upstream_refused", "Check the role and its password."),
+    "missing": ("upstream_changed", "A table or column is not what it was when the catalog was read."),
+    "overloaded": ("upstream_busy", "The upstream is short of connections, memory or disk."),
+    "timeout": ("upstream_unavailable", "Somebody cancelled the statement, or has locked the table."),
+}
+
+
+class Reader:
+    """A connection with its snapshot, and whoever asks. *State*: `_snapshot`, once there is one."""
+
+    def __init__(self, pool: UpstreamPool, wire: Wire) -> None:
+        self._pool = pool
+        self._wire = wire
+        self._flavour = known_flavour(pool)
+        self._snapshot: Exact | None = None
+
+    # --- the snapshot -------------------------------------------------------------------------------------------------
+
+    async def begin(self) -> Exact | None:
+        """Another snapshot; None if it is not exact. Raises ServerError, ConnectionBroken, UpstreamError."""
+        await self._wire.query(END)
+        self._snapshot = await begin(self._wire, self._flavour)
+        return self._snapshot
+
+    async def begin_locked(self) -> Exact:
+        """Another snapshot, while nothing commits. Raises as `begin`."""
+        await self._wire.query(END)
+        self._snapshot = await begin_locked(self._wire, self._flavour)
+        return self._snapshot
+
+    # --- questions ----------------------------------------------------------------------------------------------------
+
+    async def lock(self, tables: Iterable[str]) -> None:
+        """As long as the snapshot lives, nobody alters a table. (A read keeps the lock that it takes on metadata until
+        its transaction ends.) Raises ServerError, ConnectionBroken."""
+        for table in tables:
+            await self._wire.query(f"SELECT 1 FROM {table_name(table)} LIMIT 0")
+
+    async def serve(self, listener: socket) -> None:
+        """Answers one question after the other, until the connection is gone."""
+        loop = asyncio.get_running_loop()
+        while True:
+            accepting = asyncio.ensure_future(loop.sock_accept(listener))
+            # Never cancelled to look around: somebody may have been accepted already.
+            while not accepting.done():
+                if self._wire.broken:
+                    return
+                await asyncio.wait({accepting}, timeout=_PULSE_S)
+            client, _ = accepting.result()
+            reading, writing = await asyncio.open_connection(sock=client, limit=_LINE_LIMIT)
+            try:
+                with suppress(OSError, asyncio.IncompleteReadError):
+                    await self._answer_one(reading, writing)
+            finally:
+                writing.close()
+            await self._stop()
+
+    async def _answer_one(self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
+        question = json.loads(await reading.readuntil())
+        answering = asyncio.ensure_future(self._answer(question, writing))
+        # Who asked says nothing more, but may go away.
+        leaving = asyncio.ensure_future(reading.read(1))
+        await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (answering, leaving):
+            task.cancel()
+        await asyncio.gather(answering, leaving, return_exceptions=True)
+        if not answering.cancelled():
+            answering.result()
+
+    async def _stop(self) -> None:
+        """Nothing is under way, even if whoever asked has gone."""
+        if not self._wire.busy or self._wire.broken:
+            return
+        with suppress(ServerError, ConnectionBroken, UpstreamError, TimeoutError):
+            async with asyncio.timeout(CANCEL_S):
+                await self._pool.kill(self._wire.thread_id)
+        with suppress(ConnectionBroken):
+            await self._wire.drop()
+            # What the kill came too late for, the next statement may be told.
+            await self._wire.ask("DO 0")
+
+    async def _answer(self, question: Mapping[str, Any], writing: asyncio.StreamWriter) -> None:
+        names = question["names"]
+        schema = pa.schema([(name, pa.string()) for name in names])
+        last: dict[str, Any] = {}
+        writing.write(memoryview(schema.serialize()))
+        try:
+            # Closed before anything else is asked, also if nobody wants the rest.
+            async with aclosing(self._rows(question)) as found:
+                async for rows in found:
+                    columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
+                    writing.write(memoryview(pa.record_batch(columns, schema=schema).serialize()))
+                    await writing.drain()
+        except (ServerError, ConnectionBroken, UpstreamError) as problem:
+            last = self._problem(problem).as_json()
+        except (pa.ArrowException, TypeError, ValueError, KeyError) as problem:
+            # More than a batch can hold, or a fault of ours: of this question, not of the snapshot.
+            traceback.print_exc()
+            detail = f"A process that reads for Spark failed ({type(problem).__name__})."
+            last = SparkProblem("failed", detail, "The log says more. Load the view without Spark.", True).as_json()
+        writing.write(_END_OF_STREAM + json.dumps(last).encode() + b"\n")
+        await writing.drain()
+
+    def _rows(self, question: Mapping[str, Any]) -> AsyncGenerator[list[Row]]:
+        if "sql" not in question:
+            return self._told(question)
+        return self._selected(question["sql"], [SqlType(name, name) for name in question["types"]])
+
+    async def _told(self, question: Mapping[str, Any]) -> AsyncGenerator[list[Row]]:
+        """One text."""
+        found: str | None
+        match question["ask"]:
+            case "version":
+                found = str(self._snapshot)
+            case "table":
+                catalog = await load_catalog(self._wire, self._flavour.dialect, [question["table"]])
+                table = catalog.tables.get(question["table"])
+                found = None if table is None else b64encode(dumps(table)).decode()
+            case _:
+                names = listed_names([unqualified(question["table"])])
+                (row,) = (await self._wire.query(f"{_SIZE} ({names})")).rows
+                found = None if row[0] is None else str(row[0])
+        yield [(found,)]
+
+    async def _selected(self, sql: str, types: list[SqlType]) -> AsyncGenerator[list[Row]]:
+        async with aclosing(self._wire.stream(sql, _BATCH_ROWS)) as replies:
+            async for reply in replies:
+                rows = lookup_rows(reply, types)
+                if rows:
+                    yield rows
+
+    def _problem(self, problem: ServerError | ConnectionBroken | UpstreamError) -> SparkProblem:
+        if self._wire.broken or (isinstance(problem, ServerError) and problem.number == _ALTERED):
+            detail = "The connection that held the snapshot is gone." if self._wire.broken else "A table was altered."
+            return SparkProblem("snapshot_lost", detail, "Begin again with a new snapshot.", retryable=True)
+        error = problem if isinstance(problem, UpstreamError) else self._pool.error(problem)
+        code, hint = _CODES.get(error.code, ("upstream_failed", error.hint or ""))
+        # What it says of a statement that it does not understand would quote that.
+        detail = "The upstream does not take the statement." if error.code == "invalid" else error.detail
+        return SparkProblem(code, detail, hint, error.retryable)
+
+
+async def _words(reader: Reader, stdin: asyncio.StreamReader, listener: socket, tables: Iterable[str]) -> None:
+    """Does what the parent says. Returns when it says no more."""
+    serving: asyncio.Future[None] | None = None
+    try:
+        while word := (await _next(stdin, serving)).strip():
+            match word:
+                case b"begin":
+                    _say({"snapshot": _packed(await reader.begin())})
+                case b"locked":
+                    _say({"snapshot": _packed(await reader.begin_locked())})
+                case b"serve":
+                    await reader.lock(tables)
+                    serving = asyncio.ensure_future(reader.serve(listener))
+                    _say({})
+    finally:
+        if serving is not None:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+
+async def _next(stdin: asyncio.StreamReader, serving: "asyncio.Future[None] | None") -> bytes:
+    """The next word; empty when there will be none, or when nothing can be served any more."""
+    waiting = asyncio.ensure_future(stdin.readline())
+    tasks: Iterable[asyncio.Future[Any]] = {waiting} if serving is None else {waiting, serving}
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    if waiting.done():
+        return waiting.result()
+    waiting.cancel()
+    assert serving is not None
+    # Of an error of ours, the log says more.
+    serving.result()
+    return b""
+
+
+def _packed(snapshot: Exact | None) -> str | None:
+    return None if snapshot is None else b64encode(dumps(snapshot)).decode()
+
+
+def _say(told: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.flush()
+
+
+async def _main() -> None:
+    stdin = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stdin), sys.stdin)
+    told = json.loads(await stdin.readline())
+    listener = socket(fileno=told["listens"])
+    pool = UpstreamPool(Address.parse(told["url"], told["password"]), 1)
+    try:
+        async with pool.apart() as wire:
+            reader = Reader(pool, wire)
+            _say({})
+            await _words(reader, stdin, listener, told["tables"])
+    except (ServerError, ConnectionBroken) as problem:
+        _say({"error": pool.error(problem).code, "detail": pool.error(problem).detail})
+    except UpstreamError as error:
+        _say({"error": error.code, "detail": error.detail, "hint": error.hint})
+    finally:
+        await pool.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())
+    # What a thread may still be at is of no use.
+    os._exit(0)

@@ -1,0 +1,96 @@
+"""The one place that chooses a database, by the upstream's URL, and its change stream, by the settings.
+
+Drivers are imported when they are needed: those of MariaDB and of Kafka are extras.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from cdc.change import StreamLost, TableLayout
+from cdc.source import Layouts, Source
+from service.engine.databases.streams import MakeSource, binlog_source, is_mysql, missing_extra, slot_source
+from service.engine.upstream.results import Finding, UpstreamError
+from service.engine.upstream.upstream import Capture, Lookups, Upstream
+from service.settings.errors import SettingsError
+from service.settings.secrets import connection_url, upstream_password
+from service.settings.sections import KafkaSettings
+from service.settings.stack import Settings
+
+
+def open_upstream(settings: Settings) -> Upstream:
+    """The upstream of these settings; connections are made when they are needed. Raises `SettingsError`."""
+    return _mysql(settings) if is_mysql(settings) else _postgres(settings)
+
+
+def _postgres(settings: Settings) -> Upstream:
+    from service.engine.databases.postgres.connect import UpstreamPool
+    from service.engine.databases.postgres.lookups import Lookups
+    from service.engine.databases.postgres.upstream import PostgresUpstream
+
+    upstream, cdc = settings.upstream, settings.cdc
+    url = connection_url(upstream.url, upstream_password(upstream))
+    pool = UpstreamPool(url, upstream.pool_size, upstream.statement_timeout_s, upstream.connect_timeout_s)
+    lookups = Lookups(pool)
+    if cdc.kafka is not None:
+        make_source, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows)
+        return PostgresUpstream(pool, lookups, make_source, cdc.publication, capture)
+    return PostgresUpstream(pool, lookups, slot_source(settings), cdc.publication, apart=cdc.url is not None)
+
+
+def _mysql(settings: Settings) -> Upstream:
+    try:
+        from service.engine.databases.mysql.address import Address
+        from service.engine.databases.mysql.connect import UpstreamPool
+        from service.engine.databases.mysql.lookups import Lookups
+        from service.engine.databases.mysql.upstream import MySqlUpstream
+    except ImportError as missing:
+        raise missing_extra("mysql", missing) from None
+
+    upstream, cdc = settings.upstream, settings.cdc
+    try:
+        address = Address.parse(upstream.url, upstream_password(upstream))
+    except ValueError as problem:
+        raise SettingsError(str(problem)) from None
+    pool = UpstreamPool(address, upstream.pool_size, upstream.statement_timeout_s, upstream.connect_timeout_s)
+    if cdc.kafka is not None:
+        lookups = Lookups(pool, cdc.kafka.watermark_table)
+        make_source, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows)
+        return MySqlUpstream(pool, lookups, make_source, capture)
+    return MySqlUpstream(pool, Lookups(pool), binlog_source(settings), apart=cdc.url is not None)
+
+
+def _debezium(kafka: KafkaSettings, lookups: Lookups, transaction_rows: int) -> tuple[MakeSource, Capture]:
+    """Change streams of Debezium's topics, and the topics."""
+    try:
+        from cdc.debezium.source import DebeziumSource
+        from service.engine.databases.topics import Topics, debezium_options
+    except ImportError as missing:
+        raise missing_extra("kafka", missing) from None
+    options = debezium_options(kafka)
+
+    async def take_snapshot() -> Any:
+        try:
+            return (await lookups.snapshot()).snapshot
+        except UpstreamError as error:
+            raise StreamLost(error.detail, error.retryable, error.hint) from None
+
+    def make(layouts: Layouts) -> Source:
+        return DebeziumSource(options, layouts, take_snapshot, transaction_rows)
+
+    return make, Topics(options)
+
+
+async def stream_findings(settings: Settings, layouts: Mapping[str, TableLayout], dialect: str) -> list[Finding]:
+    """What the change stream itself shows of how it is set up, if that is not the database's own."""
+    kafka = settings.cdc.kafka
+    if kafka is None:
+        return []
+    try:
+        from cdc.debezium import checks
+        from service.engine.databases.topics import debezium_options
+    except ImportError as missing:
+        raise missing_extra("kafka", missing) from None
+    kind = "postgres" if dialect == "postgres" else "mysql"
+    found = await asyncio.to_thread(checks.stream_findings, debezium_options(kafka), layouts, kind)
+    return [Finding(f.code, f.reason, f.fix, f.table, f.fatal) for f in found]

@@ -1,0 +1,51 @@
+"""What a consistent snapshot of MySQL saw, by the transactions that had committed before it and the log's end after it.
+
+*Theory*: `cdc.mysql.bracket`, whose order of questions this is. Percona Server is asked the same: its variables of
+snapshots say where the log ends when there is no snapshot, which need not be visible yet.
+
+Not here: MariaDB (`log_place`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cdc.mysql.bracket import BracketSnapshot
+from cdc.mysql.gtid import GtidSet
+from service.engine.databases.mysql.connect import Flavour
+from service.engine.databases.mysql.log_place import BEGIN, END, end_place
+from service.engine.databases.mysql.wire import Reply
+
+_EXECUTED = "SELECT @@GLOBAL.gtid_executed"
+_OWNED = "SELECT @@GLOBAL.gtid_owned"
+
+
+@dataclass(frozen=True, slots=True)
+class BracketQuestion:
+    """Of one snapshot, which others are compared with if it is `compared`."""
+
+    flavour: Flavour
+    compared: bool
+
+    def statements(self, statements: Sequence[str]) -> list[str]:
+        """A transaction with these statements, and the log's end after them."""
+        begun = [_OWNED, _EXECUTED] if self.compared else []
+        return [_EXECUTED, BEGIN, self.flavour.log_end, *begun, *statements, self.flavour.log_end, END]
+
+    def answer(self, replies: list[Reply]) -> tuple[list[Reply], BracketSnapshot, int]:
+        """The replies to the statements inside, their snapshot, and the log's end after them.
+
+        Raises ServerError, UpstreamError.
+        """
+        for reply in replies:
+            if reply.error is not None:
+                raise reply.error
+        executed, _, log_end, *rest, bound, _ = replies
+        seen, begun = GtidSet.parse(_text(executed)), None
+        if self.compared:
+            owned, later, *rest = rest
+            begun = GtidSet.parse_owned(_text(owned)) | GtidSet.parse(_text(later))
+        return rest, BracketSnapshot(seen, end_place(log_end), begun), end_place(bound)
+
+
+def _text(reply: Reply) -> str:
+    return str(reply.rows[0][0] or "")

@@ -1,0 +1,64 @@
+"""Reads all rows of lookups at one exact snapshot, a bounded number at a time.
+
+One transaction on a connection of its own; the server sends rows as fast as they are taken and no faster, since nothing
+is read from the socket meanwhile.
+
+Not here: the snapshot (`exact_snapshot`), small lookups (`lookups`), the SQL inside
+(`dataflow.plan.mysql_lookup`).
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from dataflow.engine.effects import Lookup
+from dataflow.plan.mysql_lookup import lookup_columns, lookup_statement
+from dataflow.schema import Catalog
+from dataflow.types import Row
+from service.engine.databases.mysql.connect import UpstreamPool
+from service.engine.databases.mysql.exact_snapshot import TRIES, Exact, exact_snapshot
+from service.engine.databases.mysql.row_decoder import lookup_rows
+from service.engine.databases.mysql.wire import ConnectionBroken, ServerError, Wire
+
+#: Rows of a batch, at most.
+BATCH_ROWS = 2000
+
+
+@dataclass(slots=True)
+class MySqlReading:
+    """Is a `service.engine.upstream.upstream.Reading`."""
+
+    snapshot: Exact
+    _wire: Wire
+    _pool: UpstreamPool
+    _catalog: Catalog
+
+    @property
+    def bound(self) -> int:
+        """All that the snapshot sees is in the stream by it."""
+        return self.snapshot.position
+
+    async def batches(self, lookup: Lookup) -> AsyncIterator[list[Row]]:
+        """The rows of one lookup; one after the other. Raises UpstreamError."""
+        types = lookup_columns(lookup.relation, self._catalog)
+        try:
+            await self._leave()
+            async for reply in self._wire.stream(lookup_statement(lookup, self._catalog), BATCH_ROWS):
+                rows = lookup_rows(reply, types)
+                for start in range(0, len(rows), BATCH_ROWS):
+                    yield rows[start : start + BATCH_ROWS]
+        except (ServerError, ConnectionBroken) as problem:
+            raise self._pool.error(problem) from problem
+
+    async def _leave(self) -> None:
+        """The lookup before may not have been wanted to its end."""
+        if self._wire.busy:
+            await self._pool.kill(self._wire.thread_id)
+            await self._wire.drop()
+
+
+@asynccontextmanager
+async def reading(pool: UpstreamPool, catalog: Catalog, tries: int = TRIES) -> AsyncIterator[MySqlReading]:
+    """A snapshot, until the end of the block. Raises UpstreamError."""
+    async with pool.apart() as wire:
+        yield MySqlReading(await exact_snapshot(pool, wire, tries), wire, pool, catalog)

@@ -1,0 +1,231 @@
+"""The catalog of a MariaDB or MySQL server: tables, types, keys, views, and the layouts that the stream is decoded by.
+
+*Invariants*: columns did not change while the rest was read. A key or NOT NULL is only reported if the server enforces
+it for every row. Foreign keys are not reported at all: ``SET foreign_key_checks = 0``, which any session may say, and
+every restored dump does, leaves rows without their parents.
+
+Not here: whether a table can be followed (`checks`); what its types mean (`types`).
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cdc.change import TableLayout
+from cdc.mysql.names import qualified_name
+from dataflow.schema import Catalog, Column, Spread, Table, UpstreamView
+from service.engine.databases.mysql.collations import load_collations
+from service.engine.databases.mysql.connect import Flavour
+from service.engine.databases.mysql.log_place import log_end
+from service.engine.databases.mysql.sql_text import named, quoted, unqualified
+from service.engine.databases.mysql.types import Collations, ColumnRow, column_kind, sql_type, text_type
+from service.engine.databases.mysql.wire import Reply, Wire
+from service.engine.upstream.results import UpstreamError
+
+SYSTEM_SCHEMAS = ("mysql", "information_schema", "performance_schema", "sys")
+
+_DATABASES = "SELECT schema_name FROM information_schema.schemata"
+_TABLES = "SELECT table_schema, table_name, table_type, table_rows FROM information_schema.tables WHERE {}"
+_COLUMNS = """
+SELECT table_schema, table_name, column_name, data_type, column_type, character_maximum_length, numeric_precision,
+       numeric_scale, datetime_precision, character_set_name, collation_name, is_nullable, extra
+FROM information_schema.columns WHERE {} ORDER BY table_schema, table_name, ordinal_position
+"""
+#: What MariaDB calls JSON is text with this check.
+_JSON = """
+SELECT constraint_schema, table_name, constraint_name FROM information_schema.check_constraints
+WHERE {} AND level = 'Column' AND check_clause = CONCAT('json_valid(`', REPLACE(constraint_name, '`', '``'), '`)')
+"""
+_INDEXES = """
+SELECT table_schema, table_name, index_name, non_unique, column_name, sub_part, cardinality, index_type
+FROM information_schema.statistics WHERE {}
+ORDER BY table_schema, table_name, index_name <> 'PRIMARY', index_name, seq_in_index
+"""
+_UNIQUE = """
+SELECT DISTINCT table_schema, table_name, index_name FROM information_schema.statistics WHERE {} AND non_unique = 0
+"""
+_VIEWS = "SELECT table_schema, table_name, view_definition FROM information_schema.views WHERE {}"
+_SESSION = "SELECT DATABASE(), @@collation_connection"
+#: Indexes that find rows by equality, and by the start of what they are of.
+_PLAIN_INDEXES = frozenset({"BTREE", "HASH"})
+_ATTEMPTS = 5
+#: A name before a dot.
+_QUALIFIER = re.compile(r"""(?:`((?:[^`]|``)+)`|"([^"]+)"|([\w$]+))\s*\.""")
+
+Named = tuple[str, str]
+
+
+async def load_catalog(wire: Wire, dialect: str, texts: Iterable[str] = ()) -> Catalog:
+    """Tables and views that may be read, of the connection's database and of those that texts name, or that a view of
+    these names. Raises ServerError, ConnectionBroken, UpstreamError."""
+    databases = ", ".join(map(quoted, await _databases(wire, texts))) or "NULL"
+    among = f"table_schema IN ({databases})"
+    columns_query, tables_query, indexes_query, views_query = (
+        query.format(among) for query in (_COLUMNS, _TABLES, _INDEXES, _VIEWS)
+    )
+    constraints = [_JSON.format(f"constraint_schema IN ({databases})")] if dialect == "mariadb" else []
+    for _ in range(_ATTEMPTS):
+        replies = await wire.query_all(
+            [columns_query, _SESSION, tables_query, indexes_query, views_query, *constraints, columns_query]
+        )
+        columns, session, tables, indexes, views, *json, again = map(_texts, replies)
+        if columns == again:
+            break
+    else:
+        raise UpstreamError("failed", "Tables are being altered all the time; their columns cannot be read.")
+    constrained = frozenset(json[0]) if json else frozenset()
+    rows = _column_rows(columns, constrained)
+    (database, connection_collation) = session[0]
+    used = {row.collation for found in rows.values() for row in found if row.collation}
+    collations = await load_collations(wire, {*used, connection_collation})
+    shapes = {
+        (schema, name): _Shape(qualified_name(schema, name), rows.get((schema, name), ()), collations, count)
+        for schema, name, kind, count in tables
+        if kind != "SYSTEM VIEW"
+    }
+    for schema, name, index, *part in indexes:
+        if (schema, name) in shapes:
+            shapes[schema, name].add_index_part(index, *part)
+    definitions = {(schema, name): definition for schema, name, definition in views}
+    found = {shape.name: shape.table() for key, shape in shapes.items() if key not in definitions}
+    known_views = {
+        shapes[key].name: UpstreamView(shapes[key].name, definition, shapes[key].columns)
+        for key, definition in definitions.items()
+        if key in shapes
+    }
+    text = text_type(connection_collation, collations)
+    return Catalog(found, (database,), known_views, text=text, dialect=dialect)
+
+
+async def _databases(wire: Wire, texts: Iterable[str]) -> list[str]:
+    """The databases that a catalog is of. A word before a dot is taken for a database if there is one of that name."""
+    session, schemata = map(_texts, await wire.query_all([_SESSION, _DATABASES]))
+    by_name: dict[str, set[str]] = {}
+    for (schema,) in schemata:
+        if schema.lower() not in SYSTEM_SCHEMAS:
+            by_name.setdefault(schema.lower(), set()).add(schema)
+    found: set[str] = set()
+    new = {session[0][0]} | _named(texts, by_name)
+    while new:
+        found |= new
+        views = _texts(await wire.query(_VIEWS.format(f"table_schema IN ({', '.join(map(quoted, sorted(new)))})")))
+        new = _named((definition for _, _, definition in views), by_name) - found
+    return sorted(found)
+
+
+def _named(texts: Iterable[str], by_name: Mapping[str, set[str]]) -> set[str]:
+    """Databases that texts may name, in whatever case, with or without quotes."""
+    words = {"".join(found).replace("``", "`").lower() for text in texts for found in _QUALIFIER.findall(text)}
+    return set[str]().union(*(by_name[word] for word in words & by_name.keys()))
+
+
+async def load_layouts(wire: Wire, tables: Iterable[str], flavour: Flavour) -> dict[str, TableLayout]:
+    """Layouts of these tables for the binary log, by the names of `load_catalog`. A table that is gone is left out.
+
+    The stream itself says when a table is altered or dropped, so a layout has no other identity than its columns.
+    """
+    names = [unqualified(table) for table in tables]
+    rows = await load_columns(wire, names, flavour.dialect)
+    keys: dict[Named, set[str]] = {}
+    for schema, name, key in _texts(await wire.query(_UNIQUE.format(named(names)))):
+        keys.setdefault((schema, name), set()).add(key)
+    # A statement of its own, after the others: all that the first has seen is before.
+    since = await log_end(wire, flavour)
+    return {
+        qualified_name(schema, name): TableLayout(
+            tuple(row.name for row in found),
+            kinds=tuple(map(column_kind, found)),
+            keys=frozenset(keys.get((schema, name), ())),
+            since=since,
+        )
+        for (schema, name), found in rows.items()
+    }
+
+
+async def load_columns(wire: Wire, tables: Iterable[Named], dialect: str) -> dict[Named, list[ColumnRow]]:
+    """The columns of these tables and views, by database and name. Raises ServerError, ConnectionBroken."""
+    names = list(tables)
+    json_query = [_JSON.format(named(names, "constraint_schema"))] if dialect == "mariadb" else []
+    replies = await wire.query_all([_COLUMNS.format(named(names)), *json_query])
+    columns, *json = map(_texts, replies)
+    return _column_rows(columns, frozenset(json[0]) if json else frozenset())
+
+
+def _texts(reply: Reply) -> list[tuple[str, ...]]:
+    """Rows of texts, "" for NULL. (MySQL gives some of its catalog's texts as bytes.)"""
+    return [tuple(v.decode() if isinstance(v, bytes) else v or "" for v in row) for row in reply.rows]
+
+
+def _column_rows(columns: Iterable[Sequence[str]], json: frozenset[tuple[str, ...]]) -> dict[Named, list[ColumnRow]]:
+    """Columns by table, in their order."""
+    found: dict[Named, list[ColumnRow]] = {}
+    for schema, table, name, data_type, column_type, *rest in columns:
+        length, precision, scale, fraction, charset, collation, nullable, extra = rest
+        row = ColumnRow(
+            name,
+            data_type.lower(),
+            column_type,
+            _number(length),
+            _number(precision),
+            _number(scale),
+            _number(fraction),
+            charset,
+            collation,
+            nullable == "YES",
+            extra.upper(),
+            (schema, table, name) in json,
+        )
+        found.setdefault((schema, table), []).append(row)
+    return found
+
+
+def _number(text: str) -> int:
+    return int(text or 0)
+
+
+@dataclass(slots=True)
+class _Index:
+    unique: bool
+    kind: str
+    #: Leading columns by ordinal, up to a part that is no whole column.
+    columns: list[int] = field(default_factory=list)
+    whole: bool = True
+
+
+class _Shape:
+    """A table while it is put together."""
+
+    def __init__(self, name: str, rows: Sequence[ColumnRow], collations: Collations, count: str) -> None:
+        self.name = name
+        self.columns = tuple(Column(row.name, sql_type(row, collations), not row.nullable) for row in rows)
+        self._ordinals = {row.name: i for i, row in enumerate(rows)}
+        self._rows = float(count) if count else -1.0
+        self._indexes: dict[str, _Index] = {}
+        self._spreads: dict[int, Spread] = {}
+
+    def add_index_part(self, name: str, non_unique: str, column: str, prefix: str, cardinality: str, kind: str) -> None:
+        """The next column of an index; without a name it is an expression. Parts come in the index's order."""
+        index = self._indexes.setdefault(name, _Index(non_unique == "0", kind))
+        if prefix or column not in self._ordinals:
+            index.whole = False
+        if not index.whole:
+            return
+        index.columns.append(self._ordinals[column])
+        if len(index.columns) == 1 and kind in _PLAIN_INDEXES and _number(cardinality) and self._rows > 0:
+            # The server keeps no count of the most common value.
+            mean = max(1.0, self._rows / float(cardinality))
+            known = self._spreads.get(index.columns[0])
+            if known is None or mean < known.mean:
+                self._spreads[index.columns[0]] = Spread(mean, mean)
+
+    def table(self) -> Table:
+        """The whole table."""
+        keys: dict[tuple[int, ...], None] = {}
+        for index in self._indexes.values():
+            if index.unique and index.whole and all(self.columns[i].not_null for i in index.columns):
+                keys[tuple(index.columns)] = None
+        indexes = tuple(tuple(i.columns) for i in self._indexes.values() if i.columns and i.kind in _PLAIN_INDEXES)
+        return Table(self.name, self.columns, tuple(keys), indexes, self._rows, self._spreads)
+
+
+__all__ = ["SYSTEM_SCHEMAS", "load_catalog", "load_columns", "load_layouts"]

@@ -1,0 +1,108 @@
+"""Reads all rows of lookups at one snapshot, a bounded number at a time.
+
+One REPEATABLE READ transaction on a connection of its own: its first statement is the snapshot, a cursor gives the
+rows. The tables are locked before that, as ``pg_dump`` does (ACCESS SHARE, which only TRUNCATE, DROP and rewriting
+ALTERs wait for): what those do is not undone for older snapshots (PostgreSQL manual, 13.6).
+
+*Theory*: a cursor is fetched from when the rows before are dealt with, so nothing piles up on the way, and the rows of
+one that is not wanted any more need not be read for the transaction to go on. It also costs the loop's thread least:
+0.7 µs for a row of four columns, against 4.9 in single-row mode and 6.0 for COPY, whose lines are taken apart in
+Python (300,000 rows, CPython 3.11).
+
+Not here: small lookups (`lookups`), the SQL inside (`dataflow.plan.lookup`).
+"""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import count, islice
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGresult
+
+from cdc.position import PostgresSnapshot
+from dataflow.engine.effects import Lookup
+from dataflow.plan.lookup import lookup_sql
+from dataflow.plan.nodes import table_of
+from dataflow.schema import Catalog
+from dataflow.types import Row
+from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.lookups import VERSION, rows_of, version_of
+from service.engine.databases.postgres.statements import fetch
+from service.engine.upstream.results import text_bytes
+
+#: Rows of a batch, at most, and about the bytes of their texts; the first one is to find out how long rows are.
+BATCH_ROWS = 2000
+_BATCH_BYTES = 4 << 20
+_FIRST_ROWS = 100
+_SAMPLE = 25
+#: How long somebody else's lock is waited for, whose holder rewrites the table.
+_LOCK_MS = 30_000
+_numbers = count(1)
+
+
+@dataclass(slots=True)
+class PostgresReading:
+    """Is a `service.engine.upstream.upstream.Reading`."""
+
+    snapshot: PostgresSnapshot
+    bound: int
+    _connection: AsyncConnection
+    _pool: UpstreamPool
+    _catalog: Catalog
+
+    async def batches(self, lookup: Lookup) -> AsyncIterator[list[Row]]:
+        """The rows of one lookup; one after the other. Raises UpstreamError."""
+        sql = lookup_sql(lookup.relation, (), self._catalog)
+        cursor = f"upquery_{next(_numbers)}"
+        try:
+            await self._connection.execute(f"DECLARE {cursor} NO SCROLL CURSOR FOR {sql}".encode())
+            async for rows in self._fetched(cursor):
+                yield rows
+            await self._connection.execute(f"CLOSE {cursor}".encode())
+        except psycopg.Error as problem:
+            raise self._pool.error(problem) from problem
+
+    async def _fetched(self, cursor: str) -> AsyncIterator[list[Row]]:
+        pgconn = self._connection.pgconn
+        asked = _FIRST_ROWS
+        while True:
+            pgconn.send_query_params(f"FETCH {asked} FROM {cursor}".encode(), [])
+            result = _checked(await fetch(pgconn))
+            rows = rows_of(result, 0, result.ntuples)
+            if rows:
+                yield rows
+            if len(rows) < asked:
+                return
+            asked = _next_rows(rows)
+
+
+def _next_rows(rows: Sequence[Row]) -> int:
+    """How many rows like these are a batch."""
+    sample = list(islice(rows, 0, None, max(1, len(rows) // _SAMPLE)))
+    row_bytes = max(1, text_bytes(sample) // len(sample))
+    return max(1, min(BATCH_ROWS, _BATCH_BYTES // row_bytes))
+
+
+@asynccontextmanager
+async def reading(pool: UpstreamPool, lookups: Iterable[Lookup], catalog: Catalog) -> AsyncIterator[PostgresReading]:
+    """A snapshot for these lookups, until the end of the block. Raises UpstreamError."""
+    tables = sorted({table_of(lookup.relation) for lookup in lookups})
+    async with pool.apart() as connection:
+        await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        # A cursor is planned for its first rows otherwise.
+        await connection.execute(f"SET LOCAL lock_timeout = {_LOCK_MS}; SET LOCAL cursor_tuple_fraction = 1")
+        await connection.execute(f"LOCK TABLE {', '.join(tables)} IN ACCESS SHARE MODE".encode())
+        connection.pgconn.send_query_params(f"SELECT {VERSION}".encode(), [])
+        result = _checked(await fetch(connection.pgconn))
+        snapshot, bound, _ = version_of(rows_of(result, 0, 1)[0])
+        yield PostgresReading(snapshot, bound, connection, pool, catalog)
+
+
+def _checked(result: PGresult) -> PGresult:
+    if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
+        raise error_from_result(result)
+    return result

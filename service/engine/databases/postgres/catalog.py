@@ -1,0 +1,345 @@
+"""The upstream's catalog: tables, types, keys, and the layouts that the change stream is decoded by.
+
+*Invariants*: one catalog is one snapshot's; a key or NOT NULL is only reported if the upstream enforces it for every
+row there is. Foreign keys are not reported at all: `session_replication_role`, disabled triggers and logical
+replication let rows in without their parents, and leave no trace.
+
+Not here: whether a table can be followed (`checks`); what its types mean (`dataflow.values`).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from psycopg import AsyncConnection
+
+from cdc.change import TableLayout
+from cdc.position import parse_lsn
+from cdc.postgres.names import qualified_name
+from dataflow.schema import Catalog, Column, Spread, SqlType, Table, UpstreamView
+from service.engine.databases.postgres.collations import DEFAULT_COLLATION, Collation, load_collations
+from service.engine.databases.postgres.source_types import load_kinds
+
+#: Types whose equality, order and text we know. Others are carried as text.
+BASE_TYPES = frozenset(
+    {
+        "bool",
+        "int2",
+        "int4",
+        "int8",
+        "numeric",
+        "float4",
+        "float8",
+        "text",
+        "varchar",
+        "bpchar",
+        "bytea",
+        "date",
+        "time",
+        "timestamp",
+        "timestamptz",
+        "interval",
+        "uuid",
+        "json",
+        "jsonb",
+    }
+)
+#: What ``atttypmod`` is counted from.
+_MODIFIER_BASE = 4
+
+_USER_SCHEMA = "n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'"
+_RELKINDS = "('r', 'p', 'f', 'm', 'v')"
+
+#: A view brings its definition. (Not that of a materialized one, which is what it was when it was refreshed.)
+_TABLES = f"""
+SELECT c.oid, n.nspname, c.relname, c.reltuples,
+       CASE WHEN c.relkind = 'v' THEN pg_catalog.pg_get_viewdef(c.oid) END
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN {_RELKINDS} AND {_USER_SCHEMA}
+ORDER BY n.nspname, c.relname
+"""
+
+_COLUMNS = f"""
+SELECT a.attrelid, a.attname, a.attnum, a.atttypid, a.attcollation, a.atttypmod,
+       a.attnotnull AND NOT EXISTS (
+           SELECT FROM pg_catalog.pg_constraint k
+           WHERE k.conrelid = a.attrelid AND k.contype = 'n' AND NOT k.convalidated AND k.conkey = ARRAY[a.attnum])
+FROM pg_catalog.pg_attribute a
+     JOIN pg_catalog.pg_class c ON c.oid = a.attrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN {_RELKINDS} AND {_USER_SCHEMA} AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attrelid, a.attnum
+"""
+
+#: All types are few enough to be read; enums bring their labels.
+_TYPES = """
+SELECT t.oid, n.nspname, t.typname, t.typtype::text, t.typbasetype, t.typcategory = 'A' AND t.typlen = -1, t.typelem,
+       (SELECT array_agg(e.enumlabel::text ORDER BY e.enumsortorder)
+        FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid)
+FROM pg_catalog.pg_type t JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
+WHERE t.typtype <> 'p'
+"""
+
+_INDEXES = f"""
+SELECT i.indrelid, i.indkey::int2[], i.indnkeyatts, i.indisprimary,
+       i.indisunique AND i.indimmediate AND NOT i.indisexclusion, i.indpred IS NULL, m.amname IN ('btree', 'hash')
+FROM pg_catalog.pg_index i
+     JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid JOIN pg_catalog.pg_am m ON m.oid = x.relam
+     JOIN pg_catalog.pg_class c ON c.oid = i.indrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE {_USER_SCHEMA} AND i.indisvalid AND i.indisready
+ORDER BY i.indrelid, NOT i.indisprimary, i.indexrelid
+"""
+
+#: By ``pg_stats`` (PostgreSQL manual, 53.27): how many values a column has (negative: by how many rows), and what part
+#: of the rows the most common one has. Of columns that we may not read, and of tables never analyzed, there is nothing.
+_STATISTICS = f"""
+SELECT c.oid, a.attnum, s.n_distinct, s.null_frac, s.most_common_freqs[1]
+FROM pg_catalog.pg_stats s
+     JOIN pg_catalog.pg_namespace n ON n.nspname = s.schemaname
+     JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = s.tablename
+     JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = s.attname
+WHERE {_USER_SCHEMA} AND s.n_distinct <> 0 AND c.reltuples > 0 AND s.inherited = (c.relkind = 'p')
+"""
+
+#: A catalog row's ``xmin`` changes whenever the row does. A publication may leave operations, or a table, out and take
+#: them in again between two looks: then its row, or the table's row of it, is another one.
+_LAYOUTS = """
+WITH RECURSIVE followed AS (
+    SELECT w.name, c.oid FROM unnest(%(tables)s::text[]) AS w (name)
+           JOIN pg_catalog.pg_class c ON c.oid = pg_catalog.to_regclass(w.name)
+), parts (whole, part) AS (
+    SELECT DISTINCT a.atttypid, a.atttypid FROM followed f JOIN pg_catalog.pg_attribute a ON a.attrelid = f.oid
+    WHERE a.attnum > 0 AND a.atttypid >= 16384
+    UNION
+    SELECT p.whole, n.part FROM parts p JOIN pg_catalog.pg_type t ON t.oid = p.part, LATERAL (
+        VALUES (t.typelem), (t.typbasetype)
+        UNION ALL SELECT a.atttypid FROM pg_catalog.pg_attribute a
+        WHERE a.attrelid = t.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+        UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE t.oid IN (r.rngtypid, r.rngmultitypid)
+    ) AS n (part) WHERE n.part >= 16384
+), made (whole, mark) AS (
+    SELECT p.whole, pg_catalog.string_agg(m.mark, ' ' ORDER BY m.mark) FROM parts p, LATERAL (
+        SELECT pg_catalog.format('%%s/%%s', e.oid, e.xmin) FROM pg_catalog.pg_enum e WHERE e.enumtypid = p.part
+        UNION ALL SELECT pg_catalog.format('%%s/%%s/%%s', a.attrelid, a.attnum, a.xmin)
+        FROM pg_catalog.pg_type t JOIN pg_catalog.pg_attribute a ON a.attrelid = t.typrelid AND a.attnum > 0
+        WHERE t.oid = p.part
+    ) AS m (mark) GROUP BY p.whole
+)
+SELECT w.name, c.oid, array_remove(array_agg(a.attname::text ORDER BY a.attnum), NULL),
+       array_remove(array_agg(a.attnum::int ORDER BY a.attnum), NULL),
+       array_remove(array_agg(a.atttypid::int8 ORDER BY a.attnum), NULL),
+       array_remove(array_agg(a.atttypmod ORDER BY a.attnum), NULL), c.relfilenode::text,
+       array_remove(array_agg(a.xmin || coalesce('/' || d.oid, '') ORDER BY a.attnum), NULL),
+       coalesce((SELECT format('%%s/%%s', p.xmin, r.xmin) FROM pg_catalog.pg_publication p
+                 LEFT JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = c.oid
+                 WHERE p.pubname = %(publication)s), ''),
+       coalesce(array_agg(format('%%s/%%s/%%s', m.mark, l.oid, l.xmin) ORDER BY a.attnum)
+                FILTER (WHERE a.attnum IS NOT NULL), '{}')
+FROM followed w JOIN pg_catalog.pg_class c ON c.oid = w.oid
+     LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+     LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum AND a.attgenerated <> ''
+     LEFT JOIN made m ON m.whole = a.atttypid LEFT JOIN pg_catalog.pg_collation l ON l.oid = a.attcollation
+GROUP BY w.name, c.oid
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _TypeRow:
+    oid: int
+    schema: str
+    name: str
+    kind: str
+    base: int
+    is_array: bool
+    element: int
+    labels: list[str] | None
+
+
+async def load_catalog(connection: AsyncConnection) -> Catalog:
+    """All tables and views outside system schemas (foreign tables, too: `checks` says why they cannot be followed)."""
+    async with connection.transaction():
+        await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        tables = await _all(connection, _TABLES)
+        columns = await _all(connection, _COLUMNS)
+        types = await _load_types(connection, {collation for _, _, _, _, collation, _, _ in columns})
+        indexes = await _all(connection, _INDEXES)
+        statistics = await _all(connection, _STATISTICS)
+        path = await _all(connection, "SELECT pg_catalog.current_schemas(false)::text[]")
+    shapes = {
+        oid: _Shape(Table(qualified_name(schema, name), (), estimated_rows=rows))
+        for oid, schema, name, rows, _ in tables
+    }
+    for oid, name, number, type_oid, collation, modifier, not_null in columns:
+        shapes[oid].add_column(Column(name, types.of(type_oid, collation, modifier), not_null), number)
+    for oid, numbers, key_count, _, unique, whole, plain in indexes:
+        shapes[oid].add_index(numbers[:key_count], unique and whole, plain and whole)
+    for oid, number, distinct, nulls, most in statistics:
+        shapes[oid].add_spread(number, distinct, nulls, most)
+    finished = {oid: shape.finished() for oid, shape in shapes.items()}
+    views = {
+        finished[oid].name: UpstreamView(finished[oid].name, definition, finished[oid].columns)
+        for oid, *_, definition in tables
+        if definition is not None
+    }
+    found = {table.name: table for table in finished.values() if table.name not in views}
+    return Catalog(found, tuple(path[0][0]), views, text=types.text)
+
+
+async def load_types(connection: AsyncConnection, oids: Iterable[int]) -> dict[int, SqlType]:
+    """The types with these OIDs, as columns without a collation have them."""
+    types = _Types({row[0]: _TypeRow(*row) for row in await _all(connection, _TYPES)}, {})
+    return {oid: types.of(oid, 0) for oid in oids}
+
+
+async def _load_types(connection: AsyncConnection, collations: Iterable[int]) -> "_Types":
+    """`collations`: those of which upper and lower case matter."""
+    rows = {row[0]: _TypeRow(*row) for row in await _all(connection, _TYPES)}
+    return _Types(rows, await load_collations(connection, collations))
+
+
+async def load_layouts(
+    connection: AsyncConnection, tables: Iterable[str], *, with_kinds: bool = False, publication: str | None = None
+) -> dict[str, TableLayout]:
+    """Layouts of these tables for `PostgresSource`, by the names of `load_catalog`. A table that is gone is left out.
+
+    Load them *before* taking the snapshot of `TableJoined`, and keep a followed table's layout object as it is.
+    `with_kinds`: for sources that print values themselves. `publication`: what the stream carries of them.
+    """
+    kinds = await load_kinds(connection) if with_kinds else None
+    rows = await _all(connection, _LAYOUTS, {"publication": publication, "tables": list(tables)})
+    # A statement of its own, after the other: all that the first has seen is before.
+    since = await _all(connection, "SELECT pg_catalog.pg_current_wal_insert_lsn()::text")
+    return {
+        name: TableLayout(
+            tuple(columns),
+            oid,
+            tuple(zip(types, modifiers, strict=True)),
+            tuple(numbers),
+            tuple(map(kinds.of, types, modifiers)) if kinds is not None else (),
+            file_mark=file_mark,
+            column_marks=tuple(column_marks),
+            publication_mark=publication_mark,
+            type_marks=tuple(type_marks),
+            since=parse_lsn(since[0][0]),
+        )
+        for (
+            name,
+            oid,
+            columns,
+            numbers,
+            types,
+            modifiers,
+            file_mark,
+            column_marks,
+            publication_mark,
+            type_marks,
+        ) in rows
+    }
+
+
+async def _all(connection: AsyncConnection, query: str, parameters: Mapping[str, object] | None = None) -> list[tuple]:  # type: ignore[type-arg]
+    return await (await connection.execute(query.encode(), parameters)).fetchall()
+
+
+class _Shape:
+    """A table while it is put together; columns are named by their ``attnum`` here, which has gaps."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self._columns: list[Column] = []
+        self._ordinals: dict[int, int] = {}
+        self._keys: list[tuple[int, ...]] = []
+        self._indexes: list[tuple[int, ...]] = []
+        self._spreads: dict[int, Spread] = {}
+
+    def add_column(self, column: Column, number: int) -> None:
+        self._ordinals[number] = len(self._columns)
+        self._columns.append(column)
+
+    def add_index(self, numbers: list[int], unique: bool, usable: bool) -> None:
+        """`unique`: of all rows; `usable`: it finds any row by equality. Number 0 is an expression."""
+        leading: list[int] = []
+        for number in numbers:
+            if number not in self._ordinals:
+                break
+            leading.append(self._ordinals[number])
+        whole = len(leading) == len(numbers)
+        if unique and whole and all(self._columns[i].not_null for i in leading) and tuple(leading) not in self._keys:
+            self._keys.append(tuple(leading))
+        if usable and leading:
+            self._indexes.append(tuple(leading))
+
+    def add_spread(self, number: int, distinct: float, nulls: float, most: float | None) -> None:
+        """`distinct`: values, or if negative the part of the rows that they are; `nulls`, `most`: parts of the rows."""
+        rows = self.table.estimated_rows
+        mean = max(1.0, rows * (1 - nulls) / (distinct if distinct > 0 else -distinct * rows))
+        self._spreads[self._ordinals[number]] = Spread(mean, max(mean, rows * (most or 0)))
+
+    def finished(self) -> Table:
+        return replace(
+            self.table,
+            columns=tuple(self._columns),
+            keys=tuple(self._keys),
+            indexes=tuple(self._indexes),
+            spreads=self._spreads,
+        )
+
+
+class _Types:
+    """`SqlType`s by OID and collation."""
+
+    def __init__(self, rows: dict[int, _TypeRow], collations: dict[int, Collation]) -> None:
+        self._rows = rows
+        self._collations = collations
+        self._made: dict[tuple[int, int, int], SqlType] = {}
+
+    @property
+    def text(self) -> SqlType:
+        """Text of the database's own collation."""
+        found = self._collations[DEFAULT_COLLATION]
+        return SqlType("text", "text", collation=found.order, folding=found.folding)
+
+    def of(self, oid: int, collation: int, modifier: int = -1) -> SqlType:
+        """The type of a column."""
+        made = self._made.get((oid, collation, modifier))
+        if made is None:
+            made = self._made[oid, collation, modifier] = _limited(self._make(oid, collation), modifier)
+        return made
+
+    def _make(self, oid: int, collation: int) -> SqlType:
+        row = self._rows.get(oid)
+        if row is None:  # Made after the catalog's snapshot.
+            return SqlType("unknown", "text", "other")
+        if row.kind == "d":
+            # A domain prints, compares and orders as its base type; its checks are the upstream's business.
+            return self.of(row.base, collation)
+        written = self._written(row)
+        if row.is_array and row.element:
+            element = self.of(row.element, collation)
+            kind = "array" if element.kind in ("base", "enum") else "other"
+            return SqlType(element.name, f"{element.sql}[]", kind, element, collation=element.collation)
+        if row.kind == "e":
+            return SqlType(row.name, written, "enum", labels=tuple(row.labels or ()))
+        known = row.schema == "pg_catalog" and row.name in BASE_TYPES
+        found = self._collations.get(collation, Collation())
+        return SqlType(row.name, written, "base" if known else "other", collation=found.order, folding=found.folding)
+
+    def _written(self, row: _TypeRow) -> str:
+        """How a cast to it is written. Some words are other types in SQL's grammar: "char", "bit"."""
+        if row.schema != "pg_catalog":
+            return qualified_name(row.schema, row.name)
+        if row.name in BASE_TYPES:
+            return row.name
+        return f'pg_catalog."{row.name}"'
+
+
+def _limited(sql_type: SqlType, modifier: int) -> SqlType:
+    """The type with the length or scale that makes equal values print alike: numeric(10,2), char(4)."""
+    number = modifier - _MODIFIER_BASE
+    if number < 0 or sql_type.kind != "base":
+        return sql_type
+    if sql_type.name == "bpchar":
+        return replace(sql_type, sql=f"bpchar({number})")
+    if sql_type.name == "numeric":
+        # 11 bits, the highest of which is the sign.
+        scale = ((number & 0x7FF) ^ 0x400) - 0x400
+        return replace(sql_type, sql=f"numeric({number >> 16 & 0xFFFF},{scale})")
+    return sql_type

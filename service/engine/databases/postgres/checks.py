@@ -1,0 +1,360 @@
+"""What must be true of the upstream, checked: each finding says what to do.
+
+Not here: doing it (`publication`, the user); what the stream itself notices (`cdc.postgres.pgoutput`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.rows import dict_row
+
+from cdc.change import SchemaNotice, TableLayout
+from cdc.postgres.names import quote_identifier
+from cdc.postgres.pgoutput import identity_reason
+from dataflow.schema import Catalog, Table
+from service.engine.databases.postgres.catalog import load_catalog, load_layouts
+from service.engine.databases.postgres.publication import create_statement
+from service.engine.upstream.constraints import broken
+from service.engine.upstream.results import Finding, UpstreamError
+
+OLDEST_VERSION = 140000
+
+
+_SERVER = """
+SELECT current_setting('wal_level') AS wal_level, pg_is_in_recovery() AS standby, current_user::text AS role,
+       current_setting('server_encoding') AS encoding, current_setting('synchronous_standby_names') AS standbys,
+       (SELECT rolsuper OR rolreplication FROM pg_roles WHERE rolname = current_user)
+           OR EXISTS (SELECT FROM pg_roles WHERE rolname = 'rds_replication' AND pg_has_role(oid, 'MEMBER'))
+           AS replicates,
+       (SELECT count(*) FROM pg_replication_slots) >= current_setting('max_replication_slots')::int AS slots_used_up,
+       has_database_privilege(current_database(), 'CREATE') AS creates, current_database()::text AS database,
+       (SELECT bool_or(has_function_privilege(oid, 'EXECUTE')) FROM pg_proc
+        WHERE proname = 'pg_logical_emit_message') AS pushes,
+       pg_has_role('pg_read_all_stats', 'USAGE') AS sees_backends
+"""
+
+_KERBEROS = "SELECT encrypted FROM pg_catalog.pg_stat_gssapi WHERE pid = pg_catalog.pg_backend_pid() AND encrypted"
+
+_STREAMS = """
+SELECT current_setting('max_replication_slots')::int - (SELECT count(*) FROM pg_replication_slots)::int
+           AS max_replication_slots,
+       current_setting('max_wal_senders')::int - (SELECT count(*) FROM pg_stat_replication)::int AS max_wal_senders
+"""
+
+_PUBLICATION = """
+SELECT puballtables, pubinsert AND pubupdate AND pubdelete AND pubtruncate AS all_operations
+FROM pg_catalog.pg_publication WHERE pubname = %s
+"""
+
+_TABLES = """
+SELECT w.name, c.oid IS NOT NULL AS found, c.relkind::text AS kind, c.relpersistence::text AS persistence,
+       c.relreplident = 'f' AS full_identity, row_security_active(c.oid) AS row_security,
+       EXISTS (SELECT FROM pg_inherits i WHERE i.inhparent = c.oid) AS has_children,
+       has_table_privilege(c.oid, 'SELECT') AS readable,
+       ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0
+             AND NOT a.attisdropped AND a.attgenerated = 's' ORDER BY a.attnum) AS stored,
+       ARRAY(SELECT a.attname::text FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0
+             AND NOT a.attisdropped AND a.attgenerated NOT IN ('', 's') ORDER BY a.attnum) AS virtual
+FROM unnest(%s::text[]) AS w (name) LEFT JOIN pg_class c ON c.oid = to_regclass(w.name)
+ORDER BY w.name
+"""
+
+#: Row filters and column lists (PostgreSQL 15) make the stream say less than the table.
+_PUBLISHED = """
+SELECT w.name, p.pubname IS NOT NULL AS published, {filtered} AS filtered, {root} AS via_root,
+       EXISTS (SELECT FROM pg_publication o WHERE o.pubname = p.pubname
+               AND NOT (o.pubinsert AND o.pubupdate AND o.pubdelete AND o.pubtruncate)) AS partly
+FROM unnest(%s::text[]) AS w (name)
+     LEFT JOIN pg_publication_tables p
+     ON p.pubname = %s AND to_regclass(format('%%I.%%I', p.schemaname, p.tablename)) = to_regclass(w.name)
+"""
+
+_KINDS = {
+    "v": "a view",
+    "m": "a materialized view",
+    "f": "a foreign table",
+    "p": "a partitioned table, whose partitions can be attached, detached and truncated without a word in the stream",
+    "S": "a sequence",
+    "c": "a composite type",
+    "i": "an index",
+}
+
+
+async def check_server(connection: AsyncConnection, publication: str) -> list[Finding]:
+    """Findings about the server, database and role: wal_level, slots, replication right, the publication's options."""
+    server = (await _rows(connection, _SERVER))[0]
+    published = await _rows(connection, _PUBLICATION, publication)
+    findings = list(_server_findings(server, connection.info.server_version))
+    findings += _publication_findings(server, published, publication, connection.info.server_version)
+    return findings
+
+
+async def encrypted_by_kerberos(connection: AsyncConnection) -> bool:
+    """Whether the server's end of this connection is encrypted by GSSAPI."""
+    return bool(await _rows(connection, _KERBEROS))
+
+
+def _server_findings(server: Mapping[str, Any], version: int) -> Iterator[Finding]:
+    role = quote_identifier(server["role"])
+    arguments = "boolean, text, text, boolean" if version >= 170000 else "boolean, text, text"
+    if version < OLDEST_VERSION:
+        yield Finding("version", f"PostgreSQL {version // 10000} is too old; 14 is the oldest that is supported.")
+    if server["wal_level"] != "logical":
+        yield Finding(
+            "wal_level",
+            f"wal_level is {server['wal_level']}: the log does not say which rows change.",
+            "ALTER SYSTEM SET wal_level = 'logical'; -- and restart PostgreSQL",
+        )
+    if server["standby"]:
+        yield Finding("standby", "The upstream is a standby; its snapshots do not say what they see. Name the primary.")
+    if server["encoding"] == "SQL_ASCII":
+        yield Finding("encoding", "The database's encoding is SQL_ASCII, so its texts have no known meaning.")
+    if not server["replicates"]:
+        yield Finding(
+            "replication_role",
+            f"The role {role} may not replicate.",
+            f"ALTER ROLE {role} REPLICATION; -- as a superuser",
+        )
+    if server["slots_used_up"]:
+        yield Finding(
+            "replication_slots",
+            "All replication slots are in use.",
+            "ALTER SYSTEM SET max_replication_slots = 20; -- and restart PostgreSQL",
+        )
+    if not server["pushes"]:
+        yield Finding(
+            "push",
+            f"The role {role} may not write logical messages; versions of commits made with synchronous_commit "
+            "= off may be waited for until the server flushes them by itself.",
+            f"GRANT EXECUTE ON FUNCTION pg_logical_emit_message({arguments}) TO {role};",
+            fatal=False,
+        )
+    if not server["sees_backends"]:
+        yield Finding(
+            "backends",
+            f"The role {role} may not see what other backends do; misses may be refused while a "
+            "transaction is left open and the stream cannot begin.",
+            f"GRANT pg_read_all_stats TO {role};",
+            fatal=False,
+        )
+    if "*" in server["standbys"]:
+        yield Finding(
+            "synchronous_standby_names",
+            "synchronous_standby_names = '*' makes our change stream a synchronous standby: commits would wait for it.",
+            "Name the standbys in synchronous_standby_names.",
+            fatal=False,
+        )
+
+
+def _publication_findings(
+    server: Mapping[str, Any], published: list[dict[str, Any]], publication: str, version: int
+) -> Iterator[Finding]:
+    if not published and not server["creates"]:
+        yield Finding(
+            "publication",
+            f"There is no publication {publication}, and the role may not create one.",
+            f"{create_statement(publication, (), version)} -- or GRANT CREATE ON DATABASE "
+            f"{quote_identifier(server['database'])} TO {quote_identifier(server['role'])};",
+        )
+    if published and not published[0]["all_operations"]:
+        yield Finding(
+            "publication",
+            f"The publication {publication} leaves out some operations.",
+            f"ALTER PUBLICATION {quote_identifier(publication)} SET (publish = 'insert, update, delete, truncate');",
+        )
+
+
+async def check_streams(connection: AsyncConnection, streams: int) -> list[Finding]:
+    """Whether so many change streams can begin now: each has a slot and a sender of its own."""
+    free = (await _rows(connection, _STREAMS))[0]
+    return [
+        Finding(
+            "replication_slots",
+            f"{streams} shards need a replication slot and a sender each; of {setting} {max(0, left)} are free now.",
+            f"ALTER SYSTEM SET {setting} = {10 + streams}; -- and restart PostgreSQL",
+            fatal=False,
+        )
+        for setting, left in free.items()
+        if left < streams
+    ]
+
+
+async def check_tables(connection: AsyncConnection, publication: str, tables: Iterable[str]) -> list[Finding]:
+    """Findings about tables that views are to read: kind, replica identity, row-level security, rights, publication.
+
+    That a table is not published yet is a warning; `ensure_published` adds it.
+    """
+    wanted = list(tables)
+    filters = connection.info.server_version >= 150000
+    published = _PUBLISHED.format(
+        filtered="p.rowfilter IS NOT NULL OR (SELECT pg.prattrs IS NOT NULL FROM pg_publication_rel pg JOIN"
+        " pg_publication o ON o.oid = pg.prpubid WHERE o.pubname = p.pubname AND pg.prrelid = to_regclass(w.name))"
+        if filters
+        else "false",
+        root="EXISTS (SELECT FROM pg_publication o JOIN pg_class c ON c.oid = to_regclass(w.name)"
+        " WHERE o.pubname = %s AND o.pubviaroot AND c.relispartition)",
+    )
+    by_name = {row["name"]: row for row in await _rows(connection, published, publication, wanted, publication)}
+    stored = await _publishes_stored(connection, publication)
+    findings: list[Finding] = []
+    for row in await _rows(connection, _TABLES, wanted):
+        findings += _table_findings(row, stored)
+        findings += _published_findings(by_name[row["name"]], publication)
+    return findings
+
+
+def _table_findings(row: Mapping[str, Any], stored_published: bool) -> Iterator[Finding]:
+    name = row["name"]
+    if not row["found"]:
+        yield Finding("missing", f"There is no table {name}.", table=name)
+        return
+    reason = _why_not_streamed(row, stored_published)
+    if reason is not None:
+        yield Finding("not_streamed", f"{name} {reason[0]}.", reason[1], name)
+        return
+    if not row["readable"]:
+        yield Finding("rights", f"The role may not read {name}.", f"GRANT SELECT ON {name} TO CURRENT_USER;", name)
+    if not row["full_identity"]:
+        yield Finding("replica_identity", _identity_sentence(name), replica_identity_statement(name), name)
+
+
+def _why_not_streamed(row: Mapping[str, Any], stored_published: bool) -> tuple[str, str | None] | None:
+    """What the change stream does not carry (architecture §5): a sentence's end, and the statement that changes it."""
+    name = row["name"]
+    if row["kind"] != "r":
+        return f"is {_KINDS.get(row['kind'], 'no ordinary table')}: the change stream does not carry its rows", None
+    if row["persistence"] != "p":
+        return "is an unlogged or temporary table: its changes are not logged", f"ALTER TABLE {name} SET LOGGED;"
+    if row["has_children"]:
+        return "has child tables, whose rows a query returns with its own and the stream does not", None
+    if row["row_security"]:
+        return "has row-level security that hides rows from this role and not from the change stream", (
+            "Use a role with BYPASSRLS."
+        )
+    if row["virtual"]:
+        return f"has virtual generated columns ({', '.join(row['virtual'])}), which the stream does not carry", None
+    if row["stored"] and not stored_published:
+        return f"has generated columns ({', '.join(row['stored'])}) that its publication does not carry", (
+            "From PostgreSQL 18 on: ALTER PUBLICATION … SET (publish_generated_columns = stored);"
+        )
+    return None
+
+
+def _published_findings(row: Mapping[str, Any], publication: str) -> Iterator[Finding]:
+    name, written = row["name"], quote_identifier(publication)
+    if row["via_root"]:
+        fix = f"ALTER PUBLICATION {written} SET (publish_via_partition_root = false);"
+        yield Finding("not_streamed", f"{publication} publishes the partition {name} as its parent.", fix, name)
+    elif not row["published"]:
+        fix = f"ALTER PUBLICATION {written} ADD TABLE {name};"
+        yield Finding("publication", f"{name} is not in the publication {publication} yet.", fix, name, fatal=False)
+    elif row["partly"]:
+        fix = f"ALTER PUBLICATION {written} SET (publish = 'insert, update, delete, truncate');"
+        yield Finding("not_streamed", f"{publication} leaves out some operations on {name}.", fix, name)
+    elif row["filtered"]:
+        fix = f"ALTER PUBLICATION {written} DROP TABLE {name}; ALTER PUBLICATION {written} ADD TABLE {name};"
+        yield Finding("not_streamed", f"{publication} publishes only some rows or columns of {name}.", fix, name)
+
+
+async def _publishes_stored(connection: AsyncConnection, publication: str) -> bool:
+    """Whether stored generated columns will be in the stream. (A publication that we make carries them.)"""
+    if connection.info.server_version < 180000:
+        return False
+    rows = await _rows(
+        connection, "SELECT pubgencols = 's' AS stored FROM pg_publication WHERE pubname = %s", publication
+    )
+    return not rows or bool(rows[0]["stored"])
+
+
+async def check_schema(
+    connection: AsyncConnection,
+    layouts: Mapping[str, TableLayout],
+    publication: str | None = None,
+    tables: Mapping[str, Table] | None = None,
+    fresh: Catalog | None = None,
+    *,
+    published: bool = True,
+) -> list[SchemaNotice]:
+    """Followed tables that are no longer what their layouts say, by the catalog: the stream does not tell of a DROP.
+
+    With `publication` also those that were taken out of it, or lost what being followed takes: newer servers go on
+    streaming without a word. With `tables`, what plans took them for, also those that lost something plans rely on: a
+    key, a NOT NULL, an enum's labels, a collation. `fresh`: the catalog, if it was just loaded. Not
+    `published`: somebody else's publication carries them.
+    """
+    lost = {"not_streamed", "replica_identity"} | ({"publication"} if published else set())
+    found = await load_layouts(connection, layouts, publication=publication if published else None)
+    notices = [notice for name, layout in layouts.items() for notice in _compare(name, layout, found.get(name))]
+    if publication is not None and found:
+        notices += [
+            SchemaNotice(
+                finding.table, finding.reason if finding.fix is None else f"{finding.reason} Run: {finding.fix}"
+            )
+            for finding in await check_tables(connection, publication, found)
+            if finding.table is not None and finding.code in lost
+        ]
+    ill = {notice.table for notice in notices}
+    notices += [notice for notice in _republished(layouts, found) if notice.table not in ill]
+    if tables is not None and found:
+        now = (fresh or await load_catalog(connection)).tables
+        notices += [n for name in found if name in tables and name in now for n in broken(tables[name], now[name])]
+    return notices
+
+
+def _republished(layouts: Mapping[str, TableLayout], found: Mapping[str, TableLayout]) -> Iterator[SchemaNotice]:
+    """Tables of which the stream may have left something out for a while, although it is all as it was by now."""
+    for name, layout in layouts.items():
+        if name in found and layout.publication_mark not in ("", found[name].publication_mark):
+            yield SchemaNotice(name, f"The publication of {name} has changed; changes may be missing.")
+
+
+def _compare(name: str, layout: TableLayout, found: TableLayout | None) -> Iterator[SchemaNotice]:
+    if found is None:
+        yield SchemaNotice(name, f"{name} was dropped or renamed.")
+    elif found.oid != layout.oid:
+        yield SchemaNotice(name, f"{name} was dropped and created anew.")
+    else:
+        there = set(zip(found.columns, found.numbers, found.types, strict=True))
+        wanted = zip(layout.columns, layout.numbers, layout.types, strict=True)
+        changed = tuple(column for column, number, kind in wanted if (column, number, kind) not in there)
+        changed += _remarked(layout.columns, layout.type_marks, found.columns, found.type_marks)
+        if found.file_mark != layout.file_mark:
+            changed += _remarked(layout.columns, layout.column_marks, found.columns, found.column_marks)
+        changed = tuple(dict.fromkeys(changed))
+        if changed:
+            listed = ", ".join(changed)
+            yield SchemaNotice(name, f"Columns of {name} were dropped, renamed or altered: {listed}.", changed)
+
+
+def _remarked(
+    columns: tuple[str, ...], marks: tuple[str, ...], columns_now: tuple[str, ...], marks_now: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Columns that have another mark, or are gone."""
+    now = dict(zip(columns_now, marks_now, strict=True))
+    return tuple(column for column, mark in zip(columns, marks, strict=False) if now.get(column) != mark)
+
+
+async def set_replica_identity(connection: AsyncConnection, table: str) -> None:
+    """Run ``ALTER TABLE … REPLICA IDENTITY FULL``. Raises UpstreamError."""
+    try:
+        await connection.execute(replica_identity_statement(table).encode())
+    except psycopg.errors.InsufficientPrivilege:
+        fix = f"Its owner must run: {replica_identity_statement(table)}"
+        raise UpstreamError("denied", f"The role does not own {table}.", fix) from None
+
+
+def replica_identity_statement(table: str) -> str:
+    """What makes the stream carry whole old rows."""
+    return f"ALTER TABLE {table} REPLICA IDENTITY FULL;"
+
+
+def _identity_sentence(table: str) -> str:
+    return identity_reason(table).partition(" Run: ")[0]
+
+
+async def _rows(connection: AsyncConnection, query: str, *parameters: object) -> list[dict[str, Any]]:
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(query.encode(), parameters or None)
+        return await cursor.fetchall()

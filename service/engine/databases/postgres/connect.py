@@ -1,0 +1,234 @@
+"""Connections to the upstream: a bounded pool, pinned session settings, classified errors.
+
+*Invariants*: at most `size` connections are open; one that comes back in the middle of something is closed, never lent
+again; no error that leaves here holds a password.
+
+Not here: what is asked (`lookups`, `catalog` …); trying again (whoever asked: the error says whether it may help).
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from select import POLLIN, poll
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.pq import ConnStatus, TransactionStatus
+
+from cdc.postgres.failures import check_conninfo, classify
+from cdc.postgres.session import liveliness, session_sql
+from service.engine.upstream.results import UpstreamError
+from service.engine.upstream.server_check import ServerWatch
+
+#: Beside those that decide how values are printed. A push must not wait for a standby: it is nobody's data. A lookup of
+#: a few keys is planned three times as long as it runs (97 µs against 32 µs), and its plan does not depend on the keys.
+_OTHER_SETTINGS = {
+    "plan_cache_mode": "force_generic_plan",
+    "synchronous_commit": "local",
+    "default_transaction_isolation": "read committed",
+    "idle_in_transaction_session_timeout": "60s",
+}
+
+_SERVER = (
+    "SELECT 'system ' || system_identifier || CASE WHEN pg_catalog.pg_is_in_recovery() THEN '' ELSE ', timeline ' ||"
+    " left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8) END"
+    " FROM pg_catalog.pg_control_system()"
+)
+#: `transaction_timeout` came with PostgreSQL 17; another name is no setting before.
+_PATIENT = (
+    "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0;"
+    " SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'"
+)
+#: What outlives a transaction that is rolled back, of what the SQL of others may have done to its session.
+_FORGET = b"SELECT pg_catalog.pg_advisory_unlock_all(); UNLISTEN *; CLOSE ALL; DISCARD TEMP; DISCARD SEQUENCES"
+#: How long it may take to tell the server that nobody waits for a statement any more.
+CANCEL_S = 2.0
+
+
+class UpstreamPool:
+    """At most `size` connections, made when needed, thrown away when broken.
+
+    *State*: `_idle`, connections that nobody uses, the one used last at the end; `_free`, how many more may be lent.
+    """
+
+    def __init__(
+        self, conninfo: str, size: int = 8, statement_timeout_s: float = 30.0, connect_timeout_s: float = 10.0
+    ) -> None:
+        self._conninfo = conninfo
+        self._free = asyncio.Semaphore(size)
+        self._statement_timeout_s = statement_timeout_s
+        self._connect_timeout_s = connect_timeout_s
+        self._idle: list[AsyncConnection] = []
+        self._lent: set[AsyncConnection] = set()
+        #: Of these, those that were lent before `begin_anew`.
+        self._outdated: set[AsyncConnection] = set()
+        self._closed = False
+        self.watch = ServerWatch()
+        settings = {**_OTHER_SETTINGS, "statement_timeout": str(round(statement_timeout_s * 1000))}
+        self._session = "; ".join([session_sql(), *(f"SET {name} = '{value}'" for name, value in settings.items())])
+
+    @asynccontextmanager
+    async def connection(self, *, foreign: bool = False) -> AsyncIterator[AsyncConnection]:
+        """A connection in autocommit mode, back in the pool afterwards. psycopg's errors become `UpstreamError`.
+        `foreign`: SQL of others runs on it, so it is reset afterwards.
+
+        Whatever is done with it may take the statement timeout and a little more; a server that does not even
+        time out is gone.
+        """
+        await self._wait_for_free()
+        try:
+            connection = await self._take()
+            self._lent.add(connection)
+            try:
+                async with asyncio.timeout(self._statement_timeout_s + self._connect_timeout_s):
+                    yield connection
+            except (psycopg.Error, TimeoutError) as problem:
+                raise self.error(problem) from problem
+            finally:
+                self._lent.discard(connection)
+                await self._give_back(connection, foreign=foreign)
+        finally:
+            self._free.release()
+
+    @asynccontextmanager
+    async def apart(self) -> AsyncIterator[AsyncConnection]:
+        """A connection beside the pool's, for what takes as long as it takes: neither statements nor transactions that
+        wait are ended. psycopg's errors become `UpstreamError`."""
+        connection = await self._open()
+        try:
+            await connection.execute(_PATIENT)
+            yield connection
+        except psycopg.Error as problem:
+            raise self.error(problem) from problem
+        finally:
+            await _end(connection)
+
+    def error(self, problem: BaseException) -> UpstreamError:
+        """psycopg's error, or a timeout, in our words."""
+        failure = classify(problem, self._conninfo)
+        return UpstreamError(failure.code, failure.detail, failure.hint, failure.retryable)
+
+    async def begin_anew(self) -> None:
+        """Close all connections, those in use when they come back: the next ones may be to another server."""
+        self._outdated |= self._lent
+        self.watch.begin_anew()
+        await self._close_idle()
+
+    async def close(self) -> None:
+        """Close all connections; those in use when they come back."""
+        self._closed = True
+        await self._close_idle()
+
+    async def _close_idle(self) -> None:
+        while self._idle:
+            await self._idle.pop().close()
+
+    async def _wait_for_free(self) -> None:
+        if self._closed:
+            raise UpstreamError("unavailable", "The upstream's connections are closed.")
+        if not self._free.locked():
+            await self._free.acquire()  # Does not wait, and costs no timer.
+            return
+        try:
+            await asyncio.wait_for(self._free.acquire(), self._statement_timeout_s)
+        except TimeoutError:
+            raise UpstreamError("overloaded", "No upstream connection became free in time.", retryable=True) from None
+
+    async def _take(self) -> AsyncConnection:
+        while self._idle:
+            connection = self._idle.pop()
+            if _usable(connection):
+                return connection
+            await connection.close()
+        return await self._open()
+
+    async def _open(self) -> AsyncConnection:
+        try:
+            check_conninfo(self._conninfo)
+        except ValueError as problem:
+            raise UpstreamError("invalid", str(problem)) from None
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                connection = await AsyncConnection.connect(
+                    self._conninfo,
+                    autocommit=True,
+                    application_name="upquery",
+                    client_encoding="UTF8",
+                    **liveliness(self._conninfo),
+                )
+                try:
+                    await connection.execute(self._session.encode())
+                    self.watch.check(await _server_of(connection))
+                except BaseException:
+                    await connection.close()
+                    raise
+                return connection
+        except (psycopg.Error, TimeoutError) as problem:
+            raise self.error(problem) from None
+
+    async def _give_back(self, connection: AsyncConnection, *, foreign: bool) -> None:
+        pgconn = connection.pgconn
+        status = pgconn.transaction_status if pgconn.status == ConnStatus.OK else TransactionStatus.UNKNOWN
+        outdated = connection in self._outdated
+        self._outdated.discard(connection)
+        if (
+            status != TransactionStatus.IDLE
+            or self._closed
+            or outdated
+            or (foreign and not await self._reset(connection))
+        ):
+            await _end(connection)
+        else:
+            self._idle.append(connection)
+
+    async def _reset(self, connection: AsyncConnection) -> bool:
+        """Whether the session is as it was before SQL of others ran in it."""
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                await connection.execute(_FORGET)
+        except (psycopg.Error, TimeoutError):
+            return False
+        except BaseException:
+            await connection.close()
+            raise
+        return True
+
+
+async def end_if_busy(connection: AsyncConnection) -> None:
+    """Ends a connection whose statement nobody waits for any more, and the statement."""
+    if _is_busy(connection):
+        await _end(connection)
+
+
+def _is_busy(connection: AsyncConnection) -> bool:
+    pgconn = connection.pgconn
+    return pgconn.status == ConnStatus.OK and pgconn.transaction_status == TransactionStatus.ACTIVE
+
+
+async def _end(connection: AsyncConnection) -> None:
+    try:
+        # Whoever waited for it has gone; the server should stop, too.
+        if _is_busy(connection):
+            await connection.cancel_safe(timeout=CANCEL_S)
+    except psycopg.Error:
+        pass
+    finally:
+        await connection.close()
+
+
+async def _server_of(connection: AsyncConnection) -> str:
+    """The cluster and its timeline, which a standby that is promoted begins anew. Empty where one may not ask."""
+    try:
+        found = await (await connection.execute(_SERVER)).fetchone()
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedFunction, psycopg.errors.FeatureNotSupported):
+        return ""
+    return "" if found is None else str(found[0])
+
+
+def _usable(connection: AsyncConnection) -> bool:
+    """Whether an idle connection is still connected. One that has something to say was most likely told to end."""
+    if connection.closed:
+        return False
+    waiting = poll()
+    waiting.register(connection.pgconn.socket, POLLIN)
+    return not waiting.poll(0)

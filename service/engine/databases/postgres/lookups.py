@@ -1,0 +1,320 @@
+"""Versioned lookups: rows together with which transactions they include (architecture §5).
+
+A lookup, or a forwarded query, is one READ COMMITTED statement, so one snapshot, which returns that snapshot beside the
+rows, and once even if there are no rows. Values come in the text format of the wire protocol: the same output functions
+as the stream's. (Not ``::text``: that prints booleans and padded characters differently.)
+
+*Theory*: a table that TRUNCATE or ALTER rewrites is empty for snapshots from before (PostgreSQL manual, 13.6). The
+server locks a statement's tables while it analyses and plans it, and takes its snapshot when it runs it: what one
+statement reads was locked before. Several queries at one snapshot cannot have that. They are run again if a relation
+that they locked is not the one of their snapshot any more (`_REPLACED`).
+
+*Invariants*: everything that a result's snapshot sees committed at or before its `bound`; no snapshot is older than the
+locks on what is read under it.
+
+Not here: the SQL inside (`dataflow.plan.lookup`), waiting for the bound (the engine), getting there
+(`service.engine.loop.pushes`).
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.adapt import AdaptersMap, Transformer
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGresult
+from psycopg.types.string import TextLoader
+
+from cdc.position import PostgresSnapshot, parse_lsn
+from cdc.source import Snapshot
+from dataflow.engine.effects import Lookup
+from dataflow.functions import arrays
+from dataflow.plan.lookup import Argument, lookup_arguments, lookup_sql
+from dataflow.plan.nodes import Aggregate, Chain, table_of
+from dataflow.schema import Catalog, Table
+from dataflow.types import Columns, Row
+from service.engine.databases.postgres.connect import CANCEL_S, UpstreamPool, end_if_busy
+from service.engine.databases.postgres.open_transactions import UNDECIDED
+from service.engine.databases.postgres.statements import CHUNK_ROWS, Statements
+from service.engine.upstream.results import (
+    UNLIMITED,
+    AnswerPart,
+    AnswerSize,
+    Counted,
+    ForwardRows,
+    LookupRows,
+    UpstreamError,
+)
+
+#: What a snapshot is, and how far the log is with it.
+VERSION = (
+    "pg_catalog.pg_current_snapshot()::text AS s, pg_catalog.pg_current_wal_insert_lsn()::text AS l, "
+    "pg_catalog.pg_current_wal_flush_lsn()::text AS f"
+)
+#: A query that runs once is planned for its parameters, unlike lookups.
+_ONCE = "SET TRANSACTION READ ONLY; SET LOCAL plan_cache_mode = auto"
+_TOGETHER = f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; {_ONCE}"
+#: Relations that are locked here and have another file or name than the transaction's snapshot knows: the catalog's
+#: tables are read at the snapshot, its functions say what holds now.
+_REPLACED = """
+SELECT count(*) FROM pg_catalog.pg_lock_status() l
+     LEFT JOIN pg_catalog.pg_class c ON c.oid = l.relation LEFT JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE l.locktype = 'relation' AND l.pid = pg_catalog.pg_backend_pid()
+  AND (c.oid IS NULL OR (c.relfilenode <> 0 AND c.relfilenode <> pg_catalog.pg_relation_filenode(c.oid))
+       OR pg_catalog.format('%I.%I', n.nspname, c.relname)
+          <> (pg_catalog.pg_identify_object('pg_catalog.pg_class'::regclass, c.oid, 0)).identity)
+"""
+#: How often several queries are run at one snapshot while tables are rewritten.
+_TRIES = 5
+#: The next transaction id to be given out, of 32 bits: an age counts from there, and asking does not take one.
+_NEXT_XID = "(pg_catalog.age('3'::pg_catalog.xid)::int8 + 3) & 4294967295"
+#: `present` tells no rows from a row of NULLs.
+_LOOKUP = (
+    "SELECT v.*, r.* FROM (SELECT {version}) v LEFT JOIN (SELECT true AS present, q.* FROM (\n{sql}\n) q) r ON true"
+)
+_PRESENT = 3
+_FIRST = 4
+#: Texts of lookups that are kept.
+KEPT_STATEMENTS = 1000
+
+
+class _TextContext:
+    """Tells psycopg to read every value, of whatever type, as its text."""
+
+    def __init__(self) -> None:
+        self.adapters = AdaptersMap()
+        self.adapters.register_loader(0, TextLoader)
+        self.connection = None
+
+
+class Lookups:
+    """Everything that is read upstream on behalf of views.
+
+    *State*: `can_push`, None until the first push.
+    """
+
+    def __init__(self, pool: UpstreamPool) -> None:
+        self._pool = pool
+        self._statements = Statements()
+        #: Statements run upstream so far, heartbeats and pushes included.
+        self.statements = 0
+        #: Whether the role may write logical messages; None if nobody tried.
+        self.can_push: bool | None = None
+        #: Of lookups by keys, with the table as it was; a part's cuts make too many.
+        self._kept: dict[tuple[Chain | Aggregate, Columns], tuple[Table, str]] = {}
+
+    async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
+        """The rows that the engine asks for. Raises UpstreamError."""
+        return await self.run_statement(self._statement(lookup, catalog), lookup_arguments(lookup), most)
+
+    def _statement(self, lookup: Lookup, catalog: Catalog) -> str:
+        if lookup.part is not None:
+            return lookup_sql(lookup.relation, lookup.columns, catalog, lookup.part)
+        table = catalog.tables[table_of(lookup.relation)]
+        at = (lookup.relation, lookup.columns)
+        kept = self._kept.get(at)
+        # The names of a table's columns are no part of a relation.
+        if kept is None or kept[0] is not table:
+            if len(self._kept) >= KEPT_STATEMENTS:
+                self._kept.clear()
+            kept = self._kept[at] = (table, lookup_sql(lookup.relation, lookup.columns, catalog))
+        return kept[1]
+
+    async def run_statement(self, sql: str, arguments: Sequence[Argument], most: AnswerSize = UNLIMITED) -> LookupRows:
+        """Run a lookup (`dataflow.plan.lookup`) with the parameters $1, $2 …: each a text, or an array of texts.
+
+        Raises UpstreamError.
+        """
+        parameters = [value if value is None or isinstance(value, str) else array_text(value) for value in arguments]
+        self.statements += 1
+        async with self._pool.connection() as connection:
+            chunks = self._statements.chunks(connection, _LOOKUP.format(version=VERSION, sql=sql), parameters)
+            found = await _gathered(connection, chunks, Counted(most), _FIRST)
+        return LookupRows(found.rows, *found.version)
+
+    async def snapshot(self) -> LookupRows:
+        """A version and no rows: the heartbeat. Its snapshot may be that of a `TableJoined`: it has a horizon.
+
+        Raises UpstreamError.
+        """
+        result = await self._run(f"SELECT {VERSION}, {_NEXT_XID}")
+        row = rows_of(result, 0, 1)[0]
+        _, bound, flush = version_of(row)
+        snapshot = PostgresSnapshot.parse(str(row[0]), int(str(row[3])))
+        return LookupRows([], snapshot, bound, flush)
+
+    async def settled(self, since: Snapshot) -> bool:
+        """Whether every snapshot from now on sees all that had been committed when `since` was taken, while there are
+        transactions that were open then. False also if that cannot be known. Raises UpstreamError."""
+        assert isinstance(since, PostgresSnapshot)
+        asked = await self._run(UNDECIDED)
+        undecided = [row[0] for row in rows_of(asked, 0, asked.ntuples)]
+        # Taken later: it sees what has ended meanwhile.
+        snapshot = PostgresSnapshot.parse(str(rows_of(await self._run(f"SELECT {VERSION}"), 0, 1)[0][0]))
+        return None not in undecided and snapshot.decided(since, [int(str(xid)) for xid in undecided])
+
+    async def executed(self) -> None:
+        """PostgreSQL's transactions have no ids that are the same on every server."""
+
+    async def push(self) -> bool:
+        """Write and flush a logical message, so that the stream passes every position handed out before.
+
+        False: the role may not; the stream then gets there when somebody else's commit flushes. Raises UpstreamError.
+        """
+        try:
+            await self._run("SELECT pg_catalog.pg_logical_emit_message(true, 'upquery', '')")
+        except UpstreamError as error:
+            if error.code != "denied":
+                raise
+            self.can_push = False
+            return False
+        self.can_push = True
+        return True
+
+    async def forward(
+        self, queries: Sequence[tuple[str, Sequence[str | None]]], most: AnswerSize = UNLIMITED
+    ) -> ForwardRows:
+        """Run whole queries at one snapshot. Parameters $1, $2 … are texts whose types the server infers (or a cast in
+        the SQL says); None is NULL. Raises UpstreamError: ``too_large`` as soon as the answers are more than `most`."""
+        if len(queries) > 1:
+            return await self._forward_together(queries, most)
+        ((sql, parameters),) = queries
+        async with self._transaction(_ONCE) as connection:
+            statement = _LOOKUP.format(version=VERSION, sql=sql)
+            found = await self._once(connection, Counted(most), statement, parameters)
+        return ForwardRows([found.rows], [found.columns], *found.version)
+
+    async def stream(self, sql: str, parameters: Sequence[str | None]) -> AsyncGenerator[AnswerPart]:
+        """Run a query as `forward` does, on a connection beside the pool's, and yield what comes. Left before its end,
+        the query is ended with its connection. Raises UpstreamError."""
+        self.statements += 1
+        async with self._pool.apart() as connection:
+            await connection.execute(b"BEGIN")
+            await connection.execute(_ONCE.encode())
+            async for result in self._statements.chunks_once(connection, sql, parameters):
+                if result.status == ExecStatus.FATAL_ERROR:
+                    raise error_from_result(result)
+                yield columns_of(result), rows_of(result, 0, result.ntuples)
+
+    async def _forward_together(
+        self, queries: Sequence[tuple[str, Sequence[str | None]]], most: AnswerSize
+    ) -> ForwardRows:
+        for _ in range(_TRIES):
+            async with self._transaction(_TOGETHER) as connection:
+                counted, ours = Counted(most), Counted(UNLIMITED)
+                once = partial(self._once, connection, first=0)
+                # The transaction's first query takes its snapshot; the insert LSN is read after that.
+                version = await once(ours, f"SELECT {VERSION}")
+                found = [await once(counted, sql, parameters) for sql, parameters in queries]
+                replaced = await once(ours, _REPLACED)
+            if replaced.rows == [("0",)]:
+                return ForwardRows([each.rows for each in found], [each.columns for each in found], *version.version)
+        raise UpstreamError("failed", "Tables were rewritten again and again while they were read.", retryable=True)
+
+    async def _once(
+        self,
+        connection: AsyncConnection,
+        counted: Counted,
+        statement: str,
+        parameters: Sequence[str | None] = (),
+        first: int = _FIRST,
+    ) -> "_Gathered":
+        self.statements += 1
+        return await _gathered(
+            connection, self._statements.chunks_once(connection, statement, parameters), counted, first
+        )
+
+    @asynccontextmanager
+    async def _transaction(self, settings: str) -> AsyncIterator[AsyncConnection]:
+        """Rolled back, so that whatever a function did to the session is gone, too."""
+        async with self._pool.connection(foreign=True) as connection, connection.transaction(force_rollback=True):
+            await connection.execute(settings.encode())
+            try:
+                yield connection
+            finally:
+                # It cannot be rolled back while a statement runs.
+                await end_if_busy(connection)
+
+    async def _run(self, statement: str, parameters: Sequence[str | None] = ()) -> PGresult:
+        self.statements += 1
+        async with self._pool.connection() as connection:
+            return await self._statements.run(connection, statement, parameters)
+
+
+_TEXTS = _TextContext()
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """The rows of a statement. `head`: what stands in front of its first row, if it was a `_LOOKUP`, or all of it."""
+
+    rows: list[Row]
+    columns: tuple[tuple[str, int], ...] = ()
+    head: Row = ()
+
+    @property
+    def version(self) -> tuple[PostgresSnapshot, int, int]:
+        """Snapshot, insert LSN and flush LSN, from the columns of `VERSION`."""
+        return version_of(self.head)
+
+
+async def _gathered(
+    connection: AsyncConnection, chunks: AsyncIterator[PGresult], counted: Counted, first: int
+) -> _Gathered:
+    """The rows of a statement that runs, from their column `first` on. Once they are too many it is ended upstream, and
+    what is still to come is read and thrown away, so that the connection can be used again. Raises psycopg.Error,
+    UpstreamError."""
+    found = _Gathered([])
+    problem: Exception | None = None
+    async for result in chunks:
+        if result.status == ExecStatus.FATAL_ERROR:
+            problem = problem or error_from_result(result)
+        elif problem is None and result.ntuples:
+            rows = rows_of(result, 0, result.ntuples)
+            if not found.head:
+                found.columns, found.head = columns_of(result)[first:], rows[0]
+            if first and rows[0][_PRESENT] is None:
+                continue
+            rows = [row[first:] for row in rows] if first else rows
+            found.rows += rows
+            problem = counted.add(rows)
+            if problem is not None:
+                found.rows.clear()
+                await connection.cancel_safe(timeout=CANCEL_S)
+            elif result.ntuples == CHUNK_ROWS:
+                # Others have their turn, also if the server is faster than we are.
+                await asyncio.sleep(0)
+        elif problem is None and not found.columns:
+            found.columns = columns_of(result)[first:]
+    if problem is not None:
+        raise problem
+    return found
+
+
+def rows_of(result: PGresult, start: int, end: int) -> list[Row]:
+    """Rows of a result as texts."""
+    transformer = Transformer(_TEXTS)
+    transformer.set_pgresult(result)
+    return transformer.load_rows(start, min(end, result.ntuples), tuple)
+
+
+def columns_of(result: PGresult) -> tuple[tuple[str, int], ...]:
+    """Names and types' OIDs of a result's columns."""
+    return tuple(((result.fname(i) or b"").decode(), result.ftype(i)) for i in range(result.nfields))
+
+
+def version_of(row: Sequence[Any]) -> tuple[PostgresSnapshot, int, int]:
+    """The snapshot, the insert LSN and the flush LSN of a row of `VERSION`."""
+    return PostgresSnapshot.parse(row[0]), parse_lsn(row[1]), parse_lsn(row[2])
+
+
+def array_text(values: Sequence[str | None]) -> str:
+    """An array literal of these texts, whatever their type. Raises UpstreamError for a text that no value has."""
+    if any(value is not None and "\0" in value for value in values):
+        raise UpstreamError("invalid", "A text with a zero byte is no value of any PostgreSQL type.")
+    return arrays.render(values)

@@ -1,0 +1,91 @@
+"""Change streams by the settings: of a replication slot or a binary log.
+
+The process that reads the stream for several engines needs no more: no pool, no lookups, no planner. Only Debezium's
+topics begin at a snapshot of the database, and so need its lookups (`drivers`).
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from cdc.source import Layouts, Source
+from service.settings.errors import SettingsError
+from service.settings.secrets import connection_url, replication_password, upstream_password
+from service.settings.stack import MYSQL_SCHEMES, Settings
+
+MakeSource = Callable[[Layouts], Source]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOrigin:
+    """Makes change streams; `begin_anew` drops connections before a new one, `close` ends them."""
+
+    make_source: MakeSource
+    begin_anew: Callable[[], Awaitable[None]]
+    close: Callable[[], Awaitable[None]]
+
+
+def is_mysql(settings: Settings) -> bool:
+    """Whether the upstream is MariaDB or MySQL, by its URL."""
+    return urlsplit(settings.upstream.url).scheme in MYSQL_SCHEMES
+
+
+def open_stream(settings: Settings) -> StreamOrigin:
+    """The change stream of these settings. Raises `SettingsError`."""
+    if settings.cdc.kafka is not None:
+        from service.engine.databases.drivers import open_upstream
+
+        upstream = open_upstream(settings)
+        return StreamOrigin(upstream.source, upstream.begin_anew, upstream.close)
+    make = binlog_source(settings) if is_mysql(settings) else slot_source(settings)
+    return StreamOrigin(make, _nothing_open, _nothing_open)
+
+
+def slot_source(settings: Settings) -> MakeSource:
+    """Change streams of temporary slots of PostgreSQL."""
+    from cdc.postgres.source import PostgresSource
+
+    upstream, cdc = settings.upstream, settings.cdc
+    if cdc.url:
+        url = connection_url(cdc.url, replication_password(cdc, upstream))
+    else:
+        url = connection_url(upstream.url, upstream_password(upstream))
+
+    def make(layouts: Layouts) -> Source:
+        return PostgresSource(url, cdc.publication, layouts, cdc.transaction_rows, silence_s=cdc.silence_s)
+
+    return make
+
+
+def binlog_source(settings: Settings) -> MakeSource:
+    """Change streams of the binary log of MariaDB or MySQL. Raises `SettingsError`."""
+    try:
+        from cdc.mysql.source import MySqlSource
+        from service.engine.databases.mysql.address import Address
+    except ImportError as missing:
+        raise missing_extra("mysql", missing) from None
+
+    upstream, cdc = settings.upstream, settings.cdc
+    try:
+        if cdc.url:
+            address = Address.parse(cdc.url, replication_password(cdc, upstream))
+        else:
+            address = Address.parse(upstream.url, upstream_password(upstream))
+    except ValueError as problem:
+        raise SettingsError(str(problem)) from None
+
+    def make(layouts: Layouts) -> Source:
+        return MySqlSource(
+            address.options(), layouts, cdc.transaction_rows, upstream.connect_timeout_s, silence_s=cdc.silence_s
+        )
+
+    return make
+
+
+def missing_extra(name: str, missing: ImportError) -> SettingsError:
+    """The error of settings that need a package of the extra `name`."""
+    return SettingsError(f"These settings need {missing.name}, which is not installed: pip install 'upquery[{name}]'.")
+
+
+async def _nothing_open() -> None:
+    pass

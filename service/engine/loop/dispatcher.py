@@ -1,0 +1,183 @@
+"""The one place where the engine is stepped and its effects are performed.
+
+A step and its leaf commit happen without giving up the loop, so whoever runs next sees both or neither: there is no
+queue of events and no lock. An answer is read from the leaf store in the same breath as the commit that made it
+possible, before any other event could evict it.
+
+Invariants: after a step failed, no event reaches that engine and nothing more is committed from it.
+
+Not here: what each effect means (the parts that register with `on`).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import structlog
+
+from dataflow.engine.effects import (
+    LeafChange,
+    LeafClear,
+    LeafDrop,
+    LeafEffect,
+    LeafEvict,
+    LeafExtend,
+    LeafFill,
+    LeafFillAll,
+    LeafLoaded,
+    Reach,
+    ViewStatus,
+)
+from dataflow.engine.engine import Engine
+from dataflow.engine.events import (
+    Advance,
+    Apply,
+    Event,
+    LoadRows,
+    LookupDone,
+    Read,
+    RefreshDone,
+    SnapshotTaken,
+    StreamStarted,
+    Work,
+)
+from dataflow.types import Position
+from service.engine.loop.ages import Ages
+from service.engine.loop.counters import Counters
+from service.leaf_store.writer import LeafWriter
+
+log = structlog.get_logger()
+E = TypeVar("E")
+
+_LEAF = frozenset({LeafFill, LeafExtend, LeafFillAll, LeafChange, LeafClear, LeafEvict, LeafLoaded, LeafDrop})
+#: Events after which readers should see a new position or age, whether any row changed or not.
+_MOVES = frozenset({StreamStarted, Apply, Advance, SnapshotTaken})
+#: Events that may leave more in memory than there was. A read fills what can be computed from what is there; what was
+#: looked up is stored when the stream has got so far.
+_GROWS = frozenset({Read, LookupDone, LoadRows, Work, RefreshDone, Apply, Advance})
+
+
+class Dispatcher:
+    """Steps `engine`, commits to `leaf`, hands the other effects to whoever registered for them.
+
+    State: `failure` is the event at which the engine failed; while it is set, steps do nothing.
+    """
+
+    def __init__(self, leaf: LeafWriter, ages: Ages, counters: Counters) -> None:
+        self._leaf = leaf
+        self._ages = ages
+        self._counters = counters
+        self._performers: dict[type, Callable[[Any], None]] = {}
+        self._watchers: list[Callable[[Position], None]] = []
+        self._on_commit: Callable[[Sequence[LeafEffect], Position], None] = lambda *_: None
+        self._on_start: Callable[[], None] = lambda: None
+        self._on_growth: Callable[[], None] = lambda: None
+        self._on_work: Callable[[], None] = lambda: None
+        self._on_failure: Callable[[Event], None] = lambda _: None
+        self.engine: Engine | None = None
+        self.failure: Event | None = None
+
+    def on(self, effect: type[E], perform: Callable[[E], None]) -> None:
+        """`perform` is called for each such effect after the step's commit (`ViewStatus`: before it, as part of it)."""
+        self._performers[effect] = perform
+
+    def on_reach(self, reach: Callable[[Position], None]) -> None:
+        """`reach` is called with each position that the engine waits for."""
+        self.on(Reach, lambda effect: reach(effect.position))
+
+    def on_move(self, watch: Callable[[Position], None]) -> None:
+        """`watch` is called with the position after each commit that may have moved it."""
+        self._watchers.append(watch)
+
+    def on_commit(self, tell: Callable[[Sequence[LeafEffect], Position], None]) -> None:
+        """`tell` is called with the leaf's effects after each commit that has any, and its position."""
+        self._on_commit = tell
+
+    def on_start(self, tell: Callable[[], None]) -> None:
+        """`tell` is called when there is another engine."""
+        self._on_start = tell
+
+    def on_growth(self, tell: Callable[[], None]) -> None:
+        """`tell` is called after each step that may have added to what is in memory."""
+        self._on_growth = tell
+
+    def on_work(self, tell: Callable[[], None]) -> None:
+        """`tell` is called after each step that leaves work to go on with."""
+        self._on_work = tell
+
+    def on_failure(self, tell: Callable[[Event], None]) -> None:
+        """`tell` is called with the event at which the engine failed."""
+        self._on_failure = tell
+
+    def start(self, engine: Engine) -> None:
+        """Events go to `engine` from now on."""
+        self.engine = engine
+        self.failure = None
+        self._on_start()
+
+    def stop(self) -> None:
+        """There is no stream to be at any position of: events are ignored until the next `start`."""
+        self.engine = None
+
+    @property
+    def running(self) -> bool:
+        """Whether there is an engine that events reach."""
+        return self.engine is not None and self.failure is None
+
+    @property
+    def position(self) -> Position:
+        """How far the engine is; 0 without one."""
+        return 0 if self.engine is None else self.engine.applied
+
+    def at_ms(self, position: Position) -> int:
+        """The time at which an answer that is exact at `position` was all there was."""
+        return self._ages.of(position)
+
+    def step(self, event: Event) -> None:
+        """Hands one event to the engine and performs what it wants."""
+        engine = self.engine
+        if engine is None or self.failure is not None:
+            return
+        try:
+            effects = engine.step(event)
+            self._counters.steps += 1
+            self._commit(event, engine, effects)
+            for effect in effects:
+                kind = type(effect)
+                if kind not in _LEAF and kind is not ViewStatus:
+                    self._performers[kind](effect)
+        except Exception:
+            self._fail(event)
+            return
+        if type(event) in _MOVES:
+            for watch in self._watchers:
+                watch(engine.applied)
+        if type(event) in _GROWS:
+            self._on_growth()
+        if engine.working:
+            self._on_work()
+
+    def _commit(self, event: Event, engine: Engine, effects: list[Any]) -> None:
+        leaf: list[Any] = []
+        status = False
+        for effect in effects:
+            kind = type(effect)
+            if kind in _LEAF:
+                leaf.append(effect)
+                self._counters.leaf_evictions += kind is LeafEvict
+            elif kind is ViewStatus:
+                status = True
+                self._performers[kind](effect)
+        if leaf or status or type(event) in _MOVES:
+            together = type(event) is Apply and len(event.transactions) > 1
+            failed = self._leaf.commit(leaf, engine.applied, self._ages.applied(engine.applied), together=together)
+            self._counters.leaf_commits += 1
+            for view, error in failed.items():
+                self._performers[ViewStatus](ViewStatus(view, "broken", str(error) or type(error).__name__))
+        if leaf:
+            self._on_commit(leaf, engine.applied)
+
+    def _fail(self, event: Event) -> None:
+        self.failure = event
+        self._counters.engine_failures += 1
+        log.exception("the engine failed; it is built anew from nothing", event_kind=type(event).__name__)
+        self._on_failure(event)

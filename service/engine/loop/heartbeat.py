@@ -1,0 +1,40 @@
+"""Once a second: a snapshot that trims the engine's ring, and tells how old answers are."""
+
+import asyncio
+
+import structlog
+
+from dataflow.engine.events import SnapshotTaken
+from service.engine.loop.ages import Ages
+from service.engine.loop.counters import Counters
+from service.engine.loop.dispatcher import Dispatcher
+from service.engine.loop.pushes import Pushes
+from service.engine.upstream import bridge
+from service.engine.upstream.results import UpstreamError
+from service.engine.upstream.upstream import Lookups
+from service.ground.clock import wall_ms
+
+log = structlog.get_logger()
+
+PERIOD_S = 1.0
+
+
+async def beat(dispatcher: Dispatcher, lookups: Lookups, pushes: Pushes, ages: Ages, counters: Counters) -> None:
+    """One heartbeat. Without a database it does nothing: answers grow older, and say so."""
+    sent_ms = wall_ms()
+    try:
+        found = await lookups.snapshot()
+    except UpstreamError as error:
+        log.warning("heartbeat failed", reason=error.detail)
+        return
+    counters.heartbeats += 1
+    ages.sent(sent_ms, found.bound)
+    dispatcher.step(SnapshotTaken(bridge.snapshot(found.snapshot)))
+    pushes.reach(found.bound)
+
+
+async def heartbeats(dispatcher: Dispatcher, lookups: Lookups, pushes: Pushes, ages: Ages, counters: Counters) -> None:
+    """Heartbeats for as long as the stream is up."""
+    while dispatcher.running:
+        await beat(dispatcher, lookups, pushes, ages, counters)
+        await asyncio.sleep(PERIOD_S)

@@ -1,0 +1,148 @@
+"""Reads that are answered by the upstream itself: a view's own SQL with its parameters' values.
+
+Not here: when a read is forwarded (`dataflow.engine`), at which version its rows are exact (`dataflow.engine.forward`).
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from dataflow.errors import EvaluationError
+from dataflow.functions import arrays
+from dataflow.plan.nodes import View, column_types
+from dataflow.plan.refresh import RefreshView
+from dataflow.types import Row, ViewId
+from service.engine.upstream.results import AnswerColumn
+from service.engine.views.registry import Installation, Plan
+from service.engine.views.stand_in import placed
+from service.ground.errors import ApiError
+from service.leaf_store.answer import Answer, Window
+from service.leaf_store.catalog import Role, ViewInfo
+from service.leaf_store.layout import content_hash
+from service.leaf_store.render import compile_row
+from service.leaf_store.request import Values, request_of
+from service.leaf_store.writer import LeafWriter
+from service.protocol.wire import ReadItem
+
+#: Characters of a query whose form with numbered parameters is remembered.
+_MAX_REMEMBERED = 4000
+#: What may look like a parameter and is none, then the parameters: ``:name``, ``$1``, ``?`` (PostgreSQL manual, 4.1).
+_TOKEN = re.compile(
+    r"""[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/
+      | \$(?P<tag>[A-Za-z_]\w*|)\$.*?\$(?P=tag)\$ | ::
+      | (?: :(?P<name>[A-Za-z_]\w*) | \$(?P<number>\d+) | (?P<mark>\?) ) (?P<array>\s*::\s*[\w ."()]+\[\])?""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+def forward_query(plan: Plan, info: ViewInfo, values: Values) -> tuple[str, list[str | None]]:
+    """The statement to run, and its parameters' texts; a list is an array's."""
+    if isinstance(plan.view, RefreshView):
+        return plan.sql, list(request_of(info, values).keys[0])
+    # A parameter that is used twice has one value.
+    given = {p.name: (value, p) for p, value in zip(info.parameters, values, strict=True)}
+    lists = tuple((p.name, p.type.sql) for _, p in given.values() if p.role is Role.LIST)
+    if plan.template:
+        given = dict(sorted(given.items()))
+    texts = [arrays.render(value) if isinstance(value, tuple) else value for value, _ in given.values()]
+    if plan.template:
+        return plan.sql, texts
+    return forward_sql(plan.sql, tuple(given), lists), texts
+
+
+def forward_sql(sql: str, parameters: tuple[str, ...], lists: tuple[tuple[str, str], ...] = ()) -> str:
+    """The SQL with its parameters as ``$1``, ``$2`` … in the order of `parameters`; unnamed ones are p1, p2 …
+
+    One of `lists` (name and type of the members) stands in ``IN (…)`` or ``ANY (…)``: as a query of its members.
+    """
+    return (_remembered if len(sql) <= _MAX_REMEMBERED else _forward_sql)(sql, parameters, lists)
+
+
+def _forward_sql(sql: str, parameters: tuple[str, ...], lists: tuple[tuple[str, str], ...]) -> str:
+    marks = 0
+    members = dict(lists)
+
+    def numbered(match: re.Match[str]) -> str:
+        nonlocal marks
+        name = match["name"]
+        if match["number"]:
+            name = f"p{match['number']}"
+        elif match["mark"]:
+            marks += 1
+            name = f"p{marks}"
+        if name is None:
+            return match[0]
+        place = f"${parameters.index(name) + 1}"
+        if name not in members:
+            return place + (match["array"] or "")
+        # With a cast to an array it can only stand in ANY.
+        return place + match["array"] if match["array"] else f"SELECT unnest({place}::{members[name]}[])"
+
+    return _TOKEN.sub(numbered, sql).rstrip().rstrip(";")
+
+
+_remembered = lru_cache(maxsize=1024)(_forward_sql)
+
+
+def check_columns(plans: Sequence[Plan], found: Sequence[tuple[AnswerColumn, ...]]) -> None:
+    """ApiError if an answer has other columns than its view."""
+    for plan, columns in zip(plans, found, strict=True):
+        if not plan.answers(columns):
+            reason = f"The columns of view {plan.view.name!r} have changed; it is being planned anew."
+            raise ApiError("view_broken", reason, retryable=True)
+
+
+def check_registered(leaf: LeafWriter, views: Iterable[Installation]) -> None:
+    """ApiError if a view was replaced or dropped since it was asked for."""
+    for view in views:
+        if not leaf.has(view.id):
+            detail = f"View {view.plan.view.name!r} was replaced or dropped in this moment."
+            raise ApiError("view_building", detail, "Ask again.")
+
+
+def forwarded_answers(
+    leaf: LeafWriter, views: Sequence[Installation], items: Sequence[ReadItem], found: Sequence[Sequence[Row]]
+) -> list[Answer]:
+    """`forwarded_answer` of each item. ApiError also if a view is gone."""
+    check_registered(leaf, views)
+    return [
+        forwarded_answer(leaf, view.id, view.plan, rows, item.values, item.window)
+        for view, item, rows in zip(views, items, found, strict=True)
+    ]
+
+
+def forwarded_answer(
+    leaf: LeafWriter, id_: ViewId, plan: Plan, rows: Sequence[Row], values: Values, window: Window | None
+) -> Answer:
+    """The answer that the leaf store would give, from the upstream's rows (the view's output columns, in its order).
+
+    Raises ApiError for a part of what only the upstream can order, and for values that the plan does not know.
+    """
+    view = plan.view
+    try:
+        if isinstance(view, RefreshView):
+            return leaf.render(id_, placed(rows, view), values, window)
+        shown = {output.column for output in view.output}
+        if all(term.column in shown for term in view.order):
+            return leaf.render(id_, _relation_rows(view, rows), values, window)
+    except EvaluationError as error:
+        # A label that a type has since: the view is planned anew when that is noticed.
+        raise ApiError("view_broken", f"{error}.", retryable=True) from None
+    if window is not None:
+        raise ApiError("too_large", "These rows are too many to be kept, so they can only be read whole.")
+    types = column_types(view.relation)
+    columns = [(output.name, i, types[output.column]) for i, output in enumerate(view.output)]
+    row_json = compile_row(columns, leaf.info(id_).serving.bigint_text)
+    body = b",".join(map(row_json, rows))
+    return Answer(b"[" + body + b"]", content_hash(body).hex())
+
+
+def _relation_rows(view: View, rows: Sequence[Row]) -> list[Row]:
+    width = len(column_types(view.relation))
+    placed = []
+    for row in rows:
+        full: list[str | None] = [None] * width
+        for output, value in zip(view.output, row, strict=True):
+            full[output.column] = value
+        placed.append(tuple(full))
+    return placed

@@ -1,0 +1,156 @@
+"""Runs the engine's lookups upstream, a bounded number at once.
+
+Not here: how one is run and versioned (`service.engine.upstream.upstream`); which are wanted (`dataflow.engine`); what
+is looked up whole and has many rows (`loading`).
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+
+import structlog
+
+from dataflow.engine.effects import CancelLookup, Lookup
+from dataflow.engine.events import LookupDone, LookupFailed, LookupTooLarge
+from dataflow.plan.nodes import table_of
+from dataflow.schema import Catalog
+from dataflow.types import LookupId, NodeId
+from service.engine.loop.counters import Counters
+from service.engine.loop.dispatcher import Dispatcher
+from service.engine.loop.memory_budget import Room
+from service.engine.reads.slots import Slots
+from service.engine.upstream import bridge
+from service.engine.upstream.results import UNLIMITED, AnswerSize, UpstreamError
+from service.engine.upstream.upstream import Lookups
+
+log = structlog.get_logger()
+
+#: Failures that every lookup of the relation will meet. Others are about one key, or about now.
+BREAKING = frozenset({"missing", "denied"})
+
+
+@dataclass(slots=True)
+class LookupCounts:
+    """What was looked up for a node of the engine."""
+
+    lookups: int = 0
+    keys: int = 0
+    rows: int = 0
+    duration_s: float = 0.0
+
+
+class LookupTasks:
+    """One task for each lookup in flight.
+
+    Maintains: `_tasks` holds those that have not reported. After `restart` none of before reports any more.
+    `counts` is by node, of this engine; nodes that are gone may stay in it for a while. A lookup by keys is broken off
+    when it brings more than `of_keys`.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        lookups: Lookups,
+        slots: Slots,
+        room: Room,
+        counters: Counters,
+        of_keys: AnswerSize,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._lookups = lookups
+        self._slots = slots
+        self._room = room
+        self._counters = counters
+        self._catalog = Catalog()
+        self._of_keys = of_keys
+        self._tasks: dict[LookupId, asyncio.Task[None]] = {}
+        self.counts: dict[NodeId, LookupCounts] = {}
+        self._of_everything: Callable[[Lookup], None] = self.start
+        self._cancel_other: Callable[[LookupId], None] = lambda _: None
+        dispatcher.on(Lookup, self._take)
+        dispatcher.on(CancelLookup, self._cancel)
+
+    @property
+    def in_flight(self) -> int:
+        """Lookups that have not reported."""
+        return len(self._tasks)
+
+    def restart(self, catalog: Catalog) -> None:
+        """A new engine, over `catalog`: the old one's lookups are of no use."""
+        for task in self._tasks.values():
+            task.cancel()
+        self._tasks.clear()
+        self.counts.clear()
+        self._catalog = catalog
+
+    def on_everything(self, take: Callable[[Lookup], None], cancel: Callable[[LookupId], None]) -> None:
+        """Lookups of everything are handed to `take`, which may `start` them here; those that are not here are
+        cancelled by `cancel`."""
+        self._of_everything, self._cancel_other = take, cancel
+
+    def _take(self, lookup: Lookup) -> None:
+        if lookup.columns or lookup.part is not None:
+            self.start(lookup)
+        else:
+            self._of_everything(lookup)
+
+    def start(self, lookup: Lookup) -> None:
+        """Runs a lookup, whose answer is handed to the engine at once."""
+        self._tasks[lookup.id] = asyncio.get_running_loop().create_task(self._run(lookup))
+
+    def _cancel(self, cancel: CancelLookup) -> None:
+        task = self._tasks.pop(cancel.id, None)
+        if task is not None:
+            task.cancel()
+        else:
+            self._cancel_other(cancel.id)
+
+    async def _run(self, lookup: Lookup) -> None:
+        event: LookupDone | LookupFailed | LookupTooLarge
+        try:
+            event = await self._look_up(lookup)
+        except UpstreamError as error:
+            event = self._failed(lookup, error)
+        except Exception:
+            # A bug of ours. Whoever waits is told, instead of waiting for ever.
+            self._counters.lookup_failures += 1
+            log.exception("lookup failed", relation=table_of(lookup.relation))
+            event = LookupFailed(lookup.id, "A lookup failed inside the service; its log says more.", retryable=False)
+        del self._tasks[lookup.id]
+        self._dispatcher.step(event)
+
+    def _failed(self, lookup: Lookup, error: UpstreamError) -> LookupFailed | LookupTooLarge:
+        if error.code == "too_large":
+            self._counters.lookups_too_large += 1
+            return LookupTooLarge(lookup.id)
+        self._counters.lookup_failures += 1
+        log.warning("lookup failed", relation=table_of(lookup.relation), reason=str(error), code=error.code)
+        return LookupFailed(lookup.id, error.told, error.code not in BREAKING, error.of_query)
+
+    async def _look_up(self, lookup: Lookup) -> LookupDone:
+        async with self._slots.of((table_of(lookup.relation),)):
+            await self._room()
+            started_s = perf_counter()
+            found = await self._lookups.run(lookup, self._catalog, self._of_keys if lookup.columns else UNLIMITED)
+        self._count(lookup, len(found.rows), perf_counter() - started_s)
+        return LookupDone(lookup.id, found.rows, bridge.snapshot(found.snapshot), found.bound)
+
+    def _count(self, lookup: Lookup, rows: int, took_s: float) -> None:
+        self._counters.lookups += 1
+        self._counters.lookup_keys += len(lookup.keys)
+        self._counters.lookup_rows += rows
+        of_node = self.counts.get(lookup.node)
+        if of_node is None:
+            self._forget_nodes()
+            of_node = self.counts[lookup.node] = LookupCounts()
+        of_node.lookups += 1
+        of_node.keys += len(lookup.keys)
+        of_node.rows += rows
+        of_node.duration_s += took_s
+
+    def _forget_nodes(self) -> None:
+        """Before there is one more, nodes that went with their views."""
+        engine = self._dispatcher.engine
+        if engine is not None:
+            self.counts = {node: counts for node, counts in self.counts.items() if node in engine.graph.by_id}

@@ -1,0 +1,378 @@
+"""Reads that missed: from a worker's request to its reply.
+
+A read that wants the first rows of a key asks the engine for about so many. If they are not enough when it answers
+(fewer are as the answer wants them, or they tie), the read is asked again, for more, and in the end for the whole key.
+
+Invariants: every pending read ends in exactly one of answer, problem or cancellation; ids are never used twice, over
+all engines of this process; all answers of a read are read in one transaction of the leaf store.
+
+Not here: filling (`dataflow.engine`); frames (`service.protocol.wire`).
+"""
+
+import asyncio
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+
+import structlog
+
+from dataflow.engine.effects import Answer, AnswerForward, AnswerRefresh, FailRead, Forward
+from dataflow.engine.events import CancelRead, Extent, ForwardDone, Read
+from dataflow.errors import InvariantViolation
+from dataflow.types import Key, Position, ReadId, Row, ViewId
+from service.engine.loop.counters import Counters
+from service.engine.loop.dispatcher import Dispatcher
+from service.engine.loop.memory_budget import Room
+from service.engine.loop.visibility import Visible
+from service.engine.reads.extents import extent_of
+from service.engine.reads.forward_tasks import ForwardTasks, Found
+from service.engine.reads.forwards import check_columns, check_registered, forward_query, forwarded_answers
+from service.engine.reads.slots import Slots
+from service.engine.reads.trim import CuttingBack
+from service.engine.upstream import bridge
+from service.engine.upstream.problems import forward_problem, no_stream
+from service.engine.upstream.results import AnswerSize
+from service.engine.upstream.upstream import Lookups
+from service.engine.views.registry import Installation, MissCounts, Status, ViewRegistry
+from service.ground.clock import wall_ms
+from service.ground.errors import ApiError, without_stop
+from service.leaf_store.catalog import Role, ViewInfo
+from service.leaf_store.request import Request, request_of
+from service.leaf_store.writer import LeafWriter
+from service.protocol.wire import ReadItem, ReadReply, Source
+
+log = structlog.get_logger()
+
+#: Rounds in which a read asks for twice as many rows as before; then it asks for whole keys.
+_MAX_ROUNDS = 10
+
+
+@dataclass(eq=False, slots=True)
+class PendingRead:
+    """A read that the engine has not answered."""
+
+    items: Sequence[ReadItem]
+    #: The views of `items`, as they were when it was asked.
+    views: list[Installation]
+    requests: list[Request]
+    reply: asyncio.Future[ReadReply]
+    #: Which the engine knows it by: another one each time that it is asked.
+    id: ReadId
+    rounds: int = 0
+    #: The upstream's answer, while it is asked.
+    found: Found | None = None
+    #: Rows of a forwarded read, by item, while the engine finds out at which position they are exact.
+    forwarded: list[list[Row]] | None = None
+
+    @property
+    def forwards(self) -> bool:
+        """Whether it does not wait for what is missing: all its views say so."""
+        return all(view.definition.options.serving.forwards for view in self.views)
+
+
+class Reads:
+    """Pending reads, by id."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        leaf: LeafWriter,
+        registry: ViewRegistry,
+        lookups: Lookups,
+        visible: Visible,
+        slots: Slots,
+        room: Room,
+        counters: Counters,
+        most: AnswerSize,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._leaf = leaf
+        self._registry = registry
+        self._visible = visible
+        self._room = room
+        self._counters = counters
+        self._ids = itertools.count(1)
+        self._pending: dict[ReadId, PendingRead] = {}
+        self._forwards = ForwardTasks(lookups, slots, most)
+        self._cutting = CuttingBack(dispatcher, leaf)
+        dispatcher.on(Answer, self._answer)
+        dispatcher.on(Forward, self._forward)
+        dispatcher.on(AnswerForward, self._answer_forward)
+        dispatcher.on(AnswerRefresh, self._answer_refresh)
+        dispatcher.on(FailRead, self._fail_read)
+
+    @property
+    def pending(self) -> int:
+        """Reads that wait."""
+        return len(self._pending)
+
+    async def read(self, items: Sequence[ReadItem]) -> ReadReply:
+        """Fills what is missing; all answers are of one position. While there is no stream, the upstream answers past
+        the store. Raises `ApiError`."""
+        started_s = perf_counter()
+        if self._dispatcher.running:
+            await self._room()
+        if not self._dispatcher.running:
+            return await self._without_stream(items)
+        views = [self.readable(item) for item in items]
+        try:
+            requests = [
+                request_of(self._leaf.info(view.id), item.values, item.window)
+                for view, item in zip(views, items, strict=True)
+            ]
+            pending = PendingRead(items, views, requests, asyncio.get_running_loop().create_future(), self._next_id())
+            keys = self._keys(pending, range(len(items)))
+        except ValueError:
+            raise _bad_token() from None
+        self._pending[pending.id] = pending
+        self._counters.reads += 1
+        self._dispatcher.step(Read(pending.id, keys, pending.forwards))
+        try:
+            reply = await pending.reply
+        except asyncio.CancelledError:
+            self._dispatcher.step(CancelRead(pending.id))
+            raise
+        except ApiError:
+            for counts in self._missed(items):
+                counts.failed += 1
+            raise
+        else:
+            self._count(pending, perf_counter() - started_s)
+            return reply
+        finally:
+            self._pending.pop(pending.id, None)
+            if pending.found is not None:
+                pending.found.cancel()
+            # The error's traceback has this frame: it is not to lead back to the error by the future.
+            del pending
+
+    async def forward(self, items: Sequence[ReadItem], minimum: Position | None = None) -> ReadReply:
+        """All answers are the upstream's as it is now; whatever the stream has brought so far, if there is one at all.
+        They have all of `minimum`. Raises `ApiError`."""
+        asked_ms = wall_ms()
+        if not items:
+            # Those that a worker knows the answers of: a parameter is NULL.
+            return ReadReply([], minimum or 0, asked_ms, Source.CURRENT)
+        views = [self.readable(item, building=True) for item in items]
+        try:
+            for view, item in zip(views, items, strict=True):
+                request_of(self._leaf.info(view.id), item.values, item.window)
+        except ValueError:
+            raise _bad_token() from None
+        try:
+            if minimum is not None:
+                await self._visible.wait(minimum)
+            found = await self._ask_upstream(views, items)
+        except Exception as error:
+            for counts in self._missed(items):
+                counts.failed += 1
+            raise forward_problem(error) from None
+        check_columns([view.plan for view in views], found.columns)
+        for counts in self._missed(items):
+            counts.forwarded += 1
+        self._counters.reads_forwarded += 1
+        return ReadReply(
+            forwarded_answers(self._leaf, views, items, found.rows), found.version, asked_ms, Source.CURRENT
+        )
+
+    async def _without_stream(self, items: Sequence[ReadItem]) -> ReadReply:
+        """Have the upstream answer, since nothing can be filled. Views are known from the first stream on, as is what
+        hits show meanwhile: no other answer may go back behind that."""
+        registered = [self._registry.views.get(item.view) for item in items]
+        state = self._leaf.reader.state()
+        if state is None or any(view is not None and view.installed is None for view in registered):
+            raise no_stream()
+        # A store that has had no stream yet shows nothing.
+        return await self.forward(items, state.position or None)
+
+    def _missed(self, items: Sequence[ReadItem]) -> list[MissCounts]:
+        """The counts of the views that are read, of each once."""
+        names = dict.fromkeys(item.view for item in items)
+        return [self._registry.views[name].missed for name in names if name in self._registry.views]
+
+    def _count(self, pending: PendingRead, took_s: float) -> None:
+        for counts in self._missed(pending.items):
+            if pending.forwarded is None:
+                counts.upqueries.took(took_s)
+            else:
+                counts.forwarded += 1
+
+    def _next_id(self) -> ReadId:
+        return ReadId(next(self._ids))
+
+    def _keys(self, pending: PendingRead, wanted: Iterable[int]) -> tuple[tuple[ViewId, Key, Extent], ...]:
+        """What the engine is to cover for these items. ValueError: a token is not one of its read."""
+        keys: list[tuple[ViewId, Key, Extent]] = []
+        for i in wanted:
+            view, request = pending.views[i].id, pending.requests[i]
+            extent: Extent = None
+            if pending.rounds < _MAX_ROUNDS:
+                extent = extent_of(self._leaf.info(view), pending.items[i].values, request, 1 << pending.rounds)
+            keys += [(view, key, extent) for key in request.keys]
+            if not request.keys and self._leaf.info(view).null_rows is None:
+                keys.append((view, (None,), None))
+        return tuple(keys)
+
+    def readable(self, item: ReadItem, *, building: bool = False) -> Installation:
+        """The installation that answers a read. Raises `ApiError`. `building`: also one that is not loaded yet."""
+        name = item.view
+        registered = self._registry.views.get(name)
+        if registered is None:
+            raise ApiError("view_not_found", f"There is no view {name!r}.")
+        installed = registered.installed
+        if installed is None or installed.status is Status.BROKEN:
+            raise ApiError("view_broken", f"View {name!r} is broken: {registered.status_reason}")
+        if installed.status is Status.ELSEWHERE:
+            detail = f"View {name!r} is kept whole by another shard."
+            raise ApiError("misdirected", detail, "Try again in a moment.", members={"view": name})
+        building = building or installed.definition.options.serving.forwards
+        if installed.status is Status.BUILDING and (installed.tombstone or not building):
+            progress = installed.reason
+            detail = f"View {name!r} is being built{': ' + without_stop(progress) if progress else ''}."
+            raise ApiError("view_building", detail, "Try again in a moment.", members={"progress": progress})
+        if item.id not in (None, installed.id) or not _fits(self._leaf.info(installed.id), item):
+            raise ApiError("view_building", f"View {name!r} was replaced by one with other parameters in this moment.")
+        return installed
+
+    def fail_all(self, error: ApiError) -> None:
+        """No pending read will be answered: the engine or the stream is gone."""
+        for pending in list(self._pending.values()):
+            self._fail(pending, error)
+        self._pending.clear()
+
+    def _fail(self, pending: PendingRead, error: ApiError) -> None:
+        self._counters.reads_failed += 1
+        if not pending.reply.done():
+            pending.reply.set_exception(error)
+
+    def _answer(self, effect: Answer) -> None:
+        pending = self._pending.get(effect.read)
+        if pending is None or pending.reply.done():
+            return
+        reads = [(v.id, i.values, i.window) for v, i in zip(pending.views, pending.items, strict=True)]
+        answers, state = self._leaf.reader.read(reads)
+        missing = [i for i, answer in enumerate(answers) if answer is None]
+        if state is None or (missing and pending.rounds >= _MAX_ROUNDS):
+            raise InvariantViolation(f"read {effect.read} was answered, but the leaf store has a hole for it")
+        if missing:
+            # In a step of its own: it may take away what another answer of this one rests on.
+            asyncio.get_running_loop().call_soon(self._ask_again, pending, missing)
+            return
+        for view, item, request in zip(pending.views, pending.items, pending.requests, strict=True):
+            self._cutting.read(self._leaf.info(view.id), item.values, request)
+        self._counters.reads_answered += 1
+        complete = [answer for answer in answers if answer is not None]
+        pending.reply.set_result(ReadReply(complete, state.position, state.at_ms))
+
+    def _ask_again(self, pending: PendingRead, missing: list[int]) -> None:
+        """What was there was not enough for these items. In the last round, whole keys are asked for, of all items."""
+        if pending.reply.done() or self._pending.pop(pending.id, None) is None:
+            return
+        try:
+            check_registered(self._leaf, pending.views)
+        except ApiError as error:
+            self._fail(pending, error)
+            return
+        pending.rounds += 1
+        pending.id = self._next_id()
+        self._pending[pending.id] = pending
+        wanted = missing if pending.rounds < _MAX_ROUNDS else range(len(pending.items))
+        self._dispatcher.step(Read(pending.id, self._keys(pending, wanted), pending.forwards))
+
+    def _forward(self, effect: Forward) -> None:
+        pending = self._pending.get(effect.read)
+        if pending is None:
+            return
+        try:
+            pending.found = self._ask_upstream(pending.views, pending.items)
+        except Exception as error:
+            pending.found = asyncio.get_running_loop().create_future()
+            pending.found.set_exception(error)
+        pending.found.add_done_callback(partial(self._forwarded, effect.read))
+
+    def _ask_upstream(self, views: Sequence[Installation], items: Sequence[ReadItem]) -> Found:
+        check_registered(self._leaf, views)
+        read = zip(views, items, strict=True)
+        queries = [forward_query(view.plan, self._leaf.info(view.id), item.values) for view, item in read]
+        return self._forwards.ask(queries, frozenset[str]().union(*(view.plan.shared_by for view in views)))
+
+    def _forwarded(self, read: ReadId, answer: Found) -> None:
+        """The upstream has answered."""
+        pending = self._pending.get(read)
+        if pending is None or answer.cancelled():
+            return
+        problem = _problem_of(pending, answer)
+        if problem is not None:
+            self._fail(pending, problem)
+            self._dispatcher.step(CancelRead(read, refused=True))
+            return
+        found = answer.result()
+        pending.forwarded = found.rows
+        self._dispatcher.step(ForwardDone(read, bridge.snapshot(found.snapshot), found.bound))
+
+    def _answer_forward(self, effect: AnswerForward) -> None:
+        pending = self._pending.get(effect.read)
+        if pending is None or pending.reply.done() or pending.forwarded is None:
+            return
+        try:
+            answers = forwarded_answers(self._leaf, pending.views, pending.items, pending.forwarded)
+        except ApiError as error:
+            self._fail(pending, error)
+            return
+        self._counters.reads_forwarded += 1
+        at_ms = self._dispatcher.at_ms(effect.position)
+        pending.reply.set_result(ReadReply(answers, effect.position, at_ms, Source.FORWARDED))
+
+    def _answer_refresh(self, effect: AnswerRefresh) -> None:
+        pending = self._pending.get(effect.read)
+        if pending is None or pending.reply.done():
+            return
+        (view,), (item,) = pending.views, pending.items
+        try:
+            check_registered(self._leaf, pending.views)
+            answer = self._leaf.render(view.id, effect.rows, item.values, item.window)
+        except ApiError as error:
+            self._fail(pending, error)
+            return
+        except ValueError:
+            self._fail(pending, _bad_token())
+            return
+        self._counters.reads_forwarded += 1
+        at_ms = self._dispatcher.at_ms(effect.position)
+        pending.reply.set_result(ReadReply([answer], effect.position, at_ms, Source.UNSTORED))
+
+    def _fail_read(self, effect: FailRead) -> None:
+        pending = self._pending.get(effect.read)
+        if pending is None:
+            return
+        code = effect.code or ("upstream_unavailable" if effect.retryable else "view_broken")
+        self._fail(pending, ApiError(code, effect.reason, retryable=effect.retryable))
+
+
+def _problem_of(pending: PendingRead, answer: Found) -> ApiError | None:
+    """Why the upstream's answer is none. Without a traceback: that would lead from the reply to the read, and back."""
+    error = answer.exception()
+    if error is not None:
+        return forward_problem(error)
+    try:
+        check_columns([view.plan for view in pending.views], answer.result().columns)
+    except ApiError as problem:
+        return problem.with_traceback(None)
+    return None
+
+
+def _fits(info: ViewInfo, item: ReadItem) -> bool:
+    """Whether the values can be those of this view's parameters."""
+    lists = [parameter.role is Role.LIST for parameter in info.parameters]
+    return lists == [isinstance(value, tuple) for value in item.values]
+
+
+def _bad_token() -> ApiError:
+    return ApiError(
+        "parameter_type",
+        "Parameter 'after' is not a page token of this read.",
+        "Expected the 'next' of an earlier page, with the same parameters.",
+        members={"parameter": "after"},
+    )

@@ -1,0 +1,423 @@
+"""The async shell around the engine: one session after the other, and what workers and the admin port ask meanwhile.
+
+Invariants: there is at most one session; while there is none, nothing is computed, what is cached is served by the
+workers with its age, and the next attempt waits longer than the last.
+
+Not here: what a session does (`session`), the process around it (`service.engine.process`).
+"""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from cdc.change import StreamLost
+from cdc.fanout.source import FannedSource
+from cdc.mysql.gtid import Gtids
+from cdc.source import Snapshot
+from dataflow.engine.events import Touched
+from dataflow.types import Position
+from service.engine.adhoc.answers import Asking
+from service.engine.audit.audits import Audits
+from service.engine.databases.drivers import open_upstream
+from service.engine.databases.streams import MakeSource
+from service.engine.initial_load.loads import Loads
+from service.engine.initial_load.progress import Telling
+from service.engine.loop import garbage
+from service.engine.loop.ages import Ages
+from service.engine.loop.counters import Counters
+from service.engine.loop.dispatcher import Dispatcher
+from service.engine.loop.gtid_waits import AppliedGtids
+from service.engine.loop.hold import Hold
+from service.engine.loop.memory_budget import MemoryBudget
+from service.engine.loop.positions import Positions
+from service.engine.loop.pushes import KEEPALIVE_S
+from service.engine.loop.visibility import Visible
+from service.engine.reads.followed_topics import FollowedTopics, Subscribed, Tell
+from service.engine.reads.lookup_tasks import LookupTasks
+from service.engine.reads.misses import Reads
+from service.engine.reads.prewarm import Prewarm
+from service.engine.reads.refresh_tasks import Refreshing
+from service.engine.reads.slots import Slots
+from service.engine.reads.streamed_answers import StreamedReads
+from service.engine.session.load_ways import ways_of
+from service.engine.session.log_end import LogEnd
+from service.engine.session.server_identity import Lineage
+from service.engine.session.session import Parts, Session
+from service.engine.session.worker_reports import WorkersTelemetry
+from service.engine.upstream.problems import no_stream, upstream_problem
+from service.engine.upstream.results import AnswerSize, Finding, UpstreamError
+from service.engine.upstream.upstream import Lookups
+from service.engine.views.admission import Admission
+from service.engine.views.changes import Changes
+from service.engine.views.installer import Installer
+from service.engine.views.plan_cache import KnownPlans
+from service.engine.views.registry import Definition, Origin, StateError, ViewOptions, ViewRegistry
+from service.engine.views.repair import Repair
+from service.engine.views.tables import Following, TableRefusedError
+from service.engine.workload.applied import AppliedWorkload
+from service.ground.backoff import Backoff
+from service.ground.clock import wall_ms
+from service.ground.errors import ApiError
+from service.leaf_store.writer import LeafWriter
+from service.protocol.adhoc import Match
+from service.protocol.wire import ReadItem, ReadReply, Touch
+from service.settings.sections import UpstreamSettings, ViewSettings
+from service.settings.stack import Settings
+from service.sharding.homes import ALONE, Shard
+
+log = structlog.get_logger()
+
+_LARGE_ANSWER = (
+    'Have the view answer less of it, or send it in parts (large_answers = "stream"), or allow more ([upstream] '
+    "answer_bytes)."
+)
+
+
+class CannotStartError(Exception):
+    """The service cannot start as things are; the text says why and what to do."""
+
+
+class Runtime:
+    """Is a `service.protocol.wire.EngineService`. ``await start()``, then ``await run()`` for ever, then ``await
+    close()``.
+
+    *State*: `answering` is set once reads can be answered, at first perhaps by the upstream alone.
+    """
+
+    def __init__(
+        self, settings: Settings, leaf_path: Path, traced: Callable[[Lookups], Lookups] | None = None,
+        shard: Shard = ALONE, stream: Path | None = None,
+    ) -> None:  # fmt: skip
+        upstream = settings.upstream
+        self.shard = shard
+        self.counters = Counters()
+        self.registry = _registry(settings, shard)
+        self.leaf = LeafWriter(leaf_path)
+        self.ages, self.positions = Ages(wall_ms()), Positions()
+        self.upstream = open_upstream(settings)
+        self.lookups = self.upstream.lookups if traced is None else traced(self.upstream.lookups)
+        self.gtids = AppliedGtids(self.lookups, self.positions, self._reach)
+        self.lineage, self.log_end = Lineage(), LogEnd(self.lookups)
+        self.dispatcher = Dispatcher(self.leaf, self.ages, self.counters)
+        self.following = Following(settings.cdc)
+        self.slots = slots = Slots(upstream.concurrent_lookups, settings.http.read_timeout_s)
+        self.budget = MemoryBudget(self.dispatcher, self.leaf, int(settings.engine.memory), self.counters)
+        room = self.budget.room
+        visible = Visible(self.dispatcher, self.lookups, self.upstream, alone=settings.engine.shards == 1)
+        answer, key = _sizes(upstream)
+        counted = (slots, room, self.counters)
+        self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, visible, *counted, answer)
+        self.streamed = StreamedReads(self.reads, self.leaf, self.upstream, slots, visible, self.counters)
+        self.prewarm = Prewarm(self.reads, self.registry, self.leaf, self.dispatcher, self.budget)
+        state = settings.state.directory
+        self.workload = AppliedWorkload(self.dispatcher, self.registry, self.leaf, self.prewarm, state)
+        self.subscribed = Subscribed(self.dispatcher, self.leaf, self.registry)
+        self.lookup_tasks = LookupTasks(self.dispatcher, self.lookups, *counted, key)
+        self.refreshing = Refreshing(self.dispatcher, self.registry, self.lookups, *counted, answer)
+        self.loads = Loads(
+            self.dispatcher, self.lookup_tasks, self.upstream, ways_of(settings, self.upstream), room, self.counters,
+            settings.engine.load_rows, _loads_below(settings, shard),
+        )  # fmt: skip
+        admission = Admission(self.dispatcher, self.leaf, self.budget.budget_bytes)
+        installer = Installer(
+            self.registry, self.dispatcher, self.leaf, self.following, self.lookups, admission,
+            settings.auth is not None, shard,
+        )  # fmt: skip
+        self.telling = Telling(self.loads, self.registry, installer.say_progress)
+        lock = asyncio.Lock()
+        repair = Repair(installer, self.upstream, lock)
+        self.changes = Changes(installer, repair, self.upstream, lock)
+        self.worker_counters: dict[int, dict[str, dict[str, int]]] = {}
+        self.worker_subscriptions: dict[int, dict[str, int]] = {}
+        self.workers, self.answering = WorkersTelemetry(), asyncio.Event()
+        self.asking = Asking(
+            settings.adhoc, self.upstream, self.changes, self.leaf, visible, slots, self.worker_counters, settings.http
+        )
+        self.audits = Audits(settings, self.leaf, self.registry, self.dispatcher, lambda: self.hold, self._reach)
+        self._settings, self._lock, self._visible = settings, lock, visible
+        self._parts = Parts(
+            settings, self.upstream, self.lookup_tasks, self.loads, self.telling, self.refreshing, installer,
+            KnownPlans(leaf_path.with_name("plans"), self.registry, self.following), repair, self.budget, self.ages,
+            self.positions, self.gtids, self.lineage, self.counters, self._source(stream),
+        )  # fmt: skip
+        self._poisoned: set[Definition] = set()
+        self._session: Session | None = None
+        self._wire_up()
+
+    def _wire_up(self) -> None:
+        self.dispatcher.on_reach(self._reach)
+        self.dispatcher.on_move(self._moved)
+        self.dispatcher.on_failure(self._engine_failed)
+
+    def _source(self, stream: Path | None) -> MakeSource:
+        """Makes change streams: its own, or what another process of this service reads."""
+        if stream is None:
+            return self.upstream.source
+
+        async def take_snapshot() -> Snapshot:
+            return (await self.lookups.snapshot()).snapshot
+
+        return lambda layouts: FannedSource(stream, layouts, take_snapshot, lambda: self.upstream.server)
+
+    # Sessions
+
+    async def start(self) -> None:
+        """The first session. Raises `CannotStartError`."""
+        try:
+            self.registry.load(_configured(view) for view in self._settings.views)
+            self.workload.load()
+            async with self.upstream.session() as session:
+                self._heed(await session.check_server())
+            await self._begin_at_last()
+            self.budget.begin()
+            self.asking.begin()
+        except (UpstreamError, StreamLost, StateError, TableRefusedError) as error:
+            await self.close()
+            raise CannotStartError(str(error)) from None
+        except CannotStartError:
+            await self.close()
+            raise
+
+    def _heed(self, findings: list[Finding]) -> None:
+        fatal = []
+        for finding in findings:
+            text = finding.reason if finding.fix is None else f"{finding.reason} {finding.fix}"
+            if finding.fatal:
+                fatal.append(text)
+            else:
+                log.warning("upstream check", code=finding.code, reason=text)
+        if fatal:
+            raise CannotStartError("\n".join(fatal))
+
+    async def _begin(self) -> None:
+        session = self._session = Session(self._parts, self._poisoned, self.answering)
+        async with self._lock:
+            await session.begin()
+        self.answering.set()
+        self._visible.stream_begins()
+
+    async def _begin_at_last(self) -> None:
+        """The first session. Once nobody waits for it, it is tried again and again."""
+        try:
+            await self._begin()
+        except (StreamLost, UpstreamError, TableRefusedError) as error:
+            if not self._was_ready or (isinstance(error, StreamLost) and not error.retryable):
+                raise
+            log.error("the change stream cannot be started", reason=str(error))
+            await self._end_session()
+            await self._begin_again(Backoff())
+
+    async def run(self) -> None:
+        """Sessions, for ever: when one ends, another is begun."""
+        backoff = Backoff()
+        while True:
+            session = self._session
+            assert session is not None
+            await self._run_session(session, backoff)
+            await self._end_session()
+            del session
+            garbage.collect()
+            await self._begin_again(backoff)
+
+    async def _run_session(self, session: Session, backoff: Backoff) -> None:
+        watch = asyncio.ensure_future(_steady(session, backoff))
+        try:
+            await session.run()
+        except (StreamLost, UpstreamError) as error:
+            self.counters.streams_lost += 1
+            log.error("the change stream is lost; everything is evicted when it is back", reason=str(error))
+        finally:
+            watch.cancel()
+
+    async def _begin_again(self, backoff: Backoff) -> None:
+        while True:
+            delay_s = backoff.failed()
+            await asyncio.sleep(delay_s)
+            try:
+                await self._begin()
+            except (StreamLost, UpstreamError, TableRefusedError) as error:
+                log.error("the change stream cannot be started", reason=str(error), tried_again_after_s=delay_s)
+                await self._end_session()
+                garbage.collect()
+            else:
+                log.warning("the change stream is back; continuity was lost and everything evicted")
+                return
+
+    async def _end_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            self._visible.stream_ends()
+            await session.close()
+        self.lookup_tasks.restart(self.following.catalog)
+        self.loads.restart(self.following.catalog)
+        self.refreshing.restart()
+        self.reads.fail_all(no_stream())
+
+    async def close(self) -> None:
+        """Stops everything."""
+        await self.asking.close()
+        await self.prewarm.close()
+        await self.audits.close()
+        await self._end_session()
+        self.gtids.close()
+        await self.upstream.close()
+        self.leaf.close()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the first catch-up is done, or not waited for; an ended session does not take that back."""
+        if self._session is not None and self._session.caught_up.is_set():
+            self._was_ready = True
+        return self._was_ready
+
+    _was_ready = False
+
+    def wait_no_longer(self) -> None:
+        """The first stream takes long to begin: until then the upstream answers, and that is ready, too."""
+        log.warning("the change stream has not begun yet; until then the database itself answers what is not stored")
+        self._was_ready = True
+
+    @property
+    def streaming(self) -> bool:
+        """Whether the change stream is up."""
+        return self.dispatcher.running
+
+    @property
+    def held_up(self) -> str | None:
+        """The transaction that the stream waits for before it can begin, in words; None if none is known."""
+        return None if self._session is None else self._session.held_up
+
+    @property
+    def schema_changes(self) -> str | None:
+        """From where on answers are of the new schema, after DDL; None if that is not known."""
+        exact = self._parts.repair.exact
+        return None if exact is None else "exact" if exact else "heartbeat"
+
+    @property
+    def hold(self) -> Hold | None:
+        """Between the stream and the engine; None while there is no stream."""
+        return None if self._session is None else self._session.hold
+
+    def _reach(self, position: Position) -> None:
+        if self._session is not None and self._session.pushes is not None:
+            self._session.pushes.reach(position)
+
+    def _moved(self, position: Position) -> None:
+        self.positions.advanced(position)
+        if self._session is not None and self._session.pushes is not None:
+            self._session.pushes.advanced(position)
+
+    def _engine_failed(self, event: object) -> None:
+        if self._session is not None:
+            self._session.engine_failed(event)
+
+    # What workers ask
+
+    async def read(self, items: Sequence[ReadItem]) -> ReadReply:
+        """Fills what is missing and answers all items at one version."""
+        return await self.reads.read(items)
+
+    async def forward(self, items: Sequence[ReadItem], minimum: Position | None = None) -> ReadReply:
+        """Has the upstream answer all items as it is now, with all of `minimum`."""
+        return await self.reads.forward(items, minimum)
+
+    async def stream(self, item: ReadItem, minimum: Position | None, send: Callable[[bytes], Awaitable[None]]) -> None:
+        """Has the upstream answer an item as it is now, with all of `minimum`, some rows at a time."""
+        await self.streamed.read(item, minimum, send)
+
+    async def query(
+        self, sql: str, given: dict[str, Any], minimum: Position | None = None, *, run: bool
+    ) -> Match | ReadReply:
+        """The view that a query means, or the upstream's answer, with all of `minimum`."""
+        return await self.asking.ask(sql, given, minimum, run=run)
+
+    async def reach(self, position: Position) -> None:
+        """Returns once the leaf store has at least `position`. ApiError if that is of a server that was replaced, or of
+        no time yet."""
+        if position > self.positions.applied and self.lineage.may_be_gone(position):
+            self.lineage.refuse(position, await self.checkpoint())
+        if position > self.positions.applied and not await self._comes_by_itself(position):
+            # The stream is pushed to no position that a client may have made up.
+            await self.log_end.refuse_beyond(position)
+            self._reach(position)
+        await self.positions.wait(position)
+
+    async def _comes_by_itself(self, position: Position) -> bool:
+        """Whether the stream has got there as soon as the server was asked how far it is."""
+        if self._session is not None and self._session.pushes is not None:
+            self._session.pushes.ask()
+        try:
+            async with asyncio.timeout(KEEPALIVE_S):
+                await self.positions.wait(position)
+        except TimeoutError:
+            return False
+        return True
+
+    async def reach_gtids(self, gtids: Gtids) -> None:
+        """Returns once the leaf store has all of these transactions."""
+        await self.gtids.wait(gtids)
+
+    async def checkpoint(self) -> Position:
+        """The upstream's position now. The stream is made to get there."""
+        try:
+            found = await self.lookups.snapshot()
+        except UpstreamError as error:
+            raise upstream_problem(error) from None
+        self._reach(found.bound)
+        return found.bound
+
+    def report(
+        self,
+        worker: int,
+        counters: dict[str, dict[str, int]],
+        touches: Sequence[Touch],
+        subscriptions: dict[str, int],
+        process: Mapping[str, Any],
+    ) -> None:
+        """A worker's counters, by view, of its subscriptions and its process, and keys that its readers read."""
+        self.workers.report(worker, process)
+        self.worker_counters[worker] = counters
+        self.worker_subscriptions[worker] = subscriptions
+        if touches:
+            self.counters.touches += len(touches)
+            self.dispatcher.step(Touched(tuple(touches)))
+
+    def subscriber(self, tell: Tell) -> FollowedTopics:
+        """A worker's topics: told when they were touched."""
+        return self.subscribed.worker(tell)
+
+    def require_engine(self) -> None:
+        """Raises `ApiError` if there is no engine to ask."""
+        if not self.dispatcher.running:
+            raise ApiError("engine_unavailable", "The engine is waiting for the database's change stream.")
+
+
+def _registry(settings: Settings, shard: Shard) -> ViewRegistry:
+    """Of several engines of one service the first writes for all."""
+    return ViewRegistry(settings.state.directory, keeps=settings.engine.shards == 1 or shard.number == 0)
+
+
+def _loads_below(settings: Settings, shard: Shard) -> Path:
+    """An engine removes what its last process left, and nothing of the others'."""
+    return settings.state.directory / ("loads" if settings.engine.shards == 1 else f"loads-{shard.number}")
+
+
+def _configured(view: ViewSettings) -> Definition:
+    return Definition(view.name, view.sql, Origin.CONFIG, ViewOptions(**view.options()))
+
+
+async def _steady(session: Session, backoff: Backoff) -> None:
+    """A session that has caught up was a success; failing at once again and again is not."""
+    await session.caught_up.wait()
+    await asyncio.sleep(5)
+    backoff.succeeded()
+
+
+def _sizes(upstream: UpstreamSettings) -> tuple[AnswerSize, AnswerSize]:
+    """How large an answer may be that is not stored, and a key that is."""
+    answer = AnswerSize(sys.maxsize, upstream.answer_bytes, _LARGE_ANSWER)
+    return answer, AnswerSize(upstream.limit_rows, upstream.limit_bytes)

@@ -1,0 +1,316 @@
+"""One continuity: an engine and the stream it is fed by, from its snapshot until either is lost.
+
+Every session begins with nothing: a new engine, an emptied leaf store under a new epoch, every view planned anew (but
+for `service.engine.views.plan_cache`). That is the one way to start, to reconnect, and to go on after an engine failed;
+what it costs is upqueries, and never a wrong answer.
+
+Not here: when a session is begun and how long is waited before (`runtime`).
+"""
+
+import asyncio
+import uuid
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+
+import structlog
+
+from cdc.change import StreamLost
+from cdc.source import Snapshot, Source, Started
+from dataflow.engine.engine import Engine
+from dataflow.engine.events import InstallRefresh, InstallView, StreamStarted
+from dataflow.engine.limits import Limits
+from dataflow.eviction.policies import by_name
+from service.engine.databases.streams import MakeSource
+from service.engine.initial_load.loads import Loads
+from service.engine.initial_load.progress import Telling
+from service.engine.loop import heartbeat
+from service.engine.loop.ages import Ages
+from service.engine.loop.counters import Counters
+from service.engine.loop.gtid_waits import AppliedGtids
+from service.engine.loop.hold import Hold
+from service.engine.loop.memory_budget import MemoryBudget
+from service.engine.loop.positions import Positions
+from service.engine.loop.pushes import Pushes
+from service.engine.reads import abandonment
+from service.engine.reads.lookup_tasks import LookupTasks
+from service.engine.reads.refresh_tasks import Refreshing
+from service.engine.session.server_identity import Lineage
+from service.engine.session.stream import applying, follow
+from service.engine.upstream import bridge
+from service.engine.upstream.upstream import Upstream
+from service.engine.views.catalog_diff import Look
+from service.engine.views.installer import Installer
+from service.engine.views.plan_cache import KnownPlans
+from service.engine.views.planner import reason_of
+from service.engine.views.registry import Definition, Plan, RegisteredView
+from service.engine.views.repair import Repair
+from service.engine.views.schema_watch import SchemaWatch
+from service.engine.views.tables import TableRefusedError
+from service.ground.errors import ApiError
+from service.ground.version import version_text
+from service.settings.stack import Settings
+
+log = structlog.get_logger()
+
+#: Fewer rows that a join is driven by are derived in one step, with all combinations that they have.
+_DERIVE_ROWS = 1000
+
+
+@dataclass(slots=True)
+class Parts:
+    """What outlives a session."""
+
+    settings: Settings
+    upstream: Upstream
+    lookup_tasks: LookupTasks
+    loads: Loads
+    telling: Telling
+    refreshing: Refreshing
+    installer: Installer
+    known_plans: KnownPlans
+    repair: Repair
+    budget: MemoryBudget
+    ages: Ages
+    positions: Positions
+    gtids: AppliedGtids
+    lineage: Lineage
+    counters: Counters
+    make_source: MakeSource
+
+
+@dataclass(slots=True)
+class Session:
+    """A running engine and its stream. ``begin()``, then ``run()`` until it ends, then ``close()``."""
+
+    parts: Parts
+    #: Views whose installation made an engine fail. Shared by all sessions.
+    poisoned: set[Definition]
+    #: Set once the upstream, at least, can answer reads.
+    answering: asyncio.Event
+    #: Set once everything that was committed when the session began is applied.
+    caught_up: asyncio.Event = field(default_factory=asyncio.Event)
+    _failed: asyncio.Event = field(default_factory=asyncio.Event)
+    _source: Source | None = None
+    _pushes: Pushes | None = None
+    #: Between the stream and the engine, while it runs.
+    hold: Hold | None = None
+
+    @property
+    def pushes(self) -> Pushes | None:
+        """What makes the stream move; None before the start."""
+        return self._pushes
+
+    @property
+    def held_up(self) -> str | None:
+        """The transaction that the stream waits for before it can begin, in words; None if none is known."""
+        return None if self._source is None else self._source.held_up
+
+    async def begin(self) -> None:
+        """Plans all views, starts the stream and an engine at its snapshot. Raises `StreamLost`, `UpstreamError`."""
+        parts = self.parts
+        await parts.upstream.begin_anew()
+        async with parts.upstream.session() as upstream:
+            code = await upstream.load_code()
+            fresh = await upstream.load_catalog(parts.installer.registry.texts())
+            look = Look(None, code, fresh)
+            parts.repair.begin(look)
+            parts.installer.following.restart(fresh)
+            parts.installer.admission.restart()
+        plans = await self._plans(look)
+        if not self.answering.is_set():
+            self._introduce(plans)
+        here = [plan for plan in plans.values() if not parts.installer.is_elsewhere(plan)]
+        tables = frozenset[str]().union(*(plan.tables for plan in here))
+        async with parts.upstream.session() as upstream:
+            await parts.installer.following.publish(upstream, tables)
+            await parts.installer.following.follow(upstream, tables, fresh)
+        self._source = source = parts.make_source(lambda: parts.installer.following.layouts)
+        started = await source.start()
+        parts.installer.following.stream = source
+        if started.server and parts.upstream.server not in ("", started.server):
+            raise StreamLost(
+                f"The change stream is of another server ({started.server}) than lookups ({parts.upstream.server}).",
+                retryable=True,
+                hint="[upstream] url and [cdc] url must lead to the same one.",
+            )
+        end = (await parts.upstream.lookups.snapshot()).bound
+        async with parts.upstream.session() as upstream:
+            # What was altered after the catalog was read, and before the stream began, is not in the stream.
+            found = await parts.repair.compare(upstream)
+        parts.lineage.began(parts.upstream.server, end, parts.positions.applied)
+        self._start_engine(started, plans)
+        parts.repair.heed(found)
+
+    async def _plans(self, look: Look) -> dict[str, Plan]:
+        """The views that can be installed, by name. The others say why not. Each has the upstream for itself: how long
+        one may take does not depend on how many there are."""
+        installer, fresh = self.parts.installer, look.catalog
+        checks, known = installer.checks(), self.parts.known_plans.under(look)
+        plans: dict[str, Plan] = {}
+        for name, registered in installer.registry.views.items():
+            definition = registered.definition
+            try:
+                if definition in self.poisoned:
+                    raise ApiError("view_broken", "The engine failed at installing this view; its log says more.")
+                planning = installer.planning(fresh, definition, checks=checks)
+                async with self.parts.upstream.session() as upstream:
+                    plan = await planning.plan(upstream, definition, known.get(definition))
+                    await installer.admit(upstream, [plan], fresh)
+                plans[name] = plan
+            except ApiError as error:
+                _broken(registered, reason_of(error))
+            except TableRefusedError as refused:
+                _broken(registered, str(refused))
+        if known:
+            log.info("plans of before are used", known=len(known), views=len(plans))
+        return plans
+
+    def _introduce(self, plans: dict[str, Plan]) -> None:
+        """Before the stream begins, which may take long (`cdc.postgres.source`), have the upstream answer."""
+        installer = self.parts.installer
+        if installer.leaf.reader.state() is None:
+            installer.leaf.reset(self._epoch())
+            installer.introduce(plans)
+        elif installer.leaf.epoch.rpartition("@")[2] == self.parts.upstream.server:
+            installer.adopt(plans)
+        self.answering.set()
+
+    def _epoch(self) -> str:
+        return f"{uuid.uuid4().hex}@{self.parts.upstream.server}"
+
+    def _start_engine(self, started: Started, plans: dict[str, Plan]) -> None:
+        """Without giving up the loop: nobody sees half of it."""
+        parts = self.parts
+        installer = parts.installer
+        installer.registry.forget_installations()
+        parts.lookup_tasks.restart(installer.following.catalog)
+        parts.loads.restart(installer.following.catalog)
+        parts.refreshing.restart()
+        parts.ages.restarted()
+        parts.repair.restart()
+        self._pushes = Pushes(self._request_position, parts.upstream.lookups.push, parts.counters)
+        installer.dispatcher.start(self._engine())
+        installer.leaf.reset(self._epoch())
+        # Workers are to see all views or none: one that is not there yet would be taken for one that is not there.
+        with installer.leaf.catalog_held():
+            installer.dispatcher.step(StreamStarted(started.position, bridge.snapshot(started.snapshot)))
+            for registered in list(installer.registry.views.values()):
+                plan = plans.get(registered.definition.name)
+                if plan is not None:
+                    installer.install(registered.definition, plan)
+                else:
+                    installer.entomb(registered, registered.reason or "It cannot be planned.")
+        parts.gtids.started(started.gtids)
+        parts.counters.streams += 1
+        log.info("stream started", position=version_text(started.position), views=len(plans))
+
+    def _engine(self) -> Engine:
+        settings = self.parts.settings
+        policy = by_name(settings.engine.eviction)
+        catalog = self.parts.installer.following.catalog
+        return Engine(catalog, limits_of(settings), policy, logs=self.parts.loads.new_log)
+
+    def _request_position(self) -> None:
+        if self._source is not None:
+            self._source.request_position()
+
+    async def run(self) -> None:
+        """Until the stream is lost (raises `StreamLost`) or the engine failed (returns)."""
+        parts = self.parts
+        assert self._source is not None
+        assert self._pushes is not None
+        installer = parts.installer
+        dispatcher = installer.dispatcher
+        schema = SchemaWatch(parts.repair, parts.upstream)
+        apply = applying(
+            self._source,
+            installer.following.layouts,
+            dispatcher,
+            parts.counters,
+            schema.noticed,
+            schema.redefined,
+            parts.gtids.passed,
+        )
+        self.hold = Hold(apply, self._sees_applied)
+        await _first_ended(
+            follow(self._source, dispatcher, parts.settings.engine.step_rows, self.hold, schema.passed),
+            heartbeat.heartbeats(dispatcher, parts.upstream.lookups, self._pushes, parts.ages, parts.counters),
+            abandonment.looks(dispatcher, parts.lookup_tasks, parts.refreshing, parts.counters),
+            parts.budget.keep(),
+            parts.telling.tell(),
+            schema.keep(parts.settings.cdc.schema_check_s),
+            parts.known_plans.keep(lambda: parts.repair.last),
+            self._catch_up(),
+            self._until_failed(),
+            self._until_replaced(),
+        )
+
+    def _sees_applied(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot sees all that was applied: what is not in the ring, every one does that is taken now."""
+        installer = self.parts.installer
+        engine = installer.dispatcher.engine
+        if engine is None:
+            return False
+        tables = frozenset(installer.following.layouts)
+        return engine.ring.exact_position(tables, bridge.snapshot(snapshot), engine.applied) == engine.applied
+
+    async def _until_replaced(self) -> None:
+        raise StreamLost(f"Another database server answers: {await self.parts.upstream.replaced()}.", retryable=True)
+
+    async def _until_failed(self) -> None:
+        await self._failed.wait()
+
+    def engine_failed(self, event: object) -> None:
+        """The engine failed at `event`. A view that it cannot even install is not given to the next one."""
+        if isinstance(event, InstallView | InstallRefresh):
+            self.poisoned.add(self.parts.installer.registry.views[event.view.name].definition)
+        self._failed.set()
+
+    async def _catch_up(self) -> None:
+        """Waits for what was committed when the session began; then for ever."""
+        found = await self.parts.upstream.lookups.snapshot()
+        assert self._pushes is not None
+        self._pushes.reach(found.bound)
+        await self.parts.positions.wait(found.bound)
+        self.caught_up.set()
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        """The engine gets no more events; the slot goes with its connection."""
+        self.parts.installer.dispatcher.stop()
+        if self.hold is not None:
+            self.hold.close()
+        if self._pushes is not None:
+            await self._pushes.close()
+        if self._source is not None:
+            await self._source.close()
+
+
+def _broken(registered: RegisteredView, reason: str) -> None:
+    if registered.reason != reason:
+        log.error("view is broken", view=registered.definition.name, reason=reason)
+    registered.reason = reason
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The engine's bounds."""
+    return Limits(
+        lookups_in_flight=settings.upstream.concurrent_lookups,
+        lookup_keys=settings.upstream.lookup_keys,
+        key_rows=settings.upstream.limit_rows,
+        key_rows_bytes=settings.upstream.limit_bytes,
+        derive_rows=_DERIVE_ROWS,
+    )
+
+
+async def _first_ended(*parts: Awaitable[None]) -> None:
+    """Runs all until one ends, cancels the others, and raises what it raised."""
+    tasks = [asyncio.ensure_future(part) for part in parts]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()

@@ -1,0 +1,78 @@
+"""Follows one change stream: its transactions become the engine's, a bounded number of rows in each step.
+
+Between two steps the loop runs whatever else is ready, so a read waits for at most one step however far the stream is
+behind.
+
+Not here: reconnecting (`runtime`), decoding (`cdc`), when nothing is applied for a moment (`service.engine.loop.hold`).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+from cdc.change import Batch, SchemaNotice, TableLayout, Transaction
+from cdc.source import Source
+from dataflow.engine.events import Advance, Apply
+from service.engine.loop.counters import Counters
+from service.engine.loop.dispatcher import Dispatcher
+from service.engine.loop.hold import Hold
+from service.engine.upstream import bridge
+
+
+async def follow(
+    source: Source,
+    dispatcher: Dispatcher,
+    step_rows: int,
+    hold: Hold,
+    on_altered: Callable[[tuple[int, int]], Awaitable[None]],
+) -> None:
+    """Until the stream is lost (raises `StreamLost`) or the engine failed (returns). A transaction that altered the
+    schema is awaited by `on_altered` before anything from there on is applied."""
+    while dispatcher.running:
+        batch = await source.next_batch(step_rows)
+        if batch.altered is not None:
+            await on_altered(batch.altered)
+        hold.offer(batch)
+        await asyncio.sleep(0)
+
+
+def applying(
+    source: Source,
+    layouts: Mapping[str, TableLayout],
+    dispatcher: Dispatcher,
+    counters: Counters,
+    on_schema: Callable[[SchemaNotice], None],
+    on_redefined: Callable[[str], None],
+    on_passed: Callable[[Sequence[int]], None],
+) -> Callable[[Batch], None]:
+    """What applies a batch. `layouts` are what is followed by now; `on_passed` is told the global ids of what was
+    applied."""
+
+    def apply(batch: Batch) -> None:
+        if not dispatcher.running:
+            return
+        for notice in batch.schema:
+            on_schema(notice)
+        for name in batch.redefined:
+            on_redefined(name)
+        if batch.transactions:
+            counters.transactions += len(batch.transactions)
+            counters.rows += bridge.rows_in(batch.transactions)
+            _forget_other_rows(batch.transactions, layouts)
+            dispatcher.step(Apply(bridge.transactions(batch.transactions), batch.position))
+        else:
+            dispatcher.step(Advance(batch.position))
+        if batch.passed and dispatcher.running:
+            on_passed(batch.passed)
+        source.acknowledge(batch.position)
+
+    return apply
+
+
+def _forget_other_rows(transactions: Iterable[Transaction], layouts: Mapping[str, TableLayout]) -> None:
+    """A table may be followed anew while a transaction is read, or held: what is laid out as it was before would be
+    misread, so anything may have changed."""
+    for transaction in transactions:
+        for name, change in transaction.tables.items():
+            layout = layouts.get(name)
+            if layout is not None and not change.is_by(layout):
+                change.overflown()

@@ -1,0 +1,58 @@
+"""The process that reads the change stream for all engines of a service that has several.
+
+Not here: the stream itself (`cdc.fanout`, `cdc`); starting this process again (`service.supervisor.stack`).
+"""
+
+import asyncio
+import signal
+import socket
+
+import structlog
+import uvloop
+
+from cdc.fanout.hub import STALLED_S, Hub
+from service.engine.databases.streams import open_stream
+from service.engine.loop import garbage
+from service.ground.logs import configure_logging
+from service.protocol.child import StartReport, StreamChild, report
+from service.protocol.liveness import follow_loop
+from service.settings.errors import SettingsError
+
+log = structlog.get_logger()
+
+
+def run_stream(child: StreamChild) -> int:
+    """The process's main, until SIGTERM. The exit code."""
+    configure_logging(child.settings.log, "stream")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_main(child))
+
+
+async def _main(child: StreamChild) -> int:
+    try:
+        origin = open_stream(child.settings)
+    except SettingsError as error:
+        report(StartReport(ready=False, message=str(error)))
+        return 1
+    follow_loop()
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    hub = Hub(origin.make_source, origin.begin_anew, _stalled, child.settings.engine.step_rows)
+    server = await hub.serve(socket.socket(fileno=child.listener))
+    garbage.be_seldom()
+    report(StartReport(ready=True))
+    running, stopping = asyncio.ensure_future(hub.run()), asyncio.ensure_future(stop.wait())
+    await asyncio.wait({stopping, running}, return_when=asyncio.FIRST_COMPLETED)
+    failed = running.done()
+    if failed:
+        log.error("the process that reads the change stream failed", exc_info=running.exception())
+    for task in (running, stopping):
+        task.cancel()
+    await asyncio.gather(running, stopping, return_exceptions=True)
+    server.close()
+    await origin.close()
+    return int(failed)
+
+
+def _stalled() -> None:
+    log.error("an engine takes nothing from the change stream, so it loses it; the others go on", after_s=STALLED_S)

@@ -1,0 +1,53 @@
+"""Spans of lookups that the engine process runs upstream.
+
+A lookup runs in a task that was begun while a read was being handled, and so belongs to that read's trace. One that
+serves several reads belongs to the first of them.
+"""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from opentelemetry.trace import SpanKind
+
+from dataflow.engine.effects import Lookup
+from dataflow.plan.nodes import table_of
+from dataflow.schema import Catalog
+from service.engine.upstream.results import UNLIMITED, AnswerSize, ForwardRows, LookupRows
+from service.engine.upstream.upstream import Lookups
+from service.ground.tracing import Tracing, is_traced
+
+
+class TracedLookups:
+    """`Lookups` with a span around each that a traced read needs. All else is the inner one's."""
+
+    def __init__(self, lookups: Lookups, tracing: Tracing) -> None:
+        self._lookups = lookups
+        self._tracing = tracing
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lookups, name)
+
+    async def run(self, lookup: Lookup, catalog: Catalog, most: AnswerSize = UNLIMITED) -> LookupRows:
+        """The rows that the engine asks for."""
+        if not is_traced():
+            return await self._lookups.run(lookup, catalog, most)
+        relation = table_of(lookup.relation)
+        attributes = {"db.collection.name": relation, "upquery.keys": len(lookup.keys)}
+        with self._tracing.span(f"lookup {relation}", SpanKind.CLIENT, attributes) as span:
+            found = await self._lookups.run(lookup, catalog, most)
+            span.set_attribute("upquery.rows", len(found.rows))
+            return found
+
+    async def forward(
+        self, queries: Sequence[tuple[str, Sequence[str | None]]], most: AnswerSize = UNLIMITED
+    ) -> ForwardRows:
+        """Whole queries at one snapshot."""
+        if not is_traced():
+            return await self._lookups.forward(queries, most)
+        with self._tracing.span("forward", SpanKind.CLIENT, {"upquery.queries": len(queries)}):
+            return await self._lookups.forward(queries, most)
+
+
+def traced_lookups(lookups: Lookups, tracing: Tracing) -> Lookups:
+    """The same, traced."""
+    return cast(Lookups, TracedLookups(lookups, tracing))

@@ -1,0 +1,44 @@
+"""Failures of the upstream as the problems that clients get (RFC 9457)."""
+
+import structlog
+
+from service.engine.upstream.results import UpstreamError
+from service.ground.errors import ApiError
+
+log = structlog.get_logger()
+
+#: Codes of problems by those of an `UpstreamError`: the same query will fail again, and not for what an administrator
+#: can change.
+_REFUSALS = {"invalid": "query_failed", "parameter": "parameter_type", "too_large": "too_large"}
+
+
+def no_stream() -> ApiError:
+    """What a read that missed gets while nothing can be computed."""
+    return ApiError(
+        "upstream_unavailable",
+        "There is no change stream from the database right now; what is cached is still served.",
+        "Try again in a moment: the stream is started again by itself.",
+    )
+
+
+def forward_problem(error: BaseException) -> ApiError:
+    """The problem of a read that could not be forwarded; said in the log, too."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, UpstreamError):
+        log.warning("forwarded read failed", reason=error.detail, code=error.code)
+        return upstream_problem(error)
+    log.error("forwarded read failed", exc_info=error)
+    return ApiError("internal_error", "The read could not be forwarded to the database.")
+
+
+def upstream_problem(error: UpstreamError) -> ApiError:
+    """The problem that a client sees when the upstream could not do what was asked."""
+    return ApiError(upstream_code(error), error.told, retryable=error.retryable)
+
+
+def upstream_code(error: UpstreamError) -> str:
+    """The code of that problem."""
+    if error.retryable:
+        return "upstream_unavailable"
+    return _REFUSALS.get(error.code, "upstream_refused")

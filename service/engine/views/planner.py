@@ -1,0 +1,250 @@
+"""From what a user says a view is to how it is kept, or to the problem that says why not and where.
+
+Whatever the upstream runs can be kept: incrementally if there is a plan, else run again when a table that it reads
+changes, else, if it depends on more than tables, for a while.
+
+Not here: plans (`dataflow.sql`), what the server says of a statement (`service.engine.upstream.upstream`).
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Container, Iterable
+from dataclasses import dataclass, field
+
+from dataflow.errors import InvalidQuery, Span, UnsupportedQuery
+from dataflow.plan.nodes import View, column_types
+from dataflow.plan.refresh import RefreshView, TableRead
+from dataflow.schema import Catalog
+from dataflow.sql import filling, plan_view
+from dataflow.sql.clock import clock_read
+from dataflow.sql.effects import check_effects
+from dataflow.sql.reads import table_reads
+from dataflow.sql.registered import Expanded, expanded, upstream_views
+from dataflow.sql.statement import statement_of
+from service.engine.upstream.results import Described
+from service.engine.upstream.upstream import UpstreamSession
+from service.engine.views.registry import Definition, Plan, Tier
+from service.engine.views.tables import TableRefusedError
+from service.ground.errors import ApiError
+from service.ground.long_texts import beside
+from service.leaf_store.catalog import CLAIMS
+
+#: Characters of SQL that a problem shows.
+EXCERPT = 80
+#: How long an answer is good that only expires, if the view does not say.
+TTL_S = 10.0
+#: Of Cache-Control: what lets a cache give others the answer to a request with a token (RFC 9111, 3.5).
+_SHARED = re.compile(r"\b(?:public|s-maxage|must-revalidate)\b", re.IGNORECASE)
+#: Asks which tables cannot be followed, and why.
+Refusals = Callable[[UpstreamSession, Iterable[str]], Awaitable[dict[str, TableRefusedError]]]
+
+
+@dataclass(slots=True)
+class TableChecks:
+    """Which tables cannot be followed, each asked about once. *Maintains* `_found`: what was said of them."""
+
+    ask: Refusals
+    #: Tables that are followed already.
+    followed: Container[str] = ()
+    _found: dict[str, TableRefusedError | None] = field(default_factory=dict)
+
+    async def refusal(self, session: UpstreamSession, tables: Iterable[str]) -> TableRefusedError | None:
+        """Why one of these cannot be followed; one whose changes cannot be had at all comes first."""
+        new = sorted(t for t in tables if t not in self.followed and t not in self._found)
+        if new:
+            said = await self.ask(session, new)
+            self._found.update((table, said.get(table)) for table in new)
+        found = [refused for table in sorted(tables) if (refused := self._found.get(table)) is not None]
+        return min(found, key=lambda refused: refused.streamed, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """Plans made with one catalog."""
+
+    catalog: Catalog
+    checks: TableChecks
+    #: Whether who asks has a token, whose claims a view may take as parameters.
+    guarded: bool = False
+
+    async def plan(self, session: UpstreamSession, definition: Definition, made: Plan | None = None) -> Plan:
+        """How a definition is kept. `made`: its incremental plan, if that is known.
+
+        Raises `ApiError` ``view_unsupported`` or ``view_invalid``, `TableRefusedError`, `UpstreamError`."""
+        try:
+            plan = await self._plan(session, definition, made)
+            self._check_claims(plan, definition)
+        except UnsupportedQuery as error:
+            raise ApiError("view_unsupported", error.reason, members=place(definition.sql, error.span)) from None
+        except InvalidQuery as error:
+            raise ApiError(
+                "view_invalid", error.reason, error.hint, members=place(definition.sql, error.span)
+            ) from None
+        return plan
+
+    def _check_claims(self, plan: Plan, definition: Definition) -> None:
+        claims = [name for name in parameter_names(plan.view) if name.startswith(CLAIMS)]
+        if claims and not self.guarded:
+            raise UnsupportedQuery(f"The view takes :{claims[0]} from tokens, and without [auth] there are none.")
+        kept = _SHARED.search(definition.options.cache_control or "")
+        if claims and kept:
+            raise UnsupportedQuery(
+                f"Answers by :{claims[0]} are one client's, and {kept[0]!r} in cache_control lets proxies share them."
+            )
+
+    async def _plan(self, session: UpstreamSession, definition: Definition, made: Plan | None) -> Plan:
+        if made is not None and await self.checks.refusal(session, made.tables) is None:
+            return made
+        wanted = definition.options.tier
+        found, view = await beside(definition.sql, _analysed, definition, self.catalog)
+        if isinstance(view, UnsupportedQuery):
+            if wanted == Tier.INCREMENTAL:
+                raise view
+            return await self._refreshed(session, definition, found, view.reason)
+        if isinstance(view, InvalidQuery):
+            return await self._doubted(session, definition, found, view)
+        plan = await beside(definition.sql, _incremental, definition, found, view, self.catalog)
+        refused = await self.checks.refusal(session, plan.tables)
+        if refused is None:
+            return plan
+        if refused.streamed or wanted == Tier.INCREMENTAL:
+            raise refused
+        return await self._refreshed(session, definition, found, refused.reason, expires=refused.reason)
+
+    async def _doubted(
+        self, session: UpstreamSession, definition: Definition, found: Expanded, error: InvalidQuery
+    ) -> Plan:
+        """SQL that we take for wrong: the server has the last word."""
+        try:
+            return await self._refreshed(session, definition, found, f"It cannot be analysed: {error.reason}")
+        except InvalidQuery as confirmed:
+            raise (confirmed if "syntax error" in error.reason or error.span is None else error) from None
+
+    # Views that are not kept incrementally
+
+    async def _refreshed(
+        self,
+        session: UpstreamSession,
+        definition: Definition,
+        found: Expanded,
+        reason: str,
+        expires: str | None = None,
+    ) -> Plan:
+        """`expires`: why no change of a table says when an answer is stale."""
+        options = definition.options
+        if options.materialization == "full":
+            raise UnsupportedQuery(f"Only what is kept incrementally can be kept whole: {reason}")
+        statement = await beside(found.sql, statement_of, found.sql, self.catalog.dialect)
+        try:
+            described = await session.describe(statement)
+        except InvalidQuery as error:
+            raise found.placed(error) from None
+        expires = expires or described.volatile or await beside(found.sql, _clock_read, found, described, self.catalog)
+        expires = expires or await self._not_streamed(session, described)
+        if options.tier == Tier.REFRESH and expires is not None:
+            raise UnsupportedQuery(f"No change of a table says when an answer is stale: {expires}")
+        ttl_ms = None
+        if expires is not None or options.tier == Tier.TTL:
+            ttl_ms = max(1, round((options.ttl_s or TTL_S) * 1000))
+        refresh = RefreshView(
+            definition.name,
+            definition.sql,
+            described.parameters,
+            described.output,
+            () if ttl_ms is not None else await beside(found.sql, _reads, found, described, self.catalog),
+            reason if expires in (None, reason) else f"{expires} {reason}",
+            ttl_ms,
+        )
+        return Plan(
+            refresh,
+            described.text,
+            reads_views=found.views,
+            upstream_views=await beside(found.sql, upstream_views, found.sql, self.catalog),
+            columns=described.columns,
+            described=frozenset(described.tables),
+        )
+
+    async def _not_streamed(self, session: UpstreamSession, described: Described) -> str | None:
+        """Why the change stream does not say all about what is read."""
+        unknown = sorted(described.tables - self.catalog.tables.keys())
+        if unknown:
+            return f"{unknown[0]} is not in the catalog."
+        # What a view of the upstream reads, its owner may read.
+        refused = await self.checks.refusal(session, described.tables)
+        if refused is None:
+            return None
+        if refused.streamed:
+            raise refused
+        return refused.reason
+
+
+def _analysed(definition: Definition, catalog: Catalog) -> tuple[Expanded, View | UnsupportedQuery | InvalidQuery]:
+    """The SQL without registered views, and its incremental plan or why it has none."""
+    check_effects(definition.sql, catalog.dialect)
+    found = expanded(definition.sql, catalog)
+    wanted = definition.options.tier
+    if wanted in (Tier.REFRESH, Tier.TTL):
+        return found, UnsupportedQuery(f"The view asks for the tier {wanted}.")
+    try:
+        return found, plan_view(definition.name, definition.sql, catalog)
+    except (UnsupportedQuery, InvalidQuery) as error:
+        return found, error
+
+
+def _incremental(definition: Definition, found: Expanded, view: View, catalog: Catalog) -> Plan:
+    template = catalog.dialect != "postgres"
+    return Plan(
+        view,
+        template_of(view, found.sql, catalog) if template else found.sql,
+        whole=definition.options.materialization == "full",
+        reads_views=found.views,
+        upstream_views=upstream_views(found.sql, catalog),
+        template=template,
+    )
+
+
+def _reads(found: Expanded, described: Described, catalog: Catalog) -> tuple[TableRead, ...]:
+    return table_reads([found.sql, *described.views], described.tables, catalog, described.parameters)
+
+
+def _clock_read(found: Expanded, described: Described, catalog: Catalog) -> str | None:
+    if catalog.dialect != "postgres":
+        return None
+    types = {parameter.name: parameter.type for parameter in described.parameters}
+    return clock_read([found.sql, *described.views], described.tables, catalog, types)
+
+
+def parameter_names(view: View | RefreshView) -> list[str]:
+    """The names of all parameters of a plan."""
+    if isinstance(view, RefreshView):
+        return [parameter.name for parameter in view.parameters]
+    names = [p.name for p in (*view.parameters, *view.within)] + [bound.name for bound in view.ranges]
+    return names + [name for name in (view.limit_parameter, view.offset_parameter) if name is not None]
+
+
+def template_of(view: View, sql: str, catalog: Catalog) -> str:
+    """The view's SQL as a template that its parameters' values are filled into (`dataflow.sql.filling`)."""
+    types = column_types(view.relation)
+    known = {p.name: types[p.column] for p in (*view.parameters, *view.within)}
+    known |= {r.name: types[r.column] for r in view.ranges}
+    return filling.template(statement_of(sql, catalog.dialect), known)
+
+
+def place(sql: str, span: Span | None) -> dict[str, object]:
+    """Where in the SQL: 1-based line and column, and what stands there."""
+    if span is None:
+        span = Span(0, len(sql))
+    start = min(span.start, len(sql))
+    line = sql.count("\n", 0, start) + 1
+    column = start - (sql.rfind("\n", 0, start) + 1) + 1
+    excerpt = sql[start : max(span.end, start + 1)]
+    if len(excerpt) > EXCERPT:
+        excerpt = excerpt[: EXCERPT - 1] + "…"
+    return {"line": line, "column": column, "excerpt": excerpt, "span": {"start": span.start, "end": span.end}}
+
+
+def reason_of(error: ApiError) -> str:
+    """A problem as one line: what, where, what to do."""
+    where = ""
+    if "line" in error.members:
+        where = f" (line {error.members['line']}, column {error.members['column']}: {error.members['excerpt']})"
+    return f"{error.detail}{where}{f' {error.hint}' if error.hint else ''}"

@@ -1,0 +1,8 @@
+"""The wall clock."""
+
+import time
+
+
+def wall_ms() -> int:
+    """Unix time in milliseconds."""
+    return time.time_ns() // 1_000_000

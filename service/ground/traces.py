@@ -1,0 +1,17 @@
+"""Traces of a process, if they are configured: OpenTelemetry is imported only then."""
+
+from typing import TYPE_CHECKING
+
+from service.settings.telemetry import TraceSettings
+
+if TYPE_CHECKING:
+    from service.ground.tracing import Tracing
+
+
+def tracing_of(settings: TraceSettings | None, process: str) -> "Tracing | None":
+    """The tracing of `process`; None if it is not configured."""
+    if settings is None:
+        return None
+    from service.ground.tracing import Tracing
+
+    return Tracing.of(settings, process)

@@ -1,0 +1,91 @@
+"""A process's traces: spans are made here, and sent by a thread. Needs the extra ``otel``.
+
+*Invariants*: what is not sampled makes no span. Which requests are is decided once, by the worker that is asked
+(`traced_app`), and goes with what it asks of the engine. Spans that cannot be sent fast enough are dropped.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Self
+
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.trace import Span, SpanKind, StatusCode, get_current_span
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from service.ground.errors import ApiError
+from service.settings.telemetry import TraceSettings
+
+#: How long one attempt to send may take, and a stop.
+_SEND_S, _STOP_S = 2, 1.0
+_propagator = TraceContextTextMapPropagator()
+
+
+class Tracing:
+    """Makes the spans of one process."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        self._provider = provider
+        self.tracer = provider.get_tracer("upquery")
+
+    @classmethod
+    def of(cls, settings: TraceSettings, process: str) -> Self:
+        """Spans of `process` go where the settings say."""
+        resource = Resource.create({"service.name": settings.service_name, "service.instance.id": process})
+        provider = TracerProvider(sampler=ALWAYS_ON, resource=resource, shutdown_on_exit=False)
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(settings.endpoint, timeout=_SEND_S)))
+        return cls(provider)
+
+    def close(self) -> None:
+        """Send what there is, if that is possible soon."""
+        stopping = threading.Thread(target=self._provider.shutdown, daemon=True)
+        stopping.start()
+        stopping.join(_STOP_S)
+
+    @contextmanager
+    def within(self, operation: str, traceparent: str, request: Mapping[str, Any]) -> Iterator[None]:
+        """What a worker asked the engine for is done in here."""
+        parent = _propagator.extract({"traceparent": traceparent})
+        views = sorted({item[0] for item in request.get("items", ())})
+        attributes = {"upquery.views": views} if views else {}
+        with self.span(f"engine {operation}", SpanKind.SERVER, attributes, parent):
+            yield
+
+    @contextmanager
+    def span(
+        self, name: str, kind: SpanKind, attributes: Mapping[str, Any], parent: Context | None = None
+    ) -> Iterator[Span]:
+        """A span around what is done in here; what fails is said without its text, which may have values in it."""
+        with self.tracer.start_as_current_span(
+            name, parent, kind, attributes, record_exception=False, set_status_on_exception=False
+        ) as span:
+            try:
+                yield span
+            except Exception as error:
+                span.set_status(StatusCode.ERROR, error.code if isinstance(error, ApiError) else type(error).__name__)
+                raise
+
+
+def is_traced() -> bool:
+    """Whether what runs now belongs to a trace."""
+    return get_current_span().get_span_context().trace_flags.sampled
+
+
+def traceparent_of_now() -> str:
+    """What tells another process which span this is."""
+    carrier: dict[str, str] = {}
+    _propagator.inject(carrier)
+    return carrier["traceparent"]
+
+
+def context_of(traceparent: str, tracestate: str | None) -> Context:
+    """The span of another process, by its headers."""
+    carrier = {"traceparent": traceparent}
+    if tracestate is not None:
+        carrier["tracestate"] = tracestate
+    return _propagator.extract(carrier)

@@ -1,0 +1,98 @@
+"""The directory of one run: the leaf store and the sockets, on a memory file system where there is one.
+
+Its owner holds a lock on a file in it. A directory whose lock is free was left by a process that was killed, and the
+next run removes it: nothing piles up in memory.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.sharding.homes import Shard
+
+PREFIX = "upquery-run-"
+_MEMORY = Path("/dev/shm")
+
+
+@dataclass(frozen=True, slots=True)
+class RunPaths:
+    """What is in a run directory."""
+
+    directory: Path
+
+    def of_shard(self, shard: Shard) -> "RunPaths":
+        """Those of one of several shards; names are short, since a socket's path must be."""
+        return self if shard.of == 1 else RunPaths(self.directory / str(shard.number))
+
+    @property
+    def leaf(self) -> Path:
+        """The leaf store."""
+        return self.directory / "leaf"
+
+    @property
+    def engine_socket(self) -> Path:
+        """Where API workers reach the engine."""
+        return self.directory / "engine.sock"
+
+    @property
+    def control_socket(self) -> Path:
+        """Where the supervisor reaches the engine."""
+        return self.directory / "control.sock"
+
+    @property
+    def stream_socket(self) -> Path:
+        """Where engines reach the process that reads the change stream for all of them."""
+        return self.directory / "stream.sock"
+
+    @property
+    def report_socket(self) -> Path:
+        """Where a gateway's workers say what they have counted."""
+        return self.directory / "reports.sock"
+
+
+class RunDirectory:
+    """A fresh directory that only this user can enter, gone with `close`."""
+
+    def __init__(self, parent: Path | None = None) -> None:
+        self._parent = parent or _default_parent()
+        self._parent.mkdir(parents=True, exist_ok=True)
+        remove_abandoned(self._parent)
+        self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self._parent))
+        self.paths = RunPaths(self.path)
+        self._lock = os.open(self.path / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    @property
+    def room_bytes(self) -> int:
+        """What can be written there now."""
+        found = os.statvfs(self.path)
+        return found.f_bavail * found.f_frsize
+
+    def close(self) -> None:
+        """Removes the directory."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _default_parent() -> Path:
+    return _MEMORY if os.access(_MEMORY, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+
+
+def remove_abandoned(parent: Path) -> None:
+    """Removes the directories of runs that were killed."""
+    for path in parent.glob(f"{PREFIX}*"):
+        try:
+            lock = os.open(path / "lock", os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            # Another user's, or being made or removed right now.
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+        except OSError:
+            pass  # Its run is alive.
+        finally:
+            os.close(lock)

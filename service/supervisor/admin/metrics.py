@@ -1,0 +1,260 @@
+"""What is counted, as metrics. Names follow Prometheus' conventions: unit last, counters end in ``_total``."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from service.ground.latency import BOUNDS_S
+from service.ground.log_repeats import REPEATS
+from service.supervisor.admin.prometheus import Histogram, Sample
+
+Labels = tuple[tuple[str, str], ...]
+_HELP = {
+    "steps": "Events that the engine handled.",
+    "transactions": "Upstream transactions applied.",
+    "rows": "Rows of upstream transactions applied.",
+    "leaf_commits": "Commits of the leaf store.",
+    "leaf_evictions": "Keys of views that were forgotten, for whatever reason.",
+    "budget_slices": "Slices of eviction by the memory budget.",
+    "touches": "Keys in the samples of what readers read.",
+    "reads": "Reads that missed the leaf store.",
+    "reads_answered": "Missed reads answered after filling.",
+    "reads_forwarded": "Missed reads answered by the upstream.",
+    "reads_streamed": "Answers too large to be held, sent as the upstream's rows came.",
+    "reads_failed": "Missed reads that could not be answered.",
+    "lookups": "Lookups run upstream.",
+    "lookup_keys": "Keys of lookups.",
+    "lookup_rows": "Rows that lookups returned.",
+    "lookup_failures": "Lookups that failed.",
+    "lookups_too_large": "Lookups that were broken off: they had more rows or bytes than one key may have.",
+    "loads": "Loads begun: lookups of everything that are read in slices.",
+    "load_rows": "Rows that these returned.",
+    "load_failures": "Loads that failed.",
+    "refreshes": "Keys of refreshed views that were run upstream.",
+    "refresh_rows": "Rows that these returned.",
+    "refresh_failures": "Refreshes that failed.",
+    "heartbeats": "Heartbeats.",
+    "pushes": "Logical messages that pushed the stream.",
+    "streams": "Change streams started.",
+    "streams_lost": "Change streams lost.",
+    "engine_failures": "Steps that failed; the engine was built anew.",
+    "upstream_statements": "Statements run upstream.",
+    "abandoned_statements": "Statements that were ended upstream, since nobody waited for them any more.",
+    "adhoc_statements": "Queries that name no view, run upstream.",
+    "adhoc_installed": "Queries that became views.",
+    "adhoc_dropped": "Such views that were dropped, because nobody asked.",
+}
+
+_SIZES = {
+    "budget_bytes": "The memory budget.",
+    "limit_bytes": "What may be used: less than the budget where the process has outgrown it or room is short.",
+    "used_bytes": "What counts against the memory budget: engine state and the leaf store's pages.",
+    "over_budget": "Whether more than the budget is used and nothing is left to evict.",
+    "engine_state_bytes": "Engine state.",
+    "leaf_bytes": "Pages of the leaf store in use.",
+    "leaf_free_bytes": "Pages of the leaf store that are free for what comes next.",
+    "process_own_bytes": "Resident memory of the engine process's own.",
+    "process_shared_bytes": "Resident memory that the engine process shares: the leaf store, programs.",
+    "process_grown_bytes": "By how much the engine process has grown since it held nothing.",
+    "longest_eviction_s": "The longest slice of eviction.",
+    "ring_rows": "Rows of transactions that lookups in flight may not have seen.",
+    "reads_waiting": "Reads that wait for an upquery.",
+    "lookups_in_flight": "Lookups that run upstream.",
+    "loads_under_way": "What is kept whole and is being read or derived.",
+    "longest_load_slice_s": "The longest slice of a load, or of what follows from it.",
+}
+#: Of views and of nodes, counters: the metric's name, what is counted, its help.
+_COUNTED = (
+    ("filled_keys", "filled", "Keys, or parts of them, that were filled."),
+    ("refilled_keys", "refilled", "Hot keys that were filled again before somebody asked."),
+    ("applied_rows", "rows_applied", "Changed rows that were under a key in memory."),
+    ("dropped_rows", "rows_dropped", "Changed rows that were under no key in memory."),
+    ("lookups", "lookups", "Statements run upstream to fill keys."),
+    ("lookup_keys", "lookup_keys", "Keys of these."),
+    ("lookup_rows", "lookup_rows", "Rows that these returned."),
+    ("lookup_seconds", "lookup_s", "Time that these took."),
+)
+
+
+#: Of subscriptions: the metric's name, what is counted, its help, whether it only grows.
+_SUBSCRIPTIONS = (
+    ("subscribers", "subscribers", "Subscriptions that are open, at all workers.", False),
+    ("subscription_topics", "topics", "Answers that are followed for them, and those that linger.", False),
+    ("subscription_bytes", "bytes", "What these and the logs of their changes take.", False),
+    ("subscription_changes", "changes", "Changes that were found, each told to all who follow the answer.", True),
+    ("subscription_must_refetches", "must_refetches", "Subscribers that were too slow, and answers that ended.", True),
+)
+
+
+def samples_of(stats: dict[str, Any] | None, children: Iterable[Any]) -> Iterator[Sample]:
+    """The samples; without an engine only those of the supervisor."""
+    yield Sample("upquery_engine_up", float(stats is not None), "Whether the engine process answers.")
+    yield from process_samples(children)
+    if stats is not None:
+        for shard, said in _of_shards(stats):
+            for sample in _shard_samples(said):
+                yield replace(sample, labels=(*shard, *sample.labels)) if shard else sample
+            yield left_out("-".join(("engine", *(number for _, number in shard))), said["log_left_out"])
+        for number, counted in stats["worker_processes"].items():
+            yield from _worker_samples((("worker", number),), counted)
+            yield left_out(f"worker-{number}", counted["log_left_out"])
+
+
+def process_samples(children: Iterable[Any]) -> Iterator[Sample]:
+    """Of a supervisor."""
+    yield left_out("supervisor", REPEATS.left_out)
+    for child in children:
+        labels = (("process", child.name),)
+        yield Sample("upquery_process_up", float(child.alive), "Whether a process runs.", labels)
+        yield Sample("upquery_process_restarts", float(child.restarts), "Restarts of a process.", labels, counter=True)
+        yield Sample("upquery_process_silent", float(child.silent), "Whether a process hangs, as it seems.", labels)
+        help_ = "Processes that were ended since they hung."
+        yield Sample("upquery_process_hangs", float(child.hangs), help_, labels, counter=True)
+
+
+def left_out(process: str, lines: int) -> Sample:
+    """Of a process's log."""
+    help_ = "Warnings and errors that were not logged, as there were many of their kind."
+    return Sample("upquery_log_left_out", lines, help_, (("process", process),), counter=True)
+
+
+def http_samples(worker: Labels, requests: int, connections: int, problems: dict[str, int]) -> Iterator[Sample]:
+    """Of a worker, of whatever kind."""
+    yield Sample("upquery_http_requests", requests, "Requests answered.", worker, counter=True)
+    yield Sample("upquery_http_connections", connections, "Connections of clients.", worker)
+    for code, answered in problems.items():
+        labels = (*worker, ("code", code))
+        yield Sample("upquery_http_problems", answered, "Problems answered, by their code.", labels, counter=True)
+
+
+def _of_shards(stats: dict[str, Any]) -> list[tuple[Labels, dict[str, Any]]]:
+    """What each shard said, with the label that tells it from others, if there are any."""
+    if "shards" not in stats:
+        return [((), stats)]
+    return [((("shard", str(said["shard"])),), said) for said in stats["shards"]]
+
+
+def _shard_samples(stats: dict[str, Any]) -> Iterator[Sample]:
+    yield from _engine_samples(stats)
+    yield from _view_samples(stats["views"])
+    yield from _subscription_samples(stats["subscriptions"])
+    for node in stats["nodes"]:
+        yield from _node_samples(node)
+    for load in stats["loads"]:
+        yield from _load_samples(load)
+
+
+def histograms_of(stats: dict[str, Any] | None) -> Iterator[Histogram]:
+    """The histograms; without an engine none."""
+    if stats is None:
+        return
+    for shard, said in _of_shards(stats):
+        for histogram in _shard_histograms(said):
+            yield replace(histogram, labels=(*shard, *histogram.labels))
+
+
+def _shard_histograms(stats: dict[str, Any]) -> Iterator[Histogram]:
+    for name, counts in stats["upqueries"].items():
+        yield Histogram(
+            "upquery_view_upquery_seconds",
+            "Reads that missed and were answered after filling: from the worker's question to its answer.",
+            BOUNDS_S,
+            counts,
+            stats["views"][name]["upquery_s"],
+            (("view", name),),
+        )
+
+
+def _engine_samples(stats: dict[str, Any]) -> Iterator[Sample]:
+    for name, value in stats["counters"].items():
+        yield Sample(f"upquery_{name}", value, _HELP.get(name, name), counter=True)
+    for name, value in stats["engine"].items():
+        labels = (("event", name),)
+        yield Sample(
+            "upquery_engine_events", value, "How often rare things happened in the engine.", labels, counter=True
+        )
+    for name, value in stats["sizes"].items():
+        yield Sample(f"upquery_{_in_units(name)}", value, _SIZES[name])
+    yield Sample("upquery_age_seconds", stats["age_ms"] / 1000, "How far answers may be behind the upstream.")
+    yield Sample("upquery_streaming", float(stats["streaming"]), "Whether the change stream is up.")
+    for table in stats["resting_tables"]:
+        help_ = "Tables that are not asked for a while, since they did not answer."
+        yield Sample("upquery_table_resting", 1.0, help_, (("table", table),))
+    yield Sample("upquery_position_bytes", stats["position"], "The applied position in the upstream's log.")
+
+
+def _subscription_samples(counters: dict[str, int]) -> Iterator[Sample]:
+    for name, counted, help_, counts in _SUBSCRIPTIONS:
+        yield Sample(f"upquery_{name}", counters[counted], help_, counter=counts)
+
+
+def _worker_samples(worker: Labels, counted: dict[str, Any]) -> Iterator[Sample]:
+    yield from http_samples(worker, counted["requests"], counted["connections"], counted["problems"])
+    for operation, asked in counted["wire"].items():
+        labels = (*worker, ("operation", operation))
+        yield Sample("upquery_wire_requests", asked, "What a worker asked of the engine.", labels, counter=True)
+    for outcome, answered in counted["outcomes"].items():
+        labels = (*worker, ("outcome", outcome))
+        help_ = "Requests that several shards answered, by how they came to one version."
+        yield Sample("upquery_sharded_requests", answered, help_, labels, counter=True)
+    if (left := counted["files_left"]) >= 0:
+        yield Sample("upquery_files_left", left, "How many more files and connections it may open.", worker)
+    log = counted["access_log"]
+    yield Sample("upquery_access_log_lines", log["lines"], "Reads in the access log.", worker, counter=True)
+    yield Sample(
+        "upquery_access_log_dropped", log["dropped"], "Reads that the access log has not.", worker, counter=True
+    )
+
+
+def _in_units(name: str) -> str:
+    return f"{name.removesuffix('_s')}_seconds" if name.endswith("_s") else name
+
+
+def _view_samples(views: dict[str, dict[str, Any]]) -> Iterator[Sample]:
+    for name, counters in views.items():
+        for outcome in ("hits", "misses", "forwarded", "failed"):
+            labels = (("view", name), ("outcome", outcome))
+            help_ = "Reads of a view, at the workers; of those that missed, what the upstream answered or nobody did."
+            yield Sample("upquery_view_reads", counters[outcome], help_, labels, counter=True)
+    for name, counters in views.items():
+        labels_ = (("view", name),)
+        yield Sample("upquery_view_covered_keys", counters["covered_keys"], "Keys of a view in memory.", labels_)
+        yield Sample("upquery_view_leaf_bytes", counters["leaf_bytes"], "Bytes of a view in the leaf store.", labels_)
+        yield Sample(
+            "upquery_view_inner_bytes", counters["inner_bytes"], "Bytes of a view's plan in the engine.", labels_
+        )
+        yield Sample(
+            "upquery_view_upquery_max_seconds", counters["upquery_max_s"], "The slowest of its upqueries.", labels_
+        )
+        yield from _counted("view", counters, labels_)
+
+
+def _node_samples(node: dict[str, Any]) -> Iterator[Sample]:
+    labels = (("node", str(node["id"])), ("kind", node["kind"]))
+    yield Sample("upquery_node_covered_keys", node["keys"], "Keys of a node in memory.", labels)
+    yield Sample("upquery_node_state_bytes", node["state_bytes"], "Bytes of a node in the engine.", labels)
+    yield from _counted("node", node, labels)
+
+
+def _load_samples(load: dict[str, Any]) -> Iterator[Sample]:
+    labels = (
+        ("node", str(load["node"])),
+        ("table", load["table"] or ""),
+        ("phase", load["phase"]),
+        ("way", load["way"] or ""),
+    )
+    yield Sample("upquery_load_progress_rows", load["rows"], "Rows of a load that were read, or derived.", labels)
+    if load["expected_rows"] is not None:
+        yield Sample("upquery_load_expected_rows", load["expected_rows"], "Rows that a load has, about.", labels)
+    if load["rows_left"] is not None:
+        help_ = "Rows of changes that are to be replayed, or rows to be derived from."
+        yield Sample("upquery_load_left_rows", load["rows_left"], help_, labels)
+
+
+def _counted(kind: str, counters: dict[str, Any], labels: tuple[tuple[str, str], ...]) -> Iterator[Sample]:
+    for name, counted, help_ in _COUNTED:
+        yield Sample(f"upquery_{kind}_{name}", counters[counted], help_, labels, counter=True)
+    by_budget = counters["evicted_by_budget"]
+    for reason, evicted in (("budget", by_budget), ("other", counters["evicted"] - by_budget)):
+        help_ = "Keys that were forgotten, by the memory budget or because something changed."
+        yield Sample(f"upquery_{kind}_evicted_keys", evicted, help_, (*labels, ("reason", reason)), counter=True)

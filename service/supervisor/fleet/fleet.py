@@ -1,0 +1,164 @@
+"""The pods of a gateway, as its admin port needs them: all of them as one `Control`, looked after.
+
+*Invariants*: whoever asks how the service is does not wait for a pod: that is found out here, again and again. Where
+the pods are may change at any time; pods that stay are the same objects.
+
+Not here: reading the settings anew (`service.settings.gateway_file`); the routes (`app`).
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import httpx
+import orjson
+import structlog
+
+from service.gateway.homes import replicas_of, slot_of
+from service.ground.clock import wall_ms
+from service.ground.errors import ApiError
+from service.settings.gateway import GatewaySettings
+from service.sharding.homes import homes_among
+from service.supervisor.admin.engines import Engines, KeyTexts
+from service.supervisor.admin.prometheus import Sample
+from service.supervisor.admin.registration import Registering
+from service.supervisor.fleet.pods import Pod
+from service.supervisor.fleet.reconcile import Reconciler
+from service.supervisor.fleet.remote import RemoteControl
+from service.supervisor.fleet.replicas import Replicas
+
+log = structlog.get_logger()
+
+#: How often pods are asked how they are: those that are not ready, and those that are. The sooner one is seen that has
+#: come back, the sooner it has the views that it missed.
+_WATCH_S, _LOOK_S = 0.5, 2.0
+#: How often all are asked which views they have, if nobody was away.
+_RECONCILE_S = 10.0
+
+
+class AllPods(Engines):
+    """All pods as one `Control`. *State*: `were_ready`, once each shard was at the same time."""
+
+    were_ready = False
+
+    async def _health(self) -> dict[str, Any]:
+        """Once they were ready it stays so: what other shards can answer is answered while one is starting."""
+        health = await super()._health()
+        self.were_ready = self.were_ready or health["ready"]
+        return health | {"ready": self.were_ready, "streaming": health["streaming"] and health["ready"]}
+
+
+class Fleet:
+    """*State*: `pods` as the settings say; `_look_at` and `_again_at`, when all are asked how they are, and which
+    views they have, if nobody was away meanwhile."""
+
+    def __init__(
+        self, settings: GatewaySettings, client: httpx.AsyncClient, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._settings = settings
+        self._client = client
+        self._clock = clock
+        self._reconciler = Reconciler(clock)
+        self.pods: list[Pod] = []
+        self._look_at = self._again_at = 0.0
+        self.engines = AllPods([], [], Registering(wall_ms), place_of)
+        self.follow(settings)
+
+    def follow(self, settings: GatewaySettings) -> None:
+        """From now on the pods are where these settings say."""
+        known = {(pod.shard, pod.replica, pod.address): pod for pod in self.pods}
+        self.pods = [known.get(_key(pod), pod) for pod in self._pods(settings)]
+        shards = [
+            Replicas([pod for pod in self.pods if pod.shard == shard], replicas_order)
+            for shard in range(settings.gateway.shards)
+        ]
+        self.engines.follow(shards, self.pods)
+
+    def _pods(self, settings: GatewaySettings) -> Iterator[Pod]:
+        for shard, replicas in enumerate(settings.gateway.admin_pods):
+            for replica, address in enumerate(replicas):
+                yield Pod(address, RemoteControl(address, self._client, self._settings.gateway.token), shard, replica)
+
+    async def run(self) -> None:
+        """Looks after the pods, for ever: one that takes long to do what it missed keeps nobody from looking."""
+        await asyncio.gather(_again_and_again(self.look), _again_and_again(self.tell))
+
+    async def look(self) -> None:
+        """Finds out how the pods are, those whose time it is."""
+        all_of_them = self._clock() >= self._look_at
+        if all_of_them:
+            self._look_at = self._clock() + _LOOK_S
+        await asyncio.gather(*(pod.look() for pod in self.pods if all_of_them or not pod.is_ready))
+        with suppress(ApiError):
+            await self.engines.call("health")
+
+    async def tell(self) -> None:
+        """Tells those that have missed something."""
+        ready = [pod for pod in self.pods if pod.is_ready]
+        if all(pod.was_told for pod in ready) and self._clock() < self._again_at:
+            return
+        for pod in ready:
+            pod.was_told = True
+        self._again_at = self._clock() + _RECONCILE_S
+        await self._reconciler.round(ready)
+
+    @property
+    def was_ready(self) -> bool:
+        """Whether each shard was ready once."""
+        return self.engines.were_ready
+
+    def samples(self) -> Iterator[Sample]:
+        """What is known of the pods, as metrics."""
+        for pod in self.pods:
+            labels = (("shard", str(pod.shard)), ("replica", str(pod.replica)))
+            yield Sample("upquery_gateway_pod_up", float(pod.is_there), "Whether a pod's admin port answers.", labels)
+            yield Sample("upquery_gateway_pod_ready", float(pod.is_ready), "Whether a pod can answer reads.", labels)
+
+
+async def _again_and_again(do: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        try:
+            await do()
+        except Exception:
+            log.exception("looking after the pods failed")
+        await asyncio.sleep(_WATCH_S)
+
+
+def _key(pod: Pod) -> tuple[int, int, str]:
+    return pod.shard, pod.replica, pod.address
+
+
+def place_of(shards: int, state: Mapping[str, Any]) -> Callable[[KeyTexts], int]:
+    """The shard where the gateway's workers read a key."""
+    slot, homes = _slots_of(state), homes_among(shards)
+    return lambda key: homes.of_slot(slot(key))
+
+
+def replicas_order(replicas: int, state: Mapping[str, Any]) -> Callable[[KeyTexts], Sequence[int]]:
+    """The replicas of that shard in the order in which they ask for it."""
+    slot = _slots_of(state)
+    return lambda key: replicas_of(slot(key), replicas)
+
+
+def _slots_of(state: Mapping[str, Any]) -> Callable[[KeyTexts], int]:
+    """The slots of a view's keys. (A view may have parameters that are none of its key; where such a key is read
+    depends on these, too.)"""
+    view, parameters = state["name"], state["parameters"]
+
+    def slot(key: KeyTexts) -> int:
+        given = zip(parameters, key, strict=False)
+        return slot_of(view, {each["name"]: _value(each["type"], text) for each, text in given})
+
+    return slot
+
+
+def _value(kind: str, text: str | None) -> Any:
+    """As a request says it: a list's elements one by one. What is no list the pod will refuse."""
+    if not kind.endswith("[]") or text is None:
+        return text
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,106 @@
+"""What a gateway's admin port says of the gateway itself: what its workers have counted.
+
+The workers send it (`service.gateway.counting`), each to the same datagram socket in the run's directory. What the pods
+count is asked of the pods.
+
+Not here: the pods (`fleet`).
+"""
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from service.ground.logs import merged_errors
+from service.protocol.control import Control
+from service.supervisor.admin.metrics import Labels, http_samples, left_out
+from service.supervisor.admin.prometheus import Sample
+
+#: Of all workers together, those that are remembered.
+_MOST_ERRORS = 50
+#: Of each worker: the metric's name, what is counted, its help.
+_COUNTED = (
+    ("retries", "retries", "Requests that were asked of another replica."),
+    ("failed_requests", "failed", "Requests that no replica of a shard could answer."),
+    ("moved_slots", "moved_slots", "Slots of keys that went to another shard."),
+)
+_NOW = (
+    ("streams", "streams", "Streams, long polls and WebSockets that are open."),
+    ("shards", "shards", "The shards that keys are read from, or go to."),
+    ("moving", "moving", "Whether keys are going to other shards."),
+)
+
+
+class WorkerReports(asyncio.DatagramProtocol):
+    """*State*: `_newest`, what each worker reported last, by its number; `errors`, the last ones, oldest first."""
+
+    def __init__(self) -> None:
+        self._newest: dict[int, dict[str, Any]] = {}
+        self._transport: asyncio.DatagramTransport | None = None
+        self.errors: deque[dict[str, str]] = deque(maxlen=_MOST_ERRORS)
+
+    async def open(self, path: Path) -> None:
+        """Listens. The socket's file goes with its directory."""
+        loop = asyncio.get_running_loop()
+        self._transport, _ = await loop.create_datagram_endpoint(
+            lambda: self, local_addr=str(path), family=socket.AF_UNIX
+        )
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:  # noqa: ARG002
+        """A worker's report."""
+        report = orjson.loads(data)
+        self.errors.extend(reversed(report.pop("errors")))
+        self._newest[report.pop("number")] = report
+
+    def counted(self) -> dict[str, dict[str, Any]]:
+        """By worker."""
+        return {str(number): report for number, report in sorted(self._newest.items())}
+
+    def close(self) -> None:
+        """Listens no more."""
+        if self._transport is not None:
+            self._transport.close()
+
+
+class GatewayControl:
+    """Is a `Control`: that of the pods, which also says what the gateway has counted."""
+
+    def __init__(self, pods: Control, reports: WorkerReports) -> None:
+        self._pods = pods
+        self._reports = reports
+
+    async def call(self, operation: str, **arguments: Any) -> Any:
+        """The operation's result. Raises its `ApiError`."""
+        result = await self._pods.call(operation, **arguments)
+        if operation != "stats":
+            return result
+        errors = merged_errors(result["recent_errors"], self._reports.errors)
+        return result | {"recent_errors": errors, "gateway": self._reports.counted()}
+
+
+def gateway_samples(reports: WorkerReports) -> Iterator[Sample]:
+    """The samples of the workers."""
+    for number, report in reports.counted().items():
+        yield from _worker_samples((("worker", number),), report)
+        yield left_out(f"worker-{number}", report["log_left_out"])
+
+
+def _worker_samples(worker: Labels, report: dict[str, Any]) -> Iterator[Sample]:
+    yield from http_samples(worker, report["served"], report["connections"], report["problems"])
+    for shard, asked in report["requests"].items():
+        labels = (*worker, ("shard", shard))
+        yield Sample("upquery_gateway_requests", asked, "What a shard was asked.", labels, counter=True)
+    for outcome, answered in report["outcomes"].items():
+        labels = (*worker, ("outcome", outcome))
+        help_ = "Requests that several shards answered, by how they came to one version."
+        yield Sample("upquery_sharded_requests", answered, help_, labels, counter=True)
+    for name, counted, help_ in _COUNTED:
+        yield Sample(f"upquery_gateway_{name}", report[counted], help_, worker, counter=True)
+    for name, counted, help_ in _NOW:
+        yield Sample(f"upquery_gateway_{name}", float(report[counted]), help_, worker)
+    away = float(len(report["away"]))
+    yield Sample("upquery_gateway_away_pods", away, "Pods that a worker cannot reach.", worker)

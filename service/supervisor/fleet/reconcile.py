@@ -1,0 +1,93 @@
+"""Pods that have missed something get the views that the others have.
+
+*Theory*: of what the pods that are there know of a name, the latest change is what all are to have
+(`service.supervisor.admin.latest_change`). So it does not matter who was away, for how long, which gateway was told, or
+how often this is done.
+
+*Invariants*: a pod is told only what is later than what it knows, and decides that itself. What it refuses is said
+once, and tried again after a while. The pods are ready: one that is starting may not know yet what it has.
+
+Not here: changes as they are made (`service.supervisor.admin.registration`).
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import structlog
+
+from service.ground.errors import ApiError
+from service.supervisor.admin.latest_change import Kept, latest
+from service.supervisor.admin.registration import is_away, told
+from service.supervisor.fleet.pods import Pod
+
+log = structlog.get_logger()
+
+#: What a pod has refused is tried again after so long.
+_AGAIN_S = 30.0
+
+
+class Reconciler:
+    """*State*: `_refused`, what pods have refused, and until when they are not asked again."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._refused: dict[tuple[str, str, int], float] = {}
+
+    async def round(self, pods: Sequence[Pod]) -> int:
+        """Tells each pod what it lacks; how many changes that were."""
+        there = [pod for pod in pods if pod.is_there]
+        said = await asyncio.gather(*(told(pod, "kept", {}) for pod in there))
+        known = {
+            pod.address: kept for pod, (_, kept) in zip(there, said, strict=True) if not isinstance(kept, ApiError)
+        }
+        changes = latest(known.values())
+        self._forget(known, changes)
+        settled = await asyncio.gather(
+            *(self._settle(pod, changes, known[pod.address]) for pod in pods if pod.address in known)
+        )
+        return sum(settled)
+
+    async def _settle(self, pod: Pod, changes: Kept, known: Kept) -> int:
+        lacking = [
+            (name, change)
+            for name, change in changes.items()
+            if known.get(name, {}).get("at_ms", -1) < change["at_ms"]
+            and self._refused.get((pod.address, name, change["at_ms"]), 0) <= self._clock()
+        ]
+        settled = 0
+        while lacking:
+            refused = []
+            for name, change in lacking:
+                try:
+                    settled += await _told_to_settle(pod, name, change)
+                    self._refused.pop((pod.address, name, change["at_ms"]), None)
+                except ApiError as error:
+                    if is_away(error):
+                        return settled
+                    refused.append((name, change, error))
+            if len(refused) == len(lacking):
+                self._note_refused(pod, refused)
+                break
+            # It may have lacked what it has now: a view that was put again, later, is read by others.
+            lacking = [(name, change) for name, change, _ in refused]
+        return settled
+
+    def _note_refused(self, pod: Pod, refused: Sequence[tuple[str, dict[str, Any], ApiError]]) -> None:
+        for name, change, error in refused:
+            key = (pod.address, name, change["at_ms"])
+            if key not in self._refused:
+                log.error("a pod cannot have a view that others have", address=pod.address, reason=str(error))
+            # What may succeed at any moment is tried the next time.
+            self._refused[key] = self._clock() + (0 if error.retryable else _AGAIN_S)
+
+    def _forget(self, known: Mapping[str, Kept], changes: Kept) -> None:
+        """What was refused of changes that are not the latest any more, or by pods that are not there."""
+        current = {(address, name, change["at_ms"]) for address in known for name, change in changes.items()}
+        self._refused = {refused: until for refused, until in self._refused.items() if refused in current}
+
+
+async def _told_to_settle(pod: Pod, name: str, change: Mapping[str, Any]) -> Any:
+    options = change.get("options", {})
+    return await pod.call("settle", name=name, sql=change.get("sql"), options=options, at_ms=change["at_ms"])

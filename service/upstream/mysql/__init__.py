@@ -1,1 +1,0 @@
-"""Questions to MariaDB and MySQL beside their change stream."""

@@ -1,0 +1,163 @@
+"""Tokens of a file: who has one, and what it is good for. The file has only their SHA-256, never themselves.
+
+A token is 256 random bits, so its hash needs no salt and no slowness: there is nothing to guess.
+
+*Invariants*: a file that cannot be used changes nothing, and is said once; a token is compared in constant time.
+"""
+
+import hashlib
+import hmac
+import json
+import secrets
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import structlog
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
+
+from service.settings.errors import SettingsError
+from service.web.principal import ALL_VIEWS, Principal, Right
+
+log = structlog.get_logger()
+
+#: What every token of ours starts with, so that scanners for leaked secrets can tell it.
+PREFIX = "upq_"
+MAX_TOKENS = 1000
+_MAX_FILE_BYTES = 4 << 20
+#: What tells one version of a file from another.
+_Mark = tuple[int, int, int]
+#: As of a file that is not there.
+_NO_FILE: _Mark = (0, 0, 0)
+
+VIEW_PATTERN = r"^[A-Za-z0-9_*?-]{1,63}$"
+ViewPattern = Annotated[str, StringConstraints(pattern=VIEW_PATTERN)]
+
+
+class _Entry(BaseModel):
+    """One table ``[[tokens]]`` of the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    name: str = Field(min_length=1, max_length=100)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    rights: frozenset[Right] = frozenset({Right.READ})
+    views: tuple[ViewPattern, ...] = (ALL_VIEWS,)
+    claims: dict[str, JsonValue] = {}
+    expires: AwareDatetime | None = None
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", defer_build=True)
+
+    tokens: tuple[_Entry, ...] = Field(default=(), max_length=MAX_TOKENS)
+
+
+_KNOWN = {*_File.model_fields, *_Entry.model_fields}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One of the file, as it is looked for."""
+
+    digest: bytes
+    principal: Principal
+
+
+def read_tokens(path: Path) -> list[Token]:
+    """The tokens of a file. Raises `SettingsError`, which never shows what the file says."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise SettingsError(f"[auth] tokens_file {path} cannot be read: {error.strerror}.") from None
+    if len(content) > _MAX_FILE_BYTES:
+        raise SettingsError(f"[auth] tokens_file {path} is larger than {_MAX_FILE_BYTES} bytes.")
+    try:
+        entries = _File(**tomllib.loads(content.decode())).tokens
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
+        raise SettingsError(f"[auth] tokens_file {path} is not valid TOML.") from None
+    except (ValidationError, TypeError) as error:
+        raise SettingsError(f"[auth] tokens_file {path}: {_mistake(error)}") from None
+    _refuse_repeated(path, entries)
+    return [_token(entry) for entry in entries]
+
+
+def _mistake(error: ValidationError | TypeError) -> str:
+    if isinstance(error, TypeError):
+        return "only tables [[tokens]] belong into it."
+    first = error.errors(include_input=False)[0]
+    # A key that nobody knows may be a token, pasted into the wrong place.
+    where = ".".join(str(part) for part in first["loc"] if isinstance(part, int) or part in _KNOWN)
+    if first["loc"][-1] == "sha256":
+        return f"{where} must be 64 lower-case hexadecimal digits (`upquery token create` prints them)."
+    return f"{where or 'there'}: {first['msg']}."
+
+
+def _refuse_repeated(path: Path, entries: tuple[_Entry, ...]) -> None:
+    for values in ([entry.name for entry in entries], [entry.sha256 for entry in entries]):
+        if len(set(values)) < len(values):
+            raise SettingsError(f"[auth] tokens_file {path} has two tokens of one name, or one token twice.")
+
+
+def _token(entry: _Entry) -> Token:
+    expires_at = None if entry.expires is None else entry.expires.timestamp()
+    principal = Principal(entry.name, entry.rights, entry.views, entry.claims, expires_at)
+    return Token(bytes.fromhex(entry.sha256), principal)
+
+
+class TokensFile:
+    """The tokens of a file that may change."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._tokens: list[Token] = []
+        self._mark: _Mark | None = None
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Follow the file."""
+        mark = _mark_of(self._path)
+        if mark == self._mark:
+            return
+        self._mark = mark
+        try:
+            self._tokens = read_tokens(self._path)
+        except SettingsError as error:
+            log.error("the tokens file cannot be used; what it said before still holds", reason=str(error))
+
+    def find(self, token: str) -> Principal | None:
+        """Whose token that is. All are compared, however soon one is equal."""
+        digest = digest_of(token)
+        found = None
+        for known in self._tokens:
+            if hmac.compare_digest(known.digest, digest):
+                found = known.principal
+        return found
+
+
+def _mark_of(path: Path) -> _Mark:
+    try:
+        status = path.stat()
+    except OSError:
+        return _NO_FILE
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def digest_of(token: str) -> bytes:
+    """What the file has of a token."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+def new_token() -> str:
+    """A token nobody had before."""
+    return PREFIX + secrets.token_urlsafe(32)
+
+
+def entry_text(name: str, token: str, options: Mapping[str, str]) -> str:
+    """The table of a token for the file; `options` are keys with their TOML."""
+    # What JSON writes as a string, TOML reads as that.
+    lines = ["[[tokens]]", f"name = {json.dumps(name)}", f'sha256 = "{digest_of(token).hex()}"']
+    return "\n".join([*lines, *(f"{key} = {value}" for key, value in options.items())]) + "\n"

@@ -1,0 +1,348 @@
+"""The server's side of a connection, with bounds on what a client may send and how long it may take for it.
+
+*Theory*: the parser has no limits of its own, and a client that sends a byte now and then holds a connection for ever.
+Most requests come whole, in one piece, and cost two comparisons here; only one that is not whole after what was
+received is looked at, and has a timer.
+
+*Invariants*: a timer runs exactly while a request is not whole; what is refused is told why and its connection closed,
+unless an earlier request of it is still being answered, which is then cut off. Whoever only waits for us is not timed.
+"""
+
+from asyncio import BaseTransport, Protocol, TimerHandle
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, ClassVar
+
+from httptools import HttpParserError, HttpParserUpgrade
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from service.ground.errors import ApiError
+from service.settings.sections import HttpSettings
+from service.web.body_limit import too_large
+from service.web.host_check import SCOPE_KEY, HostCheck
+from service.web.messages import Headers, Reply, Scope, problem_reply
+
+#: What a connection may have sent beyond a request's limits before the application has seen that it is too much: what
+#: the server takes at once, and what it keeps before it reads no more.
+_AHEAD_BYTES = 512 << 10
+#: Headers that are looked at while they come.
+_LOOKED_AT = frozenset({b"host", b"expect", b"transfer-encoding"})
+#: Who was refused may go on sending for so long, and so much: a connection that is closed with something unread takes
+#: what was said last away from the other side, too.
+_LINGER_S, _LINGER_BYTES = 1.0, 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Bounds of a worker's connections (`service.settings.sections.HttpSettings`)."""
+
+    max_head_bytes: int = 16 << 10
+    max_headers: int = 100
+    max_body_bytes: int = 1 << 20
+    receive_timeout_s: float = 15.0
+    keep_alive_s: float = 75.0
+    max_connections: int = 10_000
+    #: Paths that are served on the connections of one too many, too.
+    always_served: frozenset[str] = frozenset()
+    #: Whether a request has to call this server by a name or an address of this machine.
+    loopback_only: bool = False
+
+
+def connection_limits_of(http: HttpSettings, *, guarded: bool = True) -> ConnectionLimits:
+    """The bounds of connections; `guarded`: of a service with access control."""
+    return ConnectionLimits(
+        max_head_bytes=http.max_head_bytes,
+        max_headers=http.max_headers,
+        max_body_bytes=http.max_body_bytes,
+        receive_timeout_s=http.receive_timeout_s,
+        keep_alive_s=http.keep_alive_s,
+        max_connections=http.max_connections,
+        loopback_only=not guarded,
+    )
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, bounded.
+
+    *State*: `_whole` is whether a request ended in what came last (at `_received_at`); if none did, `_received` counts
+    the bytes of the unfinished one, and `_late` is its timer. `_idle_since` is when the last answer was complete, None
+    while something is to be answered; `_idle` is the one timer that looks at it: one for each answer would cost more
+    than most else about a hit.
+    """
+
+    limits: ClassVar[ConnectionLimits] = ConnectionLimits()
+    hosts: ClassVar[HostCheck] = HostCheck(loopback_only=False)
+    _received_at = 0.0
+    _idle_since: float | None = None
+    _idle: TimerHandle | None = None
+    _whole = True
+    _received = 0
+    _late: TimerHandle | None = None
+    _crowded = False
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        """There is a client. One too many is told so when it asks for something."""
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self.timeout_keep_alive = self.limits.keep_alive_s  # type: ignore[assignment]
+        if len(self.connections) > self.limits.max_connections:
+            self._crowded = True
+            self.timeout_keep_alive = min(self.timeout_keep_alive, _LINGER_S)  # type: ignore[assignment]
+        self._idle_since = perf_counter()
+        self._look_at_idle()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client has gone."""
+        self._end_timers()
+        super().connection_lost(exc)
+
+    def _look_at_idle(self) -> None:
+        idle_s = 0.0 if self._idle_since is None else perf_counter() - self._idle_since
+        if idle_s >= self.timeout_keep_alive:
+            self.timeout_keep_alive_handler()
+        else:
+            self._idle = self.loop.call_later(self.timeout_keep_alive - idle_s, self._look_at_idle)
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle_since = None
+
+    def on_response_complete(self) -> None:
+        """An answer is on its way; the next request may be waiting already."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._idle_since = perf_counter()
+
+    def data_received(self, data: bytes) -> None:
+        """Some of a request, or several requests."""
+        self._received_at = perf_counter()
+        self._whole = False
+        self._received += len(data)
+        self._feed(data)
+        if not self._whole:
+            self._unfinished()
+        else:
+            self._received = 0
+            if self._late is not None:
+                self._on_time()
+
+    def _feed(self, data: bytes) -> None:
+        """Have what came parsed. An offer to go on in another protocol is ignored (RFC 9110, 7.8), but WebSocket."""
+        while True:
+            try:
+                self.parser.feed_data(data)
+            except HttpParserUpgrade as offer:
+                rest = data[offer.args[0] :]
+                if self.scope["method"] == "CONNECT":
+                    self._refuse(ApiError("bad_request", "This server is no proxy."))
+                    return
+                if super()._should_upgrade():
+                    self._upgrade(rest)
+                    return
+                data = self._head_without_offer() + rest
+                self._whole = False
+            except HttpParserError:
+                self.send_400_response("")
+                return
+            else:
+                return
+
+    def _should_upgrade(self) -> bool:
+        """Yes: the parser takes what follows an offer for another protocol, body or not, so nothing begins before it is
+        known what is offered."""
+        return True
+
+    def _head_without_offer(self) -> bytes:
+        head = [self.scope["method"].encode(), b" ", self.url, b" HTTP/", self.scope["http_version"].encode(), b"\r\n"]
+        for name, value in self.headers:
+            if name == b"connection":
+                kept = [token for token in value.split(b",") if token.strip().lower() != b"upgrade"]
+                head += [b"connection: ", b",".join(kept), b"\r\n"]
+            elif name != b"upgrade":
+                head += [name, b": ", value, b"\r\n"]
+        return b"".join([*head, b"\r\n"])
+
+    def _upgrade(self, rest: bytes) -> None:
+        error = None if self.scope.get(SCOPE_KEY) in self.hosts.known else self.hosts.problem(self.scope)  # type: ignore[arg-type]
+        if error is None and rest:
+            error = ApiError("bad_request", "A client of a WebSocket waits for the server's handshake.")
+        if error is None:
+            self.handle_websocket_upgrade()
+        else:
+            self._refuse(error)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer."""
+        name = name.lower()
+        scope: Scope = self.scope  # type: ignore[assignment]
+        if name in _LOOKED_AT and self.headers is scope["headers"]:
+            if name == b"host":
+                scope[SCOPE_KEY] = None if SCOPE_KEY in scope else value
+            elif name == b"expect":
+                self.expect_100_continue = value.lower() == b"100-continue"
+            elif value.lower() != b"chunked" or name in dict(self.headers):
+                # Others may know the codings before it, or take the last one only.
+                scope[SCOPE_KEY] = None
+        self.headers.append((name, value))
+
+    def on_chunk_header(self) -> None:
+        """A chunk follows, or trailers, which nobody who looked at the head has seen: they are no headers."""
+        self.headers = []
+
+    def on_message_complete(self) -> None:
+        """A request is whole."""
+        self._whole = True
+        HttpToolsProtocol.on_message_complete(self)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        scope: Scope = cycle.scope  # type: ignore[assignment]
+        if self._crowded and scope["path"] not in self.limits.always_served:
+            self._refuse(_crowded(), cycle)
+        elif scope.get(SCOPE_KEY) not in self.hosts.known and (error := self.hosts.problem(scope)) is not None:
+            self._refuse(error, cycle)
+        elif len(scope["headers"]) > self.limits.max_headers or (
+            self._received > self.limits.max_head_bytes < _head_bytes(scope)
+        ):
+            self._refuse(self._too_large(), cycle)
+        else:
+            self._serve(cycle, app)
+
+    def _serve(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """Answer a request whose head is within the bounds, and whose turn it is."""
+        super()._start_asgi_task(cycle, app)
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002
+        """What came is not HTTP."""
+        self._refuse(ApiError("bad_request", "What was sent is not a request of HTTP/1.1."))
+
+    def handle_websocket_upgrade(self) -> None:
+        """It goes on as another protocol."""
+        self._end_timers()
+        super().handle_websocket_upgrade()
+
+    def _should_upgrade_to_ws(self) -> bool:
+        return not self._crowded and super()._should_upgrade_to_ws()
+
+    def _unfinished(self) -> None:
+        if self.transport.is_closing() or self.transport.get_protocol() is not self:
+            return
+        if self._late is None:
+            self._late = self.loop.call_later(self.limits.receive_timeout_s, self._too_late)
+        limits, size = self.limits, self._received
+        if len(self.headers or ()) > limits.max_headers or (not self._has_head() and size > limits.max_head_bytes):
+            self._refuse(self._too_large())
+        elif self._announces_too_much():
+            # Before the application does: it cannot close the connection without taking its answer away.
+            self._refuse(too_large(limits.max_body_bytes))
+        elif size > limits.max_head_bytes + limits.max_body_bytes + _AHEAD_BYTES:
+            # The application has refused it long ago.
+            self.transport.close()
+
+    def _has_head(self) -> bool:
+        """Whether the request that is being received has begun to be served."""
+        return self.cycle is not None and self.cycle.scope is self.scope
+
+    def _announces_too_much(self) -> bool:
+        """Whether the body that follows is said to be larger than it may be, and nothing else is being answered."""
+        cycle = self.cycle
+        if not self._has_head() or self.pipeline or cycle.response_started:
+            return False
+        announced = next((value for name, value in cycle.scope["headers"] if name == b"content-length"), b"")
+        return announced.isdigit() and int(announced) > self.limits.max_body_bytes
+
+    def _too_late(self) -> None:
+        self._late = None
+        answering = self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+        if answering or self.flow.read_paused:
+            self._late = self.loop.call_later(self.limits.receive_timeout_s, self._too_late)
+            return
+        limit_s = self.limits.receive_timeout_s
+        self._refuse(ApiError("request_timeout", f"The request was not there as a whole after {limit_s:g} s."))
+
+    def _end_timers(self) -> None:
+        self._on_time()
+        if self._idle is not None:
+            self._idle.cancel()
+
+    def _on_time(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+    def _too_large(self) -> ApiError:
+        limits = self.limits
+        return ApiError(
+            "head_too_large",
+            f"The request's head has more than {limits.max_head_bytes} bytes or {limits.max_headers} headers.",
+            "Ask for long lists of keys with POST /v1/views/{view}/query.",
+        )
+
+    def _refuse(self, error: ApiError, answered: RequestResponseCycle | None = None) -> None:
+        """Say why, where nothing else is being said, and close. `answered`: the request whose turn it is."""
+        transport, cycle = self.transport, self.cycle
+        if (
+            answered is not None
+            or cycle is None
+            or cycle.response_complete
+            or (self._has_head() and not cycle.response_started and not self.pipeline)
+        ):
+            path = "" if self.scope is None else self.scope.get("path", "")
+            reply = problem_reply(error, path)
+            reply.headers.append((b"connection", b"close"))
+            transport.write(response_bytes(reply, self.server_state.default_headers, True))
+            if transport.can_write_eof():
+                transport.write_eof()
+            self._end_timers()
+            self.flow.resume_reading()
+            transport.set_protocol(_Refused(self))
+        else:
+            transport.close()
+        for served in {id(c): c for c in (answered, cycle) if c is not None}.values():
+            # For what serves it, the client has gone.
+            served.disconnected = True
+            served.message_event.set()
+
+
+class _Refused(Protocol):
+    """A client that was told why it is not served, until it has gone, or has had the time to read it."""
+
+    def __init__(self, served: BoundedProtocol) -> None:
+        self._served = served
+        self._left = _LINGER_BYTES
+        self._closing = served.loop.call_later(_LINGER_S, served.transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        """What it sent before it has read."""
+        self._left -= len(data)
+        if self._left < 0:
+            self._served.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It has gone."""
+        self._closing.cancel()
+        self._served.connection_lost(exc)
+
+
+def _crowded() -> ApiError:
+    return ApiError("overloaded", "This worker has as many connections as it may have.", "Try again in a moment.")
+
+
+def _head_bytes(scope: Scope) -> int:
+    line = len(scope["method"]) + len(scope["raw_path"]) + len(scope["query_string"]) + len("  HTTP/1.1?\r\n")
+    return line + sum([len(name) + len(value) + len(": \r\n") for name, value in scope["headers"]])
+
+
+def response_bytes(reply: Reply, default_headers: Headers, body: bool) -> bytes:
+    """A response of HTTP/1.1."""
+    content = [STATUS_LINE[reply.status]]
+    for name, value in default_headers:
+        content += (name, b": ", value, b"\r\n")
+    for name, value in reply.headers:
+        content += (name, b": ", value, b"\r\n")
+    content.append(b"\r\n")
+    if body:
+        content.append(reply.body)
+    return b"".join(content)

@@ -1,0 +1,90 @@
+"""How many requests of one client wait at this worker: around an application, with the same two faces (`Direct`).
+
+*Invariants*: what is answered at once is not counted, since it does not wait; nor is what goes on after it has begun (a
+stream of events), which has bounds of its own. A client is its token's name where there are tokens, else its address.
+"""
+
+from collections import Counter
+from collections.abc import MutableMapping
+from typing import Any
+
+from service.ground.errors import ApiError
+from service.web.deferred import Coming, DirectApp
+from service.web.messages import Receive, Reply, Scope, Send, problem_reply, send_reply
+from service.web.principal import principal_of
+
+
+class ClientLimit:
+    """ASGI: `app`, for at most `most` requests of a client at a time. Also `Direct`.
+
+    *Maintains*: `waiting` has the number of waiting requests of each client that has any.
+    """
+
+    def __init__(self, app: DirectApp, most: int) -> None:
+        self._app = app
+        self._most = most
+        #: Whether `answer` needs the request's body.
+        self.reads_body = app.reads_body
+        self._answer = app.answer
+        self.waiting: Counter[str] = Counter()
+
+    def answer(self, scope: Scope, body: bytes | None) -> Reply | Coming | None:
+        """The response, if it can be given at once, which passes; or without a task, unless too many wait."""
+        reply = self._answer(scope, body)
+        if not isinstance(reply, Coming):
+            return reply
+        client = _client_of(scope)
+        if self.waiting[client] >= self._most:
+            return None
+        self.waiting[client] += 1
+
+        def came(reply: Reply | None) -> Reply | None:
+            self._leave(client)
+            return reply
+
+        return reply.through(came)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        client = _client_of(scope)
+        if self.waiting[client] >= self._most:
+            error = ApiError(
+                "rate_limited",
+                f"{self._most} requests of this client wait here already.",
+                "Send the next one after them.",
+            )
+            await send_reply(send, problem_reply(error, scope["path"]))
+            return
+        self.waiting[client] += 1
+        counted = True
+
+        def leave() -> None:
+            nonlocal counted
+            if counted:
+                counted = False
+                self._leave(client)
+
+        async def sending(message: MutableMapping[str, Any]) -> None:
+            leave()
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        finally:
+            leave()
+
+    def _leave(self, client: str) -> None:
+        self.waiting[client] -= 1
+        if not self.waiting[client]:
+            del self.waiting[client]
+
+
+def _client_of(scope: Scope) -> str:
+    principal = principal_of(scope)
+    if principal is not None:
+        return f"token {principal.name}"
+    client = scope.get("client")
+    return "" if client is None else str(client[0])

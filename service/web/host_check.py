@@ -1,0 +1,52 @@
+"""Whom a request is for: its Host, one of them (RFC 9112, 3.2), and on a service that lets everybody in, this machine.
+
+*Theory*: a page of any origin may have its name resolved to 127.0.0.1, and ask what listens there as if it were its own
+server (DNS rebinding). It cannot help sending its own name as Host. The parser keeps that aside as headers come
+(`SCOPE_KEY`), so that a name that was seen before costs one lookup.
+
+Not here: who may ask where there is ``[auth]`` (`service.web.auth.guard`).
+"""
+
+import re
+
+from service.ground.errors import ApiError
+from service.web.messages import Scope
+
+#: Where a request's scope has its Host: `None` for a head that no proxy and server would read alike.
+SCOPE_KEY = "upquery.host"
+_MOST_KNOWN = 1000
+_VERSIONS = frozenset({"1.0", "1.1"})
+_LOOPBACK = re.compile(rb"((?:[\w-]+\.)*localhost|127(?:\.\d{1,3}){3}|\[::1\])\.?(:\d{0,5})?", re.IGNORECASE)
+
+
+class HostCheck:
+    """*State*: `known` are values of Host that are accepted of any request of HTTP/1.1 and 1.0."""
+
+    def __init__(self, *, loopback_only: bool) -> None:
+        self._loopback_only = loopback_only
+        self.known: set[bytes] = set()
+
+    def problem(self, scope: Scope) -> ApiError | None:
+        """Why a request is not served: ``bad_request``, ``host_refused``."""
+        version = scope.get("http_version")
+        if version not in _VERSIONS:
+            return ApiError("bad_request", f"HTTP/{version} is not spoken here.", "Ask with HTTP/1.1.")
+        host: bytes | None = scope.get(SCOPE_KEY, b"")
+        if host is None:
+            return ApiError("bad_request", "The request's head has two meanings.", "Send one Host, and no odd coding.")
+        if SCOPE_KEY not in scope:
+            return ApiError("bad_request", "The request has no Host.") if version == "1.1" else None
+        if self._loopback_only and not _LOOPBACK.fullmatch(host):
+            return ApiError(
+                "host_refused",
+                f"Without access control this service answers only to names of this machine, not to {_shown(host)!r}.",
+                "Ask 127.0.0.1 or localhost, or set [auth] (docs/security.md).",
+            )
+        if len(self.known) >= _MOST_KNOWN:
+            self.known.clear()
+        self.known.add(host)
+        return None
+
+
+def _shown(host: bytes) -> str:
+    return host[:80].decode("latin-1")

@@ -1,0 +1,55 @@
+"""Answers and problems as ASGI responses."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from service.ground.errors import ApiError
+from service.protocol.wire import Source
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+CONTENT_JSON = (b"content-type", b"application/json")
+#: Kept by whoever likes, but asked again each time: the weak ETag makes that cheap. A view may say otherwise.
+CACHE_CONTROL = (b"cache-control", b"no-cache")
+#: Of answers that are one client's.
+PRIVATE = (b"cache-control", b"private, no-cache")
+VARY_BY_TOKEN = (b"vary", b"Authorization")
+#: RFC 9211. A miss that the upstream answers past the store did not go through the cache at all.
+CACHE_HIT = (b"cache-status", b"upquery; hit")
+CACHE_STATUS = {
+    Source.STORED: (b"cache-status", b"upquery; fwd=miss; stored"),
+    Source.UNSTORED: (b"cache-status", b"upquery; fwd=miss"),
+    Source.FORWARDED: (b"cache-status", b"upquery; fwd=bypass"),
+    Source.CURRENT: (b"cache-status", b"upquery; fwd=stale"),
+    Source.QUERY: (b"cache-status", b"upquery; fwd=bypass"),
+    Source.STALE: (b"cache-status", b"upquery; hit; detail=stale"),
+}
+#: Of answers so large that they may be compressed.
+VARY = (b"vary", b"Accept-Encoding")
+
+
+class Reply(NamedTuple):
+    """A whole response."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+async def send_reply(send: Send, reply: Reply) -> None:
+    """Send it; HTTP servers leave the body of a HEAD out by themselves."""
+    await send({"type": "http.response.start", "status": reply.status, "headers": reply.headers})
+    await send({"type": "http.response.body", "body": reply.body})
+
+
+def problem_reply(error: ApiError, instance: str) -> Reply:
+    """RFC 9457 problem details."""
+    body = orjson.dumps(error.problem(instance))
+    headers = [(name.encode(), value.encode()) for name, value in error.headers.items()]
+    return Reply(error.status, [*headers, (b"content-length", b"%d" % len(body))], body)

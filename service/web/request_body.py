@@ -1,0 +1,43 @@
+"""A request's body, read by one application and, if that cannot serve it, again by the next."""
+
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from typing import Any
+
+from service.web.messages import Receive
+
+_Message = MutableMapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBody:
+    """The messages that it came in. `content` is None if that is not all of it: the client has gone, or it is too
+    large."""
+
+    messages: list[_Message]
+    content: bytes | None
+
+    @classmethod
+    async def read(cls, receive: Receive, max_bytes: int) -> "RequestBody":
+        """Receive all of it, or a little more than `max_bytes`."""
+        messages: list[_Message] = []
+        size, more = 0, True
+        while more and size <= max_bytes:
+            message = await receive()
+            messages.append(message)
+            if message["type"] != "http.request":
+                return cls(messages, None)
+            size += len(message.get("body", b""))
+            more = message.get("more_body", False)
+        whole = None if more or size > max_bytes else b"".join([message.get("body", b"") for message in messages])
+        return cls(messages, whole)
+
+    def again(self, receive: Receive) -> Receive:
+        """As `receive`, from the first message on."""
+        left = iter(self.messages)
+
+        async def received() -> _Message:
+            message = next(left, None)
+            return await receive() if message is None else message
+
+        return received

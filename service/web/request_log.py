@@ -1,0 +1,100 @@
+"""What went wrong or took long goes to the log, with an id that the client has too: around an application, with the
+same two faces (`Direct`).
+
+*Invariants*: what is answered at once passes; it is neither. The log never has a query string, a header (but the id) or
+a body: only what a problem says.
+
+Not here: how many lines there are at most (`service.ground.log_repeats`).
+"""
+
+import os
+import re
+import time
+from collections.abc import MutableMapping
+from typing import Any
+
+import orjson
+import structlog
+
+from service.web.deferred import BEGAN_AT, DirectApp
+from service.web.messages import Headers, Receive, Scope, Send
+
+_ID = re.compile(rb"[\w.:/+=-]{1,128}", re.ASCII)
+_HEADER = b"x-request-id"
+_log = structlog.get_logger(__name__)
+
+
+class RequestLog:
+    """ASGI: `app`. Its server errors are logged, and responses that begin after more than `slow_ms`. Also `Direct`."""
+
+    def __init__(self, app: DirectApp, slow_ms: float) -> None:
+        self._app = app
+        self._slow_s = slow_ms / 1000
+        #: What is answered at once passes, and so does what comes: nothing does that failed or took that long.
+        self.reads_body = app.reads_body
+        self.answer = app.answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = scope.get(BEGAN_AT) or time.perf_counter()
+        line: dict[str, Any] | None = None
+
+        async def sending(message: MutableMapping[str, Any]) -> None:
+            nonlocal line
+            if message["type"] == "http.response.start":
+                took_s = time.perf_counter() - started
+                if message["status"] >= 500 or (took_s > self._slow_s and not _waits(scope)):
+                    line = _line(scope, message["status"], took_s)
+                    named = (_HEADER, line["request_id"].encode())
+                    message = {**message, "headers": [*message.get("headers", ()), named]}
+            elif line is not None:
+                said, line = line, None
+                _say(said, message.get("body", b""))
+            await send(message)
+
+        await self._app(scope, receive, sending)
+
+
+def _say(line: dict[str, Any], body: bytes) -> None:
+    if line["status"] < 500:
+        _log.warning("request was slow", **line)
+        return
+    line |= _reason(body)
+    say = _log.error if line["status"] == 500 else _log.warning
+    say("request failed", **line)
+
+
+def _line(scope: Scope, status: int, took_s: float) -> dict[str, Any]:
+    line = {
+        "request_id": _id_of(scope["headers"]),
+        "method": scope["method"],
+        # As it was sent: what it says decoded may be more than text.
+        "path": scope["raw_path"][:200].decode("ascii", "backslashreplace"),
+        "status": status,
+        "duration_ms": round(took_s * 1000),
+    }
+    trace_id = scope.get("upquery.trace_id")
+    return line if trace_id is None else {**line, "trace_id": trace_id}
+
+
+def _id_of(headers: Headers) -> str:
+    """The client's own, if it looks like one."""
+    given = next((value for name, value in headers if name == _HEADER), b"")
+    return given.decode() if _ID.fullmatch(given) else os.urandom(8).hex()
+
+
+def _waits(scope: Scope) -> bool:
+    """Whether it is meant to take long: a long poll."""
+    return b"live=" in scope["query_string"]
+
+
+def _reason(body: bytes) -> dict[str, Any]:
+    try:
+        problem = orjson.loads(body)
+        return {"code": problem["code"], "reason": problem["detail"]}
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        # Compressed, or not ours.
+        return {}

@@ -1,0 +1,171 @@
+"""``POST /v1/query`` in a worker: what is known to mean a view is a read of that view; the rest is the engine's.
+
+*Invariants*: what is remembered of a text is which view it means and with which constants, never an answer; a view that
+was replaced is another one, and the engine is asked again.
+
+Not here: what a query means (`service.engine.adhoc.match`), running it (`service.engine.adhoc.execution`).
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import orjson
+
+from dataflow.types import Position
+from service.ground.errors import ApiError
+from service.protocol.adhoc import Match
+from service.protocol.wire import EngineClient, ReadReply
+from service.web.messages import CONTENT_JSON, Headers, Reply
+from service.web.principal import Principal, Right
+from service.worker.reads.reads import Answers, Reads, ViewRoute, Wanted
+from service.worker.reads.view_reads import Met, ViewReads, answer_headers
+
+#: Texts that are remembered, and how long one may be.
+_MAX_KNOWN = 2000
+_MAX_KNOWN_CHARACTERS = 4000
+#: The view cannot answer just now, or not this.
+_RUN_INSTEAD = frozenset({"view_not_found", "view_broken", "view_building"})
+_NO_STORE = (b"cache-control", b"no-store")
+#: By name, or in the order of ``?``.
+Params = dict[str, Any] | list[Any]
+
+
+class AnyQueries(Protocol):
+    """What answers them."""
+
+    async def answer(self, sql: str, params: Params, principal: Principal | None, headers: Headers) -> Reply:
+        """The response. ApiError."""
+        ...
+
+
+#: Answers a read of the view that a query means, waiting for so many seconds and for a minimum version.
+Serve = Callable[[Sequence[Wanted], float | None, Position | None], Awaitable[Answers]]
+
+
+@dataclass(slots=True)
+class Queries:
+    """*State*: `_known`, the views that texts mean."""
+
+    reads: Reads
+    views: ViewReads
+    engine: EngineClient
+    enabled: bool
+    #: Instead of `reads`, where the view that a query means may be another shard's.
+    serve: Serve | None = None
+    _known: dict[str, Match] = field(default_factory=dict)
+
+    async def answer(self, sql: str, params: Params, principal: Principal | None, headers: Headers) -> Reply:
+        """The response. ApiError."""
+        started = time.perf_counter_ns()
+        self._check(principal)
+        given = _by_name(params)
+        conditions = await self.views.conditions(headers)
+        match = self._remembered(sql)
+        if match is None:
+            found = await self._ask(sql, given, conditions)
+            if isinstance(found, ReadReply):
+                return _run(found, started)
+            match = found
+            self._remember(sql, match)
+        wanted = self._wanted(match, given)
+        if wanted is not None:
+            try:
+                answers = await (self.serve or self.reads.serve)([wanted], conditions.wait_s, conditions.minimum)
+                return _reply(answers, match.view, started)
+            except ApiError as error:
+                if error.code not in _RUN_INSTEAD:
+                    raise
+        found = await self._ask(sql, given, conditions, run=True)
+        assert isinstance(found, ReadReply)
+        return _run(found, started)
+
+    def _check(self, principal: Principal | None) -> None:
+        if not self.enabled:
+            raise ApiError("forbidden", "Queries that name no view are not run here.", "Set [adhoc] enabled = true.")
+        if principal is not None and Right.QUERY not in principal.rights:
+            raise ApiError("forbidden", f"This token does not have the right to {Right.QUERY}.", "Use one that has it.")
+
+    def _remembered(self, sql: str) -> Match | None:
+        """The view that a text means, as it is known here; None if the view is another one by now."""
+        self.reads.refresh()
+        match = self._known.get(sql)
+        if match is not None and self._route(match) is None:
+            del self._known[sql]
+            return None
+        return match
+
+    def _remember(self, sql: str, match: Match) -> None:
+        if len(sql) <= _MAX_KNOWN_CHARACTERS:
+            if len(self._known) >= _MAX_KNOWN:
+                self._known.clear()
+            self._known[sql] = match
+
+    def _route(self, match: Match) -> ViewRoute | None:
+        route = self.reads.routes.get(match.view)
+        # Whoever may ask the database anything may read what it answered.
+        return None if route is None or route.info.id != match.id or route.info.status == "broken" else route
+
+    def _wanted(self, match: Match, given: Mapping[str, Any]) -> Wanted | None:
+        """The read that a query is; None if its constants cannot be values there after all, or the view has gone.
+        ApiError ``parameter_…``."""
+        own = dict.fromkeys(match.given.values())
+        _check_names(given, list(own))
+        self.reads.refresh()
+        route = self._route(match)
+        if route is None:
+            return None
+        values = {**match.constants, **{name: given[mine] for name, mine in match.given.items()}}
+        try:
+            return Wanted(route, route.arguments.values(values))
+        except ApiError as error:
+            mine = match.given.get(str(error.members.get("parameter")))
+            if mine is None:
+                return None
+            raise ApiError(
+                error.code, f"Parameter {mine!r} cannot have that value.", error.hint, members={"parameter": mine}
+            ) from None
+
+    async def _ask(self, sql: str, given: dict[str, Any], conditions: Met, *, run: bool = False) -> Match | ReadReply:
+        limits = self.reads.limits
+        limit_s = max(limits.read_timeout_s, min(conditions.wait_s or 0.0, limits.max_wait_s))
+        with self.reads.waiting:
+            return await self.engine.query(sql, given, limit_s, conditions.minimum, run=run)
+
+
+def _by_name(params: Params) -> dict[str, Any]:
+    """Parameters by name; ``?`` and ``$1`` are named p1, p2 …"""
+    given = params if isinstance(params, dict) else {f"p{n}": value for n, value in enumerate(params, 1)}
+    try:
+        orjson.dumps(given)
+    except TypeError:
+        raise ApiError(
+            "invalid_request", "A parameter is no JSON value that fits.", "Send large numbers as text."
+        ) from None
+    return given
+
+
+def _check_names(given: Mapping[str, Any], names: Sequence[str]) -> None:
+    for name in names:
+        if name not in given:
+            raise ApiError(
+                "parameter_missing", f"Parameter {name!r} is missing.", "Add it to params.", members={"parameter": name}
+            )
+    for name in given:
+        if name not in names:
+            raise ApiError(
+                "parameter_unknown", f"The query has no parameter {name[:60]!r}.", members={"parameter": name}
+            )
+
+
+def _run(found: ReadReply, started: int) -> Reply:
+    return _reply(Answers(found.answers, found.position, found.at_ms, hit=False, source=found.source), None, started)
+
+
+def _reply(answers: Answers, view: str | None, started: int) -> Reply:
+    body = b"".join((b'{"rows":', answers.answers[0].rows, b',"version":', answers.version_json, b"}"))
+    headers = [*answer_headers(answers, started), _NO_STORE, CONTENT_JSON]
+    if view is not None:
+        headers.append((b"upquery-view", view.encode()))
+    return Reply(200, [*headers, (b"content-length", b"%d" % len(body))], body)

@@ -1,0 +1,237 @@
+"""An API worker process: uvicorn with the hot route in front of FastAPI."""
+
+import asyncio
+import gc
+import resource
+import socket
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import uvicorn
+
+from service.ground.traces import tracing_of
+from service.leaf_store.reader import LeafReader
+from service.protocol.liveness import follow_loop
+from service.protocol.wire import EngineClient
+from service.protocol.worker_config import WorkerConfig
+from service.settings.auth import AuthSettings
+from service.settings.sections import HttpSettings
+from service.settings.telemetry import AccessLogSettings, TraceSettings
+from service.web.auth.authority import Authority
+from service.web.auth.guard import Guard
+from service.web.bounded_protocol import ConnectionLimits, connection_limits_of
+from service.web.client_limit import ClientLimit
+from service.web.compression import Compression
+from service.web.deferred import DirectApp
+from service.web.direct_protocol import bounded
+from service.web.request_log import RequestLog
+from service.web.server import DrainingServer
+from service.worker.access_log.keys import KeyTexts
+from service.worker.access_log.log import AccessLog
+from service.worker.access_log.logged_app import Logged
+from service.worker.reads.reads import Limits
+from service.worker.reports import WorkerTelemetry
+from service.worker.routes.app import build_app
+from service.worker.routes.hot import HotRoute
+from service.worker.shards.opened import sharded_app
+from service.worker.shards.router import Router
+from service.worker.subscriptions.socket_protocol import SocketProtocol
+
+if TYPE_CHECKING:
+    from service.ground.tracing import Tracing
+
+#: How often a worker reports its counters, and what was read.
+_REPORT_S = 1.0
+#: How often a worker that was started first looks for the leaf store.
+_LOOK_S = 0.02
+#: Files that a worker has open beside its connections.
+_OTHER_FILES = 64
+
+
+def run_worker(config: WorkerConfig, listener: socket.socket) -> None:
+    """The process's main: serves on `listener` (bound by the supervisor, shared by all workers) until SIGTERM.
+
+    May be started before the engine process has created the leaf store: it then waits for it.
+    """
+    paths = ((config.leaf_path, config.engine_socket), *config.others)
+    readers = [_reader(leaf) for leaf, _ in paths]
+    tracing = tracing_of(config.traces, f"worker-{config.number}")
+    engines = [_engine_client(path, tracing) for _, path in paths]
+    app = _app(config, readers, engines)
+    shards = [app] if isinstance(app, HotRoute) else app.shards
+    log = None if config.access_log is None else access_log_of(config.access_log, app, config)
+    outside = wrapped(app, config, log)
+    if tracing is not None and config.traces is not None:
+        outside = _traced(outside, tracing, config.traces)
+    server = server_of(
+        outside, config.graceful_shutdown_s, connection_limits_of(config.http, guarded=config.auth is not None)
+    )
+    allow_files(config.http.max_connections + _OTHER_FILES)
+    server.drain = app.drain
+    server.give_up = partial(_close_all, engines)
+    # What is there now stays: a collection would only walk it again and again.
+    gc.freeze()
+    gc.enable()
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+        outcomes = {} if isinstance(app, HotRoute) else app.reads.outcomes
+        telemetry = [WorkerTelemetry(server, engine, log, outcomes) for engine in engines]
+        runner.run(_serve(server, listener, list(zip(engines, shards, telemetry, strict=True)), config.number, log))
+    if tracing is not None:
+        tracing.close()
+
+
+def _engine_client(path: Path, tracing: "Tracing | None") -> EngineClient:
+    if tracing is None:
+        return EngineClient(path)
+    from service.worker.traced_client import TracedEngineClient
+
+    return TracedEngineClient(path, tracing)
+
+
+def _traced(app: DirectApp, tracing: "Tracing", settings: TraceSettings) -> DirectApp:
+    from service.worker.traced_app import TracedApp
+
+    return TracedApp(app, tracing, settings.sample_rate)
+
+
+def _app(config: WorkerConfig, readers: Sequence[LeafReader], engines: Sequence[EngineClient]) -> HotRoute | Router:
+    limits, guarded = limits_of(config.http), config.auth is not None
+    if len(engines) == 1:
+        return build_app(readers[0], engines[0], limits, config.subscriptions, guarded=guarded, adhoc=config.adhoc)
+    return sharded_app(readers, engines, limits, config.subscriptions, guarded=guarded, adhoc=config.adhoc)
+
+
+def access_log_of(settings: AccessLogSettings, app: HotRoute | Router, config: WorkerConfig) -> AccessLog:
+    """What writes down what `app` reads."""
+    texts = KeyTexts(config.claims_key, settings.sample_rate if settings.sample == "keys" else 1.0)
+    return AccessLog(settings, app.reads, texts, config.number)
+
+
+class Outside(Protocol):
+    """The part of a worker's configuration that is about what a request passes first."""
+
+    @property
+    def http(self) -> HttpSettings:
+        """Bounds of requests."""
+        ...
+
+    @property
+    def auth(self) -> AuthSettings | None:
+        """Who is let in; None: everybody."""
+        ...
+
+    @property
+    def slow_ms(self) -> float:
+        """What takes longer is logged."""
+        ...
+
+
+def wrapped(app: DirectApp, config: Outside, log: AccessLog | None = None) -> DirectApp:
+    """The application within what a request passes first: only what is configured, so that the rest costs nothing."""
+    if log is not None:
+        app = Logged(app, log)
+    if config.http.compress_bytes:
+        app = Compression(app, config.http.compress_bytes)
+    if (waiting := waiting_of_client(config)) is not None:
+        app = ClientLimit(app, waiting)
+    if config.auth is not None:
+        app = Guard(app, Authority.of(config.auth))
+    return RequestLog(app, config.slow_ms)
+
+
+def waiting_of_client(config: Outside) -> int | None:
+    """How many requests of one client may wait; None: as many as there may be. By address, a proxy would be one."""
+    if config.http.client_waiting_reads is not None:
+        return config.http.client_waiting_reads
+    return None if config.auth is None else max(1, config.http.waiting_reads // 4)
+
+
+def limits_of(http: HttpSettings) -> Limits:
+    """The bounds of requests."""
+    return Limits(
+        read_timeout_s=http.read_timeout_s,
+        max_body_bytes=http.max_body_bytes,
+        max_keys=http.max_keys,
+        max_wait_s=http.max_wait_s,
+        waiting_reads=http.waiting_reads,
+        compress_bytes=http.compress_bytes,
+    )
+
+
+def allow_files(files: int) -> None:
+    """As many open files as that, if the system lets us: a process may open fewer than it has connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = files if hard == resource.RLIM_INFINITY else min(files, hard)
+    if soft not in (resource.RLIM_INFINITY, wanted) and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def server_of(app: Any, graceful_shutdown_s: float, limits: ConnectionLimits | None = None) -> DrainingServer:
+    """The HTTP server of a worker."""
+    limits = limits or ConnectionLimits()
+    return DrainingServer(
+        uvicorn.Config(
+            app,
+            http=bounded(limits),
+            loop="uvloop",
+            ws=SocketProtocol,
+            # What clients say is short; and compressing would be done anew for each of a topic's subscribers.
+            ws_max_size=1 << 20,
+            ws_per_message_deflate=False,
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            log_level="warning",
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=limits.keep_alive_s,  # type: ignore[arg-type]
+            timeout_graceful_shutdown=int(max(1, graceful_shutdown_s)),
+            backlog=2048,
+        )
+    )
+
+
+def _reader(path: Path) -> LeafReader:
+    while True:
+        try:
+            return LeafReader.open(path)
+        except FileNotFoundError:
+            time.sleep(_LOOK_S)
+
+
+async def _serve(
+    server: uvicorn.Server,
+    listener: socket.socket,
+    shards: Sequence[tuple[EngineClient, HotRoute, WorkerTelemetry]],
+    number: int,
+    log: AccessLog | None,
+) -> None:
+    follow_loop()
+    reporters = [
+        asyncio.ensure_future(_report(engine, shard, number, telemetry)) for engine, shard, telemetry in shards
+    ]
+    writing = None if log is None else asyncio.ensure_future(log.run())
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        for reporter in reporters:
+            reporter.cancel()
+        if log is not None and writing is not None:
+            log.stop()
+            await writing
+        await _close_all([engine for engine, _, _ in shards])
+
+
+async def _close_all(engines: Sequence[EngineClient]) -> None:
+    """Who still waits for an engine is told that there is none."""
+    await asyncio.gather(*(engine.close() for engine in engines))
+
+
+async def _report(engine: EngineClient, app: HotRoute, number: int, telemetry: WorkerTelemetry) -> None:
+    while True:
+        await asyncio.sleep(_REPORT_S)
+        followed = app.subscribe.subscriptions.counters()
+        await engine.report(number, app.counters(), app.take_touches(), followed, telemetry.counted())

@@ -1,0 +1,32 @@
+"""How many requests wait for the engine: back-pressure instead of a queue without end."""
+
+from types import TracebackType
+
+from service.ground.errors import ApiError
+
+
+class Waiting:
+    """``with waiting:`` around a wait. ApiError ``overloaded`` when `most` wait already.
+
+    *Maintains*: `count` is how many wait now; `refused`, how many were not let in.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.count = 0
+        self.refused = 0
+
+    def __enter__(self) -> None:
+        if self.count >= self._most:
+            self.refused += 1
+            raise ApiError(
+                "overloaded",
+                f"{self.count} requests wait here for the engine already; what is cached is still served.",
+                "Try again in a moment.",
+            )
+        self.count += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.count -= 1

@@ -1,0 +1,55 @@
+"""Answers too large to be held, of views that have them sent in parts (`large_answers`): rows as the database sends
+them, in an answer whose length nobody knows.
+
+*Invariants*: until the first rows are there, a problem is a response of its own; later the connection is broken off, so
+that nobody takes a part for all. When the client leaves, so does the database's query.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import NamedTuple
+
+import structlog
+
+from service.ground.errors import ApiError
+from service.protocol.wire import Source
+from service.web.disconnects import until_left
+from service.web.messages import CACHE_STATUS, CONTENT_JSON, Headers, Receive, Send
+from service.worker.reads.reads import ViewRoute
+
+_log = structlog.get_logger(__name__)
+_HEAD, _TAIL = b'{"rows":[', b'],"version":null,"next":null}'
+
+
+class LargeAnswer(NamedTuple):
+    """A response that has begun: its first rows are there."""
+
+    view: str
+    headers: Headers
+    first: bytes
+    others: AsyncGenerator[bytes]
+
+
+async def begun(route: ViewRoute, parts: AsyncGenerator[bytes], headers: Headers) -> LargeAnswer:
+    """Wait for the first rows. ApiError."""
+    first = await anext(parts, b"")
+    return LargeAnswer(route.info.name, [CONTENT_JSON, CACHE_STATUS[Source.CURRENT], *headers], first, parts)
+
+
+async def send_large(receive: Receive, send: Send, answer: LargeAnswer, *, head: bool) -> None:
+    """Send all of it; of a HEAD only the headers."""
+    async with aclosing(answer.others) as others:
+        with until_left(receive):
+            await send({"type": "http.response.start", "status": 200, "headers": answer.headers})
+            if head:
+                await send({"type": "http.response.body", "body": b""})
+                return
+            await send({"type": "http.response.body", "body": _HEAD + answer.first, "more_body": True})
+            try:
+                async for part in others:
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+            except ApiError as error:
+                # The server ends the connection of a response that is not whole.
+                _log.warning("a large answer was broken off", view=answer.view, code=error.code, reason=error.detail)
+                return
+            await send({"type": "http.response.body", "body": _TAIL})

@@ -1,0 +1,101 @@
+"""Parts of batches: what a gateway in front of several shards asks each of them for, and how they answer.
+
+A gateway splits a batch by the keys' homes. Each shard is sent its part as a batch of its own, ``POST /v1/read`` or
+``POST /v1/views/{view}/query`` with the header ``Upquery-Part: 1``, and says with the answers not only at which version
+they are exact but from which to which, so that the gateway can find one that all parts have in common
+(`service.sharding.common_version`). The response has the content type ``application/vnd.upquery.part``: one line of
+JSON, whose members are those of `PartHead` (a reader leaves others alone), then the results' bytes, each as a batch's
+response has it, with nothing in between; `lengths` says where each ends. Everything else is as of any batch: headers,
+minimum versions, rights, problems.
+
+*Invariants*: if `exact`, all results are the answers from `since` to `position` in the log of `server`: at every
+position from `one_by_one` on, and at milestones (`dataflow.milestones`). If not, they were exact at no version that is
+known, and go with no others. Results of one view go with no others of another definition of it (`views`): while a view
+is replaced, shards have the old one or the new one.
+
+This is between processes of one version and the next: it is not in the OpenAPI document. Not here: reading
+(`batches`, `batch_hits`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import orjson
+
+from dataflow.types import Position
+from service.sharding.common_version import Exact
+from service.web.messages import Headers, Reply
+from service.worker.reads.reads import Answers, ViewRoute
+from service.worker.reads.view_reads import answer_headers, cache_control_of
+
+#: The header of a request for a part.
+PART = (b"upquery-part", b"1")
+MEDIA_TYPE = b"application/vnd.upquery.part"
+_CONTENT_PART = (b"content-type", MEDIA_TYPE)
+
+
+@dataclass(frozen=True, slots=True)
+class PartHead:
+    """What a part says of its results. `at_ms`, `hit`, `source`: as of `Answers` (`service.protocol.wire.Source`);
+    `views`: by name, the definitions of the views that were read (`ViewInfo.definition`)."""
+
+    since: Position
+    position: Position
+    server: str
+    one_by_one: Position
+    at_ms: int
+    hit: bool
+    source: str
+    lengths: list[int]
+    cache_control: str
+    exact: bool
+    views: dict[str, str]
+
+
+_MEMBERS = tuple(field.name for field in fields(PartHead))
+
+
+def is_part(headers: Headers) -> bool:
+    """Whether a request is for a part."""
+    return PART in headers
+
+
+def part_reply(
+    found: Exact[Answers], results: bytes, lengths: list[int], views: Sequence[ViewRoute], started: int
+) -> Reply:
+    """The response with these results of these views, one behind the other; of what was found comes only what is said
+    of them. In the log of a server that is not known no position means anything."""
+    answers, cache_control = found.answers, cache_control_of(views)
+    head = {
+        "since": found.since,
+        "position": found.until,
+        "server": found.server,
+        "one_by_one": found.one_by_one,
+        "at_ms": answers.at_ms,
+        "hit": answers.hit,
+        "source": answers.source,
+        "lengths": lengths,
+        "cache_control": cache_control[1].decode(),
+        "exact": bool(found.server),
+        "views": {view.info.name: view.info.definition for view in views},
+    }
+    body = b"".join((orjson.dumps(head), b"\n", results))
+    length = (b"content-length", b"%d" % len(body))
+    return Reply(200, [*answer_headers(answers, started), cache_control, _CONTENT_PART, length], body)
+
+
+def read_part(body: bytes) -> tuple[PartHead, list[bytes]]:
+    """What a part says, and its results. ValueError if it is none."""
+    line, _, results = body.partition(b"\n")
+    said = orjson.loads(line)
+    try:
+        head = PartHead(*[said[name] for name in _MEMBERS])
+    except (KeyError, TypeError) as error:
+        raise ValueError("not a part") from error
+    if sum(head.lengths) != len(results):
+        raise ValueError("a part that was cut off")
+    each, at = [], 0
+    for length in head.lengths:
+        each.append(results[at : at + length])
+        at += length
+    return head, each

@@ -1,0 +1,398 @@
+"""Reads as a worker does them: from the leaf store, and what is not there from the engine. All but the fastest way.
+
+*Invariants*: all answers of one call are exact at one version. Without an engine, what is covered is still answered.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import partial
+
+from dataflow.types import Key, Position, ViewId
+from service.ground.errors import ApiError, without_stop
+from service.ground.version import Minimum, version_text
+from service.leaf_store.answer import Answer, LeafState, Window
+from service.leaf_store.catalog import ELSEWHERE, LeafCatalog
+from service.leaf_store.layout import view_of
+from service.leaf_store.read_ahead import NOTHING, Ahead, AtOnce, ReadAhead
+from service.leaf_store.reader import LeafReader, null_answer, picked_in, rows_in
+from service.leaf_store.request import Values, names_of, request_of
+from service.leaf_store.serving_options import OnLag
+from service.leaf_store.transaction import Transaction
+from service.protocol.wire import EngineClient, ReadItem, ReadReply, Source
+from service.web.arguments import Arguments
+from service.web.messages import CACHE_CONTROL, PRIVATE
+from service.web.principal import Principal, readable, require_read
+from service.worker.reads.engine_queue import Waiting
+from service.worker.reads.lag import bound_of, what_to_do
+from service.worker.reads.minimum import Minimums
+from service.worker.reads.notes import NOTED, note_there
+from service.worker.reads.stale import Asked, StaleAnswers
+from service.worker.reads.touches import Touches
+
+_Ask = Callable[[Sequence[ReadItem], float], Awaitable[ReadReply]]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of requests (`service.settings.sections.HttpSettings`)."""
+
+    read_timeout_s: float = 5.0
+    max_body_bytes: int = 1 << 20
+    max_keys: int = 1000
+    max_wait_s: float = 30.0
+    waiting_reads: int = 1000
+    #: Answers of so many bytes are compressed for who wants it; 0: none are.
+    compress_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A read of a view that a request asks for."""
+
+    view: "ViewRoute"
+    values: Values
+    window: Window | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What a request is answered, all of it exact at `position`; `hit`: without the engine, else `source` says how, and
+    whether that has a version."""
+
+    answers: list[Answer]
+    position: Position
+    at_ms: int
+    hit: bool
+    source: Source = Source.STORED
+
+    @property
+    def version(self) -> str | None:
+        """The version as clients see it; None if the answers are exact at none that is known."""
+        return version_text(self.position) if self.source.has_version else None
+
+    @property
+    def version_json(self) -> bytes:
+        """The version in a body."""
+        return b"null" if (version := self.version) is None else b'"%b"' % version.encode()
+
+    @property
+    def age_ms(self) -> int:
+        """How far behind the upstream the answers may be."""
+        return max(0, _now_ms() - self.at_ms)
+
+
+class ViewCounters:
+    """Reads of one view by this worker."""
+
+    __slots__ = ("hits", "misses")
+
+    def __init__(self) -> None:
+        self.hits = 0
+        self.misses = 0
+
+
+class ViewRoute:
+    """A view as this worker serves it."""
+
+    __slots__ = ("arguments", "bare", "cache_control", "counters", "cut", "entry_of", "info", "max_lag_ms", "stale_ms")
+
+    def __init__(self, arguments: Arguments, counters: ViewCounters) -> None:
+        self.arguments = arguments
+        self.entry_of = arguments.entry_of
+        self.info = arguments.info
+        #: Whether an answer may leave out rows of its key.
+        self.cut = arguments.info.cut or arguments.info.within > 0
+        #: Whether an entry with one row ends with that row's JSON, and the answer is all of it.
+        self.bare = not self.cut and self.info.direct and not self.info.storage
+        self.counters = counters
+        #: Answers that are older are not served; None: all are.
+        self.max_lag_ms = bound_of(self.info)
+        #: For how long the last answer of a read may do for one that misses.
+        self.stale_ms = self.info.serving.stale_ms
+        said = self.info.cache_control
+        usual = PRIVATE if self.info.claims else CACHE_CONTROL
+        #: The header of all its answers.
+        self.cache_control = usual if said is None else (b"cache-control", said.encode())
+
+    def rows_in(self, txn: Transaction, name: bytes, entry: bytes, query: bytes) -> tuple[bytes, bytes]:
+        """The rows that a query string asks for, of the entry that `entry_of` has said of it, without the brackets, and
+        their tag's bytes. NotCoveredError, also where they are too many to be read at once."""
+        if self.info.within:
+            return picked_in(txn, name, entry, self.arguments.place_of(query))
+        if not self.cut:
+            AtOnce().take(entry)
+        return rows_in(txn, self.info, name, entry)
+
+
+class Reads:
+    """Reads of one worker. *Maintains*: `routes` has the listed views of the catalog that `refresh` saw last."""
+
+    def __init__(self, reader: LeafReader, engine: EngineClient, limits: Limits) -> None:
+        self.reader = reader
+        self.limits = limits
+        self.routes: dict[str, ViewRoute] = {}
+        #: By name, over catalog changes: a replaced view goes on counting.
+        self.counters: dict[str, ViewCounters] = {}
+        #: Which keys are read.
+        self.touches = Touches()
+        self.waiting = Waiting(limits.waiting_reads)
+        self._stale = StaleAnswers()
+        self._large = ReadAhead()
+        #: What is filled behind a stale answer.
+        self._refilling: dict[Asked, asyncio.Task[None]] = {}
+        self.minimums = Minimums(engine)
+        self._engine = engine
+        self.catalog: LeafCatalog | None = None
+        self._started = False
+
+    @property
+    def started(self) -> bool:
+        """Whether the engine has ever committed anything."""
+        return self._started
+
+    def refresh(self) -> None:
+        """Follow the catalog."""
+        with self.reader.begin() as txn:
+            self.follow(txn)
+
+    def follow(self, txn: Transaction) -> LeafState | None:
+        """As `refresh`, in a transaction; its state."""
+        state = self.reader.state_in(txn)
+        catalog = self.reader.catalog_in(txn, state)
+        self._started = state is not None
+        if catalog is not self.catalog:
+            self.catalog = catalog
+            self.routes = {
+                name: ViewRoute(Arguments(info, self.limits.max_keys), self.counters.setdefault(name, ViewCounters()))
+                for name, info in catalog.by_name.items()
+            }
+        return state
+
+    def route(self, name: str, principal: Principal | None) -> ViewRoute:
+        """A view that can be read. ApiError ``forbidden``, ``view_not_found``, ``view_broken``,
+        ``engine_unavailable``."""
+        self.refresh()
+        return self.listed(name, principal)
+
+    def listed(self, name: str, principal: Principal | None) -> ViewRoute:
+        """As `route`, in the catalog that was seen last."""
+        require_read(principal, name)
+        route = self.routes.get(name)
+        if route is None:
+            raise self._not_found(name, principal)
+        if route.info.status == "broken":
+            raise ApiError(
+                "view_broken",
+                f"View {name!r} cannot be kept up to date: {without_stop(route.info.reason or 'nobody knows why')}.",
+                "Change the view, or what it reads, and put it again.",
+            )
+        if route.info.status == ELSEWHERE:
+            detail = f"View {name!r} is kept whole by another shard."
+            raise ApiError("misdirected", detail, "Try again in a moment.", members={"view": name})
+        return route
+
+    def _not_found(self, name: str, principal: Principal | None) -> ApiError:
+        if not self._started:
+            return ApiError("engine_unavailable", "The engine has not started yet.", "Try again in a moment.")
+        if self.catalog is not None and not self.catalog.known:
+            hint = "Try again in a moment: the engine has started and is planning them."
+            return ApiError("view_building", "Which views there are is not known yet.", hint)
+        named = [view for view, route in self.routes.items() if not route.info.serving.hidden]
+        near = get_close_matches(name, readable(principal, named), 1)
+        hint = f"Did you mean {near[0]!r}?" if near else "GET /openapi.json lists the views."
+        return ApiError("view_not_found", f"There is no view {name[:80]!r}.", hint)
+
+    async def serve(
+        self, wanted: Sequence[Wanted], wait_s: float | None = None, minimum: Position | None = None
+    ) -> Answers:
+        """As `read`, heeding what the views say of answers that are old; `minimum`: what was waited for. ApiError."""
+        noted = NOTED.get()
+        if noted is None:
+            return await self._serve(wanted, wait_s, minimum)
+        asked = [(w.view.info, w.values) for w in wanted]
+        try:
+            answers = await self._serve(wanted, wait_s, minimum)
+        except ApiError:
+            noted.failed(asked)
+            raise
+        noted.answered(asked, answers.answers, None if answers.hit else answers.source)
+        return answers
+
+    async def _serve(self, wanted: Sequence[Wanted], wait_s: float | None, minimum: Position | None) -> Answers:
+        lag = self._lag(wanted)
+        if lag is OnLag.FORWARD:
+            for w in wanted:
+                w.view.counters.misses += 1
+            return await self._ask(wanted, self._limit_s(wait_s), partial(self._engine.forward, minimum=minimum))
+        if lag is OnLag.WAIT:
+            asked_ms = _now_ms()
+            await self._catch_up(self._limit_s(wait_s))
+            answers = await self.read(wanted, wait_s)
+            return replace(answers, at_ms=max(asked_ms, answers.at_ms))
+        if len(wanted) == 1 and wanted[0].view.stale_ms:
+            return await self._read_or_stale(wanted[0], wait_s, minimum or 0)
+        return await self.read(wanted, wait_s)
+
+    def _lag(self, wanted: Sequence[Wanted]) -> OnLag:
+        state = self.reader.state() if any(w.view.max_lag_ms is not None for w in wanted) else None
+        return OnLag.SERVE if state is None else what_to_do([w.view for w in wanted], _now_ms() - state.at_ms)
+
+    async def _read_or_stale(self, wanted: Wanted, wait_s: float | None, minimum: Position) -> Answers:
+        """A read that misses is answered as before, for a while, and what it wants is filled behind it."""
+        asked = (wanted.view.info.id, wanted.values, wanted.window)
+        (found,), _ = self._look([wanted])
+        kept = self._stale.find(asked, minimum, _now_ms() - wanted.view.stale_ms) if found is None else None
+        if kept is None:
+            return await self._read_and_keep(wanted, wait_s)
+        if asked not in self._refilling:
+            self._refilling[asked] = asyncio.get_running_loop().create_task(self._refill(asked, wanted))
+        wanted.view.counters.hits += 1
+        answer, position, at_ms = kept
+        return Answers([answer], position, at_ms, hit=False, source=Source.STALE)
+
+    async def _read_and_keep(self, wanted: Wanted, wait_s: float | None) -> Answers:
+        answers = await self.read([wanted], wait_s)
+        asked = (wanted.view.info.id, wanted.values, wanted.window)
+        self._stale.keep(asked, answers.answers[0], answers.position, answers.at_ms)
+        return answers
+
+    async def _refill(self, asked: Asked, wanted: Wanted) -> None:
+        try:
+            # It fails for who waits for it; who was answered meanwhile is not told.
+            with suppress(ApiError):
+                await self._read_and_keep(wanted, None)
+        finally:
+            del self._refilling[asked]
+
+    async def read(self, wanted: Sequence[Wanted], wait_s: float | None = None) -> Answers:
+        """The answers, in order, at one version. `wait_s`: for how long a client would wait. ApiError."""
+        found, state = self._look(wanted, await self._ahead(wanted))
+        note_there(found)
+        for w, answer in zip(wanted, found, strict=True):
+            if answer is None:
+                w.view.counters.misses += 1
+            else:
+                w.view.counters.hits += 1
+                self.touches.note_read(w.view.info, w.values)
+        answers = [answer for answer in found if answer is not None]
+        if state is not None and len(answers) == len(found):
+            return Answers(answers, state.position, state.at_ms, hit=True)
+        return await self._fill(wanted, found, self._limit_s(wait_s))
+
+    def _limit_s(self, wait_s: float | None) -> float:
+        return max(self.limits.read_timeout_s, self._allowed_s(wait_s))
+
+    async def _catch_up(self, limit_s: float) -> None:
+        """Return once the leaf store has all that is committed now. ApiError."""
+        until_s = time.monotonic() + limit_s
+        with self.waiting:
+            position = await self._engine.checkpoint(limit_s)
+            await self._engine.reach(position, max(0.0, until_s - time.monotonic()))
+
+    def _allowed_s(self, wait_s: float | None) -> float:
+        """Of the seconds that a client would wait, those that it may."""
+        return self.limits.read_timeout_s if wait_s is None else min(wait_s, self.limits.max_wait_s)
+
+    def _look(self, wanted: Sequence[Wanted], ahead: Ahead = NOTHING) -> tuple[list[Answer | None], LeafState | None]:
+        return self.reader.read([(w.view.info.id, w.values, w.window) for w in wanted], ahead)
+
+    async def _ahead(self, wanted: Sequence[Wanted]) -> Ahead:
+        whole = [w for w in wanted if w.window is None and w.view.info.whole and not w.view.info.cut]
+        names = [name for w in whole for name in names_of(w.view.info, w.values)]
+        return await self._large.read(self.reader.begin, names)
+
+    async def _fill(self, wanted: Sequence[Wanted], found: Sequence[Answer | None], limit_s: float) -> Answers:
+        """Have the engine fill what is missing, then read all of it at what is the version by then."""
+        missing = [w for w, answer in zip(wanted, found, strict=True) if answer is None]
+        filled = await self._ask(missing, limit_s)
+        if len(missing) == len(wanted):
+            return filled
+        again, state = self._look(wanted)
+        if state is not None:
+            # What the upstream answered itself is not stored, and is exact only at its own version.
+            late = iter(filled.answers if state.position == filled.position else ())
+            own = [next(late, None) if answer is None else None for answer in found]
+            answers = [answer for new, mine in zip(again, own, strict=True) if (answer := new or mine) is not None]
+            if len(answers) == len(wanted):
+                return Answers(answers, state.position, state.at_ms, hit=False, source=filled.source)
+        return await self._ask(wanted, limit_s)
+
+    async def _ask(self, wanted: Sequence[Wanted], limit_s: float, how: _Ask | None = None) -> Answers:
+        """The engine's answers to all of them, at one version."""
+        for w in wanted:
+            if how is None and w.view.info.status == "building" and not w.view.info.serving.forwards:
+                progress = w.view.info.reason
+                raise ApiError(
+                    "view_building",
+                    f"View {w.view.info.name!r} is being built{': ' + without_stop(progress) if progress else ''}.",
+                    "Try again in a moment.",
+                    members={"progress": progress},
+                )
+        asked = [ReadItem(w.view.info.name, w.values, w.window, w.view.info.id) for w in wanted]
+        # What no row can be equal to mostly does not depend on the engine's state.
+        depend = [
+            item
+            for w, item in zip(wanted, asked, strict=True)
+            if w.view.info.null_rows is None or request_of(w.view.info, w.values).keys
+        ]
+        items = list(dict.fromkeys(depend))
+        with self.waiting:
+            reply = await (how or self._engine.read)(items, limit_s)
+        filled = dict(zip(items, reply.answers, strict=True))
+        answers = [filled.get(item) or null_answer(w.view.info) for w, item in zip(wanted, asked, strict=True)]
+        return Answers(answers, reply.position, reply.at_ms, hit=False, source=reply.source)
+
+    def stream(self, wanted: Wanted, wait_s: float | None, minimum: Position | None) -> AsyncGenerator[bytes]:
+        """The rows of an answer too large to be held, some at a time. ApiError, also in the middle."""
+        info = wanted.view.info
+        item = ReadItem(info.name, wanted.values, None, info.id)
+        return self._engine.stream(item, self._limit_s(wait_s), minimum)
+
+    def are_replaced(self, views: Iterable[ViewRoute]) -> bool:
+        """Whether a name means another view than one of these by now: what its parameters are may be something else."""
+        self.refresh()
+        return any(
+            route is not None and route.info.id != view.info.id
+            for view in views
+            for route in [self.routes.get(view.info.name)]
+        )
+
+    def take_touches(self) -> list[tuple[ViewId, Key, int]]:
+        """A sample of the hits since the last time: keys of views that are listed still, with how many of them."""
+        arguments = {route.info.id: route.arguments for route in self.routes.values()}
+        taken = []
+        for touched, times in self.touches.take():
+            if isinstance(touched, tuple):
+                taken.append((*touched, times))
+                continue
+            view = view_of(touched)
+            known = arguments.get(view)
+            key = None if known is None else known.key_of(touched)
+            if key is not None:
+                taken.append((view, key, times))
+        return taken
+
+    async def wait_for(self, minimum: Minimum, wait_s: float | None) -> Position:
+        """Return once the leaf store is that new, with a position that is; ApiError ``version_timeout`` after `wait_s`
+        (the read limit)."""
+        state = self.reader.state()
+        if state is None or not self.minimums.has(state, minimum):
+            with self.waiting:
+                await self.minimums.wait(state, minimum, self._allowed_s(wait_s))
+            state = self.reader.state() or state
+        if isinstance(minimum, Position):
+            return minimum
+        return 0 if state is None else state.position
+
+    async def checkpoint(self) -> Position:
+        """The upstream's position now."""
+        with self.waiting:
+            return await self._engine.checkpoint(self.limits.read_timeout_s)

@@ -1,0 +1,193 @@
+"""Reads of one view over HTTP, every case: misses, NULL, pages, minimum versions, problems."""
+
+import time
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import orjson
+import structlog
+
+from dataflow.types import Position
+from service.ground.errors import ApiError
+from service.ground.version import Minimum, parse_minimum
+from service.web.messages import (
+    CACHE_CONTROL,
+    CACHE_HIT,
+    CACHE_STATUS,
+    CONTENT_JSON,
+    VARY,
+    VARY_BY_TOKEN,
+    Headers,
+    Reply,
+    Scope,
+    problem_reply,
+)
+from service.web.principal import principal_of
+from service.worker.reads.large_answers import LargeAnswer, begun
+from service.worker.reads.reads import Answers, Reads, ViewRoute, Wanted
+
+VIEWS_PATH = "/v1/views/"
+#: The most that an answer has around its rows: the version and the token of the next page.
+_AROUND_BYTES = 1024
+_log = structlog.get_logger(__name__)
+
+
+class Conditions(NamedTuple):
+    """What a request's headers say: If-None-Match, the minimum version, and for how many seconds it would wait."""
+
+    if_none_match: bytes | None
+    minimum: Minimum | None
+    wait_s: float | None
+
+
+class Met(NamedTuple):
+    """Conditions that were waited for; `minimum` is a position by now, one that has what was asked for."""
+
+    if_none_match: bytes | None
+    minimum: Position | None
+    wait_s: float | None
+
+
+class ViewReads:
+    """``GET`` and ``HEAD`` of ``/v1/views/{view}``."""
+
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
+
+    async def get(self, scope: Scope, name: str) -> Reply | LargeAnswer:
+        """The response; a problem is one too."""
+        try:
+            return await self._get(scope, name)
+        except ApiError as error:
+            reply = problem_reply(error, scope["path"])
+            if error.code == "method_not_allowed":
+                reply.headers.append((b"allow", b"GET, HEAD"))
+            return reply
+        except Exception:
+            _log.exception("read_failed", view=name)
+            return problem_reply(ApiError("internal_error", "The read failed; the log has the reason."), scope["path"])
+
+    async def _get(self, scope: Scope, name: str) -> Reply | LargeAnswer:
+        started = time.perf_counter_ns()
+        if scope["method"] not in ("GET", "HEAD"):
+            raise ApiError(
+                "method_not_allowed",
+                f"{scope['method']} is not for {scope['path']}.",
+                "GET it; for many keys POST to it with /query behind.",
+            )
+        route = self._reads.route(name, principal_of(scope))
+        try:
+            conditions, answers = await self._read(route, scope)
+        except ApiError as error:
+            if error.code == "too_large" and route.info.serving.streams:
+                return await self._large(route, scope)
+            if not self._reads.are_replaced([route]):
+                raise
+            # What it asks for may mean something else to the view that has the name now.
+            route = self._reads.route(name, principal_of(scope))
+            conditions, answers = await self._read(route, scope)
+        headers = [*answer_headers(answers, started), route.cache_control]
+        if route.info.claims:
+            headers.append(VARY_BY_TOKEN)
+        return self._reply(scope, answers, conditions.if_none_match, headers)
+
+    async def _large(self, route: ViewRoute, scope: Scope) -> LargeAnswer:
+        """The whole answer, in parts: it was too large to be held."""
+        values, window = route.arguments.parse(scope["query_string"], principal_of(scope))
+        if window is not None:
+            detail = "These rows are too many to be held, so they can only be read whole."
+            raise ApiError("too_large", detail, "Leave out limit and after.")
+        conditions = await self.conditions(scope["headers"])
+        parts = self._reads.stream(Wanted(route, values, None), conditions.wait_s, conditions.minimum)
+        vary = [VARY_BY_TOKEN] if route.info.claims else []
+        return await begun(route, parts, [route.cache_control, *vary])
+
+    async def _read(self, route: ViewRoute, scope: Scope) -> tuple[Met, Answers]:
+        values, window = route.arguments.parse(scope["query_string"], principal_of(scope))
+        conditions = await self.conditions(scope["headers"])
+        wanted = [Wanted(route, values, window)]
+        return conditions, await self._reads.serve(wanted, conditions.wait_s, conditions.minimum)
+
+    async def conditions(self, headers: Headers) -> Met:
+        """Wait for a minimum version, if one is asked for; what else the headers say."""
+        asked, minimum, wait_s = conditions_of(headers)
+        return Met(asked, None if minimum is None else await self._reads.wait_for(minimum, wait_s), wait_s)
+
+    def _reply(self, scope: Scope, answers: Answers, asked: bytes | None, headers: Headers) -> Reply:
+        answer = answers.answers[0]
+        tag = answer.tag.encode()
+        headers.append((b"etag", b'W/"%b"' % tag))
+        if answer.next is not None:
+            headers.append((b"link", f'<{_page_url(scope, answer.next)}>; rel="next"'.encode()))
+        if asked is not None and not_modified(asked, tag):
+            if varies(len(answer.rows) - len("[]"), self._reads.limits.compress_bytes):
+                headers.append(VARY)
+            return Reply(304, headers, b"")
+        following = b"null" if answer.next is None else orjson.dumps(answer.next)
+        body = b"".join((b'{"rows":', answer.rows, b',"version":', answers.version_json, b',"next":', following, b"}"))
+        return Reply(200, [*headers, CONTENT_JSON, (b"content-length", b"%d" % len(body))], body)
+
+
+def conditions_of(headers: Headers) -> Conditions:
+    """ApiError ``bad_request``."""
+    asked = minimum = wait_s = None
+    for name, value in headers:
+        if name == b"if-none-match":
+            # A list, which may be on several lines.
+            asked = value if asked is None else asked + b"," + value
+        elif name == b"upquery-min-version":
+            minimum = parse_minimum(value.decode("latin-1").strip())
+        elif name == b"prefer":
+            wait_s = preferred_wait_s(value.decode("latin-1"), wait_s)
+    return Conditions(asked, minimum, wait_s)
+
+
+def preferred_wait_s(prefer: str, default: float | None) -> float | None:
+    """The seconds of ``wait=`` in a Prefer header (RFC 7240)."""
+    for preference in prefer.split(","):
+        name, _, value = preference.partition(";")[0].partition("=")
+        if name.strip().lower() == "wait":
+            try:
+                return max(0.0, float(value.strip().strip('"')))
+            except ValueError:
+                raise ApiError("bad_request", "Prefer: wait= takes a number of seconds.") from None
+    return default
+
+
+def not_modified(if_none_match: bytes, tag: bytes) -> bool:
+    """Whether If-None-Match has the tag, compared weakly (RFC 9110, 13.1.2)."""
+    return b'"%b"' % tag in if_none_match or if_none_match.strip() == b"*"
+
+
+def varies(rows_bytes: int, compress_bytes: int) -> bool:
+    """Whether an answer with so many bytes of rows, without the brackets, may be sent compressed. One that is so only
+    for what stands around its rows is taken for one, too."""
+    return 0 < compress_bytes <= rows_bytes + _AROUND_BYTES
+
+
+def answer_headers(answers: Answers, started: int) -> Headers:
+    """Headers of every answer but its tag and how long it may be kept."""
+    part = b"leaf" if answers.hit else b"miss"
+    age_ms = answers.age_ms
+    version = answers.version
+    return [
+        CACHE_HIT if answers.hit else CACHE_STATUS[answers.source],
+        *(() if version is None else ((b"upquery-version", version.encode()),)),
+        (b"upquery-age-ms", b"%d" % age_ms),
+        (b"age", b"%d" % (age_ms // 1000)),
+        (b"server-timing", b"%b;dur=%.3f" % (part, (time.perf_counter_ns() - started) / 1e6)),
+    ]
+
+
+def cache_control_of(views: Iterable[ViewRoute]) -> tuple[bytes, bytes]:
+    """The header of an answer about several views: what all of them say, else the strictest."""
+    said = {view.cache_control for view in views}
+    return said.pop() if len(said) == 1 else CACHE_CONTROL
+
+
+def _page_url(scope: Scope, token: str) -> str:
+    """The same request for the next page, relative."""
+    kept = [
+        part for part in scope["query_string"].decode("latin-1").split("&") if part and not part.startswith("after=")
+    ]
+    return f"{scope['raw_path'].decode('latin-1')}?{'&'.join([*kept, f'after={token}'])}"

@@ -1,0 +1,49 @@
+"""What a worker counts beside its reads, and its last errors: a part of what it reports once a second.
+
+All of it is counted where it happens anyway; nothing here is on the way of a request.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+
+from service.ground.errors import PROBLEMS
+from service.ground.log_repeats import REPEATS
+from service.ground.logs import RECENT_ERRORS
+from service.ground.open_files import files_left
+from service.protocol.wire import EngineClient
+from service.worker.access_log.log import AccessLog
+
+#: Of the errors since the last report, those that are sent.
+_MOST_ERRORS = 20
+
+
+@dataclass(slots=True)
+class WorkerTelemetry:
+    """Counts since the worker's start. *State*: `_told` errors were reported."""
+
+    server: uvicorn.Server
+    engine: EngineClient
+    access_log: AccessLog | None = None
+    #: Of requests that several shards answered, how they came to one version.
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    _told: int = field(default=0, init=False)
+
+    def counted(self) -> dict[str, Any]:
+        """What the report says; the errors are those since the last one."""
+        state, log = self.server.server_state, self.access_log
+        errors = RECENT_ERRORS.newest_first()[: min(RECENT_ERRORS.seen - self._told, _MOST_ERRORS)]
+        self._told = RECENT_ERRORS.seen
+        return {
+            "requests": state.total_requests,
+            "connections": len(state.connections),
+            "files_left": files_left(),
+            "problems": dict(PROBLEMS),
+            "wire": dict(self.engine.asked),
+            "outcomes": dict(self.outcomes),
+            "access_log": {"lines": 0, "dropped": 0} if log is None else {"lines": log.lines, "dropped": log.dropped},
+            "log_left_out": REPEATS.left_out,
+            "errors": errors,
+        }

@@ -1,0 +1,48 @@
+"""A worker's whole ASGI application: the hot route and the batch route in front of the documented one."""
+
+from service.leaf_store.reader import LeafReader
+from service.protocol.wire import EngineClient
+from service.settings.sections import SubscriptionSettings
+from service.web.lazy_app import BuiltLater
+from service.web.messages import App
+from service.worker.adhoc.queries import AnyQueries, Queries
+from service.worker.reads.batches import AnyBatches, Batches
+from service.worker.reads.known_views import KnownViews
+from service.worker.reads.reads import Limits, Reads
+from service.worker.reads.view_reads import ViewReads
+from service.worker.routes.batch_route import BatchRoute
+from service.worker.routes.hot import HotRoute
+from service.worker.subscriptions.routes import SubscribeRoute
+from service.worker.subscriptions.topics import Subscriptions
+
+
+def build_app(
+    reader: LeafReader,
+    engine: EngineClient,
+    limits: Limits,
+    subscriptions: SubscriptionSettings | None = None,
+    *,
+    guarded: bool = False,
+    adhoc: bool = False,
+) -> HotRoute:
+    """The application over a leaf store and the engine that fills it. `guarded`: every request has a principal.
+    `adhoc`: queries may name no view."""
+    reads = Reads(reader, engine, limits)
+    views = ViewReads(reads)
+    batches = Batches(reads, views)
+    documented = documented_later(reads, batches, Queries(reads, views, engine, adhoc), limits.max_body_bytes)
+    settings = subscriptions or SubscriptionSettings()
+    subscribe = SubscribeRoute(Subscriptions(reads, engine, settings), reads, settings)
+    return HotRoute(reads, views, BatchRoute(reads, batches, documented), subscribe, guarded=guarded)
+
+
+def documented_later(reads: KnownViews, batches: AnyBatches, queries: AnyQueries, max_body_bytes: int) -> App:
+    """The documented application, for bodies of at most so many bytes."""
+
+    def build() -> App:
+        from service.web.body_limit import BodyLimit
+        from service.worker.routes.documented import documented_app
+
+        return BodyLimit(documented_app(reads, batches, queries), max_body_bytes)
+
+    return BuiltLater(build)

@@ -1,0 +1,170 @@
+"""The batch route: ``POST /v1/views/{view}/query`` and ``POST /v1/read``, in front of the documented application.
+
+*Theory*: most of a batch's time in a web framework goes into checking its body against a model and handing it around.
+Here the body is parsed once; what is in the leaf store is answered from it (`batch_hits`), everything else that has the
+documented form goes the general way (`Batches`).
+
+*Invariants*: the answer is the documented application's. A body that does not have the documented form is left to it,
+with the messages that were received: every such refusal is written in one place. What is asked wrongly in that form is
+refused here, by the same code: it would be parsed again for nothing.
+"""
+
+import time
+from urllib.parse import quote
+
+import structlog
+
+from service.ground.errors import ApiError
+from service.leaf_store.answer import LeafState
+from service.leaf_store.catalog import UNREADABLE
+from service.leaf_store.scan import NotCoveredError
+from service.leaf_store.serving_options import OnLag
+from service.leaf_store.transaction import Transaction
+from service.sharding.common_version import Exact
+from service.web.messages import App, Headers, Receive, Reply, Scope, Send, problem_reply, send_reply
+from service.web.principal import Principal, principal_of
+from service.web.request_body import RequestBody
+from service.worker.reads.batches import Batches, batch_reply
+from service.worker.reads.lag import what_to_do
+from service.worker.reads.part import is_part, part_reply
+from service.worker.reads.reads import Answers, Reads, ViewRoute
+from service.worker.reads.view_reads import VIEWS_PATH, conditions_of
+from service.worker.routes.batch_hits import AskedItems, AskedKeys
+
+_READ = b"/v1/read"
+_VIEWS, _QUERY = VIEWS_PATH.encode(), b"/query"
+_JSON = b"application/json"
+#: Where a scope has what its body asks for, once that is known.
+_ASKED = "upquery.asked"
+_Asked = AskedKeys | AskedItems
+_log = structlog.get_logger(__name__)
+
+
+class BatchRoute:
+    """ASGI: batch reads here, all else in `documented`.
+
+    *State*: `_queries` has the views that can be read by raw path, as `_catalog` has them.
+    """
+
+    def __init__(self, reads: Reads, batches: Batches, documented: App) -> None:
+        self._reads = reads
+        self._batches = batches
+        self._documented = documented
+        self._max_bytes = reads.limits.max_body_bytes
+        self._catalog: object = None
+        self._queries: dict[bytes, ViewRoute] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if not self.is_for(scope):
+            await self._documented(scope, receive, send)
+            return
+        started = time.perf_counter_ns()
+        # What was asked for directly, and is not all there, is not parsed again.
+        asked, reply = scope.pop(_ASKED, None), None
+        body = await RequestBody.read(receive, self._max_bytes)
+        if asked is None and body.content is not None:
+            asked, reply = self._at_once(scope, body.content, started)
+        if asked is not None and reply is None:
+            reply = await self._general(asked, scope, started)
+        if reply is None:
+            await self._documented(scope, body.again(receive), send)
+        else:
+            await send_reply(send, reply)
+
+    def is_for(self, scope: Scope) -> bool:
+        """Whether this is a batch read as most clients write it; any other is left to the documented application."""
+        return _is_batch(scope) and _is_plain(scope["headers"], self._max_bytes)
+
+    def answer(self, scope: Scope, body: bytes) -> Reply | None:
+        """The response, if all of it is in the leaf store and the request is right."""
+        asked, reply = self._at_once(scope, body, time.perf_counter_ns())
+        if asked is not None and reply is None:
+            scope[_ASKED] = asked
+        return reply
+
+    def _at_once(self, scope: Scope, content: bytes, started: int) -> tuple[_Asked | None, Reply | None]:
+        """What the body asks for, None if that is wrong or not plain; the answer, if the leaf store has all of it."""
+        asked = None
+        with self._reads.reader.begin() as txn:
+            state = self._follow(txn)
+            try:
+                asked = self._parse(scope["raw_path"], content, principal_of(scope))
+                minimum = conditions_of(scope["headers"]).minimum
+                if asked is None or state is None:
+                    return asked, None
+                if minimum is not None and not self._reads.minimums.has(state, minimum):
+                    return asked, None
+                if what_to_do(asked.views, time.time_ns() // 1_000_000 - state.at_ms) is not OnLag.SERVE:
+                    return asked, None
+                if is_part(scope["headers"]):
+                    return asked, self._part(txn, state, asked, started)
+                results = asked.hits(txn, self._reads.touches)
+            except (ApiError, NotCoveredError):
+                return asked, None
+        if results is None:
+            return asked, None
+        answers = Answers([], state.position, state.at_ms, hit=True)
+        return asked, batch_reply(answers, results, asked.cache_control, started)
+
+    def _part(self, txn: Transaction, state: LeafState, asked: _Asked, started: int) -> Reply | None:
+        """ApiError, NotCoveredError."""
+        hits = asked.part(txn, self._reads.touches)
+        if hits is None:
+            return None
+        since = state.position if hits.since is None else min(hits.since, state.position)
+        answers = Answers([], state.position, state.at_ms, hit=True)
+        exact = Exact(answers, since, state.position, state.server, state.one_by_one)
+        return part_reply(exact, hits.results, hits.lengths, asked.views, started)
+
+    def _parse(self, path: bytes, content: bytes, principal: Principal | None) -> _Asked | None:
+        """ApiError."""
+        if path == _READ:
+            return AskedItems.of(self._batches, content, principal)
+        route = self._queries.get(path)
+        return None if route is None else AskedKeys.of(self._batches, route, content, principal)
+
+    async def _general(self, asked: _Asked, scope: Scope, started: int) -> Reply | None:
+        """The answer, or the problem that reading ran into; None if the documented application has to look."""
+        try:
+            wanted = asked.wanted()
+        except ApiError as error:
+            return problem_reply(error, scope["path"])
+        if wanted is None:
+            return None
+        try:
+            return await self._batches.answer(wanted, scope["headers"], started)
+        except ApiError as error:
+            # To the view that has the name now, it may mean something else.
+            replaced = self._reads.are_replaced(w.view for w in wanted)
+            return None if replaced else problem_reply(error, scope["path"])
+        except Exception:
+            _log.exception("request_failed", path=scope["path"])
+            failed = ApiError("internal_error", "The request failed; the log has the reason.")
+            return problem_reply(failed, scope["path"])
+
+    def _follow(self, txn: Transaction) -> LeafState | None:
+        """The state; the views are those of its catalog from here on."""
+        reads = self._reads
+        state = reads.follow(txn)
+        if reads.catalog is not self._catalog:
+            self._catalog = reads.catalog
+            ready = [(name, route) for name, route in reads.routes.items() if route.info.status not in UNREADABLE]
+            self._queries = {_VIEWS + quote(name, safe="").encode() + _QUERY: route for name, route in ready}
+        return state
+
+
+def _is_batch(scope: Scope) -> bool:
+    path = scope.get("raw_path", b"")
+    return scope.get("method") == "POST" and (path == _READ or (path.startswith(_VIEWS) and path.endswith(_QUERY)))
+
+
+def _is_plain(headers: Headers, max_bytes: int) -> bool:
+    """Whether a body of a known, allowed length follows that says that it is JSON."""
+    is_json = fits = False
+    for name, value in headers:
+        if name == b"content-type":
+            is_json = value == _JSON
+        elif name == b"content-length":
+            fits = value.isdigit() and int(value) <= max_bytes
+    return is_json and fits

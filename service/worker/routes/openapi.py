@@ -1,0 +1,214 @@
+"""The OpenAPI document: FastAPI's own for the fixed part, one path for each registered view."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from api_schemas.problem import Problem
+from dataflow.mysql_types import UINT8, UUID
+from dataflow.schema import SqlType
+from service.leaf_store.catalog import NamedType, ParameterInfo, Role, ViewInfo
+from service.leaf_store.render import BIGINTS
+from service.leaf_store.serving_options import OnLag
+from service.web.problem_responses import READ_CODES, problem_responses
+from service.worker.reads.view_reads import VIEWS_PATH
+from service.worker.subscriptions.document import add_subscriptions
+
+_DESCRIPTION = "SQL views, answered from memory and kept right by the database's change stream."
+
+#: JSON Schema by type name; what is not here is a string.
+_SCHEMAS: dict[str, dict[str, Any]] = {
+    "int2": {"type": "integer", "minimum": -(1 << 15), "maximum": (1 << 15) - 1},
+    "int4": {"type": "integer", "format": "int32"},
+    "int8": {"type": "integer", "format": "int64"},
+    UINT8: {"type": "integer", "minimum": 0, "maximum": (1 << 64) - 1},
+    "oid": {"type": "integer", "format": "int64", "minimum": 0},
+    "numeric": {"type": "string", "format": "decimal"},
+    "bool": {"type": "boolean"},
+    "uuid": {"type": "string", "format": "uuid"},
+    UUID: {"type": "string", "format": "uuid"},
+    "bytea": {"type": "string", "contentEncoding": "base64"},
+    "json": {},
+    "jsonb": {},
+}
+_FLOAT = {"oneOf": [{"type": "number"}, {"type": "string", "enum": ["NaN", "Infinity", "-Infinity"]}]}
+
+
+def document(app: FastAPI, views: Sequence[ViewInfo], *, guarded: bool = False, sql: bool = True) -> dict[str, Any]:
+    """OpenAPI 3.1 for the fixed routes and these views. `guarded`: all of them take a bearer token; `sql`: with the
+    views' SQL."""
+    result = get_openapi(
+        title=app.title, version=app.version, openapi_version="3.1.0", description=_DESCRIPTION, routes=app.routes
+    )
+    schemas = result["components"]["schemas"]
+    # Errors are problems everywhere; FastAPI would document its own form for bodies that it refuses.
+    schemas.pop("HTTPValidationError", None)
+    schemas.pop("ValidationError", None)
+    schemas["Problem"] = Problem.model_json_schema()
+    add_subscriptions(result)
+    for view in sorted(views, key=lambda view: view.name):
+        result["paths"][VIEWS_PATH + view.name] = {"get": _operation(view, sql=sql)}
+        schemas[_row_name(view)] = _row_schema(view)
+        schemas[_answer_name(view)] = _answer_schema(view)
+    if guarded:
+        result["components"]["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+        result["security"] = [{"bearer": []}]
+    return result
+
+
+def _row_name(view: ViewInfo) -> str:
+    """What generated clients call a row. The dot keeps it apart from other views' names and the fixed schemas'."""
+    return f"{view.name}.row"
+
+
+def _answer_name(view: ViewInfo) -> str:
+    return f"{view.name}.answer"
+
+
+def _reference(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def value_schema(sql_type: SqlType, bigint_text: bool = False) -> dict[str, Any]:
+    """The JSON form of a type's values (never NULL). `bigint_text`: 64-bit integers are strings."""
+    if sql_type.kind == "array" and sql_type.element is not None:
+        # The upstream does not say how many dimensions an array has.
+        return {"type": "array", "items": {}, "description": f"SQL's {sql_type.sql}"}
+    if sql_type.kind == "enum":
+        return {"type": "string", "enum": list(sql_type.labels)}
+    if sql_type.kind == "base" and sql_type.name in ("float4", "float8"):
+        return {**_FLOAT, "description": f"SQL's {sql_type.sql}"}
+    if sql_type.kind == "base" and bigint_text and sql_type.name in BIGINTS:
+        return {"type": "string", "pattern": "^-?[0-9]+$", "description": f"SQL's {sql_type.sql}"}
+    schema = _SCHEMAS.get(sql_type.name, {"type": "string"}) if sql_type.kind == "base" else {"type": "string"}
+    return {**schema, "description": f"SQL's {sql_type.sql}"}
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    if "enum" in schema:
+        return {**schema, "type": [schema["type"], "null"], "enum": [*schema["enum"], None]}
+    if "oneOf" in schema:
+        return {**schema, "oneOf": [*schema["oneOf"], {"type": "null"}]}
+    return {**schema, "type": [schema["type"], "null"]} if "type" in schema else schema
+
+
+def _operation(view: ViewInfo, *, sql: bool) -> dict[str, Any]:
+    given = [parameter for parameter in view.parameters if not parameter.is_claim]
+    own = {parameter.name: parameter for parameter in reversed(given)}
+    parameters = [_parameter(view, own[name]) for name in dict.fromkeys(p.name for p in given)]
+    if view.ordered:
+        parameters += [page for page in _PAGE_PARAMETERS if page["name"] not in own]
+    return {
+        "tags": ["views"],
+        "summary": view.name,
+        "description": f"```sql\n{view.sql}\n```" if sql else "",
+        "operationId": view.name,
+        "parameters": [*parameters, *_HEADER_PARAMETERS],
+        "responses": {
+            "200": {
+                "description": "The rows, exact at `version`.",
+                "headers": _HEADERS,
+                "content": {"application/json": {"schema": _reference(_answer_name(view))}},
+            },
+            "304": {"description": "The answer is still the one whose ETag If-None-Match has."},
+            **problem_responses(READ_CODES),
+        },
+    }
+
+
+def _parameter(view: ViewInfo, parameter: ParameterInfo) -> dict[str, Any]:
+    document = {"name": parameter.name, "in": "query", "required": True, "schema": value_schema(parameter.type)}
+    uses = [_USES[p.role] for p in view.parameters if p.name == parameter.name and p.role in _USES]
+    if parameter.role is Role.LIST:
+        document["schema"] = {"type": "array", "items": document["schema"], "minItems": 1}
+        document |= {"style": "form", "explode": True}
+    elif parameter.role in (Role.LIMIT, Role.OFFSET):
+        document["schema"] = {"type": "integer", "format": "int64", "minimum": 0}
+    if uses:
+        document["description"] = " ".join(uses)
+    return document
+
+
+def _row_schema(view: ViewInfo) -> dict[str, Any]:
+    bigint_text = view.serving.bigint_text
+    return {
+        "type": "object",
+        "properties": {column.name: _column_schema(column, bigint_text) for column in view.columns},
+        "required": [column.name for column in view.columns],
+        "additionalProperties": False,
+    }
+
+
+def _column_schema(column: NamedType, bigint_text: bool) -> dict[str, Any]:
+    schema = value_schema(column.type, bigint_text)
+    return _nullable(schema) if column.nullable else schema
+
+
+def _answer_schema(view: ViewInfo) -> dict[str, Any]:
+    version = {"type": "string", "examples": ["pg:0/16B3748"]}
+    if view.serving.on_lag is OnLag.FORWARD:
+        version = _nullable(version) | {"description": "null: the database's own answer, exact at no known version."}
+    return {
+        "type": "object",
+        "properties": {
+            "rows": {"type": "array", "items": _reference(_row_name(view))},
+            "version": version,
+            "next": {"type": ["string", "null"], "description": "The token of the next page."},
+        },
+        "required": ["rows", "version", "next"],
+    }
+
+
+#: What a parameter does, where that is not being equal.
+_USES = {
+    Role.LIST: "A list: give it once for each value.",
+    Role.LESS: "Rows below it.",
+    Role.AT_MOST: "Rows up to it.",
+    Role.GREATER: "Rows above it.",
+    Role.AT_LEAST: "Rows from it on.",
+    Role.LIMIT: "At most so many rows.",
+    Role.OFFSET: "Without so many of the first rows.",
+}
+_PAGE_PARAMETERS: list[dict[str, Any]] = [
+    {
+        "name": "limit",
+        "in": "query",
+        "description": "At most so many rows, within the view's own LIMIT.",
+        "schema": {"type": "integer", "minimum": 1, "maximum": (1 << 31) - 1},
+    },
+    {
+        "name": "after",
+        "in": "query",
+        "description": "The `next` of an earlier page, with the same parameters.",
+        "schema": {"type": "string"},
+    },
+]
+_HEADER_PARAMETERS: list[dict[str, Any]] = [
+    {"name": "If-None-Match", "in": "header", "schema": {"type": "string"}},
+    {
+        "name": "Upquery-Min-Version",
+        "in": "header",
+        "description": "Answer once the view is at least that new: a version, or a position of the database.",
+        "schema": {"type": "string"},
+    },
+    {
+        "name": "Prefer",
+        "in": "header",
+        "description": "`wait=2`: how many seconds to wait for a version or an answer that is not there.",
+        "schema": {"type": "string"},
+    },
+]
+_HEADERS: dict[str, Any] = {
+    "ETag": {"description": "Weak; over `rows` and `next`.", "schema": {"type": "string"}},
+    "Cache-Control": {
+        "description": "Who may keep it; the view's, or `no-cache`.",
+        "schema": {"type": "string"},
+    },
+    "Cache-Status": {"description": "Where the answer comes from (RFC 9211).", "schema": {"type": "string"}},
+    "Age": {"description": "How far behind the database it may be, in seconds.", "schema": {"type": "integer"}},
+    "Upquery-Version": {"description": "As `version`, if there is one.", "schema": {"type": "string"}},
+    "Upquery-Age-Ms": {"description": "How far behind the database it may be.", "schema": {"type": "integer"}},
+    "Link": {"description": 'The next page, `rel="next"`.', "schema": {"type": "string"}},
+}

@@ -1,0 +1,254 @@
+"""Reads over several shards: as `Reads` does them over one, with one version for all answers of a request.
+
+*Theory*: each shard answers its part, exact from one position to another (`service.sharding.common_version`). If these
+have none in common, the shards that are behind are waited for and everything is looked at again, a few times. Where
+what is read changes all the time that may never end well; then one shard answers all of it, since any can answer any
+key. Only of views that are kept whole by different shards there may be no answer; it is refused then, and may be asked
+again.
+
+*Invariants*: all answers of one call are exact at one version, or nothing is answered. No transaction of a leaf store
+is open while something is awaited.
+
+Not here: which shard is asked (`placement`), asking it (`service.worker.reads.one_shard`); requests (`router`,
+`batch`).
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+
+from dataflow.types import Position
+from service.ground.errors import ApiError
+from service.ground.version import Minimum
+from service.leaf_store.catalog import ViewInfo
+from service.leaf_store.request import Values
+from service.protocol.wire import EngineClient, Source
+from service.sharding.common_version import Met, awaited, late, meet, reached
+from service.sharding.scatter import Part, joined, split
+from service.web.principal import Principal
+from service.worker.reads.engine_queue import Waiting
+from service.worker.reads.notes import NOTED
+from service.worker.reads.one_shard import Asking
+from service.worker.reads.reads import Answers, Limits, Reads, ViewRoute, Wanted
+from service.worker.shards.placement import PlacedView, Placing
+
+#: How often everything is looked at again before one shard has to answer.
+_ROUNDS = 3
+
+
+class ShardedReads:
+    """The reads of one worker over all shards. *Maintains*: `routes` has the views of all catalogs, each as a shard
+    that keeps it has it."""
+
+    def __init__(self, shards: Sequence[Reads], engines: Sequence[EngineClient]) -> None:
+        self.shards = shards
+        self.placing = Placing.over(shards)
+        self.routes: dict[str, ViewRoute] = {}
+        #: Requests that several shards answered, by how they came to one version.
+        self.outcomes: Counter[str] = Counter()
+        self._engines = engines
+
+    @property
+    def limits(self) -> Limits:
+        """Bounds of requests."""
+        return self.shards[0].limits
+
+    @property
+    def waiting(self) -> Waiting:
+        """Requests that wait for the first shard."""
+        return self.shards[0].waiting
+
+    @property
+    def catalog(self) -> object:
+        """Another object whenever a catalog has changed."""
+        return self.placing.catalogs
+
+    def refresh(self) -> None:
+        """Follow the catalogs."""
+        if self.placing.follow():
+            self.routes = {name: placed.route for name, placed in self.placing.views.items()}
+
+    def route(self, name: str, principal: Principal | None) -> ViewRoute:
+        """A view that can be read. ApiError, as of `Reads.route`."""
+        self.refresh()
+        return self.listed(name, principal)
+
+    def listed(self, name: str, principal: Principal | None) -> ViewRoute:
+        """As `route`, in the catalogs that were seen last."""
+        placed = self.placing.views.get(name)
+        shard = self.placing.unknown() if placed is None else placed.shard
+        return self.shards[shard].listed(name, principal)
+
+    def shard_of(self, wanted: Wanted) -> int:
+        """Which shard answers a read."""
+        placed = self.placing.views.get(wanted.view.info.name)
+        return 0 if placed is None else placed.of_values(wanted.values)
+
+    def of_shard(self, shard: int, wanted: Sequence[Wanted]) -> list[Wanted]:
+        """The same reads, as a shard knows their views. ApiError if it knows others by these names."""
+        routes, same = self.shards[shard].routes, []
+        for each in wanted:
+            info = each.view.info
+            route = routes.get(info.name)
+            if route is None:
+                # It says whether it is starting, or what else is the matter.
+                route = self.shards[shard].listed(info.name, None)
+            if route is not each.view and not is_same(route.info, info):
+                raise ApiError("view_building", f"View {info.name!r} is being replaced.", "Try again in a moment.")
+            same.append(Wanted(route, each.values, each.window))
+        return same
+
+    def are_replaced(self, views: Sequence[ViewRoute]) -> bool:
+        """Whether a name means another view by now."""
+        self.refresh()
+        return any(
+            route is not None and not is_same(route.info, view.info)
+            for view in views
+            for route in [self.routes.get(view.info.name)]
+        )
+
+    async def checkpoint(self) -> Position:
+        """The upstream's position now: any shard that runs can say it. ApiError."""
+        failed: ApiError | None = None
+        for reads in self.shards:
+            try:
+                return await reads.checkpoint()
+            except ApiError as error:
+                failed = failed or error
+        assert failed is not None
+        raise failed
+
+    def parts(self, wanted: Sequence[Wanted]) -> list[Part[Wanted]]:
+        """A request's parts."""
+        return split(wanted, map(self.shard_of, wanted))
+
+    def at_once(self, parts: Sequence[Part[Wanted]]) -> Answers | None:
+        """The answers, if the leaf stores have all of them at one version. ApiError."""
+        asking = self._asking(parts)
+        if any(part.bounded for part in asking):
+            return None
+        if not all(part.look() for part in asking):
+            return None
+        met = meet([part.timeline for part in asking])
+        if met is None:
+            return None
+        for part in asking:
+            part.count_hits()
+        self.outcomes["met"] += 1
+        answers = _answers(parts, met)
+        if (noted := NOTED.get()) is not None:
+            noted.answered(_noted(parts), answers.answers, None)
+        return answers
+
+    async def serve(
+        self, wanted: Sequence[Wanted], wait_s: float | None = None, minimum: Minimum | None = None
+    ) -> Answers:
+        """As `Reads.serve`, of whichever shards; the minimum version is waited for where it is read. ApiError."""
+        parts = self.parts(wanted)
+        if len(parts) <= 1:
+            return await self._by_one(parts[0].shard if parts else 0, wanted, wait_s, minimum)
+        noted, token = NOTED.get(), NOTED.set(None)
+        try:
+            answers = await self._serve(parts, wanted, wait_s, minimum)
+        except ApiError:
+            if noted is not None:
+                noted.failed(_noted(parts))
+            raise
+        finally:
+            NOTED.reset(token)
+        if noted is not None:
+            noted.answered(_noted(parts), answers.answers, None if answers.hit else answers.source)
+        return answers
+
+    async def _by_one(
+        self, shard: int, wanted: Sequence[Wanted], wait_s: float | None, minimum: Minimum | None
+    ) -> Answers:
+        reads = self.shards[shard]
+        mine = self.of_shard(shard, wanted)
+        position = None if minimum is None else await reads.wait_for(minimum, wait_s)
+        return await reads.serve(mine, wait_s, position)
+
+    async def _serve(
+        self, parts: Sequence[Part[Wanted]], wanted: Sequence[Wanted], wait_s: float | None, minimum: Minimum | None
+    ) -> Answers:
+        one = self._one_of(parts)
+        if one is not None and any(w.view.max_lag_ms is not None for w in wanted):
+            # The database may be asked instead, and would be by each of them at another version.
+            return await self._by_one(one, wanted, wait_s, minimum)
+        asking = self._asking(parts)
+        await asyncio.gather(*(part.first(wait_s, minimum) for part in asking))
+        met = await self._met(asking, [self._engines[part.shard] for part in parts], wait_s, minimum)
+        if met is not None:
+            self.outcomes["met_again" if any(len(part.timeline) > 1 for part in asking) else "met"] += 1
+            return _answers(parts, met)
+        if one is not None:
+            self.outcomes["one_shard"] += 1
+            return await self._by_one(one, wanted, wait_s, minimum)
+        self.outcomes["apart"] += 1
+        raise ApiError(
+            "versions_apart",
+            "What is asked for is kept by several shards and changes too fast to be had at one version.",
+            "Try again, or ask for less at once.",
+        )
+
+    async def _met(
+        self, asking: Sequence[Asking], engines: Sequence[EngineClient], wait_s: float | None, minimum: Minimum | None
+    ) -> Met[Answers] | None:
+        """One version, as soon as there is one; None if it was looked for in vain."""
+        until_s = time.monotonic() + self.limits.read_timeout_s
+        for _ in range(_ROUNDS):
+            timelines = [part.timeline for part in asking]
+            if not all(timelines) or len({timeline[-1].server for timeline in timelines}) > 1:
+                return None
+            least = 0 if minimum is None else reached(timelines)
+            if (met := meet(timelines, least=least)) is not None:
+                return met
+            target = awaited(timelines)
+            try:
+                await asyncio.gather(
+                    *(engines[n].reach(target, max(0.0, until_s - time.monotonic())) for n in late(timelines))
+                )
+            except ApiError:
+                return None
+            # One right after the other: what is read in the same moment is likeliest to meet.
+            missing = [part for part in asking if not part.look()]
+            with suppress(ApiError):
+                await asyncio.gather(*(part.ask(wait_s) for part in missing))
+        timelines = [part.timeline for part in asking]
+        return meet(timelines, least=0 if minimum is None else reached(timelines))
+
+    def _asking(self, parts: Sequence[Part[Wanted]]) -> list[Asking]:
+        return [Asking(self.shards[part.shard], self.of_shard(part.shard, part.items)) for part in parts]
+
+    def _one_of(self, parts: Sequence[Part[Wanted]]) -> int | None:
+        """The shard that could answer all of it; None if several views are kept whole by different ones."""
+        whole = {part.shard for part in parts if any(map(self._is_whole, part.items))}
+        if len(whole) > 1:
+            return None
+        return whole.pop() if whole else max(parts, key=lambda part: len(part.items)).shard
+
+    def _is_whole(self, wanted: Wanted) -> bool:
+        placed: PlacedView | None = self.placing.views.get(wanted.view.info.name)
+        return placed is not None and placed.whole
+
+
+def is_same(one: ViewInfo, other: ViewInfo) -> bool:
+    """Whether values of parameters mean the same to both."""
+    return one.definition == other.definition
+
+
+def _noted(parts: Sequence[Part[Wanted]]) -> list[tuple[ViewInfo, Values]]:
+    return joined(parts, [[(w.view.info, w.values) for w in part.items] for part in parts])
+
+
+def _answers(parts: Sequence[Part[Wanted]], met: Met[Answers]) -> Answers:
+    read = [exact.answers for exact in met.parts]
+    return Answers(
+        joined(parts, [each.answers for each in read]),
+        met.position,
+        min(each.at_ms for each in read),
+        all(each.hit for each in read),
+        next((each.source for each in read if each.source is not Source.STORED), Source.STORED),
+    )

@@ -1,0 +1,50 @@
+"""Long polling: what has changed since a token, as soon as something has; for clients that cannot keep a stream open.
+
+A client that has no token yet is answered at once, with all rows.
+"""
+
+import asyncio
+
+import orjson
+
+from service.ground.errors import ApiError
+from service.web.disconnects import until_left
+from service.web.messages import CONTENT_JSON, Receive, Reply
+from service.worker.subscriptions.topics import Entry, Kind, Subscription
+
+
+async def poll(subscription: Subscription, after: str | None, wait_s: float, receive: Receive) -> Reply | None:
+    """The answer to a request that goes on after `after`; None if the client has left. ApiError ``must_refetch``."""
+    answer = None
+    try:
+        with until_left(receive):
+            entries: list[Entry] = []
+            try:
+                async with asyncio.timeout(wait_s):
+                    await _collect(subscription, entries)
+            except TimeoutError:
+                pass
+            answer = _reply(entries, after)
+    finally:
+        subscription.close()
+    return answer
+
+
+async def _collect(subscription: Subscription, entries: list[Entry]) -> None:
+    """Until there is news, which is more than a newer version."""
+    while found := await subscription.next():
+        entries += found
+        if any(entry.kind is not Kind.UP_TO_DATE for entry in found):
+            return
+
+
+def _reply(entries: list[Entry], after: str | None) -> Reply:
+    if any(entry.kind is Kind.MUST_REFETCH for entry in entries):
+        raise ApiError("must_refetch", "What has changed since then is not known.", "Begin anew: ask without 'after'.")
+    token = entries[-1].token if entries else after or ""
+    rows = next((entry.json for entry in entries if entry.kind is Kind.SNAPSHOT), b"null")
+    changes = b",".join([entry.json for entry in entries if entry.kind is Kind.CHANGE])
+    said = (rows, changes, orjson.dumps(token.partition("~")[0]), orjson.dumps(token))
+    body = b'{"snapshot":%b,"changes":[%b],"version":%b,"token":%b}' % said
+    headers = [CONTENT_JSON, (b"cache-control", b"no-store"), (b"content-length", b"%d" % len(body))]
+    return Reply(200, headers, body)

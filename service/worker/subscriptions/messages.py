@@ -1,0 +1,74 @@
+"""What clients say over a WebSocket: whether it can be understood.
+
+Gateways look at it as pods do, so that what they pass on is about a subscription, and what pods answer is, too.
+
+Not here: what is done (`websocket`, `service.gateway.sockets`); whether there is such a view (`requests`).
+"""
+
+from typing import Any
+
+import orjson
+
+from service.ground.errors import ApiError
+
+#: Where WebSockets are.
+PATH = "/v1/subscribe"
+SUBSCRIBE, UNSUBSCRIBE = "subscribe", "unsubscribe"
+_MAX_ID_CHARS = 64
+Id = str | int | None
+
+
+def no_socket_at(path: str) -> ApiError:
+    """A WebSocket is opened elsewhere."""
+    return ApiError("not_found", f"No WebSocket is at {path}.", f"Subscribe at {PATH}.")
+
+
+def parsed(text: str | bytes) -> dict[str, Any]:
+    """A message. ApiError ``bad_request``."""
+    try:
+        message = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise ApiError("bad_request", "The message is not JSON.") from None
+    if not isinstance(message, dict):
+        raise ApiError("bad_request", "The message is not a JSON object.")
+    return message
+
+
+def id_of(message: dict[str, Any]) -> Id:
+    """What it is about. ApiError ``bad_request``."""
+    number = message.get("id")
+    if isinstance(number, bool) or not isinstance(number, str | int) or len(str(number)) > _MAX_ID_CHARS:
+        raise ApiError(
+            "bad_request", f"A message's 'id' is a number, or a string of at most {_MAX_ID_CHARS} characters."
+        )
+    return number
+
+
+def type_of(message: dict[str, Any]) -> str:
+    """`SUBSCRIBE` or `UNSUBSCRIBE`. ApiError ``bad_request``."""
+    found = message.get("type")
+    if found not in (SUBSCRIBE, UNSUBSCRIBE):
+        raise ApiError("bad_request", "A message's 'type' is 'subscribe' or 'unsubscribe'.")
+    return str(found)
+
+
+def wanted_of(message: dict[str, Any]) -> tuple[str, dict[str, Any], str | None]:
+    """A view's name, parameters, and the token to go on after. ApiError ``bad_request``."""
+    view, params, after = message.get("view"), message.get("params", {}), message.get("after")
+    if not isinstance(view, str) or not isinstance(params, dict) or not isinstance(after, str | None):
+        raise ApiError(
+            "bad_request",
+            "A subscription has a view's name, its parameters as an object, and a token to go on after, if it has one.",
+            'As in {"type": "subscribe", "id": 1, "view": "story", "params": {"id": 7}}.',
+        )
+    return view, params, after
+
+
+def there_already(number: Id) -> ApiError:
+    """Why it cannot be subscribed to."""
+    return ApiError("bad_request", f"There is a subscription with the id {number!r} already.")
+
+
+def not_there(number: Id) -> ApiError:
+    """Why it cannot be unsubscribed from."""
+    return ApiError("bad_request", f"There is no subscription with the id {number!r}.")

@@ -1,0 +1,289 @@
+"""Keeps a worker's topics up to date: pins them at the engine, and reads those that it says have changed.
+
+All that have changed are read in one transaction of the leaf store, so several commits may come as one change, and a
+part of one never does. What the leaf store does not have, because correctness evicted it or an ordered key ran short,
+the engine is asked for.
+
+*Invariants*: a topic is pinned before what is followed of it is read, so that no commit behind that is missed; after a
+connection was lost, all are pinned again and read again.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+
+import structlog
+
+from dataflow.types import Position
+from service.ground.errors import ApiError
+from service.leaf_store.answer import LeafState
+from service.protocol.wire import EngineClient
+from service.worker.reads.followed_leaf import Found, look
+from service.worker.reads.reads import Reads
+from service.worker.subscriptions.entries import must_refetch
+from service.worker.subscriptions.topic import Topic
+
+_log = structlog.get_logger(__name__)
+
+#: How long is waited before the engine is asked again, at first and at most.
+_ASK_S, _ASK_MOST_S = 0.05, 5.0
+#: How many changes are worked out before others have a turn.
+_TOPICS_AT_ONCE = 50
+#: Between attempts to find the engine again.
+_CONNECT_S = 0.2
+_CONTINUITY = "The change stream was started anew."
+
+
+class Following:
+    """*State*: `topics` by number, those that start too; `_changed`, those that are to be read."""
+
+    def __init__(
+        self,
+        reads: Reads,
+        engine: EngineClient,
+        up_to_date_s: float,
+        on_growth: Callable[[Topic], bool],
+        on_end: Callable[[Topic], None],
+    ) -> None:
+        self.topics: dict[int, Topic] = {}
+        #: Changes told, and topics that ended before their subscribers did.
+        self.changes = 0
+        self.ended = 0
+        self._reads = reads
+        self._engine = engine
+        self._up_to_date_s = up_to_date_s
+        #: Says whether there is room for a topic that has grown.
+        self._on_growth = on_growth
+        self._on_end = on_end
+        self._changed: dict[int, Topic] = {}
+        self._lost = False
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        engine.listen(self)
+
+    # What the engine says
+
+    def changed(self, topics: Sequence[int], position: Position) -> None:  # noqa: ARG002
+        """A commit, or several, have touched these."""
+        for number in topics:
+            if (topic := self.topics.get(number)) is not None:
+                self._changed[number] = topic
+        self._wake.set()
+
+    def disconnected(self) -> None:
+        """The engine process has gone, or the connection to it, and with that all pins."""
+        self._lost = True
+        self._wake.set()
+
+    # Topics
+
+    async def start(self, topic: Topic) -> None:
+        """Pins a topic and gets its first rows. ApiError."""
+        if not self._tasks:
+            self._tasks = [asyncio.ensure_future(part) for part in (self._follow(), self._refresh())]
+        self.topics[topic.number] = topic
+        try:
+            # Fills all of it at once; a pin alone would have it filled key by key.
+            await self._reads.read([topic.wanted])
+            while not await self._begin(topic):
+                await asyncio.sleep(_ASK_S)
+        except BaseException:
+            self.drop(topic)
+            raise
+
+    async def _begin(self, topic: Topic) -> bool:
+        """Whether that has succeeded; else it is tried again."""
+        state, _ = look(self._reads, [])
+        if state is None:
+            return False
+        topic.epoch = state.epoch
+        await self._pin(topic)
+        state, found = look(self._reads, [topic.wanted])
+        if state is None or state.epoch != topic.epoch:
+            return False
+        if found[0].gone is not None:
+            raise ApiError("view_building", found[0].gone, "Try again in a moment.", retryable=True)
+        if found[0].answer is not None:
+            topic.begin(found[0].answer.rows, state.position, found[0].since, listed=True)
+            return True
+        answers = await self._reads.read([topic.wanted])
+        state, found = look(self._reads, [topic.wanted])
+        if state is None or state.epoch != topic.epoch or found[0].gone is not None or found[0].answer is not None:
+            return False
+        topic.begin(answers.answers[0].rows, answers.position, answers.position, listed=False)
+        self._ask(topic)
+        return True
+
+    def drop(self, topic: Topic) -> None:
+        """Nobody follows it any more."""
+        if self.topics.pop(topic.number, None) is not None:
+            self._engine.unpin(topic.number)
+        self._changed.pop(topic.number, None)
+        if topic.asking is not None:
+            topic.asking.cancel()
+
+    async def close(self) -> None:
+        """Stops following."""
+        for topic in list(self.topics.values()):
+            self.drop(topic)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def read_now(self, topic: Topic) -> None:
+        """Reads a topic now, whatever the engine has said of it."""
+        self._read([topic])
+
+    async def _pin(self, topic: Topic) -> None:
+        if topic.keys:
+            view = topic.wanted.view.info.id
+            await self._engine.pin(topic.number, topic.epoch, view, topic.keys, self._reads.limits.read_timeout_s)
+
+    # Following
+
+    async def _follow(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                if self._lost:
+                    await self._connect_again()
+                changed, self._changed = self._changed, {}
+                for _ in self._reading(list(changed.values())):
+                    await asyncio.sleep(0)
+            except Exception:
+                _log.exception("following_failed")
+                self._end_all("Something went wrong here.")
+
+    def _read(self, topics: Sequence[Topic]) -> None:
+        """Reads topics at one version and tells what is new of them."""
+        for _ in self._reading(topics):
+            pass
+
+    def _reading(self, topics: Sequence[Topic]) -> Iterator[None]:
+        """As `_read`, with pauses, in which newer answers may be taken: what is older than those is passed over."""
+        topics = [topic for topic in topics if topic.started and topic.ended is None]
+        if not topics:
+            return
+        state, found = look(self._reads, [topic.wanted for topic in topics])
+        if state is None:
+            # A stream begins in this moment.
+            self._changed.update({topic.number: topic for topic in topics})
+            asyncio.get_running_loop().call_later(_ASK_S, self._wake.set)
+            return
+        for number, (topic, now) in enumerate(zip(topics, found, strict=True)):
+            if number % _TOPICS_AT_ONCE == _TOPICS_AT_ONCE - 1:
+                yield
+            self._take(topic, now, state)
+
+    def _take(self, topic: Topic, now: Found, state: LeafState) -> None:
+        """What the leaf store has of a topic."""
+        if self.topics.get(topic.number) is not topic:
+            return
+        if topic.epoch != state.epoch:
+            self._end(topic, _CONTINUITY)
+        elif now.gone is not None:
+            self._end(topic, now.gone)
+        elif now.answer is None:
+            self._ask(topic)
+        else:
+            if topic.asking is not None:
+                topic.asking.cancel()
+                topic.asking = None
+            self._apply(topic, now.answer.rows, state.position, now.since, listed=True)
+
+    def _apply(self, topic: Topic, rows: bytes, position: Position, since: Position, *, listed: bool) -> None:
+        try:
+            is_news = topic.apply(rows, position, since, listed=listed)
+        except ApiError as error:
+            self._end(topic, error.detail)
+            return
+        self.changes += is_news
+        if is_news and not self._on_growth(topic):
+            self._end(topic, "There is no room for all that is subscribed to here.")
+
+    # What the leaf store does not have
+
+    def _ask(self, topic: Topic) -> None:
+        if topic.asking is None:
+            topic.asking = asyncio.ensure_future(self._ask_until_there(topic))
+
+    async def _ask_until_there(self, topic: Topic) -> None:
+        """Asks the engine until the leaf store has the answer: that ends this task, by `_take`."""
+        delay_s = _ASK_S
+        while True:
+            try:
+                answers = await self._reads.read([topic.wanted])
+            except ApiError as error:
+                if not error.retryable:
+                    self._end(topic, error.detail)
+                    return
+                if error.code == "read_timeout":
+                    # What it waited for goes on only while it is asked for.
+                    delay_s = _ASK_S
+            except Exception:
+                _log.exception("asking_failed")
+            else:
+                changes = self.changes
+                self._take_asked(topic, answers.answers[0].rows, answers.position)
+                if self.changes > changes:
+                    # It is never stored because it changes all the time: who follows it wants to know.
+                    delay_s = _ASK_S
+            delay_s = min(2 * delay_s, _ASK_MOST_S)
+            await asyncio.sleep(delay_s)
+
+    def _take_asked(self, topic: Topic, rows: bytes, position: Position) -> None:
+        """The engine's answer. What the leaf store has by now is newer."""
+        state, found = look(self._reads, [topic.wanted])
+        if state is None:
+            return
+        if topic.epoch != state.epoch or found[0].gone is not None or found[0].answer is not None:
+            self._read([topic])
+        else:
+            self._apply(topic, rows, position, position, listed=False)
+
+    # Endings
+
+    def _end(self, topic: Topic, reason: str) -> None:
+        self.ended += 1
+        topic.end(must_refetch(reason))
+        self.drop(topic)
+        self._on_end(topic)
+
+    def _end_all(self, reason: str) -> None:
+        for topic in list(self.topics.values()):
+            if topic.started:
+                self._end(topic, reason)
+
+    async def _connect_again(self) -> None:
+        """Pins everything again, once there is an engine; whatever happened meanwhile is found by reading all."""
+        while self._lost and self.topics:
+            self._lost = False
+            for topic in list(self.topics.values()):
+                try:
+                    await self._pin(topic)
+                except ApiError as error:
+                    # Otherwise it is the view that is gone, which is seen when it is read.
+                    if error.retryable:
+                        self._lost = True
+                        await asyncio.sleep(_CONNECT_S)
+                        break
+        self._lost = False
+        self._changed.update(self.topics)
+
+    async def _refresh(self) -> None:
+        """Tells the newest version to those to whom nothing happens."""
+        while True:
+            await asyncio.sleep(self._up_to_date_s)
+            topics = list(self.topics.values())
+            for at in range(0, len(topics), _TOPICS_AT_ONCE):
+                try:
+                    self._tell_version(topics[at : at + _TOPICS_AT_ONCE])
+                except Exception:
+                    _log.exception("refreshing_failed")
+                await asyncio.sleep(0)
+
+    def _tell_version(self, topics: Sequence[Topic]) -> None:
+        self._read(topics)
+        for topic in topics:
+            if topic.started and topic.ended is None and topic.asking is None:
+                topic.refresh()

@@ -1,0 +1,132 @@
+"""Many subscriptions over one WebSocket: ``/v1/subscribe``.
+
+A client sends ``{"type": "subscribe", "id", "view", "params", "after"}`` and ``{"type": "unsubscribe", "id"}``; every
+message to it has the id of what it is about. Messages are JSON texts: ``snapshot``, ``change`` (each closed in itself),
+``up-to-date``, ``must-refetch``, ``problem`` and ``unsubscribed``; after the last three nothing more comes of that id.
+
+*Theory*: each subscription is a task that waits for its entries and then for its turn to send. One message is made at a
+time, and the next one when the transport has room: a client that does not read holds one message, however many it has
+subscribed to, and what it does not read waits in logs that are shared.
+
+*Invariants*: a message that cannot be understood harms no subscription.
+
+Not here: what can be understood (`messages`).
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import orjson
+
+from service.ground.errors import ApiError
+from service.web.messages import Receive, Send
+from service.web.principal import Principal
+from service.worker.reads.known_views import KnownViews
+from service.worker.subscriptions.messages import PATH, SUBSCRIBE, Id, id_of, not_there, parsed, there_already, type_of
+from service.worker.subscriptions.requests import asked_of_message
+from service.worker.subscriptions.topics import Entry, Kind, Subscribes
+
+_TYPES = {
+    Kind.SNAPSHOT: b"snapshot",
+    Kind.CHANGE: b"change",
+    Kind.UP_TO_DATE: b"up-to-date",
+    Kind.MUST_REFETCH: b"must-refetch",
+}
+
+
+class SocketSession:
+    """One connection. *State*: `_following` has the tasks of its subscriptions, by the ids the client gave them."""
+
+    def __init__(
+        self, subscriptions: Subscribes, reads: KnownViews, send: Send, most: int, principal: Principal | None
+    ) -> None:
+        self._subscriptions = subscriptions
+        self._principal = principal
+        self._reads = reads
+        self._send = send
+        self._most = most
+        self._following: dict[Id, asyncio.Task[None]] = {}
+        self._sending = asyncio.Lock()
+
+    async def run(self, receive: Receive) -> None:
+        """Until the client goes away, or the worker is stopped."""
+        # That it connects.
+        await receive()
+        await self._send({"type": "websocket.accept"})
+        try:
+            while (message := await receive())["type"] == "websocket.receive":
+                await self._take(message.get("text") or message.get("bytes") or "")
+        except OSError:
+            # It went away while something was sent.
+            pass
+        finally:
+            tasks = list(self._following.values())
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _take(self, text: str | bytes) -> None:
+        """One message of the client's."""
+        number: Id = None
+        try:
+            message = parsed(text)
+            number = id_of(message)
+            if type_of(message) == SUBSCRIBE:
+                self._subscribe(number, message)
+            else:
+                await self._unsubscribe(number)
+        except ApiError as error:
+            await self._refuse(number, error)
+
+    def _subscribe(self, number: Id, message: dict[str, Any]) -> None:
+        if number in self._following:
+            raise there_already(number)
+        if len(self._following) >= self._most:
+            raise ApiError(
+                "rate_limited",
+                f"This connection has {self._most} subscriptions.",
+                "Unsubscribe from some, or open another connection.",
+            )
+        self._following[number] = task = asyncio.ensure_future(self._follow(number, message))
+        task.add_done_callback(lambda _: self._following.pop(number, None))
+
+    async def _unsubscribe(self, number: Id) -> None:
+        task = self._following.get(number)
+        if task is None:
+            raise not_there(number)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await self._write(number, b"unsubscribed")
+
+    async def _follow(self, number: Id, message: dict[str, Any]) -> None:
+        with suppress(OSError):
+            try:
+                await self._entries(number, message)
+            except ApiError as error:
+                await self._refuse(number, error)
+
+    async def _entries(self, number: Id, message: dict[str, Any]) -> None:
+        asked = asked_of_message(self._reads, message, self._principal)
+        subscription = await self._subscriptions.subscribe(asked.wanted, asked.after, self._principal)
+        try:
+            while entries := await subscription.next():
+                for entry in entries:
+                    await self._write(number, _TYPES[entry.kind], entry)
+                    if entry.kind is Kind.MUST_REFETCH:
+                        return
+        finally:
+            subscription.close()
+
+    async def _refuse(self, number: Id, error: ApiError) -> None:
+        await self._write(number, b"problem", problem=orjson.dumps(error.problem(PATH)))
+
+    async def _write(self, number: Id, kind: bytes, entry: Entry | None = None, problem: bytes | None = None) -> None:
+        async with self._sending:
+            parts = [b'{"id":', orjson.dumps(number), b',"type":"', kind, b'"']
+            if problem is not None:
+                parts += [b',"problem":', problem]
+            if entry is not None:
+                parts += [b',"token":', orjson.dumps(entry.token), b",", entry.json[1:-1]]
+            parts.append(b"}")
+            await self._send({"type": "websocket.send", "text": b"".join(parts).decode()})

@@ -1,0 +1,168 @@
+"""Each finding names what is wrong and the statement that repairs it; the statement does."""
+
+import pytest
+
+from service.engine.databases.postgres.checks import check_server, check_tables, set_replica_identity
+from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.publication import ensure_published
+from service.engine.upstream.results import Finding, UpstreamError
+from tests.fixtures.postgres import Database
+from tests.fixtures.streams import PUBLICATION, run
+
+pytestmark = pytest.mark.postgres
+
+
+def findings(database: Database, *tables: str, user: str = "postgres") -> list[Finding]:
+    """Of the tables; without any, of the server."""
+
+    async def check() -> list[Finding]:
+        pool = UpstreamPool(database.url.replace("postgres@", f"{user}@"))
+        try:
+            async with pool.connection() as connection:
+                if tables:
+                    return await check_tables(connection, PUBLICATION, tables)
+                return await check_server(connection, PUBLICATION)
+        finally:
+            await pool.close()
+
+    return run(check())
+
+
+def fatal(database: Database, *tables: str, user: str = "postgres") -> list[tuple[str, str | None]]:
+    return [(finding.code, finding.fix) for finding in findings(database, *tables, user=user) if finding.fatal]
+
+
+def test_nothing_wrong(database: Database) -> None:
+    """A server made for it, and a table made for it."""
+    database.execute("CREATE TABLE t (a int4)", "ALTER TABLE t REPLICA IDENTITY FULL")
+    assert findings(database) == []
+    (warning,) = findings(database, "public.t")
+    assert (warning.code, warning.fatal) == ("publication", False)
+    assert warning.fix == "ALTER PUBLICATION upquery ADD TABLE public.t;"
+    database.execute("CREATE PUBLICATION upquery FOR ALL TABLES")
+    assert findings(database, "public.t") == []
+
+
+def test_rights_that_only_help(database: Database) -> None:
+    """What is said of them is no reason not to start, and goes with the grant."""
+    name = f"reader_{database.name}"
+    database.execute(f"CREATE ROLE {name} LOGIN REPLICATION", f"GRANT CREATE ON DATABASE {database.name} TO {name}")
+    try:
+        (warning,) = findings(database, user=name)
+        assert (warning.code, warning.fatal) == ("backends", False)
+        assert warning.fix is not None
+        database.execute(warning.fix)
+        assert findings(database, user=name) == []
+    finally:
+        database.execute(f"DROP OWNED BY {name}", f"DROP ROLE {name}")
+
+
+def test_replica_identity(database: Database) -> None:
+    """The statement, and the service's own way to run it."""
+    database.execute("CREATE TABLE t (a int4 PRIMARY KEY)")
+    assert fatal(database, "public.t") == [("replica_identity", "ALTER TABLE public.t REPLICA IDENTITY FULL;")]
+
+    async def repair() -> None:
+        pool = UpstreamPool(database.url)
+        async with pool.connection() as connection:
+            await set_replica_identity(connection, "public.t")
+        await pool.close()
+
+    run(repair())
+    assert fatal(database, "public.t") == []
+
+
+def test_replica_identity_of_somebody_else_s_table(database: Database) -> None:
+    """Who does not own the table is told who can."""
+    database.execute("DROP ROLE IF EXISTS guest", "CREATE ROLE guest LOGIN", "CREATE TABLE t (a int4)")
+
+    async def repair() -> UpstreamError:
+        pool = UpstreamPool(database.url.replace("postgres@", "guest@"))
+        async with pool.connection() as connection:
+            with pytest.raises(UpstreamError) as refused:
+                await set_replica_identity(connection, "public.t")
+        await pool.close()
+        return refused.value
+
+    error = run(repair())
+    assert error.code == "denied"
+    assert "ALTER TABLE public.t REPLICA IDENTITY FULL;" in str(error)
+
+
+FULL = "ALTER TABLE t REPLICA IDENTITY FULL"
+
+
+@pytest.mark.parametrize(
+    ("statements", "word"),
+    [
+        (["CREATE VIEW t AS SELECT 1 AS a"], "view"),
+        (["CREATE MATERIALIZED VIEW t AS SELECT 1 AS a"], "materialized view"),
+        (["CREATE TABLE t (a int4) PARTITION BY LIST (a)"], "partitioned"),
+        (["CREATE UNLOGGED TABLE t (a int4)", FULL], "SET LOGGED"),
+        (["CREATE TABLE t (a int4)", FULL, "CREATE TABLE child () INHERITS (t)"], "child tables"),
+        (["CREATE TABLE t (a int4, b int4 GENERATED ALWAYS AS (a + 1) VIRTUAL)", FULL], "virtual generated columns"),
+        (
+            ["CREATE TABLE t (a int4, b int4 GENERATED ALWAYS AS (a + 1) STORED)", FULL, "CREATE PUBLICATION upquery"],
+            "generated columns (b)",
+        ),
+        (["CREATE TABLE t (a int4)", FULL, "CREATE PUBLICATION upquery FOR TABLE t WHERE (a > 0)"], "only some rows"),
+        (["CREATE TABLE t (a int4, b int4)", FULL, "CREATE PUBLICATION upquery FOR TABLE t (a)"], "only some rows"),
+        (
+            [
+                "CREATE TABLE r (a int4) PARTITION BY LIST (a)",
+                "CREATE TABLE t PARTITION OF r FOR VALUES IN (1)",
+                FULL,
+                "CREATE PUBLICATION upquery FOR TABLE r, t WITH (publish_via_partition_root)",
+            ],
+            "as its parent",
+        ),
+    ],
+)
+def test_what_the_stream_does_not_carry(database: Database, statements: list[str], word: str) -> None:
+    """Each kind of table gets its reason."""
+    if "VIRTUAL" in statements[0]:
+        database.require(18, "virtual generated columns")
+    database.execute(*statements)
+    told = [finding for finding in findings(database, "public.t") if finding.fatal]
+    assert {finding.code for finding in told} <= {"not_streamed", "replica_identity"}
+    assert any(word in f"{finding.reason} {finding.fix}" for finding in told)
+
+
+def test_stored_generated_columns_come_with_a_publication_of_ours(database: Database) -> None:
+    """From PostgreSQL 18 on they are in the stream if the publication says so."""
+    database.require(18, "publishing generated columns")
+    database.execute("CREATE TABLE t (a int4, b int4 GENERATED ALWAYS AS (a + 1) STORED)", FULL)
+    assert fatal(database, "public.t") == []
+
+    async def publish() -> list[str]:
+        pool = UpstreamPool(database.url)
+        async with pool.connection() as connection:
+            added = await ensure_published(connection, PUBLICATION, ["public.t"])
+            assert await ensure_published(connection, PUBLICATION, ["public.t"]) == []
+        await pool.close()
+        return added
+
+    assert run(publish()) == ["public.t"]
+    assert fatal(database, "public.t") == []
+
+
+def test_rights_and_row_security(database: Database) -> None:
+    """What a role may not see, the stream would show it."""
+    database.execute("DROP ROLE IF EXISTS guest", "CREATE ROLE guest LOGIN", "CREATE TABLE t (a int4)", FULL)
+    assert fatal(database, "public.t", user="guest") == [("rights", "GRANT SELECT ON public.t TO CURRENT_USER;")]
+    database.execute("GRANT SELECT ON t TO guest", "ALTER TABLE t ENABLE ROW LEVEL SECURITY")
+    assert fatal(database, "public.t", user="guest") == [("not_streamed", "Use a role with BYPASSRLS.")]
+    assert fatal(database, "public.t") == []
+    assert fatal(database, "public.nothing") == [("missing", None)]
+
+
+def test_role_and_publication(database: Database) -> None:
+    """A role that may neither replicate nor publish."""
+    database.execute("DROP ROLE IF EXISTS guest", "CREATE ROLE guest LOGIN")
+    told = dict(fatal(database, user="guest"))
+    assert told["replication_role"] == "ALTER ROLE guest REPLICATION; -- as a superuser"
+    assert "CREATE PUBLICATION upquery" in (told["publication"] or "")
+    database.execute("CREATE PUBLICATION upquery WITH (publish = 'insert')")
+    told = dict(fatal(database))
+    database.execute(told["publication"] or "")
+    assert fatal(database) == []

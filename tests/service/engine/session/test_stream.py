@@ -1,0 +1,58 @@
+"""What becomes of a batch before the engine has it."""
+
+from typing import Any, cast
+
+from cdc.change import Batch, TableChange, TableLayout, Transaction
+from cdc.source import Source
+from dataflow.engine.events import Apply, Event
+from service.engine.loop.counters import Counters
+from service.engine.loop.dispatcher import Dispatcher
+from service.engine.session.stream import applying
+
+OLD, NEW = TableLayout(("id", "title"), 1), TableLayout(("id", "body"), 1)
+
+
+class Recorder:
+    """Is what a source and a dispatcher are asked for here."""
+
+    running = True
+
+    def __init__(self) -> None:
+        self.steps: list[Event] = []
+
+    def step(self, event: Event) -> None:
+        self.steps.append(event)
+
+    def acknowledge(self, position: int) -> None:
+        assert position == 10
+
+
+def applied(layouts: dict[str, TableLayout], **changes: TableChange) -> dict[str, Any]:
+    recorder = Recorder()
+    apply = applying(
+        cast(Source, recorder),
+        layouts,
+        cast(Dispatcher, recorder),
+        Counters(),
+        lambda _: None,
+        lambda _: None,
+        lambda _: None,
+    )
+    apply(Batch([Transaction(1, 10, dict(changes))], 10))
+    (step,) = recorder.steps
+    assert isinstance(step, Apply)
+    return {table: (d.removed, d.added, d.overflow) for table, d in step.transactions[0].tables.items()}
+
+
+def test_rows_of_a_layout_that_is_followed_no_more_are_not_read() -> None:
+    row = ("1", "x")
+    found = applied(
+        {"same": NEW, "equal": TableLayout(("id", "body"), 1, since=7), "other": NEW, "unsaid": NEW},
+        same=TableChange([row], [row], layout=NEW),
+        equal=TableChange([row], [row], layout=NEW),
+        other=TableChange([row], [row], layout=OLD),
+        unsaid=TableChange([row], [row]),
+        left=TableChange([row], [row], layout=OLD),
+    )
+    kept = ([row], [row], False)
+    assert found == {"same": kept, "equal": kept, "other": ([], [], True), "unsaid": kept, "left": kept}
