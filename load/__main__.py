@@ -65,7 +65,7 @@ def experiment(name: str) -> Any:
 
 
 def _needs_packages() -> None:
-    """Needs packages that are not installed: pip install 'upquery[bench]'."""
+    """Needs packages that are not installed: pip install 'upquery\\[bench]'."""
     Console(stderr=True).print("Benchmarks need more packages: pip install 'upquery\\[bench]'", soft_wrap=True)
     raise typer.Exit(1)
 

@@ -57,7 +57,7 @@ def command(
     rate: Annotated[float, typer.Option(min=1, help="Transactions a second.")] = 200.0,
     reads: Annotated[float, typer.Option(min=1, help="Reads a second.")] = 300.0,
     before: Annotated[float, typer.Option(help="Seconds before the change.")] = 15.0,
-    move: Annotated[float, typer.Option(help="[gateway] move_s: seconds within which keys move.")] = 30.0,
+    move: Annotated[float, typer.Option(help="\\[gateway] move_s: seconds within which keys move.")] = 30.0,
     after: Annotated[float, typer.Option(help="Seconds from when all have moved.")] = 15.0,
     as_json: JsonOption = False,
     output: OutputOption = None,

@@ -1,4 +1,4 @@
-"""``upquery audit``: has a running service compare what it has cached with its database, and shows what differs.
+"""``upquery audit``: compares the cached keys of a running service with its database and shows the differences.
 
 Exit codes: 0 nothing differs, 1 something does (or the audit failed), 2 usage.
 """
@@ -17,23 +17,27 @@ from service.command.remote import Remote
 output = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
-#: Between two looks at how far it is.
+#: Interval between two requests for the audit's progress.
 _LOOK_S = 0.2
 
 
 def audit(
-    view: Annotated[list[str] | None, typer.Option(help="Only this view. Several.")] = None,
-    sample: Annotated[int | None, typer.Option(min=1, help="So many keys of each view, at random.")] = None,
+    view: Annotated[
+        list[str] | None, typer.Option(help="Audit this view only. Repeatable. Default: all views.")
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Compare this many random keys of each view. Default: all keys.")
+    ] = None,
     spark: Annotated[
-        bool, typer.Option("--spark/--direct", help="Spark asks the database, or a few connections do.")
+        bool, typer.Option("--spark/--direct", help="Read the database with Spark, or over a few connections.")
     ] = False,
-    shown: Annotated[int, typer.Option(min=0, max=1000, help="Differences to show.")] = 20,
-    limit_s: Annotated[float, typer.Option("--limit", min=1, help="Seconds that it may take.")] = 600.0,
+    shown: Annotated[int, typer.Option(min=0, max=1000, help="Maximum number of differences shown.")] = 20,
+    limit_s: Annotated[float, typer.Option("--limit", min=1, help="Time limit of the audit in seconds.")] = 600.0,
     admin: AdminOption = ADMIN_URL,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare cached keys with the database, at one snapshot; exit code 1 if anything differs."""
+    """Compare cached keys with the database at one snapshot. Exit code 1: a key differs, or the audit failed."""
     remote = Remote(admin, token, as_json=as_json)
     wanted: dict[str, Any] = {"way": "spark" if spark else "direct", "shown": shown, "time_s": limit_s}
     if view:
@@ -59,7 +63,7 @@ def _show(found: dict[str, Any]) -> None:
     if found["status"] != "done":
         errors.print("[bold red]The audit failed.[/]", escape(str(found["reason"] or found["text"])), soft_wrap=True)
         return
-    table = Table("view", "kept", "keys", "compared", "differences", "not compared")
+    table = Table("view", "tier", "keys", "compared", "differences", "not compared")
     for result in found["views"]:
         count = result["differences"]
         table.add_row(

@@ -2,7 +2,7 @@
 
 Exit codes: 0 ok, 1 failed, 2 usage. Every command has ``--json`` for machines.
 
-A command is imported when it is run: `upquery serve` needs nothing of what the others do, and is ready sooner.
+A command's module is imported when it runs, so that `upquery serve` starts without the other commands' imports.
 
 Not here: what the commands do (`serve`, `views`, `demo`).
 """
@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-#: Commands, and groups of them, in the order of the help: the module, and the function or group in it.
+#: Commands and groups of commands in the order of the help: their module, and the function or group in it.
 COMMANDS = {
     "demo": ("service.demo.command", "demo"),
     "audit": ("service.command.audit", "audit"),
@@ -52,7 +52,6 @@ def _command(name: str) -> Any:
 app = typer.Typer(
     cls=_Commands,
     name="upquery",
-    help="SQL views answered from memory and kept right by your database's change stream, over HTTP/JSON.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -61,7 +60,7 @@ app = typer.Typer(
 
 @app.callback()
 def upquery() -> None:
-    """SQL views answered from memory and kept right by your database's change stream, over HTTP/JSON."""
+    """Serve SQL views from memory over HTTP/JSON, maintained incrementally from the database's change stream."""
 
 
 if __name__ == "__main__":

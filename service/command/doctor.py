@@ -1,4 +1,4 @@
-"""``upquery doctor``: what is in the way, as a table of findings, each with what repairs it.
+"""``upquery doctor``: prints a table of problems that prevent or limit operation, each with its remedy.
 
 Not here: the checks (`service.command.diagnosis`).
 """
@@ -27,13 +27,13 @@ def doctor(
     fix: Annotated[
         bool,
         typer.Option(
-            "--fix", help="Run the fixes that only change what the log carries: replica identities, event triggers."
+            "--fix", help="Run the fixes that only change the contents of the log: replica identities, event triggers."
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Look at the database, its change stream and the tables that the configured views read; say what to repair."""
-    # Only when it is run: the help of all commands needs none of it.
+    """Check the database, the change stream and the tables that the configured views read; print remedies."""
+    # Imported here: the help of the commands does not need them.
     from service.command.diagnosis import examine
     from service.settings.errors import SettingsError
     from service.settings.stack import load_settings
@@ -47,7 +47,7 @@ def doctor(
 
 
 def show(found: "Examination", *, as_json: bool) -> None:
-    """All findings, what is in the way first."""
+    """Print all findings, fatal ones first."""
     findings = sorted(found.findings, key=lambda finding: not finding.fatal)
     if as_json:
         fixed = [asdict(finding) for finding in found.fixed]
@@ -58,16 +58,16 @@ def show(found: "Examination", *, as_json: bool) -> None:
     if findings:
         output.print(_table(findings))
     if found.healthy:
-        output.print("[bold green]Nothing is in the way.[/]")
+        output.print("[bold green]No problem prevents operation.[/]")
     else:
         count = sum(finding.fatal for finding in findings)
-        output.print(f"[bold red]{count} {'thing is' if count == 1 else 'things are'} in the way.[/]")
+        output.print(f"[bold red]{count} {'problem prevents' if count == 1 else 'problems prevent'} operation.[/]")
 
 
 def _table(findings: "list[Finding]") -> Table:
-    table = Table("", "what", "about", "finding, and what repairs it")
+    table = Table("", "code", "table", "finding and remedy")
     for finding in findings:
         text = escape(finding.reason) + (f"\n[bold]{escape(finding.fix)}[/]" if finding.fix else "")
-        mark = "[red]in the way[/]" if finding.fatal else "[yellow]warning[/]"
+        mark = "[red]fatal[/]" if finding.fatal else "[yellow]warning[/]"
         table.add_row(mark, finding.code, escape(finding.table or "server"), text)
     return table

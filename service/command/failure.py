@@ -1,4 +1,4 @@
-"""A command that cannot start: why, for people or for machines."""
+"""The error output of a command that cannot start, as text or JSON."""
 
 from typing import NoReturn
 
@@ -8,11 +8,11 @@ from service.command.options import print_json
 
 
 def fail(message: str, *, as_json: bool, code: int = 1) -> NoReturn:
-    """Says so and ends the command."""
+    """Print the message and end the command."""
     if as_json:
         print_json({"event": "failed", "message": message})
     else:
-        # Only then: it takes long to import, and a service that starts does not need it.
+        # Imported here: Rich is slow to import, and a service that starts does not need it.
         from rich.console import Console
         from rich.markup import escape
 

@@ -9,7 +9,7 @@ from service.command.remote import Remote
 
 
 def openapi(
-    url: Annotated[str, typer.Option(help="The data plane of a running service.", envvar="UPQUERY_URL")] = URL,
+    url: Annotated[str, typer.Option(help="URL of the service's data port.", envvar="UPQUERY_URL")] = URL,
     token: TokenOption = None,
 ) -> None:
     """Print the OpenAPI document with the registered views."""

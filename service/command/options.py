@@ -1,6 +1,6 @@
-"""Options that several commands have, and what all of them print for machines.
+"""Options that several commands share, and their JSON output.
 
-*Invariants*: imports nothing that takes long; every command needs it.
+*Invariants*: imports no slow module, since every command imports this one.
 """
 
 import json
@@ -12,26 +12,32 @@ import typer
 
 USAGE = 2
 
-AdminOption = Annotated[str, typer.Option("--admin", help="The admin port of the service.", envvar="UPQUERY_ADMIN_URL")]
-UrlOption = Annotated[str, typer.Option("--url", help="The data plane of the service.", envvar="UPQUERY_URL")]
+AdminOption = Annotated[
+    str, typer.Option("--admin", help="URL of the service's admin port.", envvar="UPQUERY_ADMIN_URL")
+]
+UrlOption = Annotated[str, typer.Option("--url", help="URL of the service's data port.", envvar="UPQUERY_URL")]
 TokenOption = Annotated[
     str | None,
-    typer.Option("--token", help="For a service with [auth]; better in the environment.", envvar="UPQUERY_TOKEN"),
+    typer.Option(
+        "--token", help="Token for a service with \\[auth]. Prefer the environment variable.", envvar="UPQUERY_TOKEN"
+    ),
 ]
-ConfigOption = Annotated[Path | None, typer.Option("--config", "-c", help="The TOML file.", envvar="UPQUERY_CONFIG")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
-NameArgument = Annotated[str, typer.Argument(help="The view's name.")]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", "-c", help="Configuration file (TOML).", envvar="UPQUERY_CONFIG")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+NameArgument = Annotated[str, typer.Argument(help="Name of the view.")]
 ADMIN_URL = "http://127.0.0.1:8081"
 URL = "http://127.0.0.1:8080"
 
 
 def print_json(value: object) -> None:
-    """One line of JSON on standard output."""
+    """Print one line of JSON on standard output."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
     sys.stdout.flush()
 
 
 def default_config(path: Path | None, name: str = "upquery.toml") -> Path | None:
-    """The configuration file that was named, or the one in the current directory."""
+    """Return `path`, or the file `name` of the current directory if it exists."""
     here = Path(name)
     return path if path is not None or not here.exists() else here

@@ -1,4 +1,4 @@
-"""A running service, as the command line asks it over HTTP, and its answers for people."""
+"""HTTP client of the commands that use a running service, and the text form of its answers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ TIMEOUT_S = 60.0
 
 
 class Remote:
-    """A port of a running service. What goes wrong is printed, and ends the command."""
+    """One port of a running service. Errors are printed and end the command."""
 
     def __init__(self, url: str, token: str | None = None, *, as_json: bool = False) -> None:
         self._url = url
@@ -34,10 +34,10 @@ class Remote:
     def _headers_of(self, token: str | None) -> dict[str, str]:
         if token is None:
             return {}
-        # A file's last line end is not meant; what else no header takes, the client would print with the rest.
+        # A file's final newline is not part of the token. httpx would print other illegal characters with the token.
         token = token.strip()
         if not (token.isascii() and token.isprintable()):
-            self._fail({"detail": "The token has characters that no token has."})
+            self._fail({"detail": "The token contains characters that are not printable ASCII."})
         return {"authorization": f"Bearer {token}"}
 
     def put(self, path: str, body: object, headers: dict[str, str]) -> httpx.Response:
@@ -49,7 +49,7 @@ class Remote:
         return self._request("POST", path, json=body).json()
 
     def delete(self, path: str) -> None:
-        """Nothing."""
+        """Send DELETE."""
         self._request("DELETE", path)
 
     def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
@@ -64,17 +64,17 @@ class Remote:
 
     @contextmanager
     def stream(self, path: str, parameters: dict[str, list[str]], headers: dict[str, str]) -> Iterator[httpx.Response]:
-        """A response that may not end, whatever its status. httpx.HTTPError."""
+        """Open a response that may not end, of any status. Raises httpx.HTTPError."""
         headers = {**headers, **self._headers}
         with httpx.stream("GET", self._url + path, params=parameters, headers=headers, timeout=TIMEOUT_S) as response:
             yield response
 
     def unreachable(self, error: httpx.HTTPError) -> NoReturn:
-        """Say that there is no service."""
+        """Print that no service answers, and end the command."""
         self._fail({"detail": f"No service answers at {self._url}: {error}.", "hint": "Start one: upquery serve."})
 
     def refuse(self, response: httpx.Response) -> NoReturn:
-        """Say what a response says is wrong."""
+        """Print the problem of an error response, and end the command."""
         response.read()
         self._fail(_problem(response))
 
@@ -95,7 +95,7 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
 
 
 def problem_text(problem: dict[str, Any]) -> str:
-    """A problem for people: what, where, what to do."""
+    """Return a problem as text: error, position in the SQL, hint."""
     text = str(problem.get("detail", ""))
     if "line" in problem:
         text += f"\n  at line {problem['line']}, column {problem['column']}: {problem['excerpt']}"
@@ -105,19 +105,19 @@ def problem_text(problem: dict[str, Any]) -> str:
 
 
 def parameters_of(arguments: list[str] | None) -> dict[str, list[str]]:
-    """What ``key=value`` says. Ends the command if one is not of that form."""
+    """Parse ``key=value`` arguments; an argument of another form ends the command."""
     parameters: dict[str, list[str]] = {}
     for argument in arguments or ():
         key, equals, value = argument.partition("=")
         if not equals:
-            errors.print(f"[bold red]Error:[/] {argument!r} is not of the form key=value.")
+            errors.print(f"[bold red]Error:[/] Argument {argument!r} must have the form key=value.")
             raise typer.Exit(USAGE)
         parameters.setdefault(key, []).append(value)
     return parameters
 
 
 def print_rows(rows: list[dict[str, Any]]) -> None:
-    """A table on standard output."""
+    """Print rows as a table on standard output."""
     if not rows:
         return
     table = Table(*map(escape, rows[0]))

@@ -1,6 +1,6 @@
 """``upquery serve``: a service in the foreground, until Ctrl-C.
 
-Not here: what is served (`service.supervisor.stack`, `service.supervisor.gateway`).
+Not here: the services (`service.supervisor.stack`, `service.supervisor.gateway`).
 """
 
 import asyncio
@@ -28,17 +28,20 @@ class Role(StrEnum):
 
 
 RoleOption = Annotated[
-    Role, typer.Option("--role", help="stack: engine and API workers. gateway: in front of several stacks.")
+    Role,
+    typer.Option(
+        "--role", help="stack: engine and API workers. gateway: routes requests to the stacks of several shards."
+    ),
 ]
 
 
 def serve(config: ConfigOption = None, role: RoleOption = Role.STACK, as_json: JsonOption = False) -> None:
-    """Serve the configured views, and those put over HTTP, until Ctrl-C."""
-    # Modules are being imported: no garbage comes of it, and looking for some takes a tenth of the start.
+    """Serve the configured views and those registered over HTTP until Ctrl-C."""
+    # Imports create no garbage, and collecting it takes a tenth of the start.
     gc.disable()
-    # What is written, views and which keys were read, may be read by this user only.
+    # Only this user may read the files written: view definitions and the keys that were read.
     os.umask(0o077)
-    # Only when it is run: the help of all commands needs none of it.
+    # Imported here: the help of the commands does not need them.
     from service.settings.errors import SettingsError
     from service.supervisor.children import StartError
     from service.supervisor.foreground import serve as run_service
@@ -49,7 +52,7 @@ def serve(config: ConfigOption = None, role: RoleOption = Role.STACK, as_json: J
         fail(str(error), as_json=as_json, code=USAGE)
 
     def ready(endpoints: "Endpoints") -> None:
-        # What there is now stays.
+        # Objects that exist now live as long as the process.
         gc.freeze()
         gc.enable()
         if as_json:
@@ -62,7 +65,7 @@ def serve(config: ConfigOption = None, role: RoleOption = Role.STACK, as_json: J
     except StartError as error:
         fail(str(error), as_json=as_json, code=error.exit_code)
     except KeyboardInterrupt:
-        # Before the signal handlers were there.
+        # Ctrl-C arrived before the signal handlers were installed.
         raise typer.Exit(1) from None
 
 
@@ -87,7 +90,7 @@ def _service(role: Role, config: Path | None) -> "Service":
 
 
 def _show(endpoints: "Endpoints") -> None:
-    # Only for people: it takes long to import.
+    # Imported here: Rich is slow to import, and --json does not need it.
     from rich.console import Console
 
     Console(highlight=False).print(

@@ -1,4 +1,4 @@
-"""``upquery token …``: tokens for a service's file of them."""
+"""``upquery token …``: bearer tokens for `[auth] tokens_file`."""
 
 import json
 import os
@@ -17,30 +17,34 @@ from service.settings.errors import SettingsError
 from service.web.auth.tokens import entry_text, new_token, read_tokens
 from service.web.principal import Right
 
-token_app = typer.Typer(help="Tokens for [auth] tokens_file.", no_args_is_help=True)
+token_app = typer.Typer(no_args_is_help=True)
 errors = Console(stderr=True, highlight=False)
 
 
 @token_app.callback()
 def tokens() -> None:
-    """Tokens for [auth] tokens_file."""
+    """Manage the tokens of \\[auth] tokens_file."""
 
 
 @token_app.command("create")
 def create_token(
-    name: Annotated[str, typer.Argument(help="Whose it is; shown to operators.")],
-    right: Annotated[list[Right] | None, typer.Option(help="What it is good for. Default: read.")] = None,
-    view: Annotated[list[str] | None, typer.Option(help="A view that it may read, with * and ?. Default: all.")] = None,
+    name: Annotated[str, typer.Argument(help="Owner of the token, shown to operators.")],
+    right: Annotated[list[Right] | None, typer.Option(help="A right of the token. Repeatable. Default: read.")] = None,
+    view: Annotated[
+        list[str] | None,
+        typer.Option(help="A view that the token may read; * and ? match. Repeatable. Default: all views."),
+    ] = None,
     claim: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="For :claims.NAME in views; several make a list.")
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Value of :claims.NAME in views. A repeated name becomes a list."),
     ] = None,
     expires: Annotated[
-        datetime | None, typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"], help="Until when it is good, in UTC.")
+        datetime | None, typer.Option(formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"], help="Expiry of the token, in UTC.")
     ] = None,
-    file: Annotated[Path | None, typer.Option(help="Add it to this file; a running service takes it up.")] = None,
+    file: Annotated[Path | None, typer.Option(help="Add the token to this file; a running service reloads it.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a token and print it, once: the file has only its hash."""
+    """Create a token and print it. It is shown only once: the file stores its hash."""
     token = new_token()
     entry = entry_text(name, token, _options(right or [], view or [], claim or [], expires))
     try:
@@ -59,7 +63,7 @@ def create_token(
 def _options(
     rights: Sequence[Right], views: Sequence[str], claims: Sequence[str], expires: datetime | None
 ) -> dict[str, str]:
-    """Keys of the entry, with their TOML; a JSON array of strings, and a string, are TOML."""
+    """Keys of the entry with their values as TOML. JSON strings and arrays of strings are valid TOML."""
     options = {}
     if rights:
         options["rights"] = json.dumps([str(right) for right in rights])
@@ -78,7 +82,7 @@ def _claims(given: Sequence[str]) -> dict[str, str | list[str]]:
     for pair in given:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise typer.BadParameter(f"{pair!r} is not of the form name=value.")
+            raise typer.BadParameter(f"Claim {pair!r} must have the form NAME=VALUE.")
         found.setdefault(name, []).append(value)
     return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
 
@@ -91,7 +95,7 @@ def _check(beside: Path, file: Path | None) -> None:
 
 
 def _add(file: Path | None, entry: str) -> None:
-    """Checks the entry, together with what the file has, and adds it. A service never sees half of it."""
+    """Validate the file with the new entry, then replace it atomically."""
     known = file.read_text(encoding="utf-8").rstrip() if file is not None and file.exists() else ""
     directory = Path(tempfile.gettempdir()) if file is None else file.absolute().parent
     number, beside = tempfile.mkstemp(prefix=".tokens-", dir=directory)

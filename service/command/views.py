@@ -23,7 +23,7 @@ from service.command.options import (
 from service.command.remote import Remote, errors, output, parameters_of, print_rows
 from service.command.watch import watch_view
 
-views_app = typer.Typer(help="Views of a running service.", no_args_is_help=True)
+views_app = typer.Typer(help="Manage and read the views of a running service.", no_args_is_help=True)
 
 
 def _path(name: str) -> str:
@@ -32,12 +32,12 @@ def _path(name: str) -> str:
 
 @views_app.command("list")
 def list_views(admin: AdminOption = ADMIN_URL, token: TokenOption = None, as_json: JsonOption = False) -> None:
-    """All registered views."""
+    """List the registered views."""
     views = Remote(admin, token, as_json=as_json).get("/v1/catalog/views")["views"]
     if as_json:
         print_json(views)
         return
-    table = Table("view", "parameters", "kept", "status", "hits", "misses", "keys", "MB")
+    table = Table("view", "parameters", "tier", "status", "hits", "misses", "keys", "MB")
     for view in views:
         counters = view["counters"]
         table.add_row(
@@ -54,31 +54,34 @@ def list_views(admin: AdminOption = ADMIN_URL, token: TokenOption = None, as_jso
 @views_app.command("put")
 def put_view(
     name: NameArgument,
-    file: Annotated[Path, typer.Argument(help="A file with one SELECT; - is standard input.")],
-    create: Annotated[bool, typer.Option("--create", help="Fail if there is such a view already.")] = False,
-    tier: Annotated[str | None, typer.Option(help="incremental, refresh or ttl: keep it so, or refuse it.")] = None,
-    ttl: Annotated[float | None, typer.Option(help="Seconds for which an answer is good, if it only expires.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Keep it whole.")] = False,
+    file: Annotated[Path, typer.Argument(help="File with one SELECT; - reads standard input.")],
+    create: Annotated[bool, typer.Option("--create", help="Fail if the view exists.")] = False,
+    tier: Annotated[
+        str | None, typer.Option(help="incremental, refresh or ttl. Fail if the view cannot be in this tier.")
+    ] = None,
+    ttl: Annotated[float | None, typer.Option(help="Seconds after which answers of the ttl tier expire.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Materialize the view fully.")] = False,
     option: Annotated[
-        list[str] | None, typer.Option("--option", "-o", help="Any option as KEY=VALUE: on_miss=forward, say. Several.")
+        list[str] | None,
+        typer.Option("--option", "-o", help="A view option as KEY=VALUE, such as on_miss=forward. Repeatable."),
     ] = None,
     admin: AdminOption = ADMIN_URL,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Register a view, or replace it."""
+    """Register or replace a view."""
     headers = {"if-none-match": "*"} if create else {}
     options = {"tier": tier, "ttl": ttl, "materialization": "full" if full else None}
     for given in option or ():
         key, separator, value = given.partition("=")
         if not separator:
-            raise typer.BadParameter(f"{given!r} is not KEY=VALUE.", param_hint="--option")
+            raise typer.BadParameter(f"{given!r} must have the form KEY=VALUE.", param_hint="--option")
         options[key] = value
     response = Remote(admin, token, as_json=as_json).put(_path(name), {"sql": _sql(file), **options}, headers)
     if as_json:
         print_json(response.json())
         return
-    done = {200: "is in place", 201: "is registered", 202: "is being built"}.get(response.status_code, "was put")
+    done = {200: "is ready", 201: "is registered", 202: "is being built"}.get(response.status_code, "was put")
     output.print(f"View [bold]{name}[/] {done}.")
 
 
@@ -94,7 +97,7 @@ def _sql(file: Path) -> str:
 def drop_view(
     name: NameArgument, admin: AdminOption = ADMIN_URL, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
-    """Forget a view."""
+    """Drop a view."""
     Remote(admin, token, as_json=as_json).delete(_path(name))
     if as_json:
         print_json({"dropped": name})
@@ -105,12 +108,12 @@ def drop_view(
 @views_app.command("explain")
 def explain_view(
     name: NameArgument,
-    dot: Annotated[bool, typer.Option("--dot", help="Print Graphviz.")] = False,
+    dot: Annotated[bool, typer.Option("--dot", help="Print the plan as a Graphviz graph.")] = False,
     admin: AdminOption = ADMIN_URL,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how a view is kept: nodes, lookups, missing indexes."""
+    """Show the plan of a view: nodes, lookups, missing indexes."""
     remote = Remote(admin, token, as_json=as_json)
     if as_json:
         print_json(remote.get(f"{_path(name)}/plan"))
@@ -122,7 +125,7 @@ def explain_view(
 @views_app.command("get")
 def get_view(
     name: NameArgument,
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="key=value…", help="The view's parameters.")] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="key=value…", help="Parameters of the view.")] = None,
     url: UrlOption = URL,
     token: TokenOption = None,
     as_json: JsonOption = False,

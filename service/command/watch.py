@@ -1,4 +1,4 @@
-"""``upquery view watch``: a view of a running service, and what changes in it, until Ctrl-C."""
+"""``upquery view watch``: shows the rows of a view and their changes until Ctrl-C."""
 
 import json
 import time
@@ -20,7 +20,7 @@ _GONE = 410
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A server-sent event, and what a client goes on with behind it."""
+    """A server-sent event; `id` is the position from which a client resumes."""
 
     kind: str
     id: str
@@ -29,13 +29,13 @@ class Event:
 
 def watch_view(
     name: NameArgument,
-    arguments: Annotated[list[str] | None, typer.Argument(metavar="key=value…", help="The view's parameters.")] = None,
-    most: Annotated[int | None, typer.Option("--events", min=1, help="Stop after so many events.")] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="key=value…", help="Parameters of the view.")] = None,
+    most: Annotated[int | None, typer.Option("--events", min=1, help="Stop after this many events.")] = None,
     url: UrlOption = URL,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a view and follow what changes in it. Lost connections are made again, and go on where they were."""
+    """Show the rows of a view and follow their changes. A lost connection is reopened and resumes where it ended."""
     remote = Remote(url, token, as_json=as_json)
     path = f"/v1/views/{quote(name, safe='')}/subscribe"
     try:
@@ -51,13 +51,13 @@ def watch_view(
 
 
 def _followed(remote: Remote, path: str, parameters: dict[str, list[str]]) -> Iterator[Event]:
-    """Events, over as many connections as it takes. Ends the command if the service refuses at first."""
+    """Yield events, reconnecting as needed. An error response on the first connection ends the command."""
     last_id, connected = "", False
     while True:
         try:
             with remote.stream(path, parameters, {"last-event-id": last_id} if last_id else {}) as response:
                 if response.status_code == _GONE and last_id:
-                    # What was missed is not known any more: all rows again.
+                    # The missed changes are no longer logged: start again with all rows.
                     last_id = ""
                     continue
                 if response.is_error and not (connected and response.status_code >= 500):
@@ -69,12 +69,12 @@ def _followed(remote: Remote, path: str, parameters: dict[str, list[str]]) -> It
         except httpx.HTTPError as error:
             if not connected:
                 remote.unreachable(error)
-        errors.print("[dim]The connection has ended; trying again.[/]")
+        errors.print("[dim]The connection was lost; reconnecting.[/]")
         time.sleep(_PAUSE_S)
 
 
 def events_of(lines: Iterable[str]) -> Iterator[Event]:
-    """The events that the lines of a stream make; an id is kept until there is another."""
+    """Parse the lines of an event stream; an id applies until the next one."""
     kind, number = "message", ""
     data: list[str] = []
     for line in lines:

@@ -1,6 +1,6 @@
-"""``upquery workload …``: a model of what is read, from the access log; and what a service is to do with it.
+"""``upquery workload …``: builds a workload model from the access log and applies it to a service.
 
-Not here: the model (`dataflow.spark.workload`), what a service does with it (`service.workload`).
+Not here: the model (`dataflow.spark.workload`), its use in a service (`service.workload`).
 """
 
 import json
@@ -15,36 +15,40 @@ from dataflow.spark.problems import SparkProblem
 from service.command.options import ADMIN_URL, AdminOption, JsonOption, TokenOption, print_json
 from service.command.remote import Remote
 
-workload_app = typer.Typer(help="What is read, what memory is worth, which keys are hot.", no_args_is_help=True)
+workload_app = typer.Typer(
+    help="Model the workload from the access log, and apply the model to a service.", no_args_is_help=True
+)
 output = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
 
-#: What a service said of itself, as it is kept beside the model.
+#: File with a service's measurements, beside the model.
 MEASURED = "measured.json"
-#: Of a model, what a service takes.
+#: Parts of a view's model that a service uses.
 _TAKEN = ("budget_bytes", "prewarm", "pin")
 
 
 @workload_app.command("report")
 def report_workload(
-    log: Annotated[Path, typer.Option("--log", help="The folder of the access log: [access_log] path.")],
+    log: Annotated[Path, typer.Option("--log", help="Folder of the access log: \\[access_log] path.")],
     service: Annotated[
-        str | None, typer.Option("--service", help="The admin port of the service: sizes, changes and lookups.")
+        str | None, typer.Option("--service", help="URL of the service's admin port, for sizes, changes and lookups.")
     ] = None,
-    measured: Annotated[Path | None, typer.Option(help="What a service said before: a measured.json.")] = None,
-    out: Annotated[Path, typer.Option("--out", help="The folder for model.json and report.html.")] = Path("workload"),
-    last: Annotated[Path | None, typer.Option(help="The last model.json, to see what has changed.")] = None,
+    measured: Annotated[
+        Path | None, typer.Option(help="Measurements of an earlier run (measured.json), instead of --service.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder for model.json and report.html.")] = Path("workload"),
+    last: Annotated[Path | None, typer.Option(help="The previous model.json, to report changes.")] = None,
     budget: Annotated[
-        str | None, typer.Option(help="Figures for another budget than the service's, 512MiB say.")
+        str | None, typer.Option(help="Memory budget to model instead of the service's, such as 512MiB.")
     ] = None,
-    policy: Annotated[str, typer.Option(help="The eviction policy, as in [engine] eviction.")] = "s3-fifo",
-    master: Annotated[str, typer.Option(help="Where Spark runs.")] = "local[*]",
-    memory: Annotated[str, typer.Option(help="Heap of Spark's driver.")] = "1g",
-    reads: Annotated[int, typer.Option(min=1_000, help="Reads that are looked at one by one, at most.")] = 200_000,
+    policy: Annotated[str, typer.Option(help="Eviction policy, as in \\[engine] eviction.")] = "s3-fifo",
+    master: Annotated[str, typer.Option(help="Spark master URL.")] = "local[*]",
+    memory: Annotated[str, typer.Option(help="Heap size of Spark's driver.")] = "1g",
+    reads: Annotated[int, typer.Option(min=1_000, help="Maximum number of reads simulated one by one.")] = 200_000,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Model an access log: skew, what memory is worth, hot keys; a page for people and a file for the service."""
+    """Model an access log: skew, hit rate by memory, hot keys. Writes a report and a model for the service."""
     if service is not None and measured is not None:
         raise typer.BadParameter("give --service or --measured, not both", param_hint="--measured")
     documents = _documents(service, measured, token, as_json=as_json)
@@ -60,8 +64,8 @@ def report_workload(
         print_json({"model": str(out / "model.json"), "report": str(out / "report.html"), "lines": model.lines})
         return
     output.print(
-        f"{model.lines:,} reads of {len(model.views)} views. {escape(str(out / 'report.html'))} is for people;"
-        f" upquery workload apply {escape(str(out / 'model.json'))} is for the service.",
+        f"{model.lines:,} reads of {len(model.views)} views. Report: {escape(str(out / 'report.html'))}."
+        f" To apply the model: upquery workload apply {escape(str(out / 'model.json'))}",
         soft_wrap=True,
     )
     for advice in model.drift:
@@ -95,14 +99,16 @@ def _report(
     from dataflow.spark.workload.report import Wanted, check, report
 
     if policy not in POLICIES:
-        raise typer.BadParameter(f"{policy!r} is none of {', '.join(POLICIES)}", param_hint="--policy")
+        raise typer.BadParameter(f"{policy!r} must be one of {', '.join(POLICIES)}", param_hint="--policy")
     try:
         budget_bytes = None if budget is None else int(TypeAdapter(ByteSize).validate_python(budget))
     except ValueError:
-        raise typer.BadParameter(f"{budget!r} is no number of bytes", param_hint="--budget") from None
+        raise typer.BadParameter(
+            f"{budget!r} must be a number of bytes, such as 512MiB", param_hint="--budget"
+        ) from None
     bounds = Bounds(reads=reads, keys=max(1_000, reads // 3))
     wanted = Wanted(log, out, documents, last, policy, budget_bytes, bounds)
-    # What can be seen without Spark need not wait for it.
+    # These checks do not need Spark, which starts slowly.
     check(wanted)
     check_packages()
     spark = session("upquery workload", master, memory=memory)
@@ -114,15 +120,15 @@ def _report(
 
 @workload_app.command("apply")
 def apply_workload(
-    model: Annotated[Path, typer.Argument(help="A model.json of upquery workload report.")],
+    model: Annotated[Path, typer.Argument(help="A model.json written by upquery workload report.")],
     admin: AdminOption = ADMIN_URL,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Have a service pin and fill the hot keys of a model, now and after each restart."""
+    """Make a service fill and pin the hot keys of a model, now and after each restart."""
     document = _read_json(model, as_json=as_json)
     if not isinstance(document, dict) or not isinstance(document.get("views"), dict) or "kind" not in document:
-        _fail(f"{model} is no workload model.", "upquery workload report writes one.", as_json=as_json)
+        _fail(f"{model} is not a workload model.", "Create one with upquery workload report.", as_json=as_json)
     views = {name: _taken(view) for name, view in document["views"].items()}
     body = {"kind": document["kind"], "format": document.get("format"), "views": views}
     response = Remote(admin, token, as_json=as_json).put("/v1/workload", body, {})
@@ -132,9 +138,9 @@ def apply_workload(
         return
     pins, prewarm = (sum(view[what] for view in state["views"]) for what in ("pins", "prewarm"))
     refused = sum(view["refused"] for view in state["views"])
-    output.print(f"{pins:,} keys of {len(state['views'])} views stay in memory, and {prewarm:,} are being filled.")
+    output.print(f"{pins:,} keys of {len(state['views'])} views are pinned in memory; {prewarm:,} are being filled.")
     if refused:
-        output.print(f"{refused:,} keys are none of their views: the model may be old.")
+        output.print(f"{refused:,} keys do not fit the parameters of their views: the model may be outdated.")
 
 
 def _taken(view: Any) -> Any:
@@ -147,7 +153,7 @@ def _read_json(path: Path, *, as_json: bool) -> Any:
     except OSError as error:
         _fail(f"{path} cannot be read: {error.strerror}.", "", as_json=as_json)
     except ValueError as error:
-        _fail(f"{path} is no JSON: {error}.", "", as_json=as_json)
+        _fail(f"{path} is not valid JSON: {error}.", "", as_json=as_json)
 
 
 def _fail(detail: str, hint: str, *, as_json: bool) -> NoReturn:

@@ -68,25 +68,27 @@ class UsageError(Exception):
 
 
 def demo(
-    port: Annotated[int | None, typer.Option(help="Port of the views. Default: 8080, or a free one.")] = None,
-    admin_port: Annotated[int | None, typer.Option(help="Port to look after it. Default: 8081, or a free one.")] = None,
+    port: Annotated[int | None, typer.Option(help="Data port. Default: 8080, or a free port if it is in use.")] = None,
+    admin_port: Annotated[
+        int | None, typer.Option(help="Admin port. Default: 8081, or a free port if it is in use.")
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, help="API worker processes.")] = 1,
-    load: Annotated[bool, typer.Option(help="Run the live write load.")] = True,
+    load: Annotated[bool, typer.Option(help="Run the write load.")] = True,
     rate: Annotated[float, typer.Option(min=0.1, max=5000, help="Transactions per second of the write load.")] = 50.0,
     check: Annotated[
-        bool, typer.Option("--check", help="Compare answers with the database while it is written to, then end.")
+        bool, typer.Option("--check", help="Compare answers with the database under the write load, then exit.")
     ] = False,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of --check.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines instead of tables.")] = False,
-    guarded: Annotated[bool, typer.Option("--guarded", help="Ask for a token, and print one.")] = False,
+    guarded: Annotated[bool, typer.Option("--guarded", help="Require a token, and print one.")] = False,
 ) -> None:
-    """Try Upquery: a news site on an embedded PostgreSQL, its views, and a live write load. Ctrl-C stops all of it."""
+    """Run a news site on an embedded PostgreSQL, its views and a write load. Ctrl-C stops all of it."""
     options = Options(port, admin_port, workers, load, rate, check, rounds, as_json, guarded)
     raise typer.Exit(run(options))
 
 
 def run(options: Options) -> int:
-    """Run the demo until it is told to stop, or until its check is done. Returns the exit code."""
+    """Run the demo until it is interrupted or its check is done. Returns the exit code."""
     console = Console(stderr=options.as_json)
     try:
         with _terminated_like_interrupted():
@@ -96,13 +98,13 @@ def run(options: Options) -> int:
             finally:
                 _stop_uninterrupted(stack)
     except KeyboardInterrupt:
-        console.print("Stopped; nothing is left running.")
+        console.print("Stopped. No process is left running.")
         return 0
     except UsageError as error:
         console.print(f"[red]{error}[/]")
         return 2
     except (ServerFailed, ServiceError, ReadError, psycopg.Error) as error:
-        console.print("[red]The demo cannot go on:[/]", str(error), soft_wrap=True, markup=True, highlight=False)
+        console.print("[red]The demo failed:[/]", str(error), soft_wrap=True, markup=True, highlight=False)
         return 1
 
 
