@@ -14,7 +14,7 @@ RUN ["/bin/sh", "-c", "/src/helm/image/build.sh /src /opt/upquery \"$EXTRAS\""]
 FROM python:${PYTHON_VERSION}-slim-${DEBIAN}${BASE_DIGEST}
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="upquery" \
-      org.opencontainers.image.description="SQL views answered from memory and kept right by your database's change stream" \
+      org.opencontainers.image.description="SQL views answered from memory, maintained incrementally from your database's change stream" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.revision="${REVISION}"

@@ -16,7 +16,7 @@ from service.web.problem_responses import READ_CODES, problem_responses
 from service.worker.reads.view_reads import VIEWS_PATH
 from service.worker.subscriptions.document import add_subscriptions
 
-_DESCRIPTION = "SQL views, answered from memory and kept right by the database's change stream."
+_DESCRIPTION = "SQL views answered from memory, maintained incrementally from the database's change stream."
 
 #: JSON Schema by type name; what is not here is a string.
 _SCHEMAS: dict[str, dict[str, Any]] = {
