@@ -7,9 +7,9 @@ infinities follow its tables.
 from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
+from dataflow import numeric
 from dataflow.errors import EvaluationError
-from dataflow.ops import numeric
-from dataflow.ops.numeric import EXACT, parse, render, scale_of
+from dataflow.numeric import EXACT, parse, render, scale_of
 
 _RANGES = {"int2": (2**15, "smallint"), "int4": (2**31, "integer"), "int8": (2**63, "bigint")}
 _SPECIAL = ("NaN", "Infinity", "-Infinity")

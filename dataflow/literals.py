@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
-from dataflow import mysql_literals
+from dataflow import json_documents, mysql_literals, numeric
 from dataflow.calendar import (
     civil_days,
     clock_microseconds,
@@ -21,10 +21,9 @@ from dataflow.calendar import (
     zone_seconds,
 )
 from dataflow.errors import EvaluationError
-from dataflow.functions import json
 from dataflow.mysql_types import ENUM, UUID
-from dataflow.ops import numeric
 from dataflow.schema import SqlType
+from dataflow.values import normal_form
 
 _RANGES = {
     "int2": (-(2**15), 2**15 - 1),
@@ -135,8 +134,6 @@ def _parse_numeric(sql_type: SqlType, text: str) -> str:
 
 
 def _parse_float(sql_type: SqlType, text: str) -> str:
-    from dataflow.values import normal_form
-
     text = text.strip(" \t\n")
     special = _SPECIAL_NUMBERS.get(text.lower())
     if special is not None and sql_type.sql not in _FINITE:
@@ -298,7 +295,7 @@ def _parse_interval(_: SqlType, text: str) -> str:
 
 def _parse_jsonb(_: SqlType, text: str) -> str:
     try:
-        return json.normalised(text)
+        return json_documents.normalised(text)
     except EvaluationError as error:
         raise ValueError("JSON is expected") from error
 

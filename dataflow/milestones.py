@@ -8,13 +8,19 @@ back behind it counts as two changes. So at milestones unchanged answers of diff
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
 from dataflow.types import Position
 
-if TYPE_CHECKING:
-    # API workers know positions, and have no engine.
-    from dataflow.engine.events import Transaction
+
+class Committed(Protocol):
+    """A transaction, by the position at which its commit ends."""
+
+    @property
+    def end(self) -> Position: ...
+
+
+C = TypeVar("C", bound=Committed)
 
 #: Some dozens of small transactions.
 BYTES = 1 << 14
@@ -30,7 +36,7 @@ def milestone_before(position: Position) -> Position:
     return position - position % BYTES
 
 
-def between(transactions: "list[Transaction]") -> "Iterator[list[Transaction]]":
+def between(transactions: list[C]) -> Iterator[list[C]]:
     """Transactions in commit order, those between the same two milestones together."""
     begin = 0
     for n, transaction in enumerate(transactions):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address
 
 from dataflow.errors import EvaluationError
-from dataflow.functions.remembered import remembered
+from dataflow.memo import remembered
 from dataflow.mysql_types import DATE, DATETIME, INET4, INET6, TIME, TIMESTAMP, UINT8, UUID
 from dataflow.schema import SqlType
 

@@ -10,7 +10,7 @@ between them match. No order form is a prefix of another of its type. What is no
 orderable, never guessed: ``json``, the order of ``jsonb``, text of a nondeterministic collation, arrays whose elements
 need a normal form, geometric types and so on.
 
-Not here: user input (`parse_parameter` is re-exported from `literals`), evaluation (`evaluate`), the types that only
+Not here: user input (`literals`), evaluation (`evaluate`), the types that only
 MariaDB and MySQL have (`mysql_values`).
 """
 
@@ -20,9 +20,8 @@ from collections.abc import Callable
 from dataflow import mysql_values
 from dataflow.calendar import interval_parts, time_zone_parts, to_days, to_microseconds, zone_seconds
 from dataflow.errors import EvaluationError
-from dataflow.functions.json import normal_form as normal_jsonb
-from dataflow.functions.remembered import remembered
-from dataflow.literals import parse_parameter
+from dataflow.json_documents import normal_form as normal_jsonb
+from dataflow.memo import remembered
 from dataflow.mysql_types import ENUM, SET, UINT8
 from dataflow.schema import SqlType
 
@@ -325,20 +324,3 @@ _ORDER_FORMS: dict[str, Callable[[str], bytes]] = {
     "timestamptz": _order_timestamp,
     "interval": _order_interval,
 }
-
-__all__ = [
-    "FLOATS",
-    "INTEGERS",
-    "TEXTS",
-    "WHOLE_NUMBERS",
-    "comparable",
-    "compared_form",
-    "family",
-    "float4",
-    "interval_total",
-    "normal_form",
-    "one_text",
-    "order_form",
-    "orderable",
-    "parse_parameter",
-]

@@ -2,36 +2,8 @@
 
 from dataclasses import dataclass
 
-from dataflow.plan.nodes import Aggregate, Chain, OrderTerm
-from dataflow.state.ordering import Cut, Interval
-from dataflow.types import Columns, Delta, Key, LookupId, NodeId, Position, ReadId, RefreshId, Row, ViewId
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Only a part of a key's rows: in `order`, those from `start` on, before `end`, the first `limit_rows` of them and
-    what ties with the last (None: all)."""
-
-    order: tuple[OrderTerm, ...]
-    start: Cut
-    end: Cut
-    limit_rows: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Lookup:
-    """Run upstream: the rows of `relation` whose `columns` equal one of `keys` (all rows if `columns` is ``()``).
-
-    A Chain's rows are looked up. Of an Aggregate over a Chain, *state rows* are (`plan.lookup`). With `part`, of one
-    key of a chain. `node` is what they are for. Ends in a `LookupDone`, a `LookupFailed` or a `LookupTooLarge`.
-    """
-
-    id: LookupId
-    node: NodeId
-    relation: Chain | Aggregate
-    columns: Columns
-    keys: tuple[Key, ...]
-    part: Part | None = None
+from dataflow.plan.parts import Interval, Lookup
+from dataflow.types import Delta, Key, LookupId, Position, ReadId, RefreshId, Row, ViewId
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from dataflow.engine.key_sizes import UNLIMITED, KeyLimits
 from dataflow.plan.nodes import View
+from dataflow.plan.parts import START, Cut, Interval
 from dataflow.plan.refresh import RefreshView
-from dataflow.state.ordering import START, Cut, Interval
 from dataflow.types import Columns, Key, LookupId, Position, ReadId, RefreshId, Row, Snapshot, TransactionId, ViewId
 
 

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from dataflow.engine.effects import Effect, LeafExtend, Part
+from dataflow.engine.effects import Effect, LeafExtend
 from dataflow.engine.events import Ahead, Extent
 from dataflow.engine.key_sizes import KeySizes
 from dataflow.engine.nodes import ChainNode, Leaf, Store, Stored, Use
+from dataflow.plan.parts import END, Cut, Interval, Part
+from dataflow.sizing import sampled_bytes
 from dataflow.state.intervals import OrderedCover, OrderedCoverage
-from dataflow.state.ordering import END, Cut, Interval
-from dataflow.state.sizing import sampled_bytes
 from dataflow.types import Columns, Key, Row
 
 

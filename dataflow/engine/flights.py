@@ -13,12 +13,13 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from dataflow.engine.effects import CancelLookup, Effect, Lookup, Part
+from dataflow.engine.effects import CancelLookup, Effect
 from dataflow.engine.events import LookupDone
 from dataflow.engine.limits import Limits
 from dataflow.engine.nodes import Leaf, Stored
 from dataflow.plan.nodes import Aggregate, Chain, table_of
-from dataflow.state.sizing import sampled_bytes
+from dataflow.plan.parts import Lookup, Part
+from dataflow.sizing import sampled_bytes
 from dataflow.types import Columns, Key, LookupId, NodeId
 
 #: What a flight takes, with its part of its lookup.

@@ -17,8 +17,8 @@ from math import gcd
 
 from dataflow.engine.evict import Target, dependent_keys, direct_reads
 from dataflow.engine.nodes import InnerNode, Leaf, Stored
+from dataflow.sizing import BUCKET_BYTES, TEXT_BYTES, sampled_bytes, tuple_bytes
 from dataflow.state.intervals import Cover, OrderedCover
-from dataflow.state.sizing import BUCKET_BYTES, TEXT_BYTES, sampled_bytes, tuple_bytes
 from dataflow.types import Key, NodeId, ViewId
 
 #: Keys, and mentions of keys that others have read, that are told.

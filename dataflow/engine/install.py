@@ -9,7 +9,6 @@ Not here: rows of which cannot be told what they saw (`doubt`).
 from collections import Counter
 from collections.abc import Collection
 
-from dataflow.engine.effects import Part
 from dataflow.engine.events import LookupDone, TableDelta
 from dataflow.engine.flights import Sent
 from dataflow.engine.limits import Limits
@@ -19,10 +18,11 @@ from dataflow.engine.upquery import Upqueries
 from dataflow.errors import InvariantViolation
 from dataflow.ops.aggregate import Group
 from dataflow.ops.partitioned import Partition
+from dataflow.plan.parts import Interval, Part
+from dataflow.sizing import sampled_bytes
 from dataflow.state.index import key_function
 from dataflow.state.intervals import OrderedCover
-from dataflow.state.ordering import Interval, Ordering
-from dataflow.state.sizing import sampled_bytes
+from dataflow.state.ordering import Ordering
 from dataflow.types import Delta, Key, Row
 
 

@@ -8,7 +8,7 @@ Not here: limits of all views (`limits`), what becomes of a key that is too larg
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dataflow.state.sizing import sampled_bytes
+from dataflow.sizing import sampled_bytes
 from dataflow.types import Key, Row
 
 

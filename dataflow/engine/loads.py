@@ -22,7 +22,7 @@ from dataflow.engine.nodes import ChainNode, Stored
 from dataflow.engine.redo_log import RedoLog
 from dataflow.engine.staging import Staged, Staging
 from dataflow.errors import InvariantViolation
-from dataflow.state.sizing import sampled_bytes
+from dataflow.sizing import sampled_bytes
 from dataflow.types import Delta, LookupId, Position, Row
 
 #: Puts the rows of a lookup where they belong, given what makes them current.

@@ -19,13 +19,14 @@ from dataflow.ops.block import BlockJoin, Condition
 from dataflow.ops.chain import ChainFunction
 from dataflow.ops.partitioned import Partition, Partitioned
 from dataflow.plan.nodes import Aggregate, Block, Chain, Relation, TopK, Union, View, Window, column_types
+from dataflow.plan.parts import Interval
 from dataflow.plan.routes import Completion, Route, Source
+from dataflow.sizing import NUMBER_BYTES
 from dataflow.state.coverage import Coverage
 from dataflow.state.index import key_function
 from dataflow.state.intervals import Cover, OrderedCover, OrderedCoverage
 from dataflow.state.materialization import Materialization, as_bag, consolidate, grouped
-from dataflow.state.ordering import Interval, Ordering
-from dataflow.state.sizing import NUMBER_BYTES
+from dataflow.state.ordering import Ordering
 from dataflow.types import Columns, Delta, Key, NodeId, Row, ViewId
 
 

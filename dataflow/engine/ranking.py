@@ -16,8 +16,8 @@ from dataflow.engine.counts import NodeCounts
 from dataflow.engine.key_sizes import KeySizes
 from dataflow.errors import InvariantViolation
 from dataflow.eviction.policy import Policy
+from dataflow.sizing import rows_bytes, sampled_bytes
 from dataflow.state.coverage import Coverage
-from dataflow.state.sizing import rows_bytes, sampled_bytes
 from dataflow.types import Delta, Key, Row, ViewId
 
 #: A key of a view, as the policy knows it.

@@ -17,7 +17,7 @@ from dataflow.engine.graph import Graph
 from dataflow.engine.limits import Limits
 from dataflow.engine.nodes import Leaf
 from dataflow.engine.upquery import Demand, Upqueries, Want
-from dataflow.state.ordering import WHOLE
+from dataflow.plan.parts import WHOLE
 from dataflow.types import Key
 
 

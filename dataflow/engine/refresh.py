@@ -41,8 +41,8 @@ from dataflow.engine.touching import Touch, touches_of
 from dataflow.engine.upquery import Demand
 from dataflow.errors import InvariantViolation
 from dataflow.plan.refresh import RefreshView
+from dataflow.sizing import NUMBER_BYTES, sampled_bytes
 from dataflow.state.coverage import Coverage
-from dataflow.state.sizing import NUMBER_BYTES, sampled_bytes
 from dataflow.types import Key, Position, ReadId, RefreshId, Row, Snapshot, ViewId
 
 #: What a fetch takes, with who waits for it.

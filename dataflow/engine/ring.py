@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from itertools import dropwhile, takewhile
 
 from dataflow.engine.events import TableDelta, Transaction
-from dataflow.state.sizing import row_bytes
+from dataflow.sizing import row_bytes
 from dataflow.types import Position, Row, Snapshot
 
 #: What an entry takes without its rows: its transaction, with its tables.

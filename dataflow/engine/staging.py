@@ -18,8 +18,8 @@ from dataflow.engine.effects import Effect, LeafChange, LeafEvict, LeafFillAll, 
 from dataflow.engine.nodes import GroupingNode, InnerNode, Leaf, OperatorNode, PartitionNode, Store, Stored
 from dataflow.engine.ranking import ROW_COST, Ranking
 from dataflow.errors import InvariantViolation
+from dataflow.sizing import BUCKET_BYTES, sampled_bytes
 from dataflow.state.materialization import grouped
-from dataflow.state.sizing import BUCKET_BYTES, sampled_bytes
 from dataflow.types import Delta, Key, Row
 
 

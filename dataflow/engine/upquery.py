@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from dataflow.engine.derive import Derivations, flight_of
-from dataflow.engine.effects import Effect, LeafFill, LeafFillAll, Part, ViewStatus
+from dataflow.engine.effects import Effect, LeafFill, LeafFillAll, ViewStatus
 from dataflow.engine.extension import Extensions, Goal
 from dataflow.engine.flights import FlightKey, Flights
 from dataflow.engine.incongruence import covered_or_subsumed
@@ -33,9 +33,9 @@ from dataflow.engine.ranking import ROW_COST, Ranking
 from dataflow.engine.staging import say_ready
 from dataflow.errors import EvaluationError, contained
 from dataflow.ops.block import Combination, where
+from dataflow.plan.parts import Interval, Part
 from dataflow.state.index import key_function
 from dataflow.state.intervals import Cover, OrderedCover
-from dataflow.state.ordering import Interval
 from dataflow.types import Columns, Key, NodeId, Position, ReadId, Row
 
 #: What a demand takes, and what it notes of each key that it has fetched.

@@ -6,9 +6,9 @@ Not here: ANY and ALL (`comparison`), aggregates that make arrays (`dataflow.ops
 import re
 from collections.abc import Sequence
 
+from dataflow import bounds
 from dataflow.errors import EvaluationError
-from dataflow.functions import sizes
-from dataflow.functions.remembered import remembered
+from dataflow.memo import remembered
 from dataflow.types import Value
 
 _BOUND = re.compile(r"\[(-?\d+):(-?\d+)\]")
@@ -44,7 +44,7 @@ def parse(text: str) -> Array:
         raise EvaluationError(f"not computed: an array of more than {_MAX_CHARACTERS} characters")
     if text[:1] == "{" and text[-1:] == "}" and (plain := _plain(text)) is not None:
         return Array(plain, 1)
-    sizes.bounded_parts(text)
+    bounds.bounded_parts(text)
     position = text.find("{")
     bound = _BOUND.match(text)
     elements, end = _parse(text, position)
@@ -59,7 +59,7 @@ def _plain(text: str) -> Elements | None:
         parts: Elements = text[1:-1].split(",") if len(text) > 2 else []  # type: ignore[assignment]
         return [None if part == "NULL" else part for part in parts] if "NULL" in text else parts
     if "{" not in text[1:] and "}" not in text[:-1]:
-        tokens = _ELEMENT.findall(sizes.bounded_parts(text, _MAX_QUOTED))
+        tokens = _ELEMENT.findall(bounds.bounded_parts(text, _MAX_QUOTED))
         if "\\" in text:
             return [_element(token) for token in tokens]
         return [t[1:-1] if t[0] == '"' else None if t == "NULL" else t for t in tokens]
@@ -184,4 +184,4 @@ def cardinality(text: str) -> str:
 def joined(text: str, delimiter: str, null: str | None = None) -> str:
     """ARRAY_TO_STRING, with `null` for NULLs if it is given. The elements' own text is what their types print."""
     texts = (null if e is None else e for e in flat(text))
-    return sizes.joined(delimiter, [t for t in texts if t is not None])
+    return bounds.joined(delimiter, [t for t in texts if t is not None])

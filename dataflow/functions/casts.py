@@ -7,11 +7,10 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
-from dataflow import arithmetic
+from dataflow import arithmetic, json_documents, numeric
 from dataflow.errors import EvaluationError
-from dataflow.functions import floats, json, moments
+from dataflow.functions import floats, moments
 from dataflow.mysql_types import UINT8
-from dataflow.ops import numeric
 from dataflow.schema import SqlType
 from dataflow.values import FLOATS, INTEGERS, TEXTS, WHOLE_NUMBERS
 
@@ -221,8 +220,8 @@ _FROM_TEXT: dict[str, Cast] = {
     **{name: _to_float(name) for name in FLOATS},
     "bool": _to_bool,
     "uuid": _to_uuid,
-    "json": json.checked,
-    "jsonb": json.normalised,
+    "json": json_documents.checked,
+    "jsonb": json_documents.normalised,
     "bpchar": _same,
 }
 
@@ -277,7 +276,7 @@ _OTHER: dict[tuple[str, str], Cast] = {
     ("timestamptz", "timestamp"): _plain_timestamp,
     ("time", "interval"): _time_interval,
     ("interval", "time"): _interval_time,
-    ("json", "jsonb"): json.normalised,
+    ("json", "jsonb"): json_documents.normalised,
     ("jsonb", "json"): _same,
 }
 

@@ -4,13 +4,13 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
+from dataflow import numeric
 from dataflow.calendar import civil_days
 from dataflow.errors import EvaluationError
 from dataflow.functions import floats, moments
 from dataflow.functions.moments import DAY_US, INFINITIES, Interval
-from dataflow.functions.remembered import remembered
 from dataflow.functions.signature import refused, signature
-from dataflow.ops import numeric
+from dataflow.memo import remembered
 
 _EPOCH = civil_days(1970, 1, 1)
 #: Day 0 of the Julian count, in ours.

@@ -1,38 +1,41 @@
 """json and jsonb by their text. The upstream keeps json as it was written and prints jsonb in one way; what is taken
 out of either is a piece of the text.
 
-*Invariants*: no function here builds text of a json value, but for `normalised` (a cast to jsonb) and texts of strings.
+*Invariants*: no function here builds text of a json value, but for texts of strings.
+
+Not here: casts from text, equality (`json_documents`).
 """
 
 import re
 from collections.abc import Callable, Container
-from json import JSONDecodeError, JSONDecoder
+from json import JSONDecoder
 from typing import Any
 
-from dataflow import arithmetic
+from dataflow import bounds
 from dataflow.errors import EvaluationError
-from dataflow.functions import arrays, sizes
-from dataflow.functions.json_documents import Number, container_end, decode, quoted, render, without_nulls
-from dataflow.functions.remembered import remembered
+from dataflow.functions import arrays
 from dataflow.functions.signature import Signature, Table, refused, signature
+from dataflow.json_documents import (
+    Number,
+    check_strings,
+    container_end,
+    decode,
+    render,
+    shortest_number,
+    string_text,
+    without_nulls,
+)
 
 _SPACES = " \t\n\r"
 _SPACE = re.compile(r"[ \t\n\r]*")
 _STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _SCALAR = re.compile(rf"{_STRING.pattern}|[^,:\]}} \t\n\r]+", re.DOTALL)
-#: Strings, and the numbers between them that have decimals.
-_FRACTION = re.compile(rf"{_STRING.pattern}|-?\d+\.\d+", re.DOTALL | re.ASCII)
 _INDEX = re.compile(r"[ \t\n\v\f\r]*[+-]?[0-9]{1,10}")
-_DECODER = JSONDecoder(parse_float=str, parse_int=str, strict=False)
 _INT4 = 2**31
 #: Characters that the steps of a path may look through in all, beyond the first's.
 _MAX_STEPS = 1 << 20
 #: Arrays and objects that are looked for in an array, times the parts of those that it has.
 _MAX_PAIRS = 200_000
-_MAX_DIGITS = 200_000
-#: Numbers with decimals in a document that is compared.
-_MAX_FRACTIONS = 20_000
-_POWER_DIGITS = 8
 
 
 def _skip(text: str, position: int) -> int:
@@ -50,22 +53,6 @@ def _value_end(text: str, position: int) -> int:
     return found.end()
 
 
-def _check_strings(text: str) -> None:
-    """The upstream reads all strings, and some escapes are no characters to it."""
-    if "\\u" not in text:
-        return
-    for found in _STRING.finditer(text):
-        _string(found[0])
-
-
-def _string(token: str) -> str:
-    """The text of a string with its quotes."""
-    value: str = _DECODER.decode(token)
-    if "\\u" in token and ("\0" in value or any("\ud800" <= c <= "\udfff" for c in value)):
-        raise EvaluationError("unsupported Unicode escape sequence")
-    return value
-
-
 # --- taking out -----------------------------------------------------------------------------------------------------
 
 
@@ -77,14 +64,14 @@ def _field(text: str, name: str) -> str | None:
 
 def _fields(text: str, name: str) -> list[str]:
     """The texts of an object's fields of that name: to json there may be several."""
-    position = _skip(sizes.bounded_parts(text), 0)
+    position = _skip(bounds.bounded_parts(text), 0)
     found: list[str] = []
     if text[position] != "{":
         return found
     position = _skip(text, position + 1)
     while text[position] != "}":
         end = _value_end(text, position)
-        key = _string(text[position:end])
+        key = string_text(text[position:end])
         start = _skip(text, _skip(text, end) + 1)
         end = _value_end(text, start)
         if key == name:
@@ -97,7 +84,7 @@ def _fields(text: str, name: str) -> list[str]:
 
 def _elements(text: str) -> list[str] | None:
     """The texts of an array's elements; None if it is none."""
-    position = _skip(sizes.bounded_parts(text), 0)
+    position = _skip(bounds.bounded_parts(text), 0)
     if text[position] != "[":
         return None
     found: list[str] = []
@@ -168,12 +155,12 @@ def as_text(value: str | None) -> str | None:
     bare = value.lstrip(_SPACES) if value[0] in _SPACES else value
     if bare == "null":
         return None
-    return _string(bare) if bare[0] == '"' else value
+    return string_text(bare) if bare[0] == '"' else value
 
 
 def _checked(function: Callable[[str, str], str | None]) -> Callable[[str, str], str | None]:
     def checked(text: str, argument: str) -> str | None:
-        _check_strings(text)
+        check_strings(text)
         return function(text, argument)
 
     return checked
@@ -183,7 +170,7 @@ def _json_path(text: str, path: str) -> str | None:
     steps = _steps(path)
     if steps is None:
         return None
-    _check_strings(text)
+    check_strings(text)
     return _at(text.strip(_SPACES), steps) if steps else _whole(text)
 
 
@@ -219,21 +206,7 @@ _VALUES = JSONDecoder(parse_float=Number, parse_int=Number, strict=False)
 
 def _value(text: str) -> Any:
     """A jsonb as Python's values; numbers by their text."""
-    return decode(_VALUES, sizes.bounded_parts(text, sizes.MAX_DECODED_PARTS))
-
-
-@remembered(entries=1000)
-def normal_form(text: str) -> str:
-    """The text that equal jsonb values share: numbers lose trailing zeros. All else the upstream prints in one way."""
-    if "." not in text:
-        return text
-    if len(text) > _MAX_FRACTIONS and text.count(".") > _MAX_FRACTIONS:
-        raise EvaluationError("not computed: a document of so many numbers with decimals")
-    return _FRACTION.sub(lambda found: found[0] if found[0][0] == '"' else _shortest_number(found[0]), text)
-
-
-def _shortest_number(number: str) -> str:
-    return number.rstrip("0").rstrip(".") if "." in number else number
+    return decode(_VALUES, bounds.bounded_parts(text, bounds.MAX_DECODED_PARTS))
 
 
 def _contains(container: Any, contained: Any, top: bool = True) -> bool:
@@ -264,7 +237,7 @@ def _list_contains(container: list[Any], contained: list[Any]) -> bool:
 
 def _plain(value: Any) -> tuple[type, Any]:
     """The form that equal plain values share."""
-    return type(value), _shortest_number(value) if isinstance(value, Number) else value
+    return type(value), shortest_number(value) if isinstance(value, Number) else value
 
 
 def _element_contains(element: Any, wanted: Any) -> bool:
@@ -275,7 +248,7 @@ def _element_contains(element: Any, wanted: Any) -> bool:
 
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, Number) and isinstance(b, Number):
-        return _shortest_number(a) == _shortest_number(b)
+        return shortest_number(a) == shortest_number(b)
     return type(a) is type(b) and bool(a == b)
 
 
@@ -305,44 +278,6 @@ def _has_some(text: str, keys: str) -> str:
 def _has_all(text: str, keys: str) -> str:
     present = _keys(text)
     return "t" if all(k is None or k in present for k in arrays.flat(keys)) else "f"
-
-
-# --- text to json -----------------------------------------------------------------------------------------------------
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"no JSON: {name}")
-
-
-def _read_number(text: str) -> Number:
-    mantissa, _, power = text.lower().partition("e")
-    if len(mantissa) > _MAX_DIGITS or len(power) > _POWER_DIGITS or abs(int(power or 0)) > _MAX_DIGITS:
-        raise EvaluationError("a number of too many digits")
-    return Number(arithmetic.plain_decimal(f"{mantissa}e{power or 0}"))
-
-
-_CHECKING = JSONDecoder(parse_float=str, parse_int=str, parse_constant=_refuse_constant)
-_STRICT = JSONDecoder(parse_float=_read_number, parse_int=_read_number, parse_constant=_refuse_constant)
-
-
-def checked(text: str) -> str:
-    """A cast to json: the text, if it is JSON. Its numbers may be of any size."""
-    _parsed(text, _CHECKING)
-    return text
-
-
-def normalised(text: str) -> str:
-    """A cast to jsonb: as the upstream prints it."""
-    value = _parsed(text, _STRICT)
-    _check_strings(text)
-    return render(value, str)
-
-
-def _parsed(text: str, decoder: JSONDecoder) -> Any:
-    try:
-        return decode(decoder, sizes.bounded_parts(text, sizes.MAX_DECODED_PARTS))
-    except JSONDecodeError as error:
-        raise EvaluationError("invalid input syntax for type json") from error
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -412,5 +347,3 @@ JSON: Table = {
         *refused("jsonb text[] -> jsonb"),
     ),
 }
-
-__all__ = ["JSON", "as_text", "checked", "normal_form", "normalised", "quoted"]

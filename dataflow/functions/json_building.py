@@ -10,7 +10,7 @@ from decimal import Decimal
 from dataflow.errors import EvaluationError
 from dataflow.functions import arrays
 from dataflow.functions.compiling import Compile, Compiler, Function
-from dataflow.functions.json import normalised, quoted
+from dataflow.json_documents import normalised, quoted
 from dataflow.scalar import Call
 from dataflow.schema import SqlType
 from dataflow.types import Row, Value

@@ -14,7 +14,7 @@ from operator import eq
 from typing import Protocol
 
 from dataflow.errors import EvaluationError
-from dataflow.functions.remembered import remembered
+from dataflow.memo import remembered
 
 Match = Callable[[str], bool]
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable
 from decimal import Decimal
 
+from dataflow import numeric
 from dataflow.functions.compiling import Compile, Compiler, Function
-from dataflow.ops import numeric
 from dataflow.scalar import Call
 from dataflow.schema import SqlType
 from dataflow.types import Row, Value

@@ -17,8 +17,9 @@ from typing import Any
 
 import re2
 
+from dataflow import bounds
 from dataflow.errors import EvaluationError
-from dataflow.functions import folding, sizes
+from dataflow.functions import folding
 from dataflow.functions.like import like_matcher
 from dataflow.functions.signature import Table, refused, signature
 
@@ -237,7 +238,7 @@ def regexp_replace(text: str, pattern: str, replacement: str, flags: str = "") -
 
     def replaced(_: object) -> str:
         nonlocal length
-        length = sizes.bounded(length + len(replacement))
+        length = bounds.bounded(length + len(replacement))
         return replacement
 
     result: str = compiled.sub(replaced, text, count=count)

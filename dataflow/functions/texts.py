@@ -7,10 +7,10 @@ import re
 from base64 import b64encode
 from hashlib import md5
 
+from dataflow.bounds import bounded, joined
 from dataflow.errors import EvaluationError
 from dataflow.functions import folding, patterns
 from dataflow.functions.signature import Table, refused, signature
-from dataflow.functions.sizes import bounded, joined
 
 _INT4 = 2**31
 _WORD = re.compile("[a-zA-Z0-9]+")

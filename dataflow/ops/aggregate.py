@@ -17,9 +17,9 @@ from dataflow.ops.aggregate_accumulator import Accumulator
 from dataflow.ops.aggregate_call import CompiledCall
 from dataflow.plan.nodes import Aggregate, column_types
 from dataflow.schema import SqlType
+from dataflow.sizing import BUCKET_BYTES, TEXT_BYTES, row_bytes, tuple_bytes
 from dataflow.state.index import key_function
 from dataflow.state.materialization import Materialization
-from dataflow.state.sizing import BUCKET_BYTES, TEXT_BYTES, row_bytes, tuple_bytes
 from dataflow.types import Columns, Delta, Key, Row
 from dataflow.values import normal_form
 

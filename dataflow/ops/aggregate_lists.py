@@ -12,17 +12,17 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from sys import getsizeof
 
+from dataflow.bounds import bounded
 from dataflow.errors import EvaluationError
 from dataflow.functions import arrays
-from dataflow.functions.json import quoted
 from dataflow.functions.json_building import json_key, json_text, jsonb_object, jsonb_text, plain
-from dataflow.functions.sizes import bounded
+from dataflow.json_documents import quoted
 from dataflow.plan.calls import list_columns
 from dataflow.plan.nodes import AggregateCall, AggregateFunction, OrderTerm
 from dataflow.schema import SqlType
+from dataflow.sizing import row_bytes
 from dataflow.state.index import key_function
 from dataflow.state.ordering import Ordering
-from dataflow.state.sizing import row_bytes
 from dataflow.types import Key, Row, Value
 from dataflow.values import comparable, orderable
 

@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from decimal import Decimal
 from functools import reduce
 
-from dataflow import arithmetic
+from dataflow import arithmetic, numeric
 from dataflow.calendar import interval_parts, interval_text
 from dataflow.errors import EvaluationError
 from dataflow.functions.dates import over
 from dataflow.functions.floats import printed
-from dataflow.ops import numeric
-from dataflow.state.sizing import BUCKET_BYTES, NUMBER_BYTES
+from dataflow.sizing import BUCKET_BYTES, NUMBER_BYTES
 from dataflow.types import Value
 from dataflow.values import float4
 

@@ -8,7 +8,7 @@ from sys import getsizeof
 
 from dataflow.errors import InvariantViolation
 from dataflow.ops.aggregate_accumulator import Accumulator
-from dataflow.state.sizing import BUCKET_BYTES, TEXT_BYTES
+from dataflow.sizing import BUCKET_BYTES, TEXT_BYTES
 from dataflow.types import Value
 
 #: About what an accumulator's object takes.

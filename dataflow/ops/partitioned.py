@@ -13,9 +13,9 @@ from dataflow.errors import InvariantViolation
 from dataflow.ops.top_k import PartitionFunction, TopPartition, TopRows
 from dataflow.ops.window import window_rows
 from dataflow.plan.nodes import TopK, Window, column_types
+from dataflow.sizing import BUCKET_BYTES, CROWDED_BYTES, FEW, TEXT_BYTES, rows_bytes, tuple_bytes
 from dataflow.state.index import Bag, key_function
 from dataflow.state.materialization import Materialization, as_bag
-from dataflow.state.sizing import BUCKET_BYTES, CROWDED_BYTES, FEW, TEXT_BYTES, rows_bytes, tuple_bytes
 from dataflow.types import Columns, Delta, Key, Row
 
 

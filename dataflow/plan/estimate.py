@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dataflow.plan.nodes import Aggregate, Block, Chain, Relation, TopK, Union, View, Window, column_types, inputs_of
 from dataflow.schema import Catalog, SqlType
-from dataflow.state.sizing import row_bytes
+from dataflow.sizing import row_bytes
 
 #: Characters of a value's text, about.
 _WIDTHS = {

@@ -1,13 +1,13 @@
 """How a view is kept that is not kept incrementally: why not, and what makes an answer stale. As text, as a dictionary
 that is JSON, and as a picture (Graphviz).
 
-Not here: views with an incremental plan (`explain`).
+Not here: views with an incremental plan (`engine.explain`).
 """
 
 from collections.abc import Iterator
 from typing import Any
 
-from dataflow.plan.explain import label
+from dataflow.plan.outline import label
 from dataflow.plan.refresh import RefreshView, TableRead
 from dataflow.plan.render import bare, describe
 from dataflow.schema import Catalog

@@ -11,7 +11,6 @@ Not here: the layout of state rows (`ops.aggregate_state`), versions (`service.u
 
 from collections.abc import Callable, Sequence
 
-from dataflow.engine.effects import Lookup, Part
 from dataflow.plan.calls import LISTS, TRUTHS, list_columns, remembers_values
 from dataflow.plan.expressions import inline
 from dataflow.plan.lookup_part import parameter_type, part_sql, part_values
@@ -26,6 +25,7 @@ from dataflow.plan.nodes import (
     column_types,
     inputs_of,
 )
+from dataflow.plan.parts import Lookup, Part
 from dataflow.plan.render import quote, render
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType

@@ -12,12 +12,11 @@ Not here: the rest of the statement (`lookup`), orders as bytes (`state.ordering
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dataflow.engine.effects import Part
 from dataflow.plan.nodes import Chain, OrderTerm
+from dataflow.plan.parts import Cut, Part
 from dataflow.plan.render import render, type_name
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType, Table
-from dataflow.state.ordering import Cut
 from dataflow.values import INTEGERS
 
 _NEVER = "false"

@@ -15,13 +15,13 @@ Not here: the layout of state rows (`ops.aggregate_state`), from a server's text
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from dataflow.engine.effects import Lookup, Part
 from dataflow.plan.calls import LISTS, TRUTHS, remembers_values
 from dataflow.plan.expressions import INT8, NUMERIC, inline
 from dataflow.plan.lookup import chain_of, key_columns
 from dataflow.plan.mysql_part import PartSql, part_sql
 from dataflow.plan.mysql_render import constant, quote, render, selected, table_name
 from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Chain, Relation, column_types
+from dataflow.plan.parts import Lookup, Part
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
 from dataflow.types import Columns, Key, Value

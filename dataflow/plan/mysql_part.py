@@ -11,12 +11,11 @@ Not here: the rest of the statement (`mysql_lookup`), orders as bytes (`state.or
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from dataflow.engine.effects import Part
 from dataflow.plan.mysql_render import constant, render
 from dataflow.plan.nodes import Chain, OrderTerm
+from dataflow.plan.parts import Cut, Part
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType, Table
-from dataflow.state.ordering import Cut
 from dataflow.types import Value
 
 _NEVER = "FALSE"

@@ -233,3 +233,8 @@ def table_name(relation: Relation) -> str:
     if isinstance(relation, Chain):
         return relation.table.rpartition(".")[2]
     return table_name(inputs_of(relation)[0])
+
+
+def label(*texts: str) -> str:
+    """Lines of a Graphviz node."""
+    return "".join(text.replace("\\", "\\\\").replace('"', '\\"') + "\\l" for text in texts)

@@ -14,10 +14,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dataflow.engine.effects import Lookup
 from dataflow.plan.mysql_lookup import lookup_columns, lookup_statement
 from dataflow.plan.mysql_render import quote, table_name
 from dataflow.plan.nodes import Aggregate, Chain
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog, SqlType, Table
 from dataflow.spark.readers import Readers
 from dataflow.types import LookupId, NodeId

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dataflow import json_documents
 from dataflow.errors import EvaluationError, UnsupportedQuery
 from dataflow.evaluate import compile_scalar
-from dataflow.functions import arrays, json
+from dataflow.functions import arrays
 from dataflow.functions.casts import castable
+from dataflow.literals import parse_parameter
 from dataflow.plan.expressions import INT4, INT8, NUMERIC
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType
 from dataflow.sql.types import TEXT, UNKNOWN
-from dataflow.values import parse_parameter
 
 #: Text to functions. (char(n) is not: its trailing spaces count for nothing.)
 TEXTS = frozenset({"text", "varchar", "name"})
@@ -35,7 +36,7 @@ def _parsed(sql_type: SqlType, text: str) -> str:
                 [None if e is None else parse_parameter(element, e) for e in arrays.flat_constant(text)]
             )
         if sql_type.kind == "base" and sql_type.name == "json":
-            return json.checked(text)
+            return json_documents.checked(text)
         return parse_parameter(sql_type, text)
     except (ValueError, EvaluationError) as error:
         raise UnsupportedQuery(f"The constant {text!r} is not read as {sql_type.sql}: {error}.") from error

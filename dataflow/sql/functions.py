@@ -15,6 +15,7 @@ from dataflow.functions import arrays
 from dataflow.functions.comparison import comparison_forms
 from dataflow.functions.conversions import common_type
 from dataflow.functions.folding import ASCII
+from dataflow.literals import parse_parameter
 from dataflow.plan.expressions import BOOL, INT4
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.schema import SqlType
@@ -30,7 +31,7 @@ from dataflow.sql.casting import (
     typed,
 )
 from dataflow.sql.types import TEXT, UNKNOWN, array_of, type_of
-from dataflow.values import INTEGERS, comparable, family, orderable, parse_parameter
+from dataflow.values import INTEGERS, comparable, family, orderable
 
 _BYTE_ORDER = ("C", "POSIX")
 _CONCATENATED = frozenset({"base", "enum", "array"})

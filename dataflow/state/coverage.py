@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from sys import getsizeof
 
-from dataflow.state.ordering import WHOLE, Interval
-from dataflow.state.sizing import BUCKET_BYTES, CROWDED_BYTES, FEW, texts_bytes, tuple_bytes
+from dataflow.plan.parts import WHOLE, Interval
+from dataflow.sizing import BUCKET_BYTES, CROWDED_BYTES, FEW, texts_bytes, tuple_bytes
 from dataflow.types import Columns, Key
 
 

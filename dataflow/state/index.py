@@ -9,7 +9,7 @@ from sys import getsizeof
 
 from dataflow.errors import InvariantViolation
 from dataflow.schema import SqlType
-from dataflow.state.sizing import BUCKET_BYTES, CROWDED_BYTES, FEW, TEXT_BYTES, tuple_bytes
+from dataflow.sizing import BUCKET_BYTES, CROWDED_BYTES, FEW, TEXT_BYTES, tuple_bytes
 from dataflow.types import Columns, Key, Row
 from dataflow.values import normal_form
 

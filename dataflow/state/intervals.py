@@ -13,8 +13,9 @@ from sys import getsizeof
 from typing import NamedTuple
 
 from dataflow.plan.nodes import OrderTerm
+from dataflow.plan.parts import END, START, WHOLE, Cut, Interval
 from dataflow.state.coverage import Coverage
-from dataflow.state.ordering import END, START, WHOLE, Cut, Interval, Ordering
+from dataflow.state.ordering import Ordering
 from dataflow.types import Columns, Key, Row
 
 

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from sys import getsizeof
 
 from dataflow.errors import InvariantViolation
+from dataflow.plan.parts import Interval
 from dataflow.schema import SqlType
+from dataflow.sizing import rows_bytes
 from dataflow.state.coverage import Coverage
 from dataflow.state.index import Bag, Index
 from dataflow.state.intervals import Cover, OrderedCover, OrderedCoverage
-from dataflow.state.ordering import Interval, Ordering
-from dataflow.state.sizing import rows_bytes
+from dataflow.state.ordering import Ordering
 from dataflow.types import Columns, Delta, Key, Row
 
 

@@ -1,50 +1,26 @@
-"""Orders of rows as bytes, and places in them: what intervals of ordered coverage are made of (architecture §3).
+"""Orders of rows as bytes, and places in them: the limits of the intervals of ordered coverage.
 
-A *cut* is a place between rows: before all rows that begin with some values of the order columns, or behind them.
-Its *place*, bytes, compares with the places of rows as the order has it; an interval is half-open, so a row is in it
-exactly if ``start <= place < end``.
+A cut's *place*, bytes, compares with the places of rows as the order has it; an interval is half-open, so a row is in
+it exactly if ``start <= place < end``.
 
 *Invariants*: no row's place is a proper prefix of another's. NULL has its own first byte, so it sorts where the order
 says.
 
-Not here: which intervals are covered (`intervals`).
+Not here: cuts and intervals themselves (`plan.parts`); which intervals are covered (`intervals`).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from dataflow.errors import EvaluationError
 from dataflow.order_texts import OrderText, order_text
 from dataflow.plan.nodes import OrderTerm
+from dataflow.plan.parts import Cut
 from dataflow.schema import SqlType
 from dataflow.types import Row, Value
 from dataflow.values import order_form
 
 _INVERTED = bytes(255 - i for i in range(256))
 _NULL_FIRST, _VALUE, _NULL_LAST = b"\x00", b"\x01", b"\x02"
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A place between rows: before (or behind) all that have `values` in the first order columns."""
-
-    values: tuple[Value, ...]
-    behind: bool
-
-
-START = Cut((), behind=False)
-END = Cut((), behind=True)
-
-
-class Interval(NamedTuple):
-    """The rows from `start` on, before `end`."""
-
-    start: Cut
-    end: Cut
-
-
-WHOLE = Interval(START, END)
 
 
 class Ordering:

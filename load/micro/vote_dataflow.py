@@ -13,11 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from dataflow.engine.effects import (
-    Effect,
-    LeafEffect,
-    Lookup,
-)
+from dataflow.engine.effects import Effect, LeafEffect
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import (
     Apply,
@@ -30,6 +26,7 @@ from dataflow.engine.events import (
     Transaction,
 )
 from dataflow.plan.nodes import Aggregate
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.sql import plan_view
 from dataflow.types import Position, ReadId, Row, Snapshot, TransactionId, ViewId

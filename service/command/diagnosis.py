@@ -7,7 +7,7 @@ Not here: the checks themselves (`service.upstream`, `cdc.debezium.checks`), how
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from dataflow.plan.explain import Explanation
+from dataflow.engine.explain import Explanation
 from dataflow.plan.nodes import View
 from dataflow.schema import Catalog
 from service.engine.builds.requirements import missing_requirement

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from opentelemetry.trace import SpanKind
 
-from dataflow.engine.effects import Lookup
 from dataflow.plan.nodes import table_of
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from service.engine.upstream.results import UNLIMITED, AnswerSize, ForwardRows, LookupRows
 from service.engine.upstream.upstream import Lookups

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from struct import Struct
 
 from dataflow.plan.nodes import View, column_types
-from dataflow.state.ordering import WHOLE, Interval, Ordering
+from dataflow.plan.parts import WHOLE, Interval
+from dataflow.state.ordering import Ordering
 from dataflow.types import Row, ViewId
 from service.leaf_store.catalog import is_direct
 from service.leaf_store.layout import HASH_BYTES, Places, content_hash, view_head

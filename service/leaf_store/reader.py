@@ -11,7 +11,7 @@ from pathlib import Path
 
 import lmdb
 
-from dataflow.state.ordering import WHOLE
+from dataflow.plan.parts import WHOLE
 from dataflow.types import ViewId
 from service.leaf_store.answer import EMPTY_TAG, Answer, LeafState, Window
 from service.leaf_store.catalog import LeafCatalog, ViewInfo, catalog_of, load_catalog

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from dataflow.functions import arrays
-from dataflow.state.ordering import WHOLE, Cut, Interval, Ordering
+from dataflow.plan.parts import WHOLE, Cut, Interval
+from dataflow.state.ordering import Ordering
 from dataflow.types import Key, Value
 from service.leaf_store.answer import Window
 from service.leaf_store.catalog import OrderColumn, Role, ViewInfo

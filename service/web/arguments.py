@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import unquote_plus
 
 from dataflow.functions import arrays
-from dataflow.literals import takes_parameters
+from dataflow.literals import parse_parameter, takes_parameters
 from dataflow.schema import SqlType
 from dataflow.types import Key, Value
-from dataflow.values import normal_form, parse_parameter
+from dataflow.values import normal_form
 from service.ground.errors import ApiError
 from service.leaf_store.answer import Window
 from service.leaf_store.catalog import CLAIMS, ParameterInfo, Role, ViewInfo

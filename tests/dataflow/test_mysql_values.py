@@ -8,18 +8,10 @@ import pytest
 from dataflow import mysql_types as names
 from dataflow.collations import Collation
 from dataflow.functions.comparison import comparison_forms
+from dataflow.literals import parse_parameter
 from dataflow.order_texts import order_text
 from dataflow.schema import SqlType
-from dataflow.values import (
-    comparable,
-    compared_form,
-    family,
-    normal_form,
-    one_text,
-    order_form,
-    orderable,
-    parse_parameter,
-)
+from dataflow.values import comparable, compared_form, family, normal_form, one_text, order_form, orderable
 from tests.fixtures.mariadb import MariaDatabase
 
 #: As a case-insensitive collation compares letters, spaces and commas.

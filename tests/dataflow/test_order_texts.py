@@ -4,8 +4,9 @@ import pytest
 
 from dataflow.order_texts import order_text
 from dataflow.plan.nodes import OrderTerm
+from dataflow.plan.parts import Cut
 from dataflow.schema import SqlType
-from dataflow.state.ordering import Cut, Ordering
+from dataflow.state.ordering import Ordering
 from dataflow.values import order_form
 
 _INTEGERS = ["0", "-1", "9223372036854775807", "-9223372036854775808"]

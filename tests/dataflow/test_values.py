@@ -8,8 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from dataflow.literals import parse_parameter
 from dataflow.schema import SqlType
-from dataflow.values import comparable, family, normal_form, one_text, order_form, orderable, parse_parameter
+from dataflow.values import comparable, family, normal_form, one_text, order_form, orderable
 from tests.fixtures.postgres import Database
 
 PINNED = "-c TimeZone=UTC -c DateStyle=ISO,MDY -c IntervalStyle=postgres -c extra_float_digits=1 -c bytea_output=hex"

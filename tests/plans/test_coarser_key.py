@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from dataflow.engine.explain import explain_text
 from dataflow.plan.coarser_key import MEAN_ROWS, MOST_ROWS
-from dataflow.plan.explain import explain_text
 from dataflow.plan.nodes import Chain, View
 from dataflow.schema import Catalog, Spread
 from dataflow.sql import plan_view

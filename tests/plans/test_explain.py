@@ -3,10 +3,10 @@
 from collections import Counter
 from dataclasses import replace
 
+from dataflow.engine.explain import Explanation
 from dataflow.engine.graph import Graph
 from dataflow.plan import explain_refresh
 from dataflow.plan.estimate import Size, estimated_bytes, estimated_leaf_bytes
-from dataflow.plan.explain import Explanation
 from dataflow.plan.refresh import RefreshParameter, RefreshView, TableRead
 from dataflow.scalar import Call, ColumnRef, Literal
 from dataflow.schema import Catalog, SqlType

@@ -1,8 +1,8 @@
 """What is sent with a lookup: keys come from columns of other types, too."""
 
-from dataflow.engine.effects import Lookup
 from dataflow.plan.lookup import lookup_arguments
 from dataflow.plan.nodes import Chain
+from dataflow.plan.parts import Lookup
 from dataflow.scalar import ColumnRef
 from dataflow.schema import SqlType
 from dataflow.types import LookupId, NodeId

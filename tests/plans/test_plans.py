@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dataflow.plan.explain import explain_dot, explain_json, explain_text
+from dataflow.engine.explain import explain_dot, explain_json, explain_text
 from dataflow.sql import plan_view
 from service.demo.views import VIEWS
 from tests.plans.news_site import CATALOG

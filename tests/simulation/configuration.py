@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Any
 
-from dataflow.engine.effects import Lookup
 from dataflow.engine.events import Event, Extent
 from dataflow.eviction.policies import DEFAULT
-from dataflow.state.ordering import Cut
+from dataflow.plan.parts import Cut, Lookup
 from dataflow.types import Key, ReadId, Snapshot, ViewId
 from tests.simulation.schema import SchemaVariant
 from tests.simulation.world import LookupResult

@@ -14,7 +14,7 @@ from dataflow.engine.effects import (
     LeafLoaded,
     ViewStatus,
 )
-from dataflow.state.ordering import WHOLE, Interval
+from dataflow.plan.parts import WHOLE, Interval
 from dataflow.types import Key, Row, ViewId
 
 

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from random import Random
 
-from dataflow.engine.effects import Effect, LeafEffect, LeafEvict, LeafExtend, LeafFill, Lookup, Refresh
+from dataflow.engine.effects import Effect, LeafEffect, LeafEvict, LeafExtend, LeafFill, Refresh
 from dataflow.engine.events import EvictKey, EvictSome
+from dataflow.plan.parts import Lookup
 from dataflow.types import Key, ViewId
 from tests.simulation.report import require
 

@@ -7,11 +7,10 @@ from functools import cmp_to_key
 from random import Random
 from typing import Any
 
-from dataflow.engine.effects import Part
 from dataflow.engine.events import Ahead, Extent
 from dataflow.plan.nodes import OrderTerm
+from dataflow.plan.parts import END, START, Cut, Interval, Part
 from dataflow.schema import SqlType
-from dataflow.state.ordering import END, START, Cut, Interval
 from dataflow.types import Row, Value
 
 

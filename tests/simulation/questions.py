@@ -7,8 +7,8 @@ from typing import Any
 from dataflow.engine.engine import Engine
 from dataflow.engine.nodes import InnerNode
 from dataflow.plan.nodes import Relation, View, column_types
+from dataflow.plan.parts import Interval
 from dataflow.state.intervals import Cover
-from dataflow.state.ordering import Interval
 from dataflow.types import Key, Row, Value
 
 #: Parts of keys that may have no rows, by type.

@@ -3,9 +3,9 @@
 from collections import Counter
 from typing import Any
 
-from dataflow.engine.effects import Lookup
 from dataflow.engine.events import Apply, InstallRefresh, InstallView
 from dataflow.plan.nodes import Aggregate, Chain, Relation, TopK, Union, Window
+from dataflow.plan.parts import Lookup
 
 
 class DivergenceError(AssertionError):

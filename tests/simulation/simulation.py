@@ -33,7 +33,6 @@ from dataflow.engine.effects import (
     LeafFill,
     LeafFillAll,
     LeafLoaded,
-    Lookup,
     Reach,
     Refresh,
     ViewStatus,
@@ -70,8 +69,8 @@ from dataflow.engine.forward import CROSSED, NOT_ENDED
 from dataflow.engine.limits import Limits
 from dataflow.eviction.policies import by_name
 from dataflow.plan.nodes import Aggregate, Relation, View, column_types, table_of
+from dataflow.plan.parts import Interval, Lookup
 from dataflow.state.intervals import Cover, OrderedCover
-from dataflow.state.ordering import Interval
 from dataflow.types import Key, LookupId, ReadId, Row, Snapshot, ViewId
 from tests.simulation.configuration import Asked, Configuration, Flight, ForwardedRead
 from tests.simulation.expectation import BaseTables, Expectations

@@ -4,7 +4,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from dataflow.engine.events import Advance, SnapshotTaken, Work
-from dataflow.state.ordering import END, Interval
+from dataflow.plan.parts import END, Interval
 from dataflow.types import Key, ViewId
 from tests.simulation.configuration import Asked
 from tests.simulation.plans import FAILING

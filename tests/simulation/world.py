@@ -21,9 +21,9 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 from random import Random
 
-from dataflow.engine.effects import Lookup
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.plan.nodes import Chain, column_types
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Table
 from dataflow.types import Key, Position, Row, Snapshot
 from tests.simulation.oracle import compiled

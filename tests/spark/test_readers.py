@@ -16,8 +16,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from dataflow.engine.effects import Lookup
 from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Chain
+from dataflow.plan.parts import Lookup
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Column, SqlType, Table
 from dataflow.spark.build_job import read_job

@@ -16,10 +16,9 @@ from typing import Any
 
 import pytest
 
-from dataflow.engine.effects import Lookup
+from dataflow.engine.explain import lookups
 from dataflow.evaluate import compile_predicate
 from dataflow.ops.aggregate_state import accumulator_factory
-from dataflow.plan.explain import lookups
 from dataflow.plan.expressions import BOOL, used_columns
 from dataflow.plan.mysql_lookup import lookup_columns, lookup_statement
 from dataflow.plan.mysql_render import string
@@ -34,6 +33,7 @@ from dataflow.plan.nodes import (
     Window,
     column_types,
 )
+from dataflow.plan.parts import Lookup
 from dataflow.scalar import Call, ColumnRef, Literal
 from dataflow.schema import Catalog, SqlType
 from dataflow.sql import plan_view

@@ -17,9 +17,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from dataflow.engine.explain import lookups
 from dataflow.evaluate import compile_predicate
 from dataflow.ops.aggregate_state import accumulator_factory
-from dataflow.plan.explain import lookups
 from dataflow.plan.expressions import BOOL
 from dataflow.plan.nodes import Aggregate, Chain, View, column_types
 from dataflow.scalar import Call, ColumnRef, Literal

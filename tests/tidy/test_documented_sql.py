@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import psycopg
 import pytest
 
-from dataflow.plan.explain import Explanation
+from dataflow.engine.explain import Explanation
 from dataflow.plan.nodes import View
 from dataflow.schema import Table
 from service.demo.loading import create_tables

@@ -19,13 +19,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dataflow.errors import InvalidQuery, UnsupportedQuery
-from dataflow.literals import takes_parameters
+from dataflow.literals import parse_parameter, takes_parameters
 from dataflow.mysql_types import UINT8
 from dataflow.plan.nodes import View
 from dataflow.schema import Catalog, SqlType
 from dataflow.sql.spelling import Kind, Site, Spelling, spelling_of
 from dataflow.types import ViewId
-from dataflow.values import parse_parameter
 from service.engine.adhoc.parser import Parsing
 from service.engine.views.registry import Installation, Status, Tier, ViewRegistry
 from service.leaf_store.catalog import Role, ViewInfo

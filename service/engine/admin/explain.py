@@ -6,10 +6,10 @@ Not here: making the graph (`dataflow.engine.graph`), SQL of lookups (`dataflow.
 from collections import Counter
 from collections.abc import Iterable
 
+from dataflow.engine.explain import Explanation
 from dataflow.engine.graph import Graph
 from dataflow.engine.nodes import BlockNode, ChainNode, GroupingNode, Leaf, PartitionNode, SourceNode, Stored, UnionNode
 from dataflow.plan import explain_refresh
-from dataflow.plan.explain import Explanation
 from dataflow.plan.lookup import lookup_sql, unsupported_by_index
 from dataflow.plan.nodes import Aggregate, Chain, Relation, TopK, Union, Window
 from dataflow.plan.outline import column_names, joined_names, table_columns

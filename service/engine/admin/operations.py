@@ -12,12 +12,12 @@ from typing import Any
 
 from dataflow.engine.events import EvictKey
 from dataflow.engine.graph import Graph
-from dataflow.literals import takes_parameters
+from dataflow.literals import parse_parameter, takes_parameters
 from dataflow.plan.nodes import Parameter, View, column_types
 from dataflow.plan.refresh import RefreshView
 from dataflow.schema import SqlType
 from dataflow.types import Key, NodeId, ViewId
-from dataflow.values import normal_form, parse_parameter
+from dataflow.values import normal_form
 from service.engine.admin.counts import counted, leaf_of, node_counters, subscription_counters, view_counters
 from service.engine.admin.explain import explain, explain_all, kind_of
 from service.engine.admin.footprints import footprints

@@ -18,8 +18,8 @@ from time import monotonic
 
 import structlog
 
-from dataflow.engine.effects import Lookup
 from dataflow.plan.nodes import Aggregate, Relation, table_of
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.spark.manifest import Manifest
 from dataflow.spark.relations import can_build

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from dataflow.engine.effects import Lookup
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.types import Position, Row, Snapshot
 from service.engine.initial_load.way import Opened, Told

@@ -6,9 +6,9 @@ Not here: running it (`loads`), what the engine knows of it (`dataflow.engine.wh
 from dataclasses import dataclass
 from time import perf_counter
 
-from dataflow.engine.effects import Lookup
 from dataflow.engine.whole import CATCHING_UP, READING, LoadState
 from dataflow.plan.nodes import table_of
+from dataflow.plan.parts import Lookup
 
 
 @dataclass(eq=False, slots=True)

@@ -22,10 +22,10 @@ from typing import Any, cast
 
 import structlog
 
-from dataflow.engine.effects import Lookup
 from dataflow.engine.events import LoadBegun, LoadDone, LoadRows, LookupFailed
 from dataflow.engine.whole import LoadState
 from dataflow.plan.nodes import Relation
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.types import LookupId, Row
 from service.engine.initial_load.failures import Failure, Failures

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from dataflow.engine.effects import Lookup
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.types import Position, Row, Snapshot
 

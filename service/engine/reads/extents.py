@@ -4,7 +4,7 @@ Not here: when the leaf store has enough (`service.leaf_store.reader`), how the 
 """
 
 from dataflow.engine.events import Ahead, Extent
-from dataflow.state.ordering import WHOLE, Interval
+from dataflow.plan.parts import WHOLE, Interval
 from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.layout import HASH_BYTES
 from service.leaf_store.pages import Place, page_bounds, read_token

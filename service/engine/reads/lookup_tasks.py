@@ -11,9 +11,10 @@ from time import perf_counter
 
 import structlog
 
-from dataflow.engine.effects import CancelLookup, Lookup
+from dataflow.engine.effects import CancelLookup
 from dataflow.engine.events import LookupDone, LookupFailed, LookupTooLarge
 from dataflow.plan.nodes import table_of
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.types import LookupId, NodeId
 from service.engine.loop.counters import Counters

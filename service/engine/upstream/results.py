@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from cdc.source import Snapshot
 from dataflow.plan.refresh import RefreshParameter
 from dataflow.schema import SqlType
-from dataflow.state.sizing import sampled_bytes
+from dataflow.sizing import sampled_bytes
 from dataflow.types import Row
 
 #: What the upstream says of a column of an answer: its name and the number of its type.

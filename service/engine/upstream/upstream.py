@@ -14,9 +14,9 @@ from typing import Protocol
 from cdc.change import SchemaNotice, TableLayout
 from cdc.mysql.gtid import Gtids
 from cdc.source import Layouts, Snapshot, Source
-from dataflow.engine.effects import Lookup
 from dataflow.plan.estimate import Size
 from dataflow.plan.nodes import Aggregate, Chain, Relation
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog, Table
 from dataflow.sql.statement import Statement
 from dataflow.types import Row

@@ -16,7 +16,7 @@ import structlog
 
 from dataflow.engine.effects import LeafDrop, ViewStatus
 from dataflow.engine.events import DropView, InstallRefresh, InstallView, TableJoined
-from dataflow.plan.explain import Explanation
+from dataflow.engine.explain import Explanation
 from dataflow.plan.nodes import Chain, View
 from dataflow.plan.nullability import never_null_output
 from dataflow.schema import Catalog

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from dataflow.engine.effects import Effect, LeafEvict, LeafExtend, LeafFill, Lookup, Part
+from dataflow.engine.effects import Effect, LeafEvict, LeafExtend, LeafFill
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import (
     Apply,
@@ -22,6 +22,7 @@ from dataflow.engine.limits import Limits
 from dataflow.engine.ranking import LeafKey
 from dataflow.eviction.policy import Policy
 from dataflow.plan.nodes import Aggregate, Chain, column_types
+from dataflow.plan.parts import Lookup, Part
 from dataflow.plan.routes import parent_columns
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.sql import plan_view

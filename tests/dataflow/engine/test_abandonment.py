@@ -1,6 +1,6 @@
 """Lookups and fetches that nobody waits for are cancelled after some looks; all others go on."""
 
-from dataflow.engine.effects import Answer, CancelLookup, CancelRefresh, Effect, Forward, LeafFill, Lookup, Refresh
+from dataflow.engine.effects import Answer, CancelLookup, CancelRefresh, Effect, Forward, LeafFill, Refresh
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import (
     CancelRead,
@@ -16,6 +16,7 @@ from dataflow.engine.events import (
     Unpin,
 )
 from dataflow.engine.limits import Limits
+from dataflow.plan.parts import Lookup
 from dataflow.plan.refresh import RefreshParameter, RefreshView, TableRead
 from dataflow.sql import plan_view
 from dataflow.types import Key, LookupId, ReadId, RefreshId, ViewId

@@ -10,7 +10,6 @@ from dataflow.engine.effects import (
     LeafExtend,
     LeafFill,
     LeafFillAll,
-    Lookup,
     ViewStatus,
 )
 from dataflow.engine.engine import Engine
@@ -27,6 +26,7 @@ from dataflow.engine.events import (
     Transaction,
 )
 from dataflow.engine.limits import Limits
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.sql import plan_view
 from dataflow.types import Position, ReadId, Row, Snapshot, TransactionId, ViewId

@@ -1,6 +1,6 @@
 """An expression that fails on the upstream's data concerns who reads it, and nobody else."""
 
-from dataflow.engine.effects import Answer, Effect, Forward, Lookup, ViewStatus
+from dataflow.engine.effects import Answer, Effect, Forward, ViewStatus
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import (
     Ahead,
@@ -15,6 +15,7 @@ from dataflow.engine.events import (
     TableDelta,
     Transaction,
 )
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.sql import plan_view
 from dataflow.types import Position, ReadId, Row, Snapshot, TransactionId, ViewId

@@ -1,10 +1,11 @@
 """Keys with limits of their own, and reads that do not wait for what is missing."""
 
-from dataflow.engine.effects import Answer, Effect, Forward, LeafEvict, LeafExtend, LeafFill, Lookup
+from dataflow.engine.effects import Answer, Effect, Forward, LeafEvict, LeafExtend, LeafFill
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import Ahead, EvictKey, InstallView, LookupDone, Read, StreamStarted
 from dataflow.engine.key_sizes import KeyLimits
 from dataflow.engine.limits import Limits
+from dataflow.plan.parts import Lookup
 from dataflow.sql import plan_view
 from dataflow.types import Key, ReadId, ViewId
 from tests.dataflow.engine.site import CATALOG, STORIES, Now, Site, rows_of, story

@@ -13,7 +13,6 @@ from dataflow.engine.effects import (
     LeafEvict,
     LeafFillAll,
     LeafLoaded,
-    Lookup,
     Reach,
     ViewStatus,
 )
@@ -39,6 +38,7 @@ from dataflow.engine.events import (
 )
 from dataflow.engine.limits import Limits
 from dataflow.errors import InvariantViolation
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.sql import plan_view
 from dataflow.types import Key, LookupId, Position, ReadId, Row, Snapshot, TransactionId, ViewId

@@ -2,8 +2,9 @@
 
 import pytest
 
-from dataflow.engine.effects import Effect, LeafEvict, LeafFill, Lookup
+from dataflow.engine.effects import Effect, LeafEvict, LeafFill
 from dataflow.engine.events import Ahead, Touched
+from dataflow.plan.parts import Lookup
 from dataflow.types import Key, ViewId
 from tests.dataflow.engine.site import VOTES, Site, story
 

@@ -16,7 +16,6 @@ from dataflow.engine.effects import (
     LeafDrop,
     LeafEvict,
     LeafFill,
-    Lookup,
     Reach,
     Refresh,
     ViewStatus,
@@ -45,6 +44,7 @@ from dataflow.engine.events import (
 )
 from dataflow.engine.forward import CROSSED, NOT_ENDED
 from dataflow.engine.limits import Limits
+from dataflow.plan.parts import Lookup
 from dataflow.plan.refresh import RefreshParameter, RefreshView, TableRead
 from dataflow.scalar import Call, ColumnRef, Literal
 from dataflow.schema import Catalog, Column, SqlType, Table

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dataflow.engine.effects import Answer, Effect, Forward, Lookup
+from dataflow.engine.effects import Answer, Effect, Forward
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import (
     Apply,
@@ -16,6 +16,7 @@ from dataflow.engine.events import (
     Transaction,
 )
 from dataflow.plan.nodes import Chain, passed_through
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog, Column, SqlType, Table
 from dataflow.sql import plan_view
 from dataflow.types import ReadId, Row, TransactionId, ViewId

@@ -6,8 +6,8 @@ import pytest
 
 from dataflow.errors import EvaluationError
 from dataflow.evaluate import compile_scalar
-from dataflow.functions.remembered import remembered
 from dataflow.literals import parse_parameter
+from dataflow.memo import remembered
 from dataflow.ops.aggregate_lists import ListKind, ValueList
 from dataflow.plan.nodes import AggregateCall, AggregateFunction
 from dataflow.scalar import Call, ColumnRef

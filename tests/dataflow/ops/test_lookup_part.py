@@ -5,12 +5,12 @@ from itertools import product
 
 import pytest
 
-from dataflow.engine.effects import Lookup, Part
 from dataflow.plan.lookup import lookup_arguments, lookup_sql
 from dataflow.plan.nodes import Chain, OrderTerm, column_types
+from dataflow.plan.parts import END, START, Cut, Lookup, Part
 from dataflow.scalar import Call, ColumnRef, Literal
 from dataflow.schema import Catalog, Column, SqlType, Table
-from dataflow.state.ordering import END, START, Cut, Ordering
+from dataflow.state.ordering import Ordering
 from dataflow.types import LookupId, NodeId, Row, Value
 from tests.dataflow.ops.server_texts import texts
 

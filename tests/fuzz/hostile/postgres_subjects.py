@@ -5,13 +5,13 @@ from dataclasses import replace
 from itertools import product
 from random import Random
 
+from dataflow.bounds import MAX_CHARACTERS
 from dataflow.errors import UnsupportedQuery
 from dataflow.evaluate import SIGNATURES, compile_scalar
 from dataflow.functions.casts import castable
 from dataflow.functions.comparison import OPERATORS
 from dataflow.functions.json_building import json_key
 from dataflow.functions.signature import Signature
-from dataflow.functions.sizes import MAX_CHARACTERS
 from dataflow.plan.render import render
 from dataflow.scalar import Call, ColumnRef, Literal, Scalar
 from dataflow.schema import SqlType

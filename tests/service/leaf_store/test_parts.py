@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dataflow.engine.effects import LeafChange, LeafClear, LeafEffect, LeafEvict, LeafExtend, LeafFill
 from dataflow.plan.nodes import OrderTerm, RangeParameter, View, column_types
-from dataflow.state.ordering import END, START, WHOLE, Cut, Interval, Ordering
+from dataflow.plan.parts import END, START, WHOLE, Cut, Interval
+from dataflow.state.ordering import Ordering
 from dataflow.types import Key, Row, Value, ViewId
 from service.leaf_store.answer import Answer, Window
 from service.leaf_store.catalog import describe

@@ -3,7 +3,7 @@
 import pytest
 
 from dataflow.engine.effects import LeafEvict, LeafExtend
-from dataflow.state.ordering import START, Cut, Interval
+from dataflow.plan.parts import START, Cut, Interval
 from tests.service.worker.conftest import LIMIT_ID, RANGE_ID, ROWS, Run, Service
 
 ANN = sorted(ROWS["between", ("ann",)], key=lambda row: (-int(row[3] or 0), row[1]))

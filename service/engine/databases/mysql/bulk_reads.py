@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from dataflow.engine.effects import Lookup
 from dataflow.plan.mysql_lookup import lookup_columns, lookup_statement
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.types import Row
 from service.engine.databases.mysql.connect import UpstreamPool

@@ -19,8 +19,8 @@ from cdc.mysql.bracket import BracketSnapshot
 from cdc.mysql.gtid import GtidPosition, Gtids, GtidSet
 from cdc.mysql.position import BinlogSnapshot
 from cdc.source import Snapshot
-from dataflow.engine.effects import Lookup
 from dataflow.plan.mysql_lookup import lookup_columns, lookup_statement
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.sql.filling import fill
 from service.engine.databases.mysql.bracketed_snapshot import BracketQuestion

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from cdc.change import SchemaNotice, TableLayout
 from cdc.source import Layouts, Source
-from dataflow.engine.effects import Lookup
 from dataflow.plan.estimate import Size
 from dataflow.plan.nodes import Aggregate, Chain, Relation
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog, Table
 from dataflow.sql.statement import Statement
 from service.engine.databases.mysql import changes, checks, sizes

@@ -24,9 +24,9 @@ from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 
 from cdc.position import PostgresSnapshot
-from dataflow.engine.effects import Lookup
 from dataflow.plan.lookup import lookup_sql
 from dataflow.plan.nodes import table_of
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.types import Row
 from service.engine.databases.postgres.connect import UpstreamPool

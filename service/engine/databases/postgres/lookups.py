@@ -32,10 +32,10 @@ from psycopg.types.string import TextLoader
 
 from cdc.position import PostgresSnapshot, parse_lsn
 from cdc.source import Snapshot
-from dataflow.engine.effects import Lookup
 from dataflow.functions import arrays
 from dataflow.plan.lookup import Argument, lookup_arguments, lookup_sql
 from dataflow.plan.nodes import Aggregate, Chain, table_of
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog, Table
 from dataflow.types import Columns, Row
 from service.engine.databases.postgres.connect import CANCEL_S, UpstreamPool, end_if_busy

@@ -17,8 +17,8 @@ import psycopg
 import pytest
 import uvloop
 
-from dataflow.engine.effects import Lookup
 from dataflow.plan.nodes import Aggregate, Chain
+from dataflow.plan.parts import Lookup
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog
 from dataflow.spark.problems import RequirementMissing

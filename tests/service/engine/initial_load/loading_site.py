@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from dataflow.engine.effects import Lookup
+from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.types import Position, Row, Snapshot
 from service.engine.initial_load.way import Opened, Told, Way

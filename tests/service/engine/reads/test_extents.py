@@ -6,7 +6,7 @@ import pytest
 
 from dataflow.engine.events import Ahead, Extent
 from dataflow.plan.nodes import OrderTerm, RangeParameter, View
-from dataflow.state.ordering import END, START, Cut, Interval
+from dataflow.plan.parts import END, START, Cut, Interval
 from dataflow.types import ViewId
 from service.engine.reads.extents import extent_of
 from service.leaf_store.answer import Window

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from dataflow.engine.effects import Lookup
 from dataflow.plan.nodes import Chain
+from dataflow.plan.parts import Lookup
 from dataflow.scalar import ColumnRef
 from dataflow.types import LookupId, NodeId, Row
 from service.engine.databases.mysql.bulk_reads import BATCH_ROWS, MySqlReading, reading

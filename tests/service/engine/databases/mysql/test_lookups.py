@@ -14,8 +14,8 @@ import pytest
 
 from cdc.change import TableChange
 from cdc.mysql.position import BinlogSnapshot
-from dataflow.engine.effects import Lookup
 from dataflow.plan.nodes import Chain
+from dataflow.plan.parts import Lookup
 from dataflow.scalar import ColumnRef
 from dataflow.types import LookupId, NodeId
 from service.engine.databases.mysql.lookups import Lookups

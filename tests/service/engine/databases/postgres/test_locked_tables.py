@@ -7,8 +7,8 @@ from contextlib import suppress
 import psycopg
 import pytest
 
-from dataflow.engine.effects import Lookup
 from dataflow.plan.nodes import Chain
+from dataflow.plan.parts import Lookup
 from dataflow.scalar import ColumnRef
 from dataflow.spark.snapshot_holder import SnapshotHolder
 from dataflow.types import LookupId, NodeId, Row

@@ -5,8 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from dataflow import arithmetic
-from dataflow.ops import numeric
+from dataflow import arithmetic, numeric
 from dataflow.ops.aggregate_sums import NumericAverage, NumericSum
 from tests.fixtures.in_time import in_time
 

@@ -3,8 +3,8 @@
 The plan is installed into a graph of its own, so what is said of routes, coverage and lookups is what the engine does.
 What is shared is asked of the graph that is running, if there is one.
 
-Not here: what the steps do (`outline`), the statements (`lookup`), views that are not kept incrementally
-(`explain_refresh`).
+Not here: the steps (`plan.outline`), the statements (`plan.lookup`), views that are not maintained incrementally
+(`plan.explain_refresh`).
 """
 
 from collections import Counter
@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dataflow.engine.effects import Part
 from dataflow.engine.graph import Graph
 from dataflow.engine.nodes import ChainNode, GroupingNode, Leaf, SourceNode, Stored, Use
 from dataflow.plan.estimate import estimated_bytes, size_text
@@ -24,16 +23,17 @@ from dataflow.plan.outline import (
     aliases,
     column_names,
     count_text,
+    label,
     limit_text,
     names_text,
     order_text,
     outline,
 )
+from dataflow.plan.parts import END, START, Part
 from dataflow.plan.render import bare
 from dataflow.plan.routes import coverable
 from dataflow.schema import Catalog
 from dataflow.state.intervals import Cover, OrderedCover
-from dataflow.state.ordering import END, START
 from dataflow.types import Columns, ViewId
 
 
@@ -319,11 +319,6 @@ def explain_json(view: View, catalog: Catalog) -> dict[str, Any]:
 def explain_dot(view: View, catalog: Catalog) -> str:
     """The plan as a Graphviz digraph; rows flow along the arrows."""
     return Explanation(view, catalog).dot()
-
-
-def label(*texts: str) -> str:
-    """Lines of a Graphviz node."""
-    return "".join(text.replace("\\", "\\\\").replace('"', '\\"') + "\\l" for text in texts)
 
 
 def _parameter(parameter: Parameter, names: Sequence[str]) -> str:

@@ -11,8 +11,8 @@ import pytest
 from dataflow.errors import EvaluationError
 from dataflow.evaluate import compile_scalar
 from dataflow.functions.compiling import Function
-from dataflow.functions.json import JSON, checked, normal_form, normalised
-from dataflow.functions.json_documents import _Document, render
+from dataflow.functions.json import JSON
+from dataflow.json_documents import _Document, checked, normal_form, normalised, render
 from dataflow.literals import parse_parameter
 from dataflow.scalar import Call, ColumnRef
 from dataflow.types import Row, Value

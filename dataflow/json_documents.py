@@ -1,6 +1,7 @@
 """JSON documents as Python's values, and back, of any depth: nothing here recurses.
 
-Objects are dictionaries, arrays lists, strings texts, numbers `Number`.
+Objects are dictionaries, arrays lists, strings texts, numbers `Number`. Also the texts of ``json``
+and ``jsonb``: which are accepted, what a cast to ``jsonb`` makes of them, and when two are equal.
 """
 
 import re
@@ -9,10 +10,22 @@ from json import JSONDecodeError, JSONDecoder
 from json.encoder import encode_basestring
 from typing import Any
 
+from dataflow import arithmetic, bounds
+from dataflow.errors import EvaluationError
+from dataflow.memo import remembered
+
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN = re.compile(rf'{_STRING}|[\[\]{{}},:]|[^\[\]{{}},:" \t\n\r]+|"', re.DOTALL)
 _NEXT_BRACKET = re.compile(rf'[^\[\]{{}}"]*(?:{_STRING}[^\[\]{{}}"]*)*[\[\]{{}}]', re.DOTALL)
 _CLOSING = {list: "]", dict: "}"}
+_STRINGS = re.compile(_STRING, re.DOTALL)
+#: Strings, and the numbers between them that have decimals.
+_FRACTION = re.compile(rf"{_STRING}|-?\d+\.\d+", re.DOTALL | re.ASCII)
+_DECODER = JSONDecoder(parse_float=str, parse_int=str, strict=False)
+_MAX_DIGITS = 200_000
+#: Numbers with decimals in a document that is compared.
+_MAX_FRACTIONS = 20_000
+_POWER_DIGITS = 8
 
 
 class Number(str):
@@ -177,3 +190,72 @@ def quoted(text: str) -> str:
     """A string as the upstream writes it in JSON (escape_json)."""
     written: str = encode_basestring(text)
     return written
+
+
+# --- texts ----------------------------------------------------------------------------------------------------------
+
+
+def check_strings(text: str) -> None:
+    """The upstream reads all strings, and some escapes are no characters to it."""
+    if "\\u" not in text:
+        return
+    for found in _STRINGS.finditer(text):
+        string_text(found[0])
+
+
+def string_text(token: str) -> str:
+    """The text of a string with its quotes."""
+    value: str = _DECODER.decode(token)
+    if "\\u" in token and ("\0" in value or any("\ud800" <= c <= "\udfff" for c in value)):
+        raise EvaluationError("unsupported Unicode escape sequence")
+    return value
+
+
+@remembered(entries=1000)
+def normal_form(text: str) -> str:
+    """The text that equal jsonb values share: numbers lose trailing zeros. All else the upstream prints in one way."""
+    if "." not in text:
+        return text
+    if len(text) > _MAX_FRACTIONS and text.count(".") > _MAX_FRACTIONS:
+        raise EvaluationError("not computed: a document of so many numbers with decimals")
+    return _FRACTION.sub(lambda found: found[0] if found[0][0] == '"' else shortest_number(found[0]), text)
+
+
+def shortest_number(number: str) -> str:
+    """A number without the last zeros of its decimals."""
+    return number.rstrip("0").rstrip(".") if "." in number else number
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"no JSON: {name}")
+
+
+def _read_number(text: str) -> Number:
+    mantissa, _, power = text.lower().partition("e")
+    if len(mantissa) > _MAX_DIGITS or len(power) > _POWER_DIGITS or abs(int(power or 0)) > _MAX_DIGITS:
+        raise EvaluationError("a number of too many digits")
+    return Number(arithmetic.plain_decimal(f"{mantissa}e{power or 0}"))
+
+
+_CHECKING = JSONDecoder(parse_float=str, parse_int=str, parse_constant=_refuse_constant)
+_STRICT = JSONDecoder(parse_float=_read_number, parse_int=_read_number, parse_constant=_refuse_constant)
+
+
+def checked(text: str) -> str:
+    """A cast to json: the text, if it is JSON. Its numbers may be of any size."""
+    _parsed(text, _CHECKING)
+    return text
+
+
+def normalised(text: str) -> str:
+    """A cast to jsonb: as the upstream prints it."""
+    value = _parsed(text, _STRICT)
+    check_strings(text)
+    return render(value, str)
+
+
+def _parsed(text: str, decoder: JSONDecoder) -> Any:
+    try:
+        return decode(decoder, bounds.bounded_parts(text, bounds.MAX_DECODED_PARTS))
+    except JSONDecodeError as error:
+        raise EvaluationError("invalid input syntax for type json") from error
