@@ -42,7 +42,8 @@ def integer_operation(operator: str, type_name: str) -> Callable[[str, str], str
             return lambda a, b: str(check_range(int(a) * int(b), type_name))
         case "/":
             return lambda a, b: str(check_range(_truncated_quotient(int(a), int(b)), type_name))
-    return lambda a, b: str(_remainder(int(a), int(b)))
+        case _:
+            return lambda a, b: str(_remainder(int(a), int(b)))
 
 
 def _difference(a: int, b: int, type_name: str) -> int:

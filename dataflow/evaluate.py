@@ -98,6 +98,8 @@ def _strict(function: Callable[..., Value], parts: Sequence[Function]) -> Functi
             return _of_one(function, parts[0])
         case 2:
             return _of_two(function, parts[0], parts[1])
+        case _:
+            pass
 
     def compute(row: Row) -> Value:
         values = [part(row) for part in parts]

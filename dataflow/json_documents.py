@@ -169,7 +169,8 @@ def _scalar(value: Any, number: Callable[[str], str]) -> str:
             return value
         case Number():
             return number(value)
-    return quoted(value)
+        case _:
+            return quoted(value)
 
 
 def without_nulls(value: Any) -> Any:

@@ -58,7 +58,8 @@ def comparable(sql_type: SqlType) -> bool:
             return element is not None and comparable(element) and normal_form(element) is None
         case "base":
             return sql_type.name in _COMPARABLE or (_is_text(sql_type) and sql_type.collation != "nondeterministic")
-    return False
+        case _:
+            return False
 
 
 def orderable(sql_type: SqlType) -> bool:

@@ -135,6 +135,8 @@ def _statement(reader: TokenReader) -> Statement:
             return _truncated(reader)
         case "RENAME":
             return _renamed(reader)
+        case _:
+            pass
     if first in _HARMLESS:
         return _NOTHING
     if first in _CHANGES:

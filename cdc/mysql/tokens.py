@@ -102,6 +102,8 @@ def _tokens(text: str, sql_mode: int) -> Iterator[Token]:
                 end = found[0][-1]
                 kind = Kind.NAME if found.lastgroup == "name" else Kind.STRING
                 yield Token(kind, found[0][1:-1].replace(end * 2, end))
+            case _:
+                pass
     if executed:
         raise NotUnderstood("a comment without an end")
 

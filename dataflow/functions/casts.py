@@ -300,7 +300,8 @@ def _limited(target: SqlType, source: SqlType) -> Cast:
             return lambda a: a[:first].ljust(first)
         case "timestamp" | "timestamptz":
             return lambda a: moments.rounded_timestamp(a, first, target.name)
-    raise ValueError(f"a cast from {source.sql} to {target.sql} is not known")
+        case _:
+            raise ValueError(f"a cast from {source.sql} to {target.sql} is not known")
 
 
 def _to_scale(text: str, precision: int, scale: int) -> str:

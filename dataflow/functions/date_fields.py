@@ -117,7 +117,8 @@ def _date_field(field: str, days: int) -> int:
             return (month - 1) // 3 + 1
         case "doy":
             return days - civil_days(year, 1, 1) + 1
-    return _year_field(field, year)
+        case _:
+            return _year_field(field, year)
 
 
 def _year_field(field: str, year: int) -> int:
@@ -131,7 +132,8 @@ def _year_field(field: str, year: int) -> int:
             return (year + 99) // 100 if year > 0 else -((99 - (year - 1)) // 100)
         case "millennium":
             return (year + 999) // 1000 if year > 0 else -((999 - (year - 1)) // 1000)
-    raise _unknown(field)
+        case _:
+            raise _unknown(field)
 
 
 def _iso_week(days: int) -> tuple[int, int]:
@@ -152,7 +154,8 @@ def _clock_field(field: str, clock: int) -> Scaled:
             return within_minute, 6
         case "minute":
             return clock // 60_000_000 % 60, 0
-    return clock // 3_600_000_000, 0
+        case _:
+            return clock // 3_600_000_000, 0
 
 
 def _timestamp_field(field: str, moment: int) -> Scaled:
@@ -183,7 +186,8 @@ def _interval_field(field: str, interval: Interval) -> Scaled:
             return _remainder(months, 12), 0
         case "year" | "decade" | "century" | "millennium":
             return _truncated(months, _INTERVAL_UNITS[field]), 0
-    raise _unknown(field)
+        case _:
+            raise _unknown(field)
 
 
 def _truncated(a: int, b: int) -> int:
@@ -345,6 +349,8 @@ def _first_day(field: str, days: int) -> int:
             year = (year + 99) // 100 * 100 - 99 if year > 0 else -((99 - (year - 1)) // 100) * 100 + 1
         case "millennium":
             year = (year + 999) // 1000 * 1000 - 999 if year > 0 else -((999 - (year - 1)) // 1000) * 1000 + 1
+        case _:
+            pass
     return civil_days(year, 1, 1)
 
 
@@ -429,7 +435,8 @@ def _shown(token: str, days: int, clock: int) -> str:
             return f"{clock % 1_000_000:06}"
         case "Q":
             return str((month - 1) // 3 + 1)
-    return _word(token, month, (days - _MONDAY + 1) % 7)
+        case _:
+            return _word(token, month, (days - _MONDAY + 1) % 7)
 
 
 def _word(token: str, month: int, weekday: int) -> str:

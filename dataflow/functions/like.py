@@ -87,7 +87,8 @@ def like_matcher(pattern: str) -> Match:
             return lambda text: text.endswith(last.text)
         case [_Literal(length=0), _Literal() as inner, _Literal(length=0)]:
             return lambda text: inner.text in text
-    return _in_order(pieces)
+        case _:
+            return _in_order(pieces)
 
 
 def _in_order(pieces: list[_Piece]) -> Match:

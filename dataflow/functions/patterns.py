@@ -129,7 +129,8 @@ class _Translation:
                 return r"\z", False
             case "|":
                 return c, False
-        return self._character(c), True
+            case _:
+                return self._character(c), True
 
     def _character(self, c: str) -> str:
         """A literal. RE2 would ignore case by Unicode's tables, where K is a Kelvin sign, too."""

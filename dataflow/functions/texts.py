@@ -131,7 +131,8 @@ def _encoded(data: str, form: str) -> str:
         case "base64":
             text = b64encode(bytes.fromhex(data[2:])).decode()
             return "\n".join(text[i : i + 76] for i in range(0, len(text), 76))
-    raise EvaluationError(f"the encoding {form!r} is not computed here")
+        case _:
+            raise EvaluationError(f"the encoding {form!r} is not computed here")
 
 
 LENGTH = signature("text", "int4", lambda a: str(len(a)))

@@ -9,7 +9,7 @@ from typing import Any, cast
 from dataflow.evaluate import compile_predicate, compile_scalar
 from dataflow.ops.aggregate_accumulator import Accumulator, PartialAccumulator
 from dataflow.ops.aggregate_state import accumulator_factory
-from dataflow.plan.calls import LISTS, list_columns
+from dataflow.plan.calls import CallState, list_columns, state_of
 from dataflow.plan.nodes import AggregateCall, AggregateFunction
 from dataflow.types import Row
 
@@ -48,7 +48,7 @@ class CompiledCall:
 def _argument(call: AggregateCall) -> Callable[[Row], Any] | None:
     if call.argument is None:
         return None
-    if call.function not in LISTS:
+    if state_of(call) is not CallState.LIST:
         return compile_scalar(call.argument)
     columns = [compile_scalar(column) for column in list_columns(call)]
     return lambda row: tuple([column(row) for column in columns])

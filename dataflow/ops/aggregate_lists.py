@@ -168,7 +168,8 @@ def _printer(call: AggregateCall, others: list[int]) -> Printer:
             return _json_object(argument, call.others[0].type, others[0])
         case AggregateFunction.JSONB_OBJECT_AGG:
             return _jsonb_object(argument, call.others[0].type, others[0])
-    raise ValueError(f"{call.function} is no list")
+        case _:
+            raise ValueError(f"{call.function} is no list")
 
 
 def _joined_text(others: list[int]) -> Printer:

@@ -53,7 +53,7 @@ from dataflow.ops.aggregate_sums import (
     Truths,
 )
 from dataflow.ops.aggregate_values import Distinct, Extreme
-from dataflow.plan.calls import EXTREMES, LISTS, TRUTHS
+from dataflow.plan.calls import argument_of
 from dataflow.plan.nodes import AggregateCall, AggregateFunction
 from dataflow.schema import SqlType
 from dataflow.values import INTEGERS, comparable, compared_form, normal_form
@@ -72,20 +72,32 @@ _SUMS: dict[str, tuple[Factory, Factory]] = {
 def accumulator_factory(call: AggregateCall) -> Factory:
     """A function that makes an empty accumulator for `call`. ValueError, with the reason, if it is not
     computed exactly."""
-    if call.function is AggregateFunction.COUNT_ROWS:
-        return CountRows
-    if call.argument is None:
-        raise ValueError(f"{call.function} needs an argument")
-    if call.function in LISTS:
-        kind = ListKind(call)
-        return lambda: ValueList(kind)
-    argument = call.argument.type
-    if call.function in EXTREMES:
-        return _extreme(argument, call.function is AggregateFunction.MAX)
-    if call.function in TRUTHS:
-        return lambda: Truths(call.function is AggregateFunction.BOOL_AND)
-    inner = CountValues if call.function is AggregateFunction.COUNT else _sum(call, argument)
-    return _distinct(inner, argument) if call.distinct else inner
+    match call.function:
+        case AggregateFunction.COUNT_ROWS:
+            return CountRows
+        case AggregateFunction.COUNT:
+            return _distinct(call, CountValues)
+        case AggregateFunction.SUM | AggregateFunction.AVG as function:
+            return _distinct(call, _sum(call, argument_of(call).type, function is AggregateFunction.AVG))
+        case AggregateFunction.MIN:
+            return _extreme(argument_of(call).type, upwards=False)
+        case AggregateFunction.MAX:
+            return _extreme(argument_of(call).type, upwards=True)
+        case AggregateFunction.BOOL_AND:
+            return lambda: Truths(True)
+        case AggregateFunction.BOOL_OR:
+            return lambda: Truths(False)
+        case AggregateFunction.STRING_AGG | AggregateFunction.ARRAY_AGG:
+            return _list(call)
+        case AggregateFunction.JSON_AGG | AggregateFunction.JSONB_AGG:
+            return _list(call)
+        case AggregateFunction.JSON_OBJECT_AGG | AggregateFunction.JSONB_OBJECT_AGG:
+            return _list(call)
+
+
+def _list(call: AggregateCall) -> Factory:
+    kind = ListKind(call)
+    return lambda: ValueList(kind)
 
 
 def _extreme(argument: SqlType, upwards: bool) -> Factory:
@@ -96,15 +108,18 @@ def _extreme(argument: SqlType, upwards: bool) -> Factory:
     return lambda: Extreme(lambda text: form(text) + text.encode(), upwards)
 
 
-def _distinct(inner: Factory, argument: SqlType) -> Factory:
+def _distinct(call: AggregateCall, inner: Factory) -> Factory:
+    """`inner`, once for each value if the call says so."""
+    argument = argument_of(call).type
+    if not call.distinct:
+        return inner
     if not comparable(argument):
         raise ValueError(f"DISTINCT values of {argument.sql} are not told apart here")
     form = normal_form(argument)
     return lambda: Distinct(inner(), form)
 
 
-def _sum(call: AggregateCall, argument: SqlType) -> Factory:
-    averages = call.function is AggregateFunction.AVG
+def _sum(call: AggregateCall, argument: SqlType, averages: bool) -> Factory:
     if averages and call.type.name == "numeric" and (scale := scale_of(call.type)):
         cut = CutNumericAverage if argument.name == "numeric" else CutIntegerAverage
         return lambda: cut(scale)

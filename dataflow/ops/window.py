@@ -14,7 +14,7 @@ from dataflow.evaluate import compile_scalar
 from dataflow.functions.floats import printed
 from dataflow.ops.aggregate_call import CompiledCall
 from dataflow.ops.top_k import PartitionFunction, rank_function
-from dataflow.plan.calls import LISTS
+from dataflow.plan.calls import CallState, state_of
 from dataflow.plan.expressions import INT8
 from dataflow.plan.nodes import (
     AggregateCall,
@@ -44,11 +44,14 @@ class Ordered:
 
     def bounds(self, frame: Frame, at: int) -> tuple[int, int]:
         """The frame of a row: from, up to (not included). Empty if they meet or cross."""
-        if frame.mode is FrameMode.ROWS:
-            return _moved(at, frame.start, 0, len(self.rows)), _moved(at + 1, frame.end, len(self.rows), len(self.rows))
-        group, groups = self.group[at], len(self.starts) - 1
-        first, behind = _moved(group, frame.start, 0, groups), _moved(group + 1, frame.end, groups, groups)
-        return self.starts[first], self.starts[behind]
+        match frame.mode:
+            case FrameMode.ROWS:
+                count = len(self.rows)
+                return _moved(at, frame.start, 0, count), _moved(at + 1, frame.end, count, count)
+            case FrameMode.RANGE | FrameMode.GROUPS:
+                group, groups = self.group[at], len(self.starts) - 1
+                first, behind = _moved(group, frame.start, 0, groups), _moved(group + 1, frame.end, groups, groups)
+                return self.starts[first], self.starts[behind]
 
 
 #: A call's values, one per row of the ordered partition.
@@ -264,4 +267,4 @@ def _aggregate_call(call: WindowCall, width: int) -> AggregateCall:
         raise ValueError(f"{name.upper()} is not computed over windows") from None
     argument: Scalar | None = call.arguments[0] if call.arguments else None
     made = AggregateCall(function, argument, call.type, others=call.arguments[1:], keeps=call.keeps)
-    return replace(made, order=(CallOrder(ColumnRef(width, INT8)),)) if function in LISTS else made
+    return replace(made, order=(CallOrder(ColumnRef(width, INT8)),)) if state_of(made) is CallState.LIST else made

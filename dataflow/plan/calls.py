@@ -1,34 +1,60 @@
-"""What aggregate calls remember, for those who keep it (`ops.aggregate_state`) and who look it up (`plan.lookup`)."""
+"""The state of aggregate calls, for those who store it (`ops.aggregate_state`) and who look it up (`plan.lookup`)."""
+
+from enum import Enum, auto
 
 from dataflow.plan.nodes import AggregateCall, AggregateFunction
 from dataflow.scalar import Scalar
 
-LISTS = frozenset(
-    {
-        AggregateFunction.STRING_AGG,
-        AggregateFunction.ARRAY_AGG,
-        AggregateFunction.JSON_AGG,
-        AggregateFunction.JSONB_AGG,
-        AggregateFunction.JSON_OBJECT_AGG,
-        AggregateFunction.JSONB_OBJECT_AGG,
-    }
-)
-EXTREMES = frozenset({AggregateFunction.MIN, AggregateFunction.MAX})
-TRUTHS = frozenset({AggregateFunction.BOOL_AND, AggregateFunction.BOOL_OR})
-_SUMS = frozenset({AggregateFunction.SUM, AggregateFunction.AVG})
 #: Types whose sums are made of the values: the upstream's own sum of them is not exact, or has no inverse.
 _SUMMED_BY_VALUE = frozenset({"float4", "float8", "interval"})
 
 
+class CallState(Enum):
+    """The state of an aggregate call for a group; `ops.aggregate_state` has the partial columns of each."""
+
+    #: The number of rows.
+    ROWS = auto()
+    #: The number of values.
+    COUNT = auto()
+    #: The number of values, and their sum.
+    SUM = auto()
+    #: The numbers of TRUE and FALSE.
+    TRUTHS = auto()
+    #: Each value, and how often it occurs.
+    VALUES = auto()
+    #: Each combination of the `list_columns`, and how often it occurs.
+    LIST = auto()
+
+
+def state_of(call: AggregateCall) -> CallState:
+    """The state that a call needs."""
+    match call.function:
+        case AggregateFunction.COUNT_ROWS:
+            return CallState.ROWS
+        case AggregateFunction.COUNT:
+            return CallState.VALUES if call.distinct else CallState.COUNT
+        case AggregateFunction.SUM | AggregateFunction.AVG:
+            by_value = call.distinct or argument_of(call).type.name in _SUMMED_BY_VALUE
+            return CallState.VALUES if by_value else CallState.SUM
+        case AggregateFunction.MIN | AggregateFunction.MAX:
+            return CallState.VALUES
+        case AggregateFunction.BOOL_AND | AggregateFunction.BOOL_OR:
+            return CallState.TRUTHS
+        case AggregateFunction.STRING_AGG | AggregateFunction.ARRAY_AGG:
+            return CallState.LIST
+        case AggregateFunction.JSON_AGG | AggregateFunction.JSONB_AGG:
+            return CallState.LIST
+        case AggregateFunction.JSON_OBJECT_AGG | AggregateFunction.JSONB_OBJECT_AGG:
+            return CallState.LIST
+
+
+def argument_of(call: AggregateCall) -> Scalar:
+    """The argument. ValueError if there is none."""
+    if call.argument is None:
+        raise ValueError(f"{call.function} needs an argument")
+    return call.argument
+
+
 def list_columns(call: AggregateCall) -> tuple[Scalar, ...]:
-    """What a list remembers of an input row: arguments first, then what it is ordered by, none twice."""
-    assert call.argument is not None
-    return tuple(dict.fromkeys((call.argument, *call.others, *(term.expression for term in call.order))))
-
-
-def remembers_values(call: AggregateCall) -> bool:
-    """Whether a call's state is its argument's values, with how often each comes."""
-    if call.argument is None or call.function in LISTS | TRUTHS:
-        return False
-    by_value = call.function in _SUMS and call.argument.type.name in _SUMMED_BY_VALUE
-    return call.distinct or call.function in EXTREMES or by_value
+    """The columns of a list's state: its arguments, then the expressions of its ORDER BY, none twice."""
+    return tuple(dict.fromkeys((argument_of(call), *call.others, *(term.expression for term in call.order))))

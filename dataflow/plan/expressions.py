@@ -200,7 +200,8 @@ def rejects_nulls(predicate: Scalar, columns: set[int]) -> bool:
             return (
                 isinstance(inner, Call) and inner.function == "is null" and null_of_nulls(inner.arguments[0], columns)
             )
-    return False
+        case _:
+            return False
 
 
 def null_of_nulls(expression: Scalar, columns: set[int]) -> bool:

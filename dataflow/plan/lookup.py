@@ -11,13 +11,12 @@ Not here: the layout of state rows (`ops.aggregate_state`), versions (`service.u
 
 from collections.abc import Callable, Sequence
 
-from dataflow.plan.calls import LISTS, TRUTHS, list_columns, remembers_values
+from dataflow.plan.calls import CallState, argument_of, list_columns, state_of
 from dataflow.plan.expressions import inline
 from dataflow.plan.lookup_part import parameter_type, part_sql, part_values
 from dataflow.plan.nodes import (
     Aggregate,
     AggregateCall,
-    AggregateFunction,
     Chain,
     OrderTerm,
     Relation,
@@ -162,30 +161,31 @@ class _StateColumns:
 
     def add_call(self, call: AggregateCall) -> None:
         """A call's partial columns (`ops.aggregate_state`)."""
-        if call.argument is None:
-            self.selected.append(self._count("*", call))
-        elif call.function in LISTS:
-            for column in list_columns(call):
-                self._add_value(column)
-            self.selected.append(self._count("*", call))
-        elif call.function in TRUTHS:
-            argument = self._sql(call.argument)
-            self.selected += [self._count("*", call, argument), self._count("*", call, f"NOT ({argument})")]
-        elif remembers_values(call):
-            self._add_value(call.argument)
-            self.selected.append(self._count(self._sql(call.argument), call))
-        else:
-            self._add_numbers(call, self._sql(call.argument), call.argument.type)
+        match state_of(call):
+            case CallState.ROWS:
+                self.selected.append(self._count("*", call))
+            case CallState.COUNT:
+                self.selected.append(self._count(self._sql(argument_of(call)), call))
+            case CallState.SUM:
+                self._add_sum(call, self._sql(argument_of(call)), argument_of(call).type)
+            case CallState.TRUTHS:
+                argument = self._sql(argument_of(call))
+                self.selected += [self._count("*", call, argument), self._count("*", call, f"NOT ({argument})")]
+            case CallState.VALUES:
+                self._add_value(argument_of(call))
+                self.selected.append(self._count(self._sql(argument_of(call)), call))
+            case CallState.LIST:
+                for column in list_columns(call):
+                    self._add_value(column)
+                self.selected.append(self._count("*", call))
 
-    def _add_numbers(self, call: AggregateCall, argument: str, sql_type: SqlType) -> None:
-        if call.function is not AggregateFunction.COUNT and sql_type.name not in INTEGERS:
-            # Sums of numeric are kept by scale; NaN and infinities have none, and are their own class.
+    def _add_sum(self, call: AggregateCall, argument: str, sql_type: SqlType) -> None:
+        if sql_type.name not in INTEGERS:
+            # Sums of numeric are stored by scale; NaN and infinities have none, and are their own class.
             kind = f"coalesce(scale({argument})::text, ({argument})::text)"
             self.selected.append(kind)
             self.grouped[kind] = None
-        self.selected.append(self._count(argument, call))
-        if call.function is not AggregateFunction.COUNT:
-            self.selected.append(f"sum({argument}){self._filter(call)}")
+        self.selected += [self._count(argument, call), f"sum({argument}){self._filter(call)}"]
 
     def _sql(self, expression: Scalar) -> str:
         return render(inline(expression, self._chain.columns), self._name)

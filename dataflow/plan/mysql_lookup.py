@@ -15,12 +15,12 @@ Not here: the layout of state rows (`ops.aggregate_state`), from a server's text
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from dataflow.plan.calls import LISTS, TRUTHS, remembers_values
+from dataflow.plan.calls import CallState, argument_of, state_of
 from dataflow.plan.expressions import INT8, NUMERIC, inline
 from dataflow.plan.lookup import chain_of, key_columns
 from dataflow.plan.mysql_part import PartSql, part_sql
 from dataflow.plan.mysql_render import constant, quote, render, selected, table_name
-from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Chain, Relation, column_types
+from dataflow.plan.nodes import Aggregate, AggregateCall, Chain, Relation, column_types
 from dataflow.plan.parts import Lookup, Part
 from dataflow.scalar import ColumnRef, Literal, Scalar
 from dataflow.schema import Catalog, SqlType
@@ -116,13 +116,19 @@ def lookup_columns(relation: Relation, catalog: Catalog) -> tuple[SqlType, ...]:
 
 
 def _call_types(call: AggregateCall) -> list[SqlType]:
-    if call.argument is None:
-        return [INT8]
-    if remembers_values(call):
-        return [call.argument.type, INT8]
-    if call.function is AggregateFunction.COUNT:
-        return [INT8]
-    return [*([NUMERIC] if call.argument.type.name == "numeric" else []), INT8, NUMERIC]
+    match state_of(call):
+        case CallState.ROWS | CallState.COUNT:
+            return [INT8]
+        case CallState.SUM:
+            return [*([NUMERIC] if argument_of(call).type.name == "numeric" else []), INT8, NUMERIC]
+        case CallState.VALUES:
+            return [argument_of(call).type, INT8]
+        case CallState.TRUTHS | CallState.LIST:
+            raise _not_looked_up(call)
+
+
+def _not_looked_up(call: AggregateCall) -> ValueError:
+    return ValueError(f"{call.function} is not looked up in MariaDB and MySQL")
 
 
 # --- keys -----------------------------------------------------------------------------------------------------------
@@ -177,23 +183,27 @@ class _StateColumns:
         self.selected.append("COUNT(*)")
 
     def _add_call(self, call: AggregateCall) -> None:
-        if call.function in LISTS | TRUTHS or call.keeps is not None:
-            raise ValueError(f"{call.function} is not looked up in MariaDB and MySQL")
-        if call.argument is None:
-            self.selected.append("COUNT(*)")
-            return
-        argument = render(inline(call.argument, self._chain.columns), self._name)
-        if remembers_values(call):
-            self._add_value(call.argument)
-            self.selected.append(f"COUNT({argument})")
-            return
-        if call.function is AggregateFunction.COUNT:
-            self.selected.append(f"COUNT({argument})")
-            return
-        if call.argument.type.name == "numeric":
-            # Where PostgreSQL has the scale: all values of a DECIMAL have the same.
-            self.selected.append("NULL")
-        self.selected += [f"COUNT({argument})", f"SUM({argument})"]
+        if call.keeps is not None:
+            raise _not_looked_up(call)
+        match state_of(call):
+            case CallState.ROWS:
+                self.selected.append("COUNT(*)")
+            case CallState.COUNT:
+                self.selected.append(f"COUNT({self._sql(argument_of(call))})")
+            case CallState.SUM:
+                argument = self._sql(argument_of(call))
+                if argument_of(call).type.name == "numeric":
+                    # Where PostgreSQL has the scale: all values of a DECIMAL have the same.
+                    self.selected.append("NULL")
+                self.selected += [f"COUNT({argument})", f"SUM({argument})"]
+            case CallState.VALUES:
+                self._add_value(argument_of(call))
+                self.selected.append(f"COUNT({self._sql(argument_of(call))})")
+            case CallState.TRUTHS | CallState.LIST:
+                raise _not_looked_up(call)
+
+    def _sql(self, expression: Scalar) -> str:
+        return render(inline(expression, self._chain.columns), self._name)
 
     def _add_value(self, expression: Scalar) -> None:
         """A value that is selected and grouped by, each text of it apart."""

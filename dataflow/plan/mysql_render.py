@@ -107,7 +107,8 @@ def _special(call: Call, arguments: list[str]) -> str:
             return f"({arguments[0]} {'DIV' if integers else '/'} {arguments[1]})"
         case "cast" | "printed":
             return _cast(call, arguments[0])
-    raise ValueError(f"{call.function} is not written for MariaDB and MySQL")
+        case _:
+            raise ValueError(f"{call.function} is not written for MariaDB and MySQL")
 
 
 def _cast(call: Call, argument: str) -> str:

@@ -297,7 +297,8 @@ def column_types(relation: Relation) -> tuple[SqlType, ...]:
             return column_types(relation.input)
         case Union():
             return column_types(relation.inputs[0])
-    return tuple(column.type for column in relation.columns)
+        case Chain() | Block():
+            return tuple(column.type for column in relation.columns)
 
 
 def inputs_of(relation: Relation) -> tuple[Relation, ...]:
@@ -309,7 +310,8 @@ def inputs_of(relation: Relation) -> tuple[Relation, ...]:
             return tuple(item.relation for item in relation.inputs)
         case Union():
             return relation.inputs
-    return (relation.input,)
+        case Aggregate() | Window() | TopK():
+            return (relation.input,)
 
 
 def table_of(relation: Relation) -> str:

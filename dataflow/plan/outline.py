@@ -61,6 +61,8 @@ def outline(relation: Relation, catalog: Catalog, notes: Notes = _nothing) -> St
             return _top_k_step(relation, catalog, notes)
         case Union():
             return Step("union", (), tuple(_input(branch, catalog, notes) for branch in relation.inputs))
+        case Block():
+            pass
     names = joined_names(relation, catalog)
     details = _joins(relation, names)
     if relation.predicate is not None:
@@ -201,6 +203,8 @@ def column_names(relation: Relation, catalog: Catalog) -> list[str]:
             return column_names(relation.input, catalog)
         case Union():
             return column_names(relation.inputs[0], catalog)
+        case Block():
+            pass
     names = joined_names(relation, catalog)
     return [describe(c, names.__getitem__) for c in relation.columns]
 

@@ -207,7 +207,8 @@ def lookup_cost(relation: Relation, columns: Columns, catalog: Catalog | None) -
             return max(lookup_cost(branch, shared, catalog) for branch in relation.inputs)
         case Aggregate():
             return lookup_cost(relation.input, tuple(relation.group[c] for c in columns), catalog)
-    return lookup_cost(relation.input, columns, catalog)
+        case Window() | TopK():
+            return lookup_cost(relation.input, columns, catalog)
 
 
 def _chain_cost(chain: Chain, columns: Columns, catalog: Catalog | None) -> LookupCost:

@@ -72,7 +72,10 @@ def _upstream(told: Mapping[str, Any], snapshot: str) -> Upstream:
             return PostgresUpstream(Exported(str(told["url"]), told.get("password"), snapshot))
         case "readers":
             return ReadersUpstream(snapshot)
-    raise SparkProblem("unsupported", "Spark does not read this kind of database.", "Load the view without Spark.")
+        case _:
+            raise SparkProblem(
+                "unsupported", "Spark does not read this kind of database.", "Load the view without Spark."
+            )
 
 
 def _job(told: Mapping[str, Any]) -> Job:

@@ -30,7 +30,8 @@ def condition(wanted: Filter, table: Table, compares_texts: bool) -> Scalar | No
             return _one_of(table, name, [value], compares_texts)
         case In(attribute=(name,), value=values):
             return _one_of(table, name, values, compares_texts)
-    return None
+        case _:
+            return None
 
 
 def _column(table: Table, name: str) -> ColumnRef | None:

@@ -14,10 +14,10 @@ Not here: the SQL (`plan.lookup`), Spark (`build_tasks`).
 from enum import StrEnum
 
 from dataflow.ops.aggregate_state import accumulator_factory
-from dataflow.plan.calls import LISTS, TRUTHS, list_columns, remembers_values
+from dataflow.plan.calls import CallState, argument_of, list_columns, state_of
 from dataflow.plan.expressions import inline
 from dataflow.plan.lookup import chain_of
-from dataflow.plan.nodes import Aggregate, AggregateCall, AggregateFunction, Chain, Relation
+from dataflow.plan.nodes import Aggregate, AggregateCall, Chain, Relation
 from dataflow.scalar import Call, Literal, Scalar
 from dataflow.values import INTEGERS
 
@@ -67,28 +67,31 @@ def merges(aggregate: Aggregate) -> tuple[Merge, ...]:
 
 
 def _of_call(call: AggregateCall) -> list[Merge]:
-    if call.argument is None:
-        return [Merge.COUNT]
-    if call.function in LISTS:
-        return [Merge.KEY] * len(list_columns(call)) + [Merge.COUNT]
-    if call.function in TRUTHS:
-        return [Merge.COUNT, Merge.COUNT]
-    if remembers_values(call):
-        return [Merge.KEY, Merge.COUNT]
-    if call.function is AggregateFunction.COUNT:
-        return [Merge.COUNT]
-    whole = call.argument.type.name in INTEGERS
-    return [Merge.COUNT, Merge.WHOLE] if whole else [Merge.KEY, Merge.COUNT, Merge.DECIMAL]
+    match state_of(call):
+        case CallState.ROWS | CallState.COUNT:
+            return [Merge.COUNT]
+        case CallState.SUM:
+            whole = argument_of(call).type.name in INTEGERS
+            return [Merge.COUNT, Merge.WHOLE] if whole else [Merge.KEY, Merge.COUNT, Merge.DECIMAL]
+        case CallState.TRUTHS:
+            return [Merge.COUNT, Merge.COUNT]
+        case CallState.VALUES:
+            return [Merge.KEY, Merge.COUNT]
+        case CallState.LIST:
+            return [Merge.KEY] * len(list_columns(call)) + [Merge.COUNT]
 
 
 def _grouped_values(aggregate: Aggregate) -> list[Scalar]:
     chain = chain_of(aggregate)
     found = [chain.columns[c] for c in aggregate.group]
     for call in aggregate.calls:
-        if call.argument is not None and call.function in LISTS:
-            found += [inline(column, chain.columns) for column in list_columns(call)]
-        elif call.argument is not None and remembers_values(call):
-            found.append(inline(call.argument, chain.columns))
+        match state_of(call):
+            case CallState.LIST:
+                found += [inline(column, chain.columns) for column in list_columns(call)]
+            case CallState.VALUES:
+                found.append(inline(argument_of(call), chain.columns))
+            case CallState.ROWS | CallState.COUNT | CallState.SUM | CallState.TRUTHS:
+                pass
     return found
 
 

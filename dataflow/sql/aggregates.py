@@ -50,12 +50,6 @@ _COUNTING_NULLS = frozenset(
 _ORDERED = _COUNTING_NULLS | {AggregateFunction.STRING_AGG}
 #: Counting a value twice makes a difference.
 _COUNTING = _ORDERED | {AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG}
-_JSON = {
-    AggregateFunction.JSON_AGG: SqlType("json", "json"),
-    AggregateFunction.JSON_OBJECT_AGG: SqlType("json", "json"),
-    AggregateFunction.JSONB_AGG: SqlType("jsonb", "jsonb"),
-    AggregateFunction.JSONB_OBJECT_AGG: SqlType("jsonb", "jsonb"),
-}
 #: What becomes text by itself where text is wanted.
 _STRINGS = frozenset({"text", "varchar", "bpchar", "name"})
 #: Types without MIN and MAX in some supported version of the upstream.
@@ -195,7 +189,19 @@ def _argument(function: AggregateFunction, argument: Scalar) -> Scalar:
             return functions.sortable(argument)
         case AggregateFunction.BOOL_AND | AggregateFunction.BOOL_OR:
             return functions.condition(argument)
-    return argument
+        case (
+            AggregateFunction.COUNT_ROWS
+            | AggregateFunction.COUNT
+            | AggregateFunction.SUM
+            | AggregateFunction.AVG
+            | AggregateFunction.STRING_AGG
+            | AggregateFunction.ARRAY_AGG
+            | AggregateFunction.JSON_AGG
+            | AggregateFunction.JSONB_AGG
+            | AggregateFunction.JSON_OBJECT_AGG
+            | AggregateFunction.JSONB_OBJECT_AGG
+        ):
+            return argument
 
 
 def _strings(name: str, arguments: Sequence[Scalar]) -> list[Scalar]:
@@ -232,7 +238,7 @@ def _check_distinct(arguments: Sequence[Scalar]) -> None:
 
 def _result(function: AggregateFunction, argument: SqlType) -> SqlType:
     match function:
-        case AggregateFunction.COUNT:
+        case AggregateFunction.COUNT_ROWS | AggregateFunction.COUNT:
             return INT8
         case AggregateFunction.SUM:
             return sum_type(argument)
@@ -242,11 +248,14 @@ def _result(function: AggregateFunction, argument: SqlType) -> SqlType:
             return BOOL
         case AggregateFunction.ARRAY_AGG:
             return array_type(argument)
-    if function in _JSON:
-        return _JSON[function]
-    if argument.name == "varchar":
-        return SqlType("text", "text", collation=argument.collation)
-    return functions.plain_type(argument)
+        case AggregateFunction.JSON_AGG | AggregateFunction.JSON_OBJECT_AGG:
+            return SqlType("json", "json")
+        case AggregateFunction.JSONB_AGG | AggregateFunction.JSONB_OBJECT_AGG:
+            return SqlType("jsonb", "jsonb")
+        case AggregateFunction.MIN | AggregateFunction.MAX | AggregateFunction.STRING_AGG:
+            if argument.name == "varchar":
+                return SqlType("text", "text", collation=argument.collation)
+            return functions.plain_type(argument)
 
 
 def array_type(element: SqlType) -> SqlType:

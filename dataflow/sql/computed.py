@@ -4,7 +4,7 @@ from dataflow.errors import UnsupportedQuery
 from dataflow.ops.aggregate_call import CompiledCall
 from dataflow.ops.top_k import top_rows
 from dataflow.ops.window import window_rows
-from dataflow.plan.nodes import Aggregate, Relation, TopK, Window, inputs_of
+from dataflow.plan.nodes import Aggregate, Block, Chain, Relation, TopK, Union, Window, inputs_of
 
 
 def check_computed(relation: Relation) -> None:
@@ -20,5 +20,7 @@ def check_computed(relation: Relation) -> None:
                 window_rows(relation)
             case TopK():
                 top_rows(relation)
+            case Chain() | Block() | Union():
+                pass
     except ValueError as error:
         raise UnsupportedQuery(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error

@@ -108,6 +108,8 @@ def _origin(relation: Relation, column: int) -> tuple[str, ColumnRef] | None:
             return _origin(relation.input, column) if column < len(column_types(relation.input)) else None
         case Union():
             return _origin(relation.inputs[0], column)
+        case Chain() | Block():
+            pass
     expression = relation.columns[column]
     if not isinstance(expression, ColumnRef):
         return None

@@ -30,7 +30,8 @@ def rows_of_nothing(relation: Relation) -> list[Row]:
             return _partitioned(relation, window_rows(relation))
         case TopK():
             return _partitioned(relation, top_rows(relation))
-    return _joined(relation)
+        case Block():
+            return _joined(relation)
 
 
 def _parts(relation: Relation, columns: Sequence[int]) -> list[list[Row]]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dataflow.plan.expressions import conjunction, conjuncts, inline, substitute, tells_texts, used_columns
-from dataflow.plan.nodes import Aggregate, Block, BlockInput, Relation, TopK, Union, Window, column_types
+from dataflow.plan.nodes import Aggregate, Block, BlockInput, Chain, Relation, TopK, Union, Window, column_types
 from dataflow.plan.rules.rewriting import as_source, inputs_used, offsets
 from dataflow.scalar import ColumnRef, Scalar
 from dataflow.schema import Catalog
@@ -49,9 +49,10 @@ def filtered(relation: Relation, part: Scalar) -> Relation | None:
         case Union():
             branches = [filtered(branch, part) for branch in relation.inputs]
             return Union(tuple(as_source(b) for b in branches if b is not None)) if None not in branches else None
-    predicate = conjunction([*conjuncts(relation.predicate), inline(part, relation.columns)])
-    changed = replace(relation, predicate=predicate)
-    return _repushed(changed) if isinstance(changed, Block) else changed
+        case Chain() | Block():
+            predicate = conjunction([*conjuncts(relation.predicate), inline(part, relation.columns)])
+            changed = replace(relation, predicate=predicate)
+            return _repushed(changed) if isinstance(changed, Block) else changed
 
 
 def _within_parts(relation: Aggregate | Window | TopK, columns: Sequence[int], part: Scalar) -> Relation | None:

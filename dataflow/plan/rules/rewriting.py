@@ -37,6 +37,8 @@ def bottom_up(rule: Rule, relation: Relation, catalog: Catalog) -> Relation:
             relation = replace(relation, inputs=inputs)
         case Union():
             relation = Union(tuple(as_source(bottom_up(rule, i, catalog)) for i in relation.inputs))
+        case Chain():
+            pass
     return rule(relation, catalog)
 
 
@@ -106,6 +108,8 @@ def unique_keys(relation: Relation, catalog: Catalog) -> list[frozenset[int]]:
             return [*unique_keys(relation.input, catalog), *([frozenset(relation.partition)] if single else [])]
         case Union():
             return []
+        case Block():
+            pass
     candidates = [frozenset((i,)) for i in range(len(relation.columns))]
     candidates.append(frozenset(range(len(relation.columns))))
     return [c for c in candidates if determines(relation, _plain(relation, c), catalog)]

@@ -122,7 +122,10 @@ def _result(function: AggregateFunction, argument: SqlType) -> SqlType:
             if scale + INCREMENT > MAX_SCALE:
                 raise UnsupportedQuery("AVG of numbers of so many digits is not kept up to date.")
             return decimal(MAX_PRECISION, quotient_scale(scale, 0, INCREMENT))
-    return argument
+        case AggregateFunction.MIN | AggregateFunction.MAX:
+            return argument
+        case _:
+            raise UnsupportedQuery(f"{function.value.upper()} is not maintained incrementally.")
 
 
 def aggregate_value(result: Scalar, call: AggregateCall) -> Scalar:

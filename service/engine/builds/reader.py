@@ -210,6 +210,8 @@ async def _words(reader: Reader, stdin: asyncio.StreamReader, listener: socket, 
                     await reader.lock(tables)
                     serving = asyncio.ensure_future(reader.serve(listener))
                     _say({})
+                case _:
+                    pass
     finally:
         if serving is not None:
             serving.cancel()

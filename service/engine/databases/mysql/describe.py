@@ -255,7 +255,8 @@ def output_type(info: ColumnInfo, known: _Known) -> SqlType:
             return SqlType(UINT8, f"bit({info.length})")
         case row_decoder.JSON:
             return SqlType(JSON, "json", "other")
-    return SqlType("bytea", "varbinary") if info.is_bytes else TEXT
+        case _:
+            return SqlType("bytea", "varbinary") if info.is_bytes else TEXT
 
 
 def _integer(info: ColumnInfo) -> SqlType:
