@@ -1,4 +1,4 @@
-"""Positions of PostgreSQL: LSNs, snapshots, and the width of transaction ids (architecture §5).
+"""Positions of PostgreSQL: LSNs, snapshots, and the width of transaction ids.
 
 *Invariants*: transaction ids are 64 bit everywhere but on the wire of the stream; `widen` is the only door.
 

@@ -1,4 +1,5 @@
-"""What a lookup of MySQL 8 saw, as far as that can be told: two brackets around the snapshot (architecture §5).
+"""What a lookup of MySQL 8 saw, as far as that can be told: two brackets around the snapshot
+(ARCHITECTURE.md, "Versioned lookups").
 
 MySQL does not say where in the binary log a consistent snapshot is. So a lookup reads, in this order:
 

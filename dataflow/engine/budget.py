@@ -1,5 +1,5 @@
-"""What goes when memory is short: leaf keys that the policy names, and what only they needed (architecture §7). And
-keys that are larger than their view's may be.
+"""What goes when memory is short: leaf keys that the policy names, and what only they needed;
+also keys that are larger than their view's limit.
 
 An inner key goes only when nothing covered depends on it, since readers never touch it and its eviction would take all
 that does. That is asked when a leaf key that read it goes; and because keys are also left behind by others (correctness

@@ -1,4 +1,4 @@
-"""A lookup's rows where it cannot be told whether its snapshot saw a transaction (architecture §5, MySQL 8).
+"""A lookup's rows where it cannot be told whether its snapshot saw a transaction (MySQL 8).
 
 Rows of keys that no such transaction touches are as good as any. Of the others:
 

@@ -15,8 +15,7 @@ class CancelLookup:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Somebody waits for `position` to be applied: push the stream if it does not get there by itself (architecture
-    §5)."""
+    """Somebody waits for `position` to be applied: push the stream if it does not get there by itself."""
 
     position: Position
 

@@ -1,11 +1,11 @@
-"""The engine: `step(event) -> effects` is the only mutator, pure and without I/O (architecture §2).
+"""The engine: `step(event) -> effects` is the only mutator, pure and without I/O (ARCHITECTURE.md, "The engine").
 
 One step runs to completion before the next, so there are no races inside. This file only dispatches: `graph` holds
 the nodes, `propagation` applies transactions, `upquery` fills holes, `flights` and `ring` make lookups current,
 `evict` forgets.
 
-*Invariants* (asserted by `check`, which tests call after every step): I1-I3 of architecture §3; every demand waits
-for flights that exist.
+*Invariants* (asserted by `check`, which tests call after every step): I1-I3 of `dataflow/README.md`; every
+demand waits for flights that exist.
 """
 
 from collections import Counter

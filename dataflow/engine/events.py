@@ -68,7 +68,7 @@ class SnapshotTaken:
 
 @dataclass(frozen=True, slots=True)
 class TableJoined:
-    """`table` was added to the publication; `snapshot` was taken after that had committed (architecture §5).
+    """`table` was added to the publication; `snapshot` was taken after that had committed.
 
     What is open in it, or older, may have changed the table without being in the stream. Nobody read the table before.
     """

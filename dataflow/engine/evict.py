@@ -1,4 +1,4 @@
-"""Eviction of a key anywhere, with everything that depends on it (architecture §3, invariant I3; thesis §4.5).
+"""Eviction of a key anywhere, with everything that depends on it (invariant I3; thesis §4.5).
 
 A key that a route drives by: its targets' keys go. A key that a later step of a route looks up: the known
 combinations of the earlier inputs that look it up are found, and their targets' keys go. All this before the rows

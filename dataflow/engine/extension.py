@@ -1,4 +1,4 @@
-"""Parts of keys: how a leaf's covered intervals grow (architecture §3, ordered coverage).
+"""Parts of keys: how a leaf's covered intervals grow.
 
 A part is fetched by a lookup that is told the order, where to begin and how many rows to give; what it gave is covered
 as far as the last row, ties included. A leaf over a block is extended along its ordered route: first the driving

@@ -1,4 +1,4 @@
-"""Lookups that are needed, sent, or held until the stream has reached them (architecture §4, §5).
+"""Lookups that are needed, sent, or held until the stream has reached them.
 
 A *flight* is one key of one node, or a part of its rows, that is being looked up: equal misses share it. Flights of
 whole keys of one node and column set are sent together as one `Lookup`, a bounded number of lookups at a time, and of

@@ -1,4 +1,4 @@
-"""Reads that filling cannot answer are forwarded: the view's SQL runs upstream (architecture §5, "whole-view lookups").
+"""Reads that filling cannot answer are forwarded: the view's SQL runs upstream.
 
 Once the stream has passed the snapshot's bound, the answer is exact from the last transaction it sees that touches
 the views' tables up to just before the first touching one that it does not see. If these cross, or the answer is older

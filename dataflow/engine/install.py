@@ -1,4 +1,4 @@
-"""A lookup's rows become current (architecture §5): rows(now) = rows(snapshot) + what each applied transaction did
+"""A lookup's rows become current: rows(now) = rows(snapshot) + what each applied transaction did
 that the snapshot does not see.
 
 *Invariants*: runs only when the stream has reached the result's bound, so everything that the snapshot sees is applied.

@@ -1,5 +1,4 @@
-"""What the stream does not bring: all before it began, and what transactions did to a table before that joined
-(architecture §5).
+"""What the stream does not bring: all before it began, and what transactions did to a table before that joined.
 
 *Maintains*: a table is *joining* until all that was open when it joined is known to be applied.
 

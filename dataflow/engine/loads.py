@@ -1,4 +1,4 @@
-"""Loads: lookups of everything that are answered in slices (architecture §5, "A bulk load keeps its own log").
+"""Loads: lookups of everything that are answered in slices.
 
 A load *reads* until it has all its rows, as one exact snapshot sees them; they are staged. What transactions do to its
 table meanwhile that the snapshot does not see goes to its log: first what the ring has of that, which kept all since

@@ -1,5 +1,4 @@
-"""Transactions through the graph: once, in topological order, each node with the deltas of all its parents
-(architecture §2).
+"""Transactions through the graph: once, in topological order, each node with the deltas of all its parents.
 
 Nothing is published before everything went through; what met a hole on its way is evicted at the end of the step.
 

@@ -1,4 +1,4 @@
-"""Which keys of views the eviction policy ranks, and what it is told of them (architecture §7).
+"""Which keys of views the eviction policy ranks, and what it is told of them.
 
 A key weighs the bytes of its rows, which are in the leaf store, and a fixed part for what is held here; it costs what
 its last fill took.

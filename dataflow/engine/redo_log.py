@@ -1,4 +1,4 @@
-"""What transactions did to a table while it was being loaded, kept until the load has its rows (architecture §5).
+"""What transactions did to a table while it was being loaded, kept until the load has its rows.
 
 Not here: logs on disk, which the shell makes (`service.runtime.loading`).
 """

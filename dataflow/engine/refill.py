@@ -1,4 +1,4 @@
-"""What is filled again although nobody reads it: what must be there, and what is hot (architecture §7).
+"""What is filled again although nobody reads it: what must be there, and what is hot.
 
 Pinned keys and full views are owed: they are tried until they are there (but for keys that are covered in part: who
 follows one reads what it wants of it). A hot key, one that was read since it was filled, that correctness took (an

@@ -1,4 +1,4 @@
-"""Views that are not kept incrementally: which of their keys are cached, and when they are stale (architecture §6).
+"""Views that are not kept incrementally: which of their keys are cached, and when they are stale.
 
 A key that is read and not covered is *fetched*: the view's SQL runs upstream for it (`Refresh`), once however many
 wait. What comes back is exact from the last transaction that its snapshot sees and that may touch the key up to just

@@ -1,4 +1,5 @@
-"""Recently applied transactions, kept for lookups whose snapshot does not see them (architecture §5).
+"""Recently applied transactions, kept for lookups whose snapshot does not see them
+(ARCHITECTURE.md, "Versioned lookups").
 
 A lookup's result becomes current by adding what every applied transaction that its snapshot does not see did to its
 table. A transaction leaves once a snapshot sees it that was taken before every lookup still in flight was issued: what

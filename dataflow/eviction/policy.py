@@ -1,4 +1,4 @@
-"""What to forget first: the interface of eviction policies (architecture §7).
+"""What to forget first: the interface of eviction policies.
 
 A policy ranks *items*: things in memory with a weight and a cost of getting them again. It is told what comes, what is
 read and what goes, and names victims. It does not know what an item is, has no clock and no chance, so the same calls

@@ -1,4 +1,4 @@
-"""Views that are not kept incrementally: their answers are cached per key and asked for again (architecture §6).
+"""Views that are not kept incrementally: their answers are cached per key and asked for again.
 
 Not here: how SQL becomes one (`sql`), when an answer is stale (`engine`), running it (`service`).
 """

@@ -1,4 +1,4 @@
-"""How keys and deltas find their way through a join block (architecture §3, §4): pure functions over plan nodes.
+"""How keys and deltas find their way through a join block: pure functions over plan nodes.
 
 A *route* says how to get the rows of a block for a key: drive the input that owns the key, then look up the other
 inputs, inner ones before left ones, in any connected order. A *delta order* says how to join changed rows of one

@@ -1,4 +1,4 @@
-"""Which keys of an index are known to be complete (architecture §3). A key that is not covered is a *hole*."""
+"""Which keys of an index are known to be complete. A key that is not covered is a *hole*."""
 
 from collections.abc import Iterator
 from sys import getsizeof

@@ -1,4 +1,4 @@
-"""Covered intervals of keys: ordered coverage (architecture §3).
+"""Covered intervals of keys: ordered coverage.
 
 A key that is covered in part has some intervals of its rows' order for which all rows are known. Hash coverage
 (`coverage`) is the special case that there is one interval, the whole.

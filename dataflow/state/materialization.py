@@ -1,4 +1,4 @@
-"""Known rows of a relation, indexed, with the coverage of each column set that upqueries ask for (architecture §3):
+"""Known rows of a relation, indexed, with the coverage of each column set that upqueries ask for:
 of whole keys, and of intervals of a key's rows in some order.
 
 *Invariants*: I1 (a covered key's rows are exactly the relation's) is kept by the callers' obligations below; I2 (a

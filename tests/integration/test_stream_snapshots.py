@@ -1,4 +1,4 @@
-"""Snapshots against the stream: nothing twice, nothing missing, whatever the writers do (architecture §5)."""
+"""Snapshots against the stream: nothing twice, nothing missing, whatever the writers do."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Engines with one rule broken each (architecture §3). A simulation that does not catch them proves nothing.
+"""Engines with one rule broken each. A simulation that does not catch them proves nothing.
 
 Each mutant is a context manager that replaces one function of the engine, which has no hooks of its own.
 """

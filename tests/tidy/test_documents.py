@@ -10,6 +10,9 @@ from tests.tidy.sources import ROOT, tracked_files
 
 LINK = re.compile(r"\[[^\]]*\]\((?!https?://|#|mailto:)([^)#\s]+)")
 TARGET = re.compile(r"`make ([a-z-]+)")
+#: A section of ARCHITECTURE.md, by its title; a section number, which it has none of.
+SECTION = re.compile(r'ARCHITECTURE\.md, "([^"]+)"')
+SECTION_NUMBER = re.compile(r"architecture,?\s+§", re.IGNORECASE)
 MARKDOWN = [name for name in tracked_files() if name.endswith(".md")]
 
 
@@ -33,3 +36,14 @@ def test_the_main_documents_name_folders_that_exist(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     folders = re.findall(r"`((?:api_schemas|cdc|dataflow|load|service|tests|helm)(?:/[a-z_]+)*)/`", text)
     assert [folder for folder in folders if not (ROOT / PurePosixPath(folder)).is_dir()] == []
+
+
+def test_references_to_the_architecture_name_its_sections() -> None:
+    titles = set(re.findall(r"^#+ (.+)$", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), re.MULTILINE))
+    wrong = []
+    for name in tracked_files():
+        if name.endswith((".py", ".md")) and name != "tests/tidy/test_documents.py":
+            text = (ROOT / name).read_text(encoding="utf-8")
+            numbers = SECTION_NUMBER.findall(text)
+            wrong += [f"{name}: {reference}" for reference in numbers + sorted({*SECTION.findall(text)} - titles)]
+    assert wrong == []

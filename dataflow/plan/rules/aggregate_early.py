@@ -1,4 +1,4 @@
-"""Eager aggregation (architecture §4): count an input's rows per join key before the join, not joined rows after it.
+"""Eager aggregation: count an input's rows per join key before the join, not joined rows after it.
 
 ``stories LEFT JOIN votes … GROUP BY …`` reads one number per story then, and no vote rows. What an aggregate above
 counts is weighted by the counts of the inputs that were aggregated: a padded row counts 1 for COUNT(*), 0 for COUNT(x),

@@ -1,4 +1,4 @@
-"""Keeps what is in memory, engine state and leaf store together, within the budget (architecture §7).
+"""Keeps what is in memory, engine state and leaf store together, within the budget.
 
 Above the budget, keys are evicted until `TARGET` of it is used, in slices that take `SLICE_S` each; between two slices
 the loop runs whatever else is ready. Where more comes than that takes away, above `CEILING` of the budget, slices are

@@ -1,4 +1,4 @@
-"""Makes the stream reach positions that somebody waits for (architecture §5).
+"""Makes the stream reach positions that somebody waits for (ARCHITECTURE.md, "Versioned lookups").
 
 The stream only carries flushed WAL, and on an idle database nothing flushes what a lookup saw: asking the server how
 far the stream is (a keepalive) suffices mostly, a logical message always. However many wait, one task asks.

@@ -1,4 +1,4 @@
-"""Which topics the workers follow, and which of them a commit has touched (architecture §3, pinned keys).
+"""Which topics the workers follow, and which of them a commit has touched.
 
 A topic is a worker's number for some keys of a view. The engine only tells that something of it was touched; the worker
 reads it and finds out what has changed.

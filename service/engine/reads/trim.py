@@ -1,5 +1,5 @@
 """Partly covered keys that have grown far beyond what is read of them are evicted; the next read covers as much as it
-needs (architecture §3).
+needs.
 
 *Maintains*: what was asked of a key lately, in two generations, so that what is not asked any more is forgotten.
 

@@ -55,7 +55,7 @@ class Status(StrEnum):
 
 
 class Tier(StrEnum):
-    """How a view is kept (architecture §6)."""
+    """How a view is maintained (ARCHITECTURE.md, "The engine": tiers)."""
 
     INCREMENTAL = "incremental"
     REFRESH = "refresh"

@@ -2,7 +2,7 @@
 
 Invariants: a followed table has one definition in `catalog` and one layout, both of the same moment; neither is
 replaced while a plan that was made with it is installed. A table that joins while the stream runs is announced to the
-engine with a snapshot taken after its layout (architecture §5).
+engine with a snapshot taken after its layout.
 
 Not here: what the checks look at (`upstream.checks`).
 """

@@ -1,4 +1,4 @@
-"""What a read does when the leaf store is further behind the database than its views allow (architecture §10).
+"""What a read does when the leaf store is further behind the database than its views allow.
 
 Not here: how far behind answers are (`Answers.age_ms`), waiting and forwarding (`service.engine.reads.misses`).
 """

@@ -247,7 +247,7 @@ def _acting(rows: Iterable[tuple[object, ...]]) -> Iterator[tuple[object, ...]]:
 
 
 def _why_not_streamed(row: _TableRow | None, cascade: list[str] | None, name: str) -> tuple[str, str | None] | None:
-    """What the change stream does not carry (architecture §5): a sentence's end, and the statement that changes it."""
+    """What the change stream does not carry: a sentence's end, and the statement that changes it."""
     if row is None:
         return None
     if row.kind != "BASE TABLE":

@@ -1,4 +1,4 @@
-"""Versioned lookups: rows together with which transactions they include (architecture §5).
+"""Versioned lookups: rows together with which transactions they include (ARCHITECTURE.md, "Versioned lookups").
 
 A lookup is a transaction with a consistent snapshot, of which is known what it saw
 (`log_place`; of MySQL `bracketed_snapshot`). Its statements

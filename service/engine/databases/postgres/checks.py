@@ -221,7 +221,7 @@ def _table_findings(row: Mapping[str, Any], stored_published: bool) -> Iterator[
 
 
 def _why_not_streamed(row: Mapping[str, Any], stored_published: bool) -> tuple[str, str | None] | None:
-    """What the change stream does not carry (architecture §5): a sentence's end, and the statement that changes it."""
+    """What the change stream does not carry: a sentence's end, and the statement that changes it."""
     name = row["name"]
     if row["kind"] != "r":
         return f"is {_KINDS.get(row['kind'], 'no ordinary table')}: the change stream does not carry its rows", None

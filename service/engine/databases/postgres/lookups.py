@@ -1,4 +1,4 @@
-"""Versioned lookups: rows together with which transactions they include (architecture §5).
+"""Versioned lookups: rows together with which transactions they include (ARCHITECTURE.md, "Versioned lookups").
 
 A lookup, or a forwarded query, is one READ COMMITTED statement, so one snapshot, which returns that snapshot beside the
 rows, and once even if there are no rows. Values come in the text format of the wire protocol: the same output functions
