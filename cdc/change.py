@@ -29,15 +29,15 @@ class TableLayout:
     #: Columns in the order rows are delivered in.
     columns: tuple[str, ...]
     #: The table's identity upstream (PostgreSQL: its OID); 0 is any table of that name.
-    oid: int = 0
+    table_id: int = 0
     #: For each column the identity of its type, modifier included: (type OID, typmod). Empty: not checked.
-    types: tuple[tuple[int, int], ...] = ()
+    type_ids: tuple[tuple[int, int], ...] = ()
     #: For each column its ``attnum``. The stream does not carry it; the catalog check compares it.
-    numbers: tuple[int, ...] = ()
+    column_ids: tuple[int, ...] = ()
     #: For each column its type, where values are printed by the source and not by the database (MariaDB, MySQL, Kafka).
-    kinds: tuple[ColumnType, ...] = ()
+    column_types: tuple[ColumnType, ...] = ()
     #: Names of its unique keys, where statements that drop them are in the stream (MariaDB, MySQL).
-    keys: frozenset[str] = field(default=frozenset(), compare=False)
+    unique_keys: frozenset[str] = field(default=frozenset(), compare=False)
     #: Marks that change with what neither the stream nor the fields above say (PostgreSQL): of the table's file, which
     #: a rewrite replaces; of each column's definition; of its publication. Empty: not checked.
     file_mark: str = field(default="", compare=False)
@@ -113,28 +113,28 @@ class TableChange:
         return f"TableChange({self.removed!r}, {self.added!r}, truncated={self.truncated}, overflow={self.overflow})"
 
 
-class Transaction:
+class CommittedTransaction:
     """A committed transaction that touched followed tables. Tables that it did not change in the end are left out."""
 
-    __slots__ = ("end_lsn", "tables", "xid")
+    __slots__ = ("end", "id", "tables")
 
-    def __init__(self, xid: int, end_lsn: int, tables: dict[str, TableChange]) -> None:
+    def __init__(self, transaction_id: int, end: int, tables: dict[str, TableChange]) -> None:
         #: 64 bit, as in ``pg_current_snapshot()``.
-        self.xid = xid
+        self.id = transaction_id
         #: Where its commit ends in the stream.
-        self.end_lsn = end_lsn
+        self.end = end
         #: By qualified name, as in the layouts given to the source.
         self.tables = tables
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Transaction):
+        if not isinstance(other, CommittedTransaction):
             return NotImplemented
-        return (self.xid, self.end_lsn, self.tables) == (other.xid, other.end_lsn, other.tables)
+        return (self.id, self.end, self.tables) == (other.id, other.end, other.tables)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Transaction({self.xid}, {self.end_lsn:#x}, {self.tables!r})"
+        return f"CommittedTransaction({self.id}, {self.end:#x}, {self.tables!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class Batch:
     """Whole transactions in commit order, then how far the stream is (at least the last one's end).
 
     `schema` says what was found out about tables before any of these transactions' rows could be misread. `passed` has
-    the global ids (`mysql.gtid`) of what ended since the last batch, whatever tables it changed, where they are known.
+    the global ids (`gtid`) of what ended since the last batch, whatever tables it changed, where they are known.
 
     `altered`: the id and end of a transaction of this batch that says it changed the database's schema. All before it
     came in earlier batches; nothing of this one is to be applied before the catalog was read at a snapshot that sees
@@ -167,7 +167,7 @@ class Batch:
     may be among them. A name that ends with a dot is that of all in a database, "" of all.
     """
 
-    transactions: list[Transaction]
+    transactions: list[CommittedTransaction]
     position: int
     schema: list[SchemaNotice] = field(default_factory=list)
     passed: list[int] = field(default_factory=list)

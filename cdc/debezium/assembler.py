@@ -1,11 +1,11 @@
-"""Transactions in commit order, from topics that know nothing of each other. Pure: events in, `Transaction`s out.
+"""Transactions in commit order, from topics that are not ordered among each other. Pure: events in, transactions out.
 
 Kafka orders the records of one partition and no others: a transaction's changes lie in many topics, its BEGIN and END
 in one of their own. END says how many events each table has in the transaction, and ENDs are in commit order: the first
 transaction in the queue of ENDs is delivered once its events are all there.
 
 Debezium and its producer deliver at least once. What comes again is dropped by what it is: a transaction by its place
-in the order of ENDs (`history`), an event by its identity within the transaction (`pending`).
+in the order of ENDs (`history`), an event by its identity within the transaction (`pending_transaction`).
 
 *Invariants*: transactions are delivered once, in commit order, whole; positions never go back. What cannot be known to
 be whole is delivered as `overflow`, never in part:
@@ -17,29 +17,29 @@ Events that must come and do not are a `Gap` after a time: nothing behind it is 
 *Started*: what the first snapshot sees is not delivered. PostgreSQL: ids below its horizon. MariaDB: positions at or
 before its own. MySQL: global ids in its set.
 
-Not here: bytes (`envelope`), rows (`rows`), topics and offsets (`source`).
+Not here: bytes (`envelope`), rows (`rows`), topics and offsets (`stream`).
 """
 
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cdc.change import SchemaNotice, TableChange, TableLayout, Transaction
+from cdc.change import CommittedTransaction, SchemaNotice, TableChange, TableLayout
 from cdc.debezium.envelope import Begin, End, Event, RowEvent, TransactionKey, transaction_name
-from cdc.debezium.history import History, Snapshot
+from cdc.debezium.history import History, StartSnapshot
 from cdc.debezium.modes import Modes
 from cdc.debezium.names import collection_of
-from cdc.debezium.pending import NOTHING, TRUNCATE, Pending, identity_of
+from cdc.debezium.pending_transaction import NOTHING, TRUNCATE, PendingTransaction, identity_of
 from cdc.debezium.rows import Change, TableRows
 from cdc.debezium.truncates import Truncates
-from cdc.position import PostgresSnapshot, widen
+from cdc.postgres.position import PostgresSnapshot, widen
 
 #: BEGINs without an END that are remembered.
 _BEGUN = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AssemblyLimits:
     """What may be held in memory."""
 
     #: Of one transaction.
@@ -77,7 +77,7 @@ class _Table:
         self.since_at = 0.0
 
 
-class Assembler:
+class DebeziumAssembler:
     """One stream's transactions.
 
     *State*: `position`, how far all has been delivered; the queue of transactions that have ended and are not
@@ -86,14 +86,14 @@ class Assembler:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: StartSnapshot,
         modes: Modes,
-        limits: Limits | None = None,
+        limits: AssemblyLimits | None = None,
         watermark: str | None = None,
     ) -> None:
         """`watermark`: a table whose rows are of no interest, only where they are."""
         self._modes = modes
-        self._limits = limits or Limits()
+        self._limits = limits or AssemblyLimits()
         self._watermark = None if watermark is None else collection_of(watermark)
         self.postgres = isinstance(snapshot, PostgresSnapshot)
         self.dialect = "postgres" if self.postgres else "mysql"
@@ -103,8 +103,8 @@ class Assembler:
         self._last_end = 0
         self._layouts: Mapping[str, TableLayout] = {}
         self._tables: dict[str, _Table] = {}
-        self._open: dict[TransactionKey, Pending] = {}
-        self._queue: deque[Pending] = deque()
+        self._open: dict[TransactionKey, PendingTransaction] = {}
+        self._queue: deque[PendingTransaction] = deque()
         self._truncates = Truncates(self._history)
         self._settled = False
         self._waiting_rows = 0
@@ -200,7 +200,7 @@ class Assembler:
             self._hold(event, table, pending, changes, identity)
 
     def _hold(
-        self, event: RowEvent, table: _Table, pending: Pending, changes: dict[int, Change], identity: int
+        self, event: RowEvent, table: _Table, pending: PendingTransaction, changes: dict[int, Change], identity: int
     ) -> None:
         change: Change | None = NOTHING
         if table.rows is not None:
@@ -217,16 +217,16 @@ class Assembler:
         elif self._waiting_rows > self._limits.waiting_rows:
             self._drop_rows(max(self._open.values(), key=lambda p: p.held))
 
-    def _opened(self, key: TransactionKey, now: float) -> Pending:
+    def _opened(self, key: TransactionKey, now: float) -> PendingTransaction:
         xid = 0
         if isinstance(key, int):
             xid = widen(key, self._history.near)
         elif self._history.seen is not None:
             xid = self._history.global_id(key)
-        pending = self._open[key] = Pending(key, xid, now)
+        pending = self._open[key] = PendingTransaction(key, xid, now)
         return pending
 
-    def _drop_rows(self, pending: Pending, collection: str | None = None) -> None:
+    def _drop_rows(self, pending: PendingTransaction, collection: str | None = None) -> None:
         before = pending.held
         pending.forget_rows(collection)
         self._waiting_rows += pending.held - before
@@ -288,7 +288,7 @@ class Assembler:
         """Whether a TRUNCATE waits for a transaction behind it; see `settle`."""
         return bool(self._truncates) and not self._queue
 
-    def _seen(self, pending: Pending, event: End) -> bool:
+    def _seen(self, pending: PendingTransaction, event: End) -> bool:
         """MariaDB, MySQL: whether it was on its way, or over, when reading began: the first snapshot sees it."""
         seen, floor = self._history.seen, self._history.floor
         if seen is not None:
@@ -301,9 +301,9 @@ class Assembler:
 
     # ── Transactions ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def take(self, max_rows: int) -> list[Transaction]:
+    def take(self, max_rows: int) -> list[CommittedTransaction]:
         """Transactions that are whole, in commit order, up to the first that brings the rows to `max_rows`."""
-        taken: list[Transaction] = []
+        taken: list[CommittedTransaction] = []
         self.rows = 0
         queue = self._queue
         while queue and self.rows < max_rows:
@@ -325,7 +325,7 @@ class Assembler:
         self._settled = False
         return taken
 
-    def _truncated(self, before: int | None) -> list[Transaction]:
+    def _truncated(self, before: int | None) -> list[CommittedTransaction]:
         taken = []
         for position, collection, xid in self._truncates.before(before):
             table = self._tables.get(collection)
@@ -335,10 +335,10 @@ class Assembler:
             self.position = max(position, self.position)
             if self.position > table.rows.layout.since:
                 change = TableChange(truncated=not late, overflow=late)
-                taken.append(Transaction(xid or self.position, self.position, {table.rows.name: change}))
+                taken.append(CommittedTransaction(xid or self.position, self.position, {table.rows.name: change}))
         return taken
 
-    def _lacking(self, head: Pending) -> tuple[str, int, int] | None:
+    def _lacking(self, head: PendingTransaction) -> tuple[str, int, int] | None:
         """A followed table whose events are not all there: what it is, how many are, how many there must be."""
         assert head.end is not None
         if head.restarted or not head.changes.keys() <= head.end.counts.keys():
@@ -360,7 +360,7 @@ class Assembler:
                 head.partial.add(collection)
         return None
 
-    def _placed(self, head: Pending) -> bool:
+    def _placed(self, head: PendingTransaction) -> bool:
         """Whether it is known where it is. If nothing of it was read, it is before what comes next."""
         if head.position or not (head.overflow or head.partial):
             return True
@@ -373,7 +373,7 @@ class Assembler:
                 return False  # Its events will say where it is.
         return False
 
-    def _deliver(self, head: Pending) -> Transaction | None:
+    def _deliver(self, head: PendingTransaction) -> CommittedTransaction | None:
         assert head.end is not None
         if not head.guessed:
             self._history.delivered = max(head.position, self._history.delivered)
@@ -393,9 +393,9 @@ class Assembler:
                 change.layout = table.rows.layout
                 tables[table.rows.name] = change
                 self.rows += len(change.removed) + len(change.added)
-        return Transaction(head.xid or self.position, self.position, tables) if tables else None
+        return CommittedTransaction(head.xid or self.position, self.position, tables) if tables else None
 
-    def _discard(self, pending: Pending) -> None:
+    def _discard(self, pending: PendingTransaction) -> None:
         """It is over: delivered, or not to be."""
         if pending.changes or pending.partial or pending.stale or pending.overflow:
             self._history.remember(pending.key)
@@ -426,7 +426,7 @@ class Assembler:
                 return Gap(None, f"{name} changed {collection} and has no END in the topic of transactions")
         return None
 
-    def _incomplete(self, head: Pending, now: float, timeout_s: float) -> Gap | None:
+    def _incomplete(self, head: PendingTransaction, now: float, timeout_s: float) -> Gap | None:
         found = None if head.stale else self._lacking(head)
         if found is None or now - head.seen_at < timeout_s:
             return None

@@ -13,7 +13,7 @@ from kafka.cluster import collect_hosts
 
 from cdc.change import StreamLost
 from cdc.debezium.options import DebeziumOptions
-from cdc.liveliness import socket_options
+from cdc.keepalive import socket_options
 
 #: How soon new partitions, and topics that were made anew, are noticed.
 METADATA_MS = 5000

@@ -19,7 +19,7 @@ from kafka.errors import KafkaError
 
 from cdc.change import StreamLost, TableLayout
 from cdc.debezium.broker import client_settings, consumer_settings, lost, require_broker
-from cdc.debezium.envelope import Reader, RowEvent
+from cdc.debezium.envelope import RecordDecoder, RowEvent
 from cdc.debezium.names import collection_of, topic_of
 from cdc.debezium.options import DebeziumOptions
 from cdc.debezium.rows import TableRows
@@ -49,7 +49,7 @@ class TopicFinding:
 
 
 @dataclass(slots=True)
-class Topic:
+class KafkaTopic:
     """What is known of a topic that exists."""
 
     partitions: int
@@ -70,7 +70,7 @@ def stream_findings(options: DebeziumOptions, layouts: Mapping[str, TableLayout]
 
 
 def findings(
-    options: DebeziumOptions, layouts: Mapping[str, TableLayout], dialect: str, topics: Mapping[str, Topic]
+    options: DebeziumOptions, layouts: Mapping[str, TableLayout], dialect: str, topics: Mapping[str, KafkaTopic]
 ) -> list[TopicFinding]:
     """What `topics`, all that there are, show. Pure."""
     found = _of_transactions(options, topics)
@@ -93,7 +93,7 @@ def findings(
                 fatal=False,
             )
         )
-    reader = Reader(dialect)
+    reader = RecordDecoder(dialect)
     for table, layout in layouts.items():
         name = options.routed_topic or topic_of(options.topic_prefix, collection_of(table))
         topic = topics.get(name)
@@ -103,7 +103,7 @@ def findings(
     return list(dict.fromkeys(found))
 
 
-def _of_transactions(options: DebeziumOptions, topics: Mapping[str, Topic]) -> list[TopicFinding]:
+def _of_transactions(options: DebeziumOptions, topics: Mapping[str, KafkaTopic]) -> list[TopicFinding]:
     name = options.transactions
     topic = topics.get(name)
     if topic is None:
@@ -121,7 +121,7 @@ def _of_transactions(options: DebeziumOptions, topics: Mapping[str, Topic]) -> l
     return found
 
 
-def _of_configs(name: str, topic: Topic, table: str | None) -> list[TopicFinding]:
+def _of_configs(name: str, topic: KafkaTopic, table: str | None) -> list[TopicFinding]:
     found = []
     if "compact" in topic.configs.get("cleanup.policy", ""):
         reason = f"The topic {name} is compacted: older changes of a row are removed before they may have been read."
@@ -135,7 +135,7 @@ def _of_configs(name: str, topic: Topic, table: str | None) -> list[TopicFinding
     return found
 
 
-def _of_table(table: str, name: str, topic: Topic, reader: Reader, rows: TableRows) -> list[TopicFinding]:
+def _of_table(table: str, name: str, topic: KafkaTopic, reader: RecordDecoder, rows: TableRows) -> list[TopicFinding]:
     found = _of_configs(name, topic, table)
     for partition, offset, key, value in topic.records:
         if value is not None and b'"r"' in value and b'"op":"r"' in value.replace(b" ", b""):
@@ -156,14 +156,14 @@ def _of_table(table: str, name: str, topic: Topic, reader: Reader, rows: TableRo
 # ── Looking ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def look(options: DebeziumOptions, layouts: Iterable[str]) -> dict[str, Topic]:
+def look(options: DebeziumOptions, layouts: Iterable[str]) -> dict[str, KafkaTopic]:
     """All topics; settings and last records of those that are read. Raises KafkaError, OSError."""
     wanted = {options.transactions, *(topic_of(options.topic_prefix, collection_of(table)) for table in layouts)}
     if options.routed_topic:
         wanted = {options.routed_topic}
     require_broker(options)
     with closing(KafkaConsumer(**consumer_settings(options))) as consumer:
-        topics = {name: Topic(0) for name in consumer.topics()}
+        topics = {name: KafkaTopic(0) for name in consumer.topics()}
         read = [name for name in wanted if name in topics]
         for name in read:
             topics[name].partitions = len(consumer.partitions_for_topic(name))

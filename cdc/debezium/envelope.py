@@ -18,10 +18,10 @@ import orjson
 
 from cdc.change import StreamLost
 from cdc.mysql.position import position_of
-from cdc.position import format_lsn
+from cdc.postgres.position import format_lsn
 
 #: A column's schema, as the JSON converter writes it.
-Field = dict[str, Any]
+FieldSchema = dict[str, Any]
 #: PostgreSQL: the transaction's id of 32 bits; MariaDB, MySQL: what the connector calls it (GTID, or file and offset).
 TransactionKey = int | str
 
@@ -58,7 +58,7 @@ class RowEvent:
         op: str,
         before: dict[str, Any] | None,
         after: dict[str, Any] | None,
-        fields: Mapping[str, Field] | None,
+        fields: Mapping[str, FieldSchema] | None,
         transaction: TransactionKey | None,
         order: int,
         position: int,
@@ -114,14 +114,14 @@ class End:
 Event = RowEvent | Begin | End
 
 
-class Reader:
+class RecordDecoder:
     """Reads the records of one connector's topics. `dialect` is ``postgres`` or ``mysql``, MariaDB included."""
 
     def __init__(self, dialect: str) -> None:
         self._postgres = dialect == "postgres"
         self._dialect = dialect
         #: By topic, most recent first: what values begin with, and the columns' schemas that it holds.
-        self._schemas: dict[str, list[tuple[bytes, Mapping[str, Field] | None]]] = {}
+        self._schemas: dict[str, list[tuple[bytes, Mapping[str, FieldSchema] | None]]] = {}
         #: (version, connector) that have been found to be known.
         self._known: set[tuple[Any, Any]] = set()
 
@@ -145,7 +145,7 @@ class Reader:
 
     # ── JSON ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _payload(self, topic: str, value: bytes) -> tuple[dict[str, Any], Mapping[str, Field] | None]:
+    def _payload(self, topic: str, value: bytes) -> tuple[dict[str, Any], Mapping[str, FieldSchema] | None]:
         known = self._schemas.get(topic)
         if known is not None:
             for i, (prefix, fields) in enumerate(known):
@@ -167,7 +167,7 @@ class Reader:
     # ── Events ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _row(
-        self, payload: dict[str, Any], fields: Mapping[str, Field] | None, key: bytes | None, size: int
+        self, payload: dict[str, Any], fields: Mapping[str, FieldSchema] | None, key: bytes | None, size: int
     ) -> RowEvent:
         source = payload["source"]
         self._check(source)
@@ -266,7 +266,7 @@ def transaction_name(key: TransactionKey, position: int = 0) -> str:
     return f"transaction {key}"
 
 
-def _fields(schema: Any) -> Mapping[str, Field] | None:
+def _fields(schema: Any) -> Mapping[str, FieldSchema] | None:
     """Schemas of the row's columns, from the schema of an event that has a row."""
     for field in (schema or {}).get("fields") or ():
         if field.get("field") in ("after", "before"):

@@ -7,7 +7,7 @@ committed. A topic that did not exist then is read from its beginning.
 reads. The end of the transaction topic is read after those of the tables: the events of a transaction whose BEGIN is
 behind it are behind those, too. After an error nothing more is read.
 
-Not here: what records mean (`envelope`, `assembler`), the event loop's side (`source`).
+Not here: what records mean (`envelope`, `assembler`), the event loop's side (`stream`).
 """
 
 import threading
@@ -35,7 +35,7 @@ LOOK_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TopicStarts:
     """All events of `collections` are read from here on that belong to transactions that begin at `since` or behind."""
 
     collections: tuple[str, ...]
@@ -43,7 +43,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class TopicEnds:
     """An answer: whether the topics asked about had been read to the ends that they had after the question."""
 
     reached: bool
@@ -51,7 +51,7 @@ class Ends:
 
 #: Records of kafka-python, in the order of each partition.
 Records = list[Any]
-Item = Records | Reading | Ends | StreamLost
+Item = Records | TopicStarts | TopicEnds | StreamLost
 
 
 class Feed:
@@ -215,7 +215,7 @@ class Feed:
             since = 0
         self._assign(starts, wanted | {transactions})
         self._check_identities((wanted | {transactions}) - self._absent)
-        self._put(Reading(new, since))
+        self._put(TopicStarts(new, since))
 
     def _partitions(self, topic: str) -> list[TopicPartition]:
         return [TopicPartition(topic, p) for p in sorted(self._consumer.partitions_for_topic(topic))]
@@ -283,6 +283,6 @@ class Feed:
         try:
             ends = self._consumer.end_offsets(assigned)
         except KafkaError:
-            self._put(Ends(reached=False))
+            self._put(TopicEnds(reached=False))
             return
-        self._put(Ends(all(self._consumer.position(tp) >= ends[tp] for tp in assigned)))
+        self._put(TopicEnds(all(self._consumer.position(tp) >= ends[tp] for tp in assigned)))

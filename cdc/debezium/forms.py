@@ -15,7 +15,7 @@ from typing import Any
 
 from cdc.debezium.modes import WITH_SCHEMAS, InexactValue, Modes
 
-Field = dict[str, Any]
+FieldSchema = dict[str, Any]
 
 CONNECT = "org.apache.kafka.connect.data."
 TIME = "io.debezium.time."
@@ -45,7 +45,7 @@ UNKNOWN_UNIT = (
 _MODE_UNITS = {"connect": 1_000_000, "microseconds": 1000, "nanoseconds": 1}
 
 
-def name_of(field: Field | None) -> str:
+def name_of(field: FieldSchema | None) -> str:
     """The name of the column's schema; "" if there is none."""
     return (field or {}).get("name") or ""
 
@@ -53,7 +53,7 @@ def name_of(field: Field | None) -> str:
 # ── Decimals ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def decimal_form(scale: int | None, field: Field | None, modes: Modes) -> Callable[[Any], str]:
+def decimal_form(scale: int | None, field: FieldSchema | None, modes: Modes) -> Callable[[Any], str]:
     """Of a decimal with `scale` digits behind the point; None: each value has its own number of them."""
     name = name_of(field)
     if field is not None:
@@ -134,7 +134,7 @@ def scaled_text(number: int, scale: int) -> str:
 # ── Bytes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def bytes_form(field: Field | None, modes: Modes) -> Callable[[Any], bytes]:
+def bytes_form(field: FieldSchema | None, modes: Modes) -> Callable[[Any], bytes]:
     """Of a column of bytes."""
     if modes.binary == "hex":
         return bytes.fromhex
@@ -165,7 +165,7 @@ def _some_bytes(value: str) -> bytes:
 # ── Times ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def unit_ns(kind: str, digits: int, field: Field | None, modes: Modes) -> int | None:
+def unit_ns(kind: str, digits: int, field: FieldSchema | None, modes: Modes) -> int | None:
     """What a ``time`` or ``timestamp`` (`kind`) with that many digits of the fraction counts; None: it is text.
 
     Raises InexactValue if it counts milliseconds and has finer ones, or if it is not known what it counts.

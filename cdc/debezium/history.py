@@ -8,13 +8,13 @@ Not here: transactions that are not delivered yet (`assembler`).
 
 from cdc.change import StreamLost
 from cdc.debezium.envelope import RowEvent, TransactionKey
+from cdc.gtid import parse_gtid
 from cdc.mysql.bracket import BracketSnapshot
-from cdc.mysql.gtid import parse_gtid
 from cdc.mysql.position import BinlogSnapshot
-from cdc.position import PostgresSnapshot, widen
+from cdc.postgres.position import PostgresSnapshot, widen
 
 #: What the database may say of where a stream starts.
-Snapshot = PostgresSnapshot | BinlogSnapshot | BracketSnapshot
+StartSnapshot = PostgresSnapshot | BinlogSnapshot | BracketSnapshot
 
 #: Times of commits are compared with this much indulgence: they are not exactly in commit order.
 _CLOCK_MS = 1000
@@ -27,7 +27,7 @@ class History:
     when the newest END committed.
     """
 
-    def __init__(self, snapshot: Snapshot, remembered: int) -> None:
+    def __init__(self, snapshot: StartSnapshot, remembered: int) -> None:
         #: PostgreSQL: the first snapshot sees all transactions whose id is below, or lookups will.
         self.horizon = snapshot.xmax if isinstance(snapshot, PostgresSnapshot) else 0
         #: MariaDB: the first snapshot sees all that is at or before.

@@ -15,7 +15,7 @@ from typing import Any
 
 from cdc.column_type import ColumnType
 from cdc.debezium import forms
-from cdc.debezium.forms import Field
+from cdc.debezium.forms import FieldSchema
 from cdc.debezium.modes import InexactValue, Modes
 from cdc.mysql.values import BYTES, TEXTS, float4_text, float8_text
 
@@ -42,7 +42,7 @@ _UNSIGNED = 1 << 64
 _EPOCH = "1970-01-01 00:00:00"
 
 
-def converter(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
+def converter(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:
     """From the JSON value (never null) to the text. Raises InexactValue, also when called."""
     name = kind.name
     if name in _PLAIN:
@@ -59,7 +59,7 @@ def converter(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
     return made(kind, field, modes)
 
 
-def _tinyint(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _tinyint(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     def text(value: Any) -> str:
         if value is True:
             raise InexactValue(
@@ -70,19 +70,19 @@ def _tinyint(kind: ColumnType, field: Field | None, modes: Modes) -> Converter: 
     return text
 
 
-def _year(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _year(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     # Years begin at 1901; 1900 is how the connector shows the year 0.
     return lambda value: "0" if value == 1900 else int.__repr__(value)
 
 
-def _labelled(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _labelled(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     """The connector puts a backslash before a comma within a label."""
     if not any("," in label for label in kind.labels):
         return str.__str__
     return lambda value: value.replace("\\,", ",")
 
 
-def _uuid(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _uuid(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     def text(value: str) -> str:
         if value.startswith("00"):
             raise InexactValue(
@@ -94,7 +94,7 @@ def _uuid(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # 
     return text
 
 
-def _bigint(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _bigint(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     if not kind.unsigned:
         return int.__repr__
 
@@ -106,7 +106,7 @@ def _bigint(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  
     return text
 
 
-def _decimal(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
+def _decimal(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:
     read = forms.decimal_form(kind.scale, field, modes)
 
     def text(value: Any) -> str:
@@ -118,22 +118,22 @@ def _decimal(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
     return text
 
 
-def _float(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _float(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     return lambda value: float4_text(float(value))
 
 
-def _double(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _double(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     return lambda value: float8_text(float(value))
 
 
-def _bit(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _bit(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     if kind.length <= 1:
         return lambda value: int.__repr__(value)
     read = forms.bytes_form(None, Modes(binary="base64"))
     return lambda value: str(int.from_bytes(read(value), "little"))
 
 
-def _bytes(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
+def _bytes(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:
     read = forms.bytes_form(field, modes)
     padded = kind.length if kind.name == "binary" else 0
 
@@ -149,7 +149,7 @@ def _bytes(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
     return text
 
 
-def _geometry(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _geometry(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     read = forms.bytes_form(None, Modes(binary="base64"))
 
     def text(value: Any) -> str:
@@ -158,7 +158,7 @@ def _geometry(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
     return text
 
 
-def _json(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _json(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     """MariaDB's is a text. MySQL's is printed anew by the connector, not as the server does."""
     if kind.charset:
         return str.__str__
@@ -187,11 +187,11 @@ def _iso_us(text: str) -> int:
     return days * forms.DAY_US + (forms.clock_us(found[4]) if found[4] else 0)
 
 
-def _date(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _date(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     return lambda value: _dated(value if type(value) is int else _iso_us(value) // forms.DAY_US)
 
 
-def _datetime(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
+def _datetime(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:
     digits = kind.precision
     unit = forms.unit_ns("timestamp", digits, field, modes)
 
@@ -202,7 +202,7 @@ def _datetime(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
     return text
 
 
-def _timestamp(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _timestamp(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     digits = kind.precision
 
     def text(value: str) -> str:
@@ -216,7 +216,7 @@ def _timestamp(kind: ColumnType, field: Field | None, modes: Modes) -> Converter
     return text
 
 
-def _time(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
+def _time(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:
     digits = kind.precision
     lossy = field.get("type") == "string" or forms.name_of(field).startswith(forms.CONNECT) if field else None
     if lossy or (lossy is None and modes.time_precision in ("isostring", "connect")):
@@ -237,7 +237,7 @@ def _time(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
     return text
 
 
-_MADE: dict[str, Callable[[ColumnType, Field | None, Modes], Converter]] = {
+_MADE: dict[str, Callable[[ColumnType, FieldSchema | None, Modes], Converter]] = {
     "tinyint": _tinyint,
     "bigint": _bigint,
     "decimal": _decimal,

@@ -15,7 +15,7 @@ from typing import Any
 
 from cdc.column_type import ColumnType
 from cdc.debezium import forms
-from cdc.debezium.forms import Field
+from cdc.debezium.forms import FieldSchema
 from cdc.debezium.modes import InexactValue, Modes
 from cdc.mysql.values import float4_text
 
@@ -66,7 +66,7 @@ _ELEMENT_QUOTED = re.compile(r'[{}",\\\s]')
 _NUMBERS = {"NaN": "NaN", "Infinity": "Infinity", "-Infinity": "-Infinity"}
 
 
-def converter(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
+def converter(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:
     """From the JSON value (never null) to the text. Raises InexactValue, also when called."""
     if kind.element is not None:
         return _array(kind.element, field, modes)
@@ -84,7 +84,7 @@ def converter(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
 # ── Numbers, bytes, bits ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def null_is_untold(kind: ColumnType, field: Field | None, modes: Modes) -> str | None:
+def null_is_untold(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> str | None:
     """Why NULL in an event may be something else; None if it is not."""
     if kind.name != "numeric" or (field.get("type") == "string" if field else modes.decimal == "string"):
         return None
@@ -93,7 +93,7 @@ def null_is_untold(kind: ColumnType, field: Field | None, modes: Modes) -> str |
     )
 
 
-def _numeric(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
+def _numeric(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:
     if kind.scale < 0:
         raise InexactValue("is a numeric of negative scale, which Debezium does not read")
     if kind.precision:
@@ -111,15 +111,15 @@ def _numeric(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
     return text
 
 
-def _bpchar(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _bpchar(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     return lambda value: str.ljust(value, kind.length)
 
 
-def _name(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _name(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     raise InexactValue("is of type name, which is NULL in all events; no setting changes that")
 
 
-def _money(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _money(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     read = forms.decimal_form(2, field, modes)
 
     def text(value: Any) -> str:
@@ -133,11 +133,11 @@ def _money(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  #
     return text
 
 
-def _float4(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _float4(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     return lambda value: _NUMBERS[value] if type(value) is str else _printed(float4_text(value), 6)
 
 
-def _float8(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _float8(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     return lambda value: _NUMBERS[value] if type(value) is str else _printed(repr(float(value)), 15)
 
 
@@ -166,16 +166,16 @@ def _printed(shortest: str, digits: int) -> str:
     return f"{sign}{significant[0]}{point}e{'-' if exponent < 0 else '+'}{abs(exponent):02}"
 
 
-def _bool(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _bool(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     return {True: "t", False: "f"}.__getitem__
 
 
-def _bytea(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _bytea(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     read = forms.bytes_form(field, modes)
     return lambda value: f"\\x{read(value).hex()}"
 
 
-def _bit(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _bit(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     length = kind.length or 1
     if length == 1:
         return {True: "1", False: "0"}.__getitem__
@@ -216,7 +216,7 @@ def _iso_us(text: str) -> int:
     return days * forms.DAY_US + (forms.clock_us(found[4]) if found[4] else 0)
 
 
-def _timestamp(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
+def _timestamp(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:
     unit = forms.unit_ns("timestamp", kind.precision, field, modes)
 
     def text(value: Any) -> str:
@@ -228,7 +228,7 @@ def _timestamp(kind: ColumnType, field: Field | None, modes: Modes) -> Converter
     return text
 
 
-def _timestamptz(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _timestamptz(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     def text(value: str) -> str:
         if len(value) > 19 and value[4] == "-" and value[19] in ".Z" and value[-1] == "Z" and value[:4] != "0000":
             clock = value[11:-1]
@@ -238,7 +238,7 @@ def _timestamptz(kind: ColumnType, field: Field | None, modes: Modes) -> Convert
     return text
 
 
-def _date(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _date(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     def text(value: Any) -> str:
         days = value if type(value) is int else _iso_us(value) // forms.DAY_US
         if days < _FIRST_DAY:
@@ -248,7 +248,7 @@ def _date(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # 
     return text
 
 
-def _time(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
+def _time(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:
     unit = forms.unit_ns("time", kind.precision, field, modes)
 
     def text(value: Any) -> str:
@@ -262,7 +262,7 @@ def _time(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:
     return text
 
 
-def _interval(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _interval(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     def text(value: Any) -> str:
         if type(value) is not str:
             raise InexactValue("has months and days as a number of microseconds; set interval.handling.mode=string")
@@ -294,11 +294,11 @@ def _interval_text(months: int, days: int, microseconds: int) -> str:
     return " ".join(parts)
 
 
-def _timetz(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _timetz(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     raise InexactValue("is a time with time zone, whose zone Debezium replaces by UTC; no setting keeps it")
 
 
-def _zoned_range(kind: ColumnType, field: Field | None, modes: Modes) -> Converter:  # noqa: ARG001
+def _zoned_range(kind: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:  # noqa: ARG001
     def text(value: str) -> str:
         if any(offset != "+00" for offset in _OFFSETS.findall(value)):
             raise InexactValue("has times in the connector's own time zone; run its JVM with -Duser.timezone=UTC")
@@ -310,7 +310,7 @@ def _zoned_range(kind: ColumnType, field: Field | None, modes: Modes) -> Convert
 # ── Arrays ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _array(element: ColumnType, field: Field | None, modes: Modes) -> Converter:
+def _array(element: ColumnType, field: FieldSchema | None, modes: Modes) -> Converter:
     items = (field or {}).get("items")
     convert = converter(element, items, modes)
     untold = null_is_untold(element, items, modes)
@@ -335,7 +335,7 @@ def _array(element: ColumnType, field: Field | None, modes: Modes) -> Converter:
     return literal
 
 
-_MADE: dict[str, Callable[[ColumnType, Field | None, Modes], Converter]] = {
+_MADE: dict[str, Callable[[ColumnType, FieldSchema | None, Modes], Converter]] = {
     "bool": _bool,
     "bpchar": _bpchar,
     "name": _name,

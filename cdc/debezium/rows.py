@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from cdc.change import ChangedRow, SchemaNotice, TableLayout
-from cdc.debezium.envelope import Field, RowEvent
+from cdc.debezium.envelope import FieldSchema, RowEvent
 from cdc.debezium.modes import InexactValue, Modes
 from cdc.debezium.values import Converter, converter, null_is_untold
 
@@ -50,7 +50,7 @@ class TableRows:
         self._lost_identity = False
         self._markers = _markers(modes.unavailable)
         #: By the identity of the events' schema, which is kept beside so that it stays one.
-        self._plans: dict[int, tuple[Mapping[str, Field] | None, _Plan]] = {}
+        self._plans: dict[int, tuple[Mapping[str, FieldSchema] | None, _Plan]] = {}
 
     def change(self, event: RowEvent) -> Change | None:
         """What the event did, which is no TRUNCATE. None: it does not say, any row of the table may have changed."""
@@ -82,7 +82,7 @@ class TableRows:
 
     def _careful_row(self, event: RowEvent, image: dict[str, Any]) -> ChangedRow:
         """Find out which columns are not told, say so, and do without them."""
-        kinds = self.layout.kinds
+        kinds = self.layout.column_types
         for column, kind in zip(self.layout.columns, kinds, strict=True):
             if column in self._untold:
                 continue
@@ -109,8 +109,8 @@ class TableRows:
         whole = "; ".join(f"{name} {why}" for name, why in self._untold.items())
         self.notices.append(SchemaNotice(self.name, f"Columns of {self.name}: {whole}.", tuple(self._untold)))
 
-    def _plan(self, fields: Mapping[str, Field] | None) -> _Plan:
-        columns, kinds = self.layout.columns, self.layout.kinds
+    def _plan(self, fields: Mapping[str, FieldSchema] | None) -> _Plan:
+        columns, kinds = self.layout.columns, self.layout.column_types
         converters: list[Converter] = []
         for column, kind in zip(columns, kinds, strict=True):
             if column in self._untold:

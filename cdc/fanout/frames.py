@@ -4,7 +4,7 @@ A frame is a head (the body's length, its kind) and a body. Batches, of which th
 that there is for tuples of texts, and it only has to be read by the same Python. All else is pickled. Both ends are
 processes of one service, and the socket is in a directory that only its user can enter.
 
-Not here: who sends what and when (`hub`, `source`).
+Not here: who sends what and when (`hub`, `stream`).
 """
 
 import marshal
@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cdc.change import Batch, ChangedRow, SchemaNotice, TableChange, TableLayout, Transaction
-from cdc.mysql.gtid import Gtids
+from cdc.change import Batch, ChangedRow, CommittedTransaction, SchemaNotice, TableChange, TableLayout
+from cdc.gtid import Gtids
 
 _HEAD = struct.Struct("!IB")
 _BATCH, _MESSAGE = 0, 1
@@ -24,9 +24,9 @@ _ANYTHING: tuple[list[ChangedRow], list[ChangedRow], bool, bool] = ([], [], Fals
 
 
 @dataclass(frozen=True, slots=True)
-class Follow:
+class FollowRequest:
     """A receiver: these tables, by these layouts, from now on. Its first message, too. `server`: which one its own
-    questions go to, as in `cdc.source.Started`."""
+    questions go to, as in `cdc.stream.StreamStart`."""
 
     generation: int
     layouts: Mapping[str, TableLayout]
@@ -34,20 +34,20 @@ class Follow:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class PositionRequest:
     """A receiver wants to know how far the stream is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Acknowledge:
+class Acknowledgement:
     """A receiver will never ask for what ends at or before."""
 
     position: int
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
-    """The hub: everything behind `position` comes. `gtids`, `server`: as in `cdc.source.Started`."""
+class JoinReply:
+    """The hub: everything behind `position` comes. `gtids`, `server`: as in `cdc.stream.StreamStart`."""
 
     position: int
     gtids: Gtids | None
@@ -55,21 +55,21 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
-    """The hub: from here on, rows are those of that `Follow`."""
+class FollowReply:
+    """The hub: from here on, rows are those of that `FollowRequest`."""
 
     generation: int
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class NoticeMessage:
     """The hub: this is about a table that is followed; it comes before any row that could be misread."""
 
     notice: SchemaNotice
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LossMessage:
     """The hub: there is no stream (any more), as in `StreamLost`. The last frame."""
 
     reason: str
@@ -77,7 +77,7 @@ class Lost:
     hint: str | None
 
 
-Message = Follow | Ask | Acknowledge | Joined | Followed | Said | Lost
+Message = FollowRequest | PositionRequest | Acknowledgement | JoinReply | FollowReply | NoticeMessage | LossMessage
 
 
 def frame_of(message: Message) -> bytes:
@@ -97,7 +97,7 @@ def frame_of_batch(batch: Batch, layouts: Mapping[str, TableLayout]) -> bytes:
             if name in layouts
         }
         if changes:
-            transactions.append((transaction.xid, transaction.end_lsn, changes))
+            transactions.append((transaction.id, transaction.end, changes))
     notices = [(n.table, n.reason, n.columns) for n in batch.schema if n.table in layouts]
     body = (batch.position, transactions, notices, batch.passed, batch.altered, batch.redefined)
     return _framed(_BATCH, marshal.dumps(body))
@@ -136,7 +136,7 @@ def _batch(body: Any) -> Batch:
     position, transactions, notices, passed, altered, redefined = body
     return Batch(
         [
-            Transaction(xid, end, {name: TableChange(*change) for name, change in changes.items()})
+            CommittedTransaction(xid, end, {name: TableChange(*change) for name, change in changes.items()})
             for xid, end, changes in transactions
         ],
         position,

@@ -17,44 +17,55 @@ from collections.abc import Awaitable, Callable, Mapping
 from socket import socket
 
 from cdc.change import Batch, StreamLost, TableLayout
-from cdc.fanout.frames import Acknowledge, Ask, Follow, Followed, Joined, Lost, Message, Said, frame_of, frame_of_batch
+from cdc.fanout.frames import (
+    Acknowledgement,
+    FollowReply,
+    FollowRequest,
+    JoinReply,
+    LossMessage,
+    Message,
+    NoticeMessage,
+    PositionRequest,
+    frame_of,
+    frame_of_batch,
+)
 from cdc.fanout.receiver import Receiver
-from cdc.fanout.union import Told, Union
-from cdc.source import Source
+from cdc.fanout.shared_tables import Addressed, SharedTables
+from cdc.stream import ChangeStream
 
 #: A receiver that takes nothing for so long is let go, so that the others get on. An engine says nothing while it does
 #: one thing that takes long; to begin it again after that would be to begin it for ever.
 STALLED_S = 300.0
 
-MakeSource = Callable[[Callable[[], Mapping[str, TableLayout]]], Source]
+MakeStream = Callable[[Callable[[], Mapping[str, TableLayout]]], ChangeStream]
 
 
 class Hub:
     """`serve` a listening socket and `run`, both for ever. `prepare` is called before each stream, `on_stalled` when a
     receiver is let go because it took nothing for `stalled_s`.
 
-    *State*: `_source`, while there is a stream; `_at`, where it is; `_server`, which one those who listen are with.
+    *State*: `_changes`, while there is a stream; `_at`, where it is; `_server`, which one those who listen are with.
     """
 
     def __init__(
         self,
-        make_source: MakeSource,
+        make_stream: MakeStream,
         prepare: Callable[[], Awaitable[None]],
         on_stalled: Callable[[], None],
         batch_rows: int = 1000,
         stalled_s: float = STALLED_S,
     ) -> None:
-        self._make_source = make_source
+        self._make_stream = make_stream
         self._prepare = prepare
         self._on_stalled = on_stalled
         self._batch_rows = batch_rows
         self._stalled_s = stalled_s
         self._receivers: set[Receiver] = set()
-        self._union: Union[Receiver] = Union()
+        self._union: SharedTables[Receiver] = SharedTables()
         self._anybody = asyncio.Event()
         self._streaming: asyncio.Task[None] | None = None
-        self._source: Source | None = None
-        self._at = Joined(0, None, "")
+        self._changes: ChangeStream | None = None
+        self._at = JoinReply(0, None, "")
         self._server = ""
 
     async def serve(self, listener: socket) -> asyncio.Server:
@@ -81,17 +92,17 @@ class Hub:
     async def _stream(self) -> None:
         """Until it is lost (raises `StreamLost`) or nobody listens any more."""
         await self._prepare()
-        source = self._make_source(self._look)
+        source = self._make_stream(self._look)
         try:
             started = await source.start()
-            self._source, self._at = source, Joined(started.position, started.gtids, started.server)
+            self._changes, self._at = source, JoinReply(started.position, started.gtids, started.server)
             for receiver in self._receivers:
                 receiver.join(self._at)
             while self._receivers:
                 self._publish(await source.next_batch(self._batch_rows))
                 await self._until_taken()
         finally:
-            self._source = None
+            self._changes = None
             self._union.restart()
             await source.close()
 
@@ -117,7 +128,7 @@ class Hub:
         gtids = self._at.gtids
         if gtids is not None and batch.passed:
             gtids = gtids.extended(batch.passed)
-        self._at = Joined(batch.position, gtids, self._at.server)
+        self._at = JoinReply(batch.position, gtids, self._at.server)
 
     async def _until_taken(self) -> None:
         # Whoever says something is heard, also while there is a backlog.
@@ -132,7 +143,7 @@ class Hub:
 
     def _end(self, lost: StreamLost) -> None:
         """All are told, and have gone."""
-        frame = frame_of(Lost(lost.reason, lost.retryable, lost.hint))
+        frame = frame_of(LossMessage(lost.reason, lost.retryable, lost.hint))
         for receiver in list(self._receivers):
             receiver.refuse(frame)
             self._left(receiver)
@@ -154,20 +165,20 @@ class Hub:
     def _heed(self, receiver: Receiver, message: Message) -> None:
         if receiver.gone:
             return
-        if isinstance(message, Follow):
+        if isinstance(message, FollowRequest):
             receiver.follows, receiver.settled = message, False
             if receiver not in self._receivers:
                 self._check_server(message.server)
             self._receivers.add(receiver)
             self._anybody.set()
             self._settle(receiver)
-        elif self._source is None:
+        elif self._changes is None:
             return  # There is nothing to ask yet.
-        elif isinstance(message, Ask):
-            self._source.request_position()
-        elif isinstance(message, Acknowledge):
+        elif isinstance(message, PositionRequest):
+            self._changes.request_position()
+        elif isinstance(message, Acknowledgement):
             receiver.acknowledged = message.position
-            self._source.acknowledge(min(r.acknowledged for r in self._receivers if r.joined))
+            self._changes.acknowledge(min(r.acknowledged for r in self._receivers if r.joined))
 
     def _check_server(self, server: str) -> None:
         """Who comes after a fail-over must not join the stream of the server that was replaced."""
@@ -184,29 +195,29 @@ class Hub:
         """Gives a receiver what it follows, once the decoder has seen that it may."""
         layouts = receiver.follows.layouts
         self._tell(self._union.make_way(receiver, layouts))
-        if self._source is None:
+        if self._changes is None:
             # No decoder has anything to forget.
             self._union.looked()
         elif not self._union.is_ready(layouts):
-            self._source.request_position()
+            self._changes.request_position()
             return
         self._tell(self._union.take(receiver, layouts))
-        if self._source is not None and not receiver.joined:
+        if self._changes is not None and not receiver.joined:
             # Not before: the snapshot that it takes then must not miss what is not followed yet.
             receiver.join(self._at)
         receiver.settled = True
-        receiver.send(frame_of(Followed(receiver.follows.generation)))
+        receiver.send(frame_of(FollowReply(receiver.follows.generation)))
 
-    def _tell(self, told: Told[Receiver]) -> None:
+    def _tell(self, told: Addressed[Receiver]) -> None:
         for receiver, notice in told:
-            receiver.send(frame_of(Said(notice)))
+            receiver.send(frame_of(NoticeMessage(notice)))
 
     def _left(self, receiver: Receiver) -> None:
         self._receivers.discard(receiver)
         self._union.forget(receiver)
         if not self._receivers:
             self._anybody.clear()
-            self._source = None
+            self._changes = None
             streaming, self._streaming = self._streaming, None
             if streaming is not None and streaming is not asyncio.current_task():
                 streaming.cancel()

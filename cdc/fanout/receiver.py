@@ -1,13 +1,13 @@
 """One process that listens to a hub, as the hub sees it: a connection, and what it has said so far.
 
-*Invariants*: `Joined` is the first frame that it gets; what it is told before that comes behind it.
+*Invariants*: `JoinReply` is the first frame that it gets; what it is told before that comes behind it.
 
 Not here: what it is told (`hub`).
 """
 
 import asyncio
 
-from cdc.fanout.frames import Follow, Frames, Joined, Message, frame_of
+from cdc.fanout.frames import FollowRequest, Frames, JoinReply, Message, frame_of
 
 #: Bytes that wait for a receiver before the stream is read on.
 AHEAD_BYTES = 8 << 20
@@ -19,7 +19,7 @@ class Receiver:
     for again; `gone`, whether it was let go; `_early`, what it is told before it has joined, None afterwards."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.follows = Follow(0, {})
+        self.follows = FollowRequest(0, {})
         self.settled = False
         self.acknowledged = 0
         self.gone = False
@@ -47,7 +47,7 @@ class Receiver:
             return None
         return [message for message in self._frames.feed(data) if isinstance(message, Message)]
 
-    def join(self, joined: Joined) -> None:
+    def join(self, joined: JoinReply) -> None:
         """It gets everything from here on."""
         assert self._early is not None
         early, self._early = self._early, None

@@ -3,13 +3,13 @@
 MariaDB manual and MySQL manual, "ALTER TABLE": parts separated by commas, of which the last may end with partitioning;
 or one command about partitions, which goes to the end of the statement.
 
-*Invariant*: a part that is not in these grammars raises `NotUnderstood`.
+*Invariant*: a part that is not in these grammars raises `UnknownSyntax`.
 
 Not here: other statements (`statements`). Keys are the catalog's business.
 """
 
-from cdc.mysql.effects import Did, Effect
-from cdc.mysql.tokens import Kind, NotUnderstood, TokenReader
+from cdc.mysql.table_effects import EffectKind, TableEffect
+from cdc.mysql.tokens import TokenKind, TokenReader, UnknownSyntax
 
 #: Options of a table that leave all rows and all columns as they are; each has one value.
 _OPTIONS = frozenset(
@@ -86,15 +86,15 @@ _KEYS = frozenset({"CHECK", "CONSTRAINT", "FOREIGN", "FULLTEXT", "INDEX", "KEY",
 _ACTIONS = frozenset({"CASCADE", "SET"})
 
 
-def alterations(reader: TokenReader, ignores: bool) -> list[Effect]:
-    """The effects of a statement, from the table's name on; `ignores`: ALTER IGNORE. Raises NotUnderstood."""
+def alterations(reader: TokenReader, ignores: bool) -> list[TableEffect]:
+    """The effects of a statement, from the table's name on; `ignores`: ALTER IGNORE. Raises UnknownSyntax."""
     reader.skip_existence()
     altered = _Altered(reader.table())
     reader.skip_wait()
     if ignores:  # Rows that are in the way of a new key are dropped.
-        altered.did(Did.REWRITE)
+        altered.add(EffectKind.REWRITE)
     if ";" in reader.keywords():
-        raise NotUnderstood(";")
+        raise UnknownSyntax(";")
     if reader.at_end:
         return altered.effects()
     ordered = False
@@ -123,45 +123,45 @@ class _Altered:
 
     def __init__(self, table: tuple[str, str]) -> None:
         self._table = table
-        self._effects: dict[Effect, None] = {}
+        self._effects: dict[TableEffect, None] = {}
         self._columns: dict[str, None] = {}
         self._keys: dict[str, None] = {}
 
-    def did(self, did: Did, table: tuple[str, str] | None = None) -> None:
+    def add(self, kind: EffectKind, table: tuple[str, str] | None = None) -> None:
         """Add an effect, on the table itself unless another one is named."""
-        self._effects[Effect(table or self._table, did)] = None
+        self._effects[TableEffect(table or self._table, kind)] = None
 
-    def effects(self) -> list[Effect]:
+    def effects(self) -> list[TableEffect]:
         """All effects."""
-        named = ((Did.ALTER, self._columns), (Did.UNIQUE, self._keys))
-        return [*self._effects, *(Effect(self._table, did, tuple(names)) for did, names in named if names)]
+        named = ((EffectKind.ALTER, self._columns), (EffectKind.UNIQUE, self._keys))
+        return [*self._effects, *(TableEffect(self._table, kind, tuple(names)) for kind, names in named if names)]
 
     # ── Partitions ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def takes_partitions(self, words: TokenReader) -> bool:
         """A command about partitions; False if it is none."""
         if words.skip_phrase("CONVERT", "TABLE"):
-            self.did(Did.REPLACE, words.table())
+            self.add(EffectKind.REPLACE, words.table())
             words.require("TO", "PARTITION")
-            self.did(Did.REWRITE)
+            self.add(EffectKind.REWRITE)
         elif words.skip_phrase("CONVERT", "PARTITION"):
             words.name()
             words.require("TO", "TABLE")
-            self._exchanged(Did.REPLACE, words)
+            self._exchanged(EffectKind.REPLACE, words)
         elif words.skip_phrase("EXCHANGE", "PARTITION"):
             words.name()
             words.require("WITH", "TABLE")
-            self._exchanged(Did.REWRITE, words)
+            self._exchanged(EffectKind.REWRITE, words)
         elif any(words.skip_phrase(verb, "PARTITION") for verb in _CHANGING_PARTITIONS):
-            self.did(Did.REWRITE)
+            self.add(EffectKind.REWRITE)
         else:
             return any(words.skip_phrase(verb, "PARTITION") for verb in _KEEPING_PARTITIONS)
         return True
 
-    def _exchanged(self, did: Did, words: TokenReader) -> None:
+    def _exchanged(self, kind: EffectKind, words: TokenReader) -> None:
         """A partition's rows are another table's."""
-        self.did(Did.REWRITE)
-        self.did(did, words.table())
+        self.add(EffectKind.REWRITE)
+        self.add(kind, words.table())
         if words.skip("WITH", "WITHOUT"):
             words.require("VALIDATION")
         words.require_end()
@@ -171,7 +171,7 @@ class _Altered:
     def takes(self, words: TokenReader) -> None:
         """A part."""
         if any(words.skip_phrase(*phrase) for phrase in _REDEFINES):
-            self.did(Did.ALTER)
+            self.add(EffectKind.ALTER)
         elif words.skip("RENAME"):
             self._renamed(words)
         elif words.skip("ADD"):
@@ -197,15 +197,15 @@ class _Altered:
             words.name()
         else:
             words.skip("TO", "AS", "=")
-            self.did(Did.REPLACE)
-            self.did(Did.REPLACE, words.table())
+            self.add(EffectKind.REPLACE)
+            self.add(EffectKind.REPLACE, words.table())
         _require_partitioning(words)
 
     def _added(self, words: TokenReader) -> None:
         if words.peek() not in _KEYS:
             self._placed(words)
         elif "PRIMARY" in words.keywords():  # Without strict mode NULLs in it become other values.
-            self.did(Did.REWRITE)
+            self.add(EffectKind.REWRITE)
         self._referenced(words)
 
     def _dropped(self, words: TokenReader) -> None:
@@ -216,14 +216,14 @@ class _Altered:
             self._keys[words.name()] = None
         elif words.peek() not in _KEYS:
             self._column(words)
-            self.did(Did.SHIFT)
+            self.add(EffectKind.SHIFT)
             words.skip("RESTRICT", "CASCADE")
             _require_partitioning(words)
 
     def _redefined(self, words: TokenReader) -> None:
         """Stored columns that are generated from this one have other values, too."""
         self._column(words)
-        self.did(Did.REWRITE)
+        self.add(EffectKind.REWRITE)
         self._placed(words)
         self._referenced(words)
 
@@ -246,13 +246,13 @@ class _Altered:
     def _placed(self, words: TokenReader) -> None:
         """A column is behind all others, unless it is said where."""
         if not {"FIRST", "AFTER"}.isdisjoint(words.keywords()):
-            self.did(Did.SHIFT)
+            self.add(EffectKind.SHIFT)
 
     def _referenced(self, words: TokenReader) -> None:
         """Rows that a foreign key changes are not in the log: such a table is not followed."""
         found = words.keywords()
         if "REFERENCES" in found and not _ACTIONS.isdisjoint(found[found.index("REFERENCES") :]):
-            self.did(Did.ALTER)
+            self.add(EffectKind.ALTER)
 
     def _options(self, words: TokenReader) -> None:
         """Options of the table, with or without commas between them."""
@@ -264,12 +264,12 @@ class _Altered:
             if not long:
                 words.name()
             if not words.skip("=") and not known:
-                raise NotUnderstood("an option without a value")
+                raise UnknownSyntax("an option without a value")
             value = words.next()
-            if value.kind is Kind.SIGN:
-                raise NotUnderstood(value.text)
+            if value.kind is TokenKind.SIGN:
+                raise UnknownSyntax(value.text)
             if not known or (engine and value.text.upper() != "INNODB"):
-                self.did(Did.ALTER)
+                self.add(EffectKind.ALTER)
 
 
 def _is_partitioning(words: TokenReader) -> bool:
@@ -277,6 +277,6 @@ def _is_partitioning(words: TokenReader) -> bool:
 
 
 def _require_partitioning(words: TokenReader) -> None:
-    """Nothing is left but partitioning. Raises NotUnderstood."""
+    """Nothing is left but partitioning. Raises UnknownSyntax."""
     if not words.at_end and not _is_partitioning(words):
-        raise NotUnderstood(words.peek())
+        raise UnknownSyntax(words.peek())

@@ -1,4 +1,4 @@
-"""Events of the binary log become transactions. Pure: events in, `Transaction`s out.
+"""Events of the binary log become transactions. Pure: events in, `CommittedTransaction`s out.
 
 A transaction is a group of events: a GTID (MySQL: and BEGIN), table maps and rows, and an end: XID for transactional
 engines, COMMIT for others, XA PREPARE for one that is committed later and counts then. A statement that defines tables
@@ -9,7 +9,7 @@ transaction of more rows or bytes than the limits holds none. `position` is betw
 
 Fast on purpose: one call an event, one a row, one a value.
 
-Not here: the connection (`source`); which tables are followed and what becomes of them (`bindings`).
+Not here: the connection (`stream`); which tables are followed and what becomes of them (`bindings`).
 """
 
 import re
@@ -17,15 +17,15 @@ from collections.abc import Mapping
 from struct import error
 from zlib import error as zlib_error
 
-from cdc.change import SchemaNotice, StreamLost, TableChange, TableLayout, Transaction
+from cdc.change import CommittedTransaction, SchemaNotice, StreamLost, TableChange, TableLayout
+from cdc.gtid import mariadb_id, source_of, transaction_id
 from cdc.mysql import events
 from cdc.mysql.bindings import Binding, Bindings
-from cdc.mysql.effects import Did, Effect
-from cdc.mysql.groups import Group, Prepared, at_commit
-from cdc.mysql.gtid import mariadb_id, source_of, transaction_id
+from cdc.mysql.groups import EventGroup, PreparedTransactions, at_commit
 from cdc.mysql.position import OFFSET_BITS, position_of
 from cdc.mysql.row_events import ROW_EVENTS, read_rows
 from cdc.mysql.statements import statement_of
+from cdc.mysql.table_effects import EffectKind, TableEffect
 from cdc.mysql.table_map import read_table_map
 
 #: What a transaction's row events may take before its rows are dropped, whatever their number.
@@ -70,7 +70,7 @@ class MalformedLog(ValueError):
     """The bytes are not what a binary log has."""
 
 
-class Assembler:
+class BinlogAssembler:
     """One stream's transactions.
 
     *State*: `position`, how far the stream is; `rows`, the number of rows in the transaction returned last; `_group`,
@@ -97,8 +97,8 @@ class Assembler:
         self._tables: dict[int, tuple[bytes, Binding]] = {}
         self._passing: list[int] = []
         self._touched: list[Binding] = []
-        self._group: Group | None = None
-        self._prepared = Prepared(max_transaction_rows)
+        self._group: EventGroup | None = None
+        self._prepared = PreparedTransactions(max_transaction_rows)
         self._checksums = False
         #: When `file` was begun, by its first event; compared by the next connection. None until that has been read.
         self._file_time: int | None = None
@@ -148,7 +148,7 @@ class Assembler:
         self._tables.clear()
         self._end = self.position
 
-    def feed(self, data: bytes, at: int, end: int) -> Transaction | None:
+    def feed(self, data: bytes, at: int, end: int) -> CommittedTransaction | None:
         """Take the event between two offsets; the end of a transaction may return it.
 
         Raises MalformedLog, and StreamLost if the log does not say what happened.
@@ -159,7 +159,7 @@ class Assembler:
             kind = data[at + 4] if end > at + 4 else None
             raise MalformedLog(f"an event of type {kind} is malformed: {problem!r}") from problem
 
-    def _feed(self, data: bytes, at: int, end: int) -> Transaction | None:
+    def _feed(self, data: bytes, at: int, end: int) -> CommittedTransaction | None:
         time, kind, server, size, log_pos, flags = events.HEADER.unpack_from(data, at)
         if size != end - at:
             raise IndexError(f"{end - at} bytes instead of {size}")
@@ -181,7 +181,7 @@ class Assembler:
             return self._other(kind, data, at, stop, flags, time)
         return None
 
-    def _other(self, kind: int, data: bytes, at: int, stop: int, flags: int, time: int) -> Transaction | None:
+    def _other(self, kind: int, data: bytes, at: int, stop: int, flags: int, time: int) -> CommittedTransaction | None:
         """Whatever is not the daily bread."""
         if kind == events.QUERY:
             return self._query(events.read_query(data, at, stop, self._charsets))
@@ -305,7 +305,7 @@ class Assembler:
     # ── Transactions ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _begin(self, standalone: bool, is_xa: bool) -> None:
-        self._group = Group(standalone=standalone, is_xa=is_xa)
+        self._group = EventGroup(standalone=standalone, is_xa=is_xa)
 
     def _renew(self) -> None:
         if self._bindings.renewed():
@@ -325,7 +325,7 @@ class Assembler:
             self._tables.pop(table_id, None)
         self._passing.clear()
 
-    def _finish(self) -> Transaction | None:
+    def _finish(self) -> CommittedTransaction | None:
         """The open group has ended, and is committed."""
         group = self._group
         end = self.position = self._end
@@ -342,11 +342,11 @@ class Assembler:
             return None
         self.rows = group.rows
         tables = {name: change for name, change in group.changes.items() if change.settle()}
-        return Transaction(xid, end, tables) if tables else None
+        return CommittedTransaction(xid, end, tables) if tables else None
 
     # ── Statements ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _query(self, query: events.Query) -> Transaction | None:
+    def _query(self, query: events.QueryEvent) -> CommittedTransaction | None:
         words = query.text[:40].split(None, 2)
         verb = words[0].upper() if words else ""
         group = self._group
@@ -367,26 +367,26 @@ class Assembler:
             self._statement(query)
         return self._finish() if self._group is not None and self._group.standalone else None
 
-    def _rollback(self, partly: bool) -> Transaction | None:
+    def _rollback(self, partly: bool) -> CommittedTransaction | None:
         """Written only where something cannot be taken back: tables without transactions keep their rows."""
         if self._group is not None:
             self._group.overflow()
         return None if partly else self._finish()
 
-    def _statement(self, query: events.Query) -> None:
+    def _statement(self, query: events.QueryEvent) -> None:
         statement = statement_of(query)
         for effect in statement.effects:
             self._effect(effect)
         if statement.changes_rows:
             self._changes_by_statement(query.text)
 
-    def _effect(self, effect: Effect) -> None:
+    def _effect(self, effect: TableEffect) -> None:
         for name in self._bindings.concerned(effect, self._end):
-            if effect.did is Did.TRUNCATE:
+            if effect.kind is EffectKind.TRUNCATE:
                 change = self._change_of(name)
                 if not change.overflow:
                     change.removed, change.added, change.truncated = [], [], True
-            elif effect.did is Did.REWRITE:
+            elif effect.kind is EffectKind.REWRITE:
                 self._change_of(name).overflown()
         if self._bindings.redefine(effect, self._end):
             self._tables.clear()
@@ -395,7 +395,7 @@ class Assembler:
         """The open transaction's change of a followed table."""
         return self._opened_group().change_of(name, self._bindings.layouts)
 
-    def _opened_group(self) -> Group:
+    def _opened_group(self) -> EventGroup:
         if self._group is None:
             self._begin(standalone=True, is_xa=False)
         assert self._group is not None
@@ -434,7 +434,7 @@ class Assembler:
 
     # ── XA ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _xa(self, text: str) -> Transaction | None:
+    def _xa(self, text: str) -> CommittedTransaction | None:
         said = _XA.match(text)
         verb = said[1].upper() if said else ""
         if said is None or verb in ("START", "BEGIN", "END"):
@@ -451,7 +451,7 @@ class Assembler:
             self._group = at_commit(prepared, self._bindings, self._end)
         return self._finish()
 
-    def _xa_prepare(self, said: events.XaPrepare) -> Transaction | None:
+    def _xa_prepare(self, said: events.XaPrepareEvent) -> CommittedTransaction | None:
         """The group's changes are committed later, perhaps; or now."""
         group = self._group
         if said.one_phase or group is None:

@@ -6,17 +6,17 @@ layout says is told in a `SchemaNotice`, never guessed at.
 *Invariants*: layouts change only between transactions. A layout holds from its `since` on: what is older goes by
 unread, what a statement did later makes it old.
 
-Not here: transactions (`assembler`), whether a table map fits a layout (`fitting`).
+Not here: transactions (`assembler`), whether a table map fits a layout (`compatibility`).
 """
 
 from collections import deque
 from collections.abc import Iterator, Mapping
 
 from cdc.change import SchemaNotice, TableChange, TableLayout
-from cdc.mysql.effects import Did, Effect, TableName
-from cdc.mysql.fitting import changed_columns, order_of
+from cdc.mysql.compatibility import changed_columns, order_of
 from cdc.mysql.names import qualified_name, quote_name
 from cdc.mysql.rows import RowReader, row_reader
+from cdc.mysql.table_effects import EffectKind, TableEffect, TableName
 from cdc.mysql.table_map import TableMap
 
 #: Statements remembered for layouts that were read before them and come after.
@@ -55,7 +55,7 @@ class Bindings:
         self._next: dict[str, TableLayout] | None = None
         self._old: dict[str, int] = {}
         self._shifted: dict[str, int] = {}
-        self._recent: deque[tuple[int, Effect]] = deque(maxlen=REMEMBERED)
+        self._recent: deque[tuple[int, TableEffect]] = deque(maxlen=REMEMBERED)
         self._noticed: dict[str, SchemaNotice] = {}
         self.notices: list[SchemaNotice] = []
         #: Names of relations that statements defined anew (`cdc.change.Batch`).
@@ -140,11 +140,11 @@ class Bindings:
 
     # ── Statements ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def redefine(self, effect: Effect, position: int) -> bool:
+    def redefine(self, effect: TableEffect, position: int) -> bool:
         """A statement that ends at `position` did that. Whether table maps must be bound anew."""
-        if effect.did in (Did.TRUNCATE, Did.REWRITE):
+        if effect.kind in (EffectKind.TRUNCATE, EffectKind.REWRITE):
             return False
-        if effect.did in (Did.REPLACE, Did.VIEW, Did.UNKNOWN):
+        if effect.kind in (EffectKind.REPLACE, EffectKind.VIEW, EffectKind.UNKNOWN):
             self.redefined.append(_written(effect.table))
         self._recent.append((position, effect))
         concerned = list(self._concerned(effect, position))
@@ -152,7 +152,7 @@ class Bindings:
             self._redefine(name, effect, position)
         return bool(concerned)
 
-    def _concerned(self, effect: Effect, position: int) -> Iterator[str]:
+    def _concerned(self, effect: TableEffect, position: int) -> Iterator[str]:
         """Followed tables that the statement was about, and whose layouts are from before."""
         database, table = effect.table
         if database is not None and table is not None:
@@ -165,21 +165,21 @@ class Bindings:
     def _folded(self, name: str) -> str:
         return name.lower() if self._fold else name
 
-    def concerned(self, effect: Effect, position: int) -> list[str]:
+    def concerned(self, effect: TableEffect, position: int) -> list[str]:
         """Followed tables that a statement which ends at `position` was about."""
         return list(self._concerned(effect, position))
 
-    def _redefine(self, name: str, effect: Effect, position: int) -> None:
-        if effect.did is Did.SHIFT:
+    def _redefine(self, name: str, effect: TableEffect, position: int) -> None:
+        if effect.kind is EffectKind.SHIFT:
             self._shifted[name] = position
-        elif effect.did is Did.UNIQUE:
-            lost = {key.lower() for key in effect.columns} & {key.lower() for key in self.layouts[name].keys}
+        elif effect.kind is EffectKind.UNIQUE:
+            lost = {key.lower() for key in effect.columns} & {key.lower() for key in self.layouts[name].unique_keys}
             if lost:
                 self.notice(SchemaNotice(name, f"{name} lost a unique key."))
-        elif effect.did is Did.REPLACE:
+        elif effect.kind is EffectKind.REPLACE:
             self._old[name] = position
             self.notice(SchemaNotice(name, f"{name} was dropped, renamed or created anew."))
-        elif effect.did is Did.UNKNOWN:
+        elif effect.kind is EffectKind.UNKNOWN:
             self._old[name] = position
             self.notice(SchemaNotice(name, f"A statement that may concern {name} is not understood."))
         elif not effect.columns:

@@ -20,8 +20,9 @@ Not here: who reads that (`service.upstream.mysql`); what becomes of rows that a
 """
 
 from dataclasses import dataclass
+from typing import Self
 
-from cdc.mysql.gtid import GtidSet
+from cdc.gtid import GtidSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +52,7 @@ class BracketSnapshot:
     def finished(self, other: "BracketSnapshot") -> bool:
         """Whether all that ends before the place of `other` is seen: the stream may lack it, of a table that joined."""
         return self.covers(other)
+
+    def closed(self) -> Self:
+        """Return this snapshot: `begun` already has every transaction that had an id."""
+        return self

@@ -7,7 +7,7 @@ lie in the buffer. (Through the library's objects for packets, events and rows, 
 
 *Invariants*: `receive` never waits; after an error or the end a dump is of no use.
 
-Not here: what events mean (`assembler`), beginning anew (`source`).
+Not here: what events mean (`assembler`), beginning anew (`stream`).
 """
 
 import logging
@@ -22,7 +22,7 @@ import pymysql
 from pymysqlreplication import BinLogStreamReader  # type: ignore[import-untyped]
 from pymysqlreplication.event import RotateEvent  # type: ignore[import-untyped]
 
-from cdc.mysql import connecting
+from cdc.mysql.connection import open_connection
 
 #: How often the server says where it is when there is nothing to send.
 HEARTBEAT_S = 1
@@ -112,7 +112,7 @@ def open_dump(options: Mapping[str, Any], timeout_s: float, file: str, offset: i
     def connect(db: str | None = None, **settings: Any) -> Any:
         if db is not None:
             settings["database"] = db  # As PyMySQL calls it by now.
-        opened.append(connecting.connect(**settings))
+        opened.append(open_connection(**settings))
         return opened[-1]
 
     settings = {

@@ -47,7 +47,7 @@ _XA_PREPARE = Struct("<BIII")
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class QueryEvent:
     """A statement in the log, with the database and the ``sql_mode`` that it was run in."""
 
     database: str
@@ -55,13 +55,13 @@ class Query:
     sql_mode: int = 0
 
 
-def read_query(data: bytes, at: int, end: int, charsets: Mapping[int, str]) -> Query:
+def read_query(data: bytes, at: int, end: int, charsets: Mapping[int, str]) -> QueryEvent:
     """A QUERY event. `charsets` by the ids of their collations."""
     text_at = _query_text_at(data, at)
     return _query(data, at, data[text_at:end], charsets)
 
 
-def read_compressed_query(data: bytes, at: int, end: int, charsets: Mapping[int, str]) -> Query:
+def read_compressed_query(data: bytes, at: int, end: int, charsets: Mapping[int, str]) -> QueryEvent:
     """MariaDB's QUERY_COMPRESSED event (``log_bin_compress``)."""
     return _query(data, at, decompress(data, _query_text_at(data, at), end), charsets)
 
@@ -71,12 +71,12 @@ def _query_text_at(data: bytes, at: int) -> int:
     return int(at + _QUERY.size + status_bytes + database_bytes + 1)
 
 
-def _query(data: bytes, at: int, text: bytes, charsets: Mapping[int, str]) -> Query:
+def _query(data: bytes, at: int, text: bytes, charsets: Mapping[int, str]) -> QueryEvent:
     _, _, database_bytes, _, status_bytes = _QUERY.unpack_from(data, at)
     start = at + _QUERY.size + status_bytes
     sql_mode, collation = _session(data, at + _QUERY.size, start)
     database = data[start : start + database_bytes].decode()
-    return Query(database, client_text(text, charsets.get(collation)), sql_mode)
+    return QueryEvent(database, client_text(text, charsets.get(collation)), sql_mode)
 
 
 def _session(data: bytes, at: int, end: int) -> tuple[int, int]:
@@ -122,19 +122,19 @@ def read_checksum(data: bytes, end: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class XaPrepare:
+class XaPrepareEvent:
     """The end of an XA transaction's changes. `one_phase`: they are committed."""
 
     one_phase: bool
     xid: tuple[int, bytes, bytes]
 
 
-def read_xa_prepare(data: bytes, at: int) -> XaPrepare:
+def read_xa_prepare(data: bytes, at: int) -> XaPrepareEvent:
     """An XA_PREPARE event."""
     one_phase, form, global_bytes, branch_bytes = _XA_PREPARE.unpack_from(data, at)
     at += _XA_PREPARE.size
     xid = data[at : at + global_bytes], data[at + global_bytes : at + global_bytes + branch_bytes]
-    return XaPrepare(bool(one_phase), (form, *xid))
+    return XaPrepareEvent(bool(one_phase), (form, *xid))
 
 
 def read_mysql_gtid(data: bytes, at: int) -> tuple[bytes, int]:

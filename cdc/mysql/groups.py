@@ -16,7 +16,7 @@ Xid = tuple[int, bytes, bytes]
 
 
 @dataclass(slots=True)
-class Group:
+class EventGroup:
     """One transaction's changes so far."""
 
     #: Ends by itself, with its first statement.
@@ -49,25 +49,25 @@ class Group:
             change.overflown()
 
 
-class Prepared:
+class PreparedTransactions:
     """Transactions between XA PREPARE and XA COMMIT, which is when they count; together at most `limit_rows`."""
 
     def __init__(self, limit_rows: int) -> None:
         self._limit_rows = limit_rows
-        self._groups: dict[Xid, Group] = {}
+        self._groups: dict[Xid, EventGroup] = {}
 
-    def add(self, xid: Xid, group: Group) -> None:
+    def add(self, xid: Xid, group: EventGroup) -> None:
         """It may be committed later."""
         self._groups[xid] = group
         if sum(held.rows for held in self._groups.values() if not held.overflown) > self._limit_rows:
             group.overflow()
 
-    def take(self, xid: Xid) -> Group | None:
+    def take(self, xid: Xid) -> EventGroup | None:
         """It is committed now, or rolled back; None if it was prepared before the stream began."""
         return self._groups.pop(xid, None)
 
 
-def at_commit(group: Group, bindings: Bindings, end: int) -> Group:
+def at_commit(group: EventGroup, bindings: Bindings, end: int) -> EventGroup:
     """A prepared transaction that is committed now: what was read by other layouts, or not read, may be anything."""
     for name in list(_no_longer_followed(group, bindings, end)):
         del group.changes[name]
@@ -83,7 +83,7 @@ def at_commit(group: Group, bindings: Bindings, end: int) -> Group:
     return group
 
 
-def _no_longer_followed(group: Group, bindings: Bindings, end: int) -> Iterator[str]:
+def _no_longer_followed(group: EventGroup, bindings: Bindings, end: int) -> Iterator[str]:
     for name in group.changes:
         layout = bindings.layouts.get(name)
         if layout is None or layout.since >= end:

@@ -11,6 +11,7 @@ Not here: who takes a snapshot (`service.upstream.mysql`).
 """
 
 from dataclasses import dataclass
+from typing import Self
 
 OFFSET_BITS = 40
 KIND = 1 << 62
@@ -77,3 +78,7 @@ class BinlogSnapshot:
     def finished(self, other: "BinlogSnapshot") -> bool:
         """Whether all that the stream may lack of a table that joined at `other` is seen: the log has every table."""
         return other.position <= self.seen
+
+    def closed(self) -> Self:
+        """Return this snapshot: it names a place in the log, before which every transaction has ended."""
+        return self

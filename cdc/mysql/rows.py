@@ -77,7 +77,7 @@ def row_reader(layout: TableLayout, table: TableMap, order: list[int | None]) ->
     """How to read rows of `table` as rows of `layout`, or the name of a column whose values cannot be read."""
     kinds: list[ColumnType | None] = [None] * len(table.columns)
     names = list(table.names) or [f"number {i + 1}" for i in range(len(table.columns))]
-    for column, kind, i in zip(layout.columns, layout.kinds, order, strict=True):
+    for column, kind, i in zip(layout.columns, layout.column_types, order, strict=True):
         if i is not None:
             kinds[i], names[i] = kind, column
     readers: list[Column] = []

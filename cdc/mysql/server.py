@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 import pymysql
 
 from cdc.change import StreamLost
-from cdc.mysql import connecting
+from cdc.gtid import GtidPosition, GtidSet
 from cdc.mysql.assembler import FORMAT_STATEMENT, IMAGE_STATEMENT
 from cdc.mysql.bracket import BracketSnapshot
-from cdc.mysql.gtid import GtidPosition, GtidSet
+from cdc.mysql.connection import open_connection
 from cdc.mysql.position import BinlogSnapshot, position_of
 
 Connection: TypeAlias = "pymysql.connections.Connection[Any]"
@@ -44,7 +44,7 @@ class Server:
 
 def connect(options: Mapping[str, Any], timeout_s: float) -> Connection:
     """A connection in autocommit mode. Raises pymysql's errors and OSError."""
-    return connecting.connect(
+    return open_connection(
         **{"connect_timeout": max(1, round(timeout_s)), **options, "charset": "utf8mb4", "autocommit": True}
     )
 

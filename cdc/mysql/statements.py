@@ -3,8 +3,8 @@
 Rows are logged as rows; statements are what defines tables, what ends transactions, and changes of rows of whoever has
 set another ``binlog_format``.
 
-*Invariant*: a statement that the grammar here does not cover may have done anything to any table (`Did.UNKNOWN`): it
-is never taken for one that did nothing.
+*Invariant*: a statement that this grammar does not cover may have changed anything in any table
+(`EffectKind.UNKNOWN`); it never counts as one without effects.
 
 Not here: the parts of ALTER TABLE (`alterations`); what follows from effects (`assembler`).
 """
@@ -12,22 +12,22 @@ Not here: the parts of ALTER TABLE (`alterations`); what follows from effects (`
 from dataclasses import dataclass
 
 from cdc.mysql.alterations import alterations
-from cdc.mysql.effects import EVERY_TABLE, Did, Effect
-from cdc.mysql.events import Query
-from cdc.mysql.tokens import NotUnderstood, TokenReader, tokens_of
+from cdc.mysql.events import QueryEvent
+from cdc.mysql.table_effects import EVERY_TABLE, EffectKind, TableEffect
+from cdc.mysql.tokens import TokenReader, UnknownSyntax, tokens_of
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class BinlogStatement:
     """A statement of the log. `changes_rows`: of some table, and they are not in the log."""
 
-    effects: tuple[Effect, ...] = ()
+    effects: tuple[TableEffect, ...] = ()
     changes_rows: bool = False
 
 
-_NOTHING = Statement()
-_ROWS = Statement(changes_rows=True)
-_ANYTHING = Statement((Effect(EVERY_TABLE, Did.UNKNOWN),))
+_NOTHING = BinlogStatement()
+_ROWS = BinlogStatement(changes_rows=True)
+_ANYTHING = BinlogStatement((TableEffect(EVERY_TABLE, EffectKind.UNKNOWN),))
 
 #: First words of statements that do nothing to the rows of tables.
 _HARMLESS = frozenset(
@@ -110,19 +110,19 @@ _OTHER_KINDS = frozenset(
 )
 
 
-def statement_of(query: Query) -> Statement:
+def statement_of(query: QueryEvent) -> BinlogStatement:
     """The statement's effects."""
     try:
         return _statement(TokenReader(tokens_of(query.text, query.sql_mode), query.database))
-    except NotUnderstood:
+    except UnknownSyntax:
         return _ANYTHING
 
 
-def _statement(reader: TokenReader) -> Statement:
+def _statement(reader: TokenReader) -> BinlogStatement:
     if reader.skip_phrase("SET", "STATEMENT"):  # MariaDB: SET STATEMENT name = value, … FOR statement
         reader.skip_to("FOR")
         if reader.at_end:
-            raise NotUnderstood("SET STATEMENT")
+            raise UnknownSyntax("SET STATEMENT")
     first = "" if reader.at_end else reader.next().keyword
     match first:
         case "CREATE":
@@ -141,10 +141,10 @@ def _statement(reader: TokenReader) -> Statement:
         return _NOTHING
     if first in _CHANGES:
         return _ROWS
-    raise NotUnderstood(first)
+    raise UnknownSyntax(first)
 
 
-def _created(reader: TokenReader) -> Statement:
+def _created(reader: TokenReader) -> BinlogStatement:
     replaces = reader.skip_phrase("OR", "REPLACE")
     if reader.skip("TEMPORARY"):
         return _NOTHING
@@ -153,100 +153,100 @@ def _created(reader: TokenReader) -> Statement:
     reader.skip("ONLINE", "OFFLINE")
     if reader.skip("DATABASE", "SCHEMA"):
         reader.skip_existence()
-        return Statement((Effect((reader.name(), None), Did.REPLACE),)) if replaces else _NOTHING
+        return BinlogStatement((TableEffect((reader.name(), None), EffectKind.REPLACE),)) if replaces else _NOTHING
     if replaces and any(word in reader.keywords()[:2] for word in ("INDEX", "KEY")):
         return _index(reader)
     # A sequence has its name among those of tables, and may replace one.
     if not reader.skip("TABLE", "SEQUENCE"):
         return _of_other_kind(reader)
     # CREATE TABLE IF NOT EXISTS is also logged where it does nothing; where it does, there was a DROP before.
-    return _NOTHING if reader.skip_existence() else Statement((Effect(reader.table(), Did.REPLACE),))
+    return _NOTHING if reader.skip_existence() else BinlogStatement((TableEffect(reader.table(), EffectKind.REPLACE),))
 
 
-def _defined(reader: TokenReader) -> Statement:
+def _defined(reader: TokenReader) -> BinlogStatement:
     """A view, or a routine, trigger or event, after options that they share."""
     while reader.peek() not in _OTHER_KINDS:
         reader.next()
     if not reader.skip("VIEW"):
         return _NOTHING
     # What is said of CREATE TABLE IF NOT EXISTS is true of views.
-    return _NOTHING if reader.skip_existence() else Statement((Effect(reader.table(), Did.VIEW),))
+    return _NOTHING if reader.skip_existence() else BinlogStatement((TableEffect(reader.table(), EffectKind.VIEW),))
 
 
-def _index(reader: TokenReader) -> Statement:
+def _index(reader: TokenReader) -> BinlogStatement:
     """An index that is dropped, or created anew under its name."""
     reader.skip("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR")
     reader.skip("INDEX", "KEY")
     reader.skip_existence()
     name = reader.name()
     reader.skip_to("ON")
-    return Statement((Effect(reader.table(), Did.UNIQUE, (name,)),))
+    return BinlogStatement((TableEffect(reader.table(), EffectKind.UNIQUE, (name,)),))
 
 
-def _dropped(reader: TokenReader) -> Statement:
+def _dropped(reader: TokenReader) -> BinlogStatement:
     if reader.skip("TEMPORARY"):
         return _NOTHING
     reader.skip("ONLINE", "OFFLINE")
     if reader.skip("DATABASE", "SCHEMA"):
         reader.skip_existence()
-        effects = [Effect((reader.name(), None), Did.REPLACE)]
+        effects = [TableEffect((reader.name(), None), EffectKind.REPLACE)]
     elif reader.skip("TABLE", "TABLES", "SEQUENCE"):
         reader.skip_existence()
-        effects = [Effect(table, Did.REPLACE) for table in reader.tables()]
+        effects = [TableEffect(table, EffectKind.REPLACE) for table in reader.tables()]
         reader.skip_wait()
         reader.skip("RESTRICT", "CASCADE")
     elif reader.skip("VIEW"):
         reader.skip_existence()
-        effects = [Effect(view, Did.VIEW) for view in reader.tables()]
+        effects = [TableEffect(view, EffectKind.VIEW) for view in reader.tables()]
         reader.skip("RESTRICT", "CASCADE")
     elif reader.peek() == "INDEX":
         return _index(reader)
     else:
         return _of_other_kind(reader)
     reader.require_end()
-    return Statement(tuple(effects))
+    return BinlogStatement(tuple(effects))
 
 
-def _altered(reader: TokenReader) -> Statement:
+def _altered(reader: TokenReader) -> BinlogStatement:
     if reader.peek() in _DEFINERS or reader.peek() == "VIEW":
         return _defined(reader)
     reader.skip("ONLINE", "OFFLINE")
     ignores = reader.skip("IGNORE")
     if reader.skip("TABLE"):
-        return Statement(tuple(alterations(reader, ignores)))
+        return BinlogStatement(tuple(alterations(reader, ignores)))
     if reader.skip("DATABASE", "SCHEMA"):
         # UPGRADE DATA DIRECTORY NAME renames the database; everything else is about what is created later.
         if "UPGRADE" in reader.keywords():
-            raise NotUnderstood("UPGRADE")
+            raise UnknownSyntax("UPGRADE")
         return _NOTHING
     return _NOTHING if reader.skip("SEQUENCE") else _of_other_kind(reader)
 
 
-def _of_other_kind(reader: TokenReader) -> Statement:
+def _of_other_kind(reader: TokenReader) -> BinlogStatement:
     if reader.peek() not in _OTHER_KINDS:
-        raise NotUnderstood(reader.peek())
+        raise UnknownSyntax(reader.peek())
     return _NOTHING
 
 
-def _truncated(reader: TokenReader) -> Statement:
+def _truncated(reader: TokenReader) -> BinlogStatement:
     reader.skip("TABLE")
     table = reader.table()
     reader.skip_wait()
     reader.require_end()
-    return Statement((Effect(table, Did.TRUNCATE),))
+    return BinlogStatement((TableEffect(table, EffectKind.TRUNCATE),))
 
 
-def _renamed(reader: TokenReader) -> Statement:
+def _renamed(reader: TokenReader) -> BinlogStatement:
     if reader.skip("USER"):
         return _NOTHING
     if not reader.skip("TABLE", "TABLES"):
-        raise NotUnderstood(reader.peek())
+        raise UnknownSyntax(reader.peek())
     reader.skip_existence()
-    effects: list[Effect] = []
+    effects: list[TableEffect] = []
     while not effects or reader.skip(","):
-        effects.append(Effect(reader.table(), Did.REPLACE))
+        effects.append(TableEffect(reader.table(), EffectKind.REPLACE))
         reader.skip_wait()
         reader.require("TO")
-        effects.append(Effect(reader.table(), Did.REPLACE))
+        effects.append(TableEffect(reader.table(), EffectKind.REPLACE))
     reader.require_end()
-    return Statement(tuple(effects))
+    return BinlogStatement(tuple(effects))

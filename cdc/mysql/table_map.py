@@ -5,7 +5,7 @@ MySQL source documentation, "Table_map_event". Names, signs, labels and characte
 
 *Invariant*: `columns` has each column of the rows, in their order; the other tuples have that length or none.
 
-Not here: whether that fits a layout (`fitting`); decoding (`rows`).
+Not here: whether that fits a layout (`compatibility`); decoding (`rows`).
 """
 
 from dataclasses import dataclass

@@ -3,7 +3,7 @@
 MySQL manual, "Language Structure"; MariaDB manual, "SQL Language Structure". Strings and comments are found in one pass
 from left to right, as the servers do it: neither is looked for inside of the other.
 
-*Invariants*: a text that these rules do not cover raises `NotUnderstood`; nothing of it is skipped. A versioned comment
+*Invariants*: a text that these rules do not cover raises `UnknownSyntax`; nothing of it is skipped. A versioned comment
 (``/*!50000 … */``) in the binary log was executed: a server that does not execute one logs it as a plain comment.
 
 Not here: what statements mean (`statements`, `alterations`).
@@ -21,11 +21,11 @@ ANSI_QUOTES, MSSQL, NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 10, 1 << 20
 UNREADABLE = "\ufffd"
 
 
-class NotUnderstood(ValueError):
+class UnknownSyntax(ValueError):
     """The statement is none of those that are known here."""
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """The kind of a token."""
 
     #: A keyword, a name without quotes, or a number.
@@ -37,16 +37,16 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SqlToken:
     """One token; `text` of a name or a string is without its quotes."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
 
     @property
     def keyword(self) -> str:
         """In upper case, if it can be a keyword or a sign; otherwise something that is neither."""
-        return self.text.upper() if self.kind in (Kind.WORD, Kind.SIGN) else self.kind.name.lower()
+        return self.text.upper() if self.kind in (TokenKind.WORD, TokenKind.SIGN) else self.kind.name.lower()
 
 
 _BETWEEN = r"""(?P<between>
@@ -73,45 +73,45 @@ def _pattern(sql_mode: int) -> re.Pattern[str]:
     return re.compile(f"{_BETWEEN}|{_EXECUTED}|{quoted}|{_OTHERS}", re.DOTALL | re.VERBOSE)
 
 
-def tokens_of(text: str, sql_mode: int) -> list[Token]:
-    """The tokens of a statement, without semicolons at its end. Raises NotUnderstood."""
+def tokens_of(text: str, sql_mode: int) -> list[SqlToken]:
+    """The tokens of a statement, without semicolons at its end. Raises UnknownSyntax."""
     tokens = list(_tokens(text, sql_mode & (ANSI_QUOTES | MSSQL | NO_BACKSLASH_ESCAPES)))
-    while tokens and tokens[-1] == Token(Kind.SIGN, ";"):
+    while tokens and tokens[-1] == SqlToken(TokenKind.SIGN, ";"):
         tokens.pop()
     return tokens
 
 
-def _tokens(text: str, sql_mode: int) -> Iterator[Token]:
+def _tokens(text: str, sql_mode: int) -> Iterator[SqlToken]:
     match = _pattern(sql_mode).match
     at, executed = 0, False
     while at < len(text):
         found = match(text, at)
         if found is None:
-            raise NotUnderstood(f"the text from its character {at} on")
+            raise UnknownSyntax(f"the text from its character {at} on")
         at = found.end()
         match found.lastgroup:
             case "opened" | "closed":
                 if executed == (found.lastgroup == "opened"):
-                    raise NotUnderstood("a comment")
+                    raise UnknownSyntax("a comment")
                 executed = not executed
             case "word":
-                yield Token(Kind.WORD, found[0])
+                yield SqlToken(TokenKind.WORD, found[0])
             case "sign":
-                yield Token(Kind.SIGN, found[0])
+                yield SqlToken(TokenKind.SIGN, found[0])
             case "name" | "string":
                 end = found[0][-1]
-                kind = Kind.NAME if found.lastgroup == "name" else Kind.STRING
-                yield Token(kind, found[0][1:-1].replace(end * 2, end))
+                kind = TokenKind.NAME if found.lastgroup == "name" else TokenKind.STRING
+                yield SqlToken(kind, found[0][1:-1].replace(end * 2, end))
             case _:
                 pass
     if executed:
-        raise NotUnderstood("a comment without an end")
+        raise UnknownSyntax("a comment without an end")
 
 
 class TokenReader:
     """Reads the tokens of a statement one by one. `database`: of tables that are named without theirs."""
 
-    def __init__(self, tokens: list[Token], database: str) -> None:
+    def __init__(self, tokens: list[SqlToken], database: str) -> None:
         self._tokens = tokens
         self._at = 0
         self.database = database
@@ -125,10 +125,10 @@ class TokenReader:
         """The next token as a keyword; "" at the end."""
         return "" if self.at_end else self._tokens[self._at].keyword
 
-    def next(self) -> Token:
-        """Go past the next token. Raises NotUnderstood."""
+    def next(self) -> SqlToken:
+        """Go past the next token. Raises UnknownSyntax."""
         if self.at_end:
-            raise NotUnderstood("the end")
+            raise UnknownSyntax("the end")
         self._at += 1
         return self._tokens[self._at - 1]
 
@@ -145,29 +145,29 @@ class TokenReader:
         return found
 
     def require(self, *words: str) -> None:
-        """Go past these tokens. Raises NotUnderstood."""
+        """Go past these tokens. Raises UnknownSyntax."""
         if not self.skip_phrase(*words):
-            raise NotUnderstood(" ".join(words))
+            raise UnknownSyntax(" ".join(words))
 
     def require_end(self) -> None:
-        """Nothing is left. Raises NotUnderstood."""
+        """Nothing is left. Raises UnknownSyntax."""
         if not self.at_end:
-            raise NotUnderstood(self.peek())
+            raise UnknownSyntax(self.peek())
 
     def name(self) -> str:
-        """A name. Raises NotUnderstood."""
+        """A name. Raises UnknownSyntax."""
         token = self.next()
-        if token.kind not in (Kind.WORD, Kind.NAME) or UNREADABLE in token.text:
-            raise NotUnderstood(token.text)
+        if token.kind not in (TokenKind.WORD, TokenKind.NAME) or UNREADABLE in token.text:
+            raise UnknownSyntax(token.text)
         return token.text
 
     def table(self) -> tuple[str, str]:
-        """A table's name, in the statement's database unless it says which. Raises NotUnderstood."""
+        """A table's name, in the statement's database unless it says which. Raises UnknownSyntax."""
         name = self.database if self.peek() == "." else self.name()
         return (name, self.name()) if self.skip(".") else (self.database, name)
 
     def tables(self) -> list[tuple[str, str]]:
-        """Table names, separated by commas. Raises NotUnderstood."""
+        """Table names, separated by commas. Raises UnknownSyntax."""
         found = [self.table()]
         while self.skip(","):
             found.append(self.table())
@@ -183,7 +183,7 @@ class TokenReader:
             self.next()
 
     def skip_to(self, word: str) -> None:
-        """Go past the next such token that is in no parentheses. Raises NotUnderstood."""
+        """Go past the next such token that is in no parentheses. Raises UnknownSyntax."""
         depth = 0
         while depth or self.peek() != word:
             depth += _nesting(self.next())
@@ -195,7 +195,7 @@ class TokenReader:
 
     def parts(self) -> Iterator["TokenReader"]:
         """All that is left, cut at the commas that are in no parentheses."""
-        part: list[Token] = []
+        part: list[SqlToken] = []
         depth = 0
         for token in self._tokens[self._at :]:
             depth += _nesting(token)
@@ -207,5 +207,5 @@ class TokenReader:
         yield TokenReader(part, self.database)
 
 
-def _nesting(token: Token) -> int:
+def _nesting(token: SqlToken) -> int:
     return (token.keyword == "(") - (token.keyword == ")")

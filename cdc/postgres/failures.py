@@ -53,7 +53,7 @@ _REFUSALS: tuple[tuple[str, str, bool, str | None], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class PostgresFailure:
     """One failure: `code` as in `UpstreamError`, one sentence, what to do, whether to try again."""
 
     code: str
@@ -62,7 +62,7 @@ class Failure:
     retryable: bool
 
 
-def classify(problem: BaseException, conninfo: str) -> Failure:
+def classify(problem: BaseException, conninfo: str) -> PostgresFailure:
     """What psycopg's error (or a timeout) on a connection made with `conninfo` means."""
     detail = without_password(_sentence(problem), conninfo)
     state = getattr(problem, "sqlstate", None)
@@ -70,9 +70,9 @@ def classify(problem: BaseException, conninfo: str) -> Failure:
         code, retryable = _by_state(state)
         if code == "invalid" and _is_of_parameter(problem):
             code = "parameter"
-        return Failure(code, detail, without_password(_hint(problem) or "", conninfo) or None, retryable)
+        return PostgresFailure(code, detail, without_password(_hint(problem) or "", conninfo) or None, retryable)
     if isinstance(problem, TimeoutError | psycopg.errors.ConnectionTimeout):
-        return Failure("timeout", detail or "The upstream did not answer in time.", None, True)
+        return PostgresFailure("timeout", detail or "The upstream did not answer in time.", None, True)
     return _refusal(detail, conninfo)
 
 
@@ -103,15 +103,15 @@ def _by_state(state: str) -> tuple[str, bool]:
     return "invalid", False
 
 
-def _refusal(detail: str, conninfo: str) -> Failure:
+def _refusal(detail: str, conninfo: str) -> PostgresFailure:
     for fragment, code, retryable, hint in _REFUSALS:
         if fragment in detail:
-            return Failure(code, detail, hint or replication_hint(conninfo), retryable)
+            return PostgresFailure(code, detail, hint or replication_hint(conninfo), retryable)
     if "does not exist" in detail:
         if 'database "' in detail:
-            return Failure("missing", detail, "Check the database's name in the upstream's URL.", False)
-        return Failure("credentials", detail, "Check the user in the upstream's URL.", False)
-    return Failure("unavailable", detail, "Check that the server runs and can be reached.", True)
+            return PostgresFailure("missing", detail, "Check the database's name in the upstream's URL.", False)
+        return PostgresFailure("credentials", detail, "Check the user in the upstream's URL.", False)
+    return PostgresFailure("unavailable", detail, "Check that the server runs and can be reached.", True)
 
 
 def replication_hint(conninfo: str) -> str:

@@ -1,4 +1,4 @@
-"""Decodes pgoutput (protocol version 1, text values). Pure: bytes in, `Transaction`s out.
+"""Decodes pgoutput (protocol version 1, text values). Pure: bytes in, `CommittedTransaction`s out.
 
 PostgreSQL manual, "Logical Replication Message Formats". A committed transaction comes as Begin, changes, Commit, in
 one piece; a Relation message comes before a table's first change and again whenever the table may have changed.
@@ -9,7 +9,7 @@ The layouts in use change only between transactions.
 
 Fast on purpose: one call a message, one loop a row, no object a value (some 300,000 rows of 5 columns a second).
 
-Not here: the connection, keepalives (`postgres.source`); what a snapshot sees (`cdc.position`).
+Not here: the connection, keepalives (`postgres.stream`); what a snapshot sees (`cdc.postgres.position`).
 """
 
 from collections.abc import Callable, Mapping
@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from operator import itemgetter
 from struct import Struct, error
 
-from cdc.change import ChangedRow, SchemaNotice, TableChange, TableLayout, Transaction
-from cdc.position import widen
+from cdc.change import ChangedRow, CommittedTransaction, SchemaNotice, TableChange, TableLayout
 from cdc.postgres.names import qualified_name
+from cdc.postgres.position import widen
 
 _U32 = Struct("!I").unpack_from
 _U16 = Struct("!H").unpack_from
@@ -135,7 +135,7 @@ class Decoder:
         if not self._open and position > self.position:
             self.position = position
 
-    def feed(self, data: bytes, at: int = 0) -> Transaction | None:
+    def feed(self, data: bytes, at: int = 0) -> CommittedTransaction | None:
         """Take the message that starts at `at`; a Commit may return its transaction. Raises MalformedStream."""
         try:
             return self._feed(data, at)
@@ -144,7 +144,7 @@ class Decoder:
                 f"a pgoutput message of kind {data[at : at + 1]!r} is malformed: {problem}"
             ) from problem
 
-    def _feed(self, data: bytes, at: int) -> Transaction | None:
+    def _feed(self, data: bytes, at: int) -> CommittedTransaction | None:
         kind = data[at]
         if kind in _ROW_KINDS:
             oid = _U32(data, at + 1)[0]
@@ -238,7 +238,7 @@ class Decoder:
         size = _MESSAGE_SIZE(data, at)[0]
         unlogged = {int(oid) for oid in data[at + 4 : at + 4 + size].split()}
         for name, layout in self._layouts.items():
-            if layout.oid in unlogged:
+            if layout.table_id in unlogged:
                 reason = f"{name} was made unlogged or logged; changes may be missing."
                 self.notices.append(SchemaNotice(name, reason))
 
@@ -251,14 +251,14 @@ class Decoder:
         self._touched.append(binding)
         return change
 
-    def _commit(self, data: bytes, at: int) -> Transaction | None:
+    def _commit(self, data: bytes, at: int) -> CommittedTransaction | None:
         end: int = _COMMIT(data, at + 1)[2]
         self.position = end
         self._open = False
         self.altered, self._marked = self._marked, False
         changes = self._changes
         if not changes and not self._passing:
-            return Transaction(self._xid, end, {}) if self.altered else None
+            return CommittedTransaction(self._xid, end, {}) if self.altered else None
         for binding in self._touched:
             binding.change = None
         for oid in self._passing:
@@ -271,7 +271,7 @@ class Decoder:
         self._transaction_bytes = 0
         self._overflown = False
         tables = {name: change for name, change in changes.items() if change.settle()}
-        return Transaction(self._xid, end, tables) if tables or self.altered else None
+        return CommittedTransaction(self._xid, end, tables) if tables or self.altered else None
 
     # ── Relations ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -290,7 +290,7 @@ class Decoder:
     def _layout_of(self, relation: _Relation) -> tuple[str, TableLayout] | None:
         """The layout that is about this relation, or about its name."""
         for name, layout in self._layouts.items():
-            if layout.oid == relation.oid and layout.oid:
+            if layout.table_id == relation.oid and layout.table_id:
                 return name, layout
         layout_of_name = self._layouts.get(relation.name)
         return None if layout_of_name is None else (relation.name, layout_of_name)
@@ -386,7 +386,7 @@ def _read_text(data: bytes, at: int) -> tuple[str, int]:
 
 def _misfit(relation: _Relation, name: str, layout: TableLayout) -> str | None:
     """Why no row of the relation is one of the table that the layout is about."""
-    if layout.oid and relation.oid != layout.oid:
+    if layout.table_id and relation.oid != layout.table_id:
         return f"{name} was dropped and created anew."
     if relation.name != name:
         return f"{name} was renamed to {relation.name}."
@@ -401,7 +401,7 @@ def _changed_columns(relation: _Relation, layout: TableLayout) -> tuple[str, ...
     there = [at[column] for column in layout.columns if column in at]
     if there != sorted(there):
         return layout.columns
-    types = layout.types
+    types = layout.type_ids
     return tuple(
         column
         for i, column in enumerate(layout.columns)

@@ -8,7 +8,7 @@ from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict
 
-from cdc.liveliness import COUNT, IDLE_S, INTERVAL_S, UNACKNOWLEDGED_MS
+from cdc.keepalive import COUNT, IDLE_S, INTERVAL_S, UNACKNOWLEDGED_MS
 
 SESSION_SETTINGS = {
     "TimeZone": "UTC",

@@ -22,7 +22,7 @@ from cdc.change import TableLayout
 from cdc.column_type import ColumnType
 from cdc.mysql import server
 from cdc.mysql.position import position_of
-from cdc.mysql.source import MySqlSource
+from cdc.mysql.stream import MySqlStream
 
 _TABLE = (
     "CREATE OR REPLACE TABLE votes (id int PRIMARY KEY, story int NOT NULL, voter varchar(40), at datetime NOT NULL,"
@@ -30,7 +30,7 @@ _TABLE = (
 )
 _LAYOUT = TableLayout(
     ("id", "story", "voter", "at", "weight"),
-    kinds=(
+    column_types=(
         ColumnType("int"),
         ColumnType("int"),
         ColumnType("varchar", length=40, charset="utf8mb4"),
@@ -136,7 +136,7 @@ class Bench:
         """CPU seconds of the change stream."""
 
         async def read() -> float:
-            source = MySqlSource(self._options, lambda: {"bench.votes": _LAYOUT})
+            source = MySqlStream(self._options, lambda: {"bench.votes": _LAYOUT})
             await source.start()
             end = position_of(*await asyncio.to_thread(self._write, phase))
             found = position = 0

@@ -19,10 +19,10 @@ from typing import Any
 
 from cdc.change import TableLayout
 from cdc.column_type import ColumnType
-from cdc.debezium.assembler import Assembler
-from cdc.debezium.envelope import Reader
+from cdc.debezium.assembler import DebeziumAssembler
+from cdc.debezium.envelope import RecordDecoder
 from cdc.debezium.modes import Modes
-from cdc.position import PostgresSnapshot
+from cdc.postgres.position import PostgresSnapshot
 
 PREFIX = "bench"
 TABLE = "public.stories"
@@ -34,7 +34,9 @@ COLUMNS = {
     "created_at": ("timestamptz", "string", "io.debezium.time.ZonedTimestamp"),
     "body": ("text", "string", None),
 }
-LAYOUT = TableLayout(tuple(COLUMNS), kinds=tuple(ColumnType(kind, precision=6) for kind, _, _ in COLUMNS.values()))
+LAYOUT = TableLayout(
+    tuple(COLUMNS), column_types=tuple(ColumnType(kind, precision=6) for kind, _, _ in COLUMNS.values())
+)
 Message = tuple[str, bytes, bytes]
 
 
@@ -125,8 +127,8 @@ def _cpu(result: dict[str, float], name: str, changes: int) -> Iterator[None]:
 
 def decode(changes: int, per_transaction: int, schemas: bool) -> None:
     """Everything but Kafka."""
-    assembler = Assembler(PostgresSnapshot(1000, 1000), Modes())
-    reader = Reader("postgres")
+    assembler = DebeziumAssembler(PostgresSnapshot(1000, 1000), Modes())
+    reader = RecordDecoder("postgres")
     new, _ = assembler.follow({TABLE: LAYOUT})
     assembler.reading(new, 0, 0.0)
     read, add = reader.read, assembler.add
@@ -185,12 +187,12 @@ def _produce(broker: str, prefix: str, changes: int) -> None:
 
 
 async def _read_all(options: Any, changes: int, result: dict[str, float]) -> None:
-    from cdc.debezium.source import DebeziumSource
+    from cdc.debezium.stream import DebeziumStream
 
     async def snapshot() -> PostgresSnapshot:
         return PostgresSnapshot(1000, 1000, horizon=1000)
 
-    source = DebeziumSource(options, lambda: {TABLE: LAYOUT}, snapshot)
+    source = DebeziumStream(options, lambda: {TABLE: LAYOUT}, snapshot)
     await source.start()
     arguments = (options.bootstrap_servers, options.topic_prefix, changes)
     producer = multiprocessing.get_context("spawn").Process(target=_produce, args=arguments)

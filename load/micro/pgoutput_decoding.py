@@ -18,8 +18,8 @@ from typing import Any
 import psycopg
 
 from cdc.change import TableLayout
-from cdc.position import parse_lsn
-from cdc.postgres.source import PostgresSource, create_publication_sql
+from cdc.postgres.position import parse_lsn
+from cdc.postgres.stream import PostgresStream, create_publication_sql
 
 _TABLE = (
     "DROP TABLE IF EXISTS votes",
@@ -112,7 +112,7 @@ class Bench:
     async def _read(self, phase: str, profile: cProfile.Profile | None = None) -> float:
         """CPU seconds of the change stream."""
         self._prepare(phase)
-        source = PostgresSource(self._url, "bench", lambda: {"public.votes": TableLayout(_COLUMNS)})
+        source = PostgresStream(self._url, "bench", lambda: {"public.votes": TableLayout(_COLUMNS)})
         await source.start()
         end = await asyncio.to_thread(self._write, phase)
         found = position = 0

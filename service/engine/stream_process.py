@@ -37,7 +37,7 @@ async def _main(child: StreamChild) -> int:
     follow_loop()
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    hub = Hub(origin.make_source, origin.begin_anew, _stalled, child.settings.engine.step_rows)
+    hub = Hub(origin.make_stream, origin.begin_anew, _stalled, child.settings.engine.step_rows)
     server = await hub.serve(socket.socket(fileno=child.listener))
     garbage.be_seldom()
     report(StartReport(ready=True))

@@ -8,9 +8,9 @@ What a request wants to be answered after may also be transactions, by their glo
 from functools import lru_cache
 from typing import TypeAlias
 
-from cdc.mysql.gtid import Gtids, looks_like_gtids, parse_gtids
+from cdc.gtid import Gtids, looks_like_gtids, parse_gtids
 from cdc.mysql.position import KIND, format_position, parse_position
-from cdc.position import format_lsn, parse_lsn
+from cdc.postgres.position import format_lsn, parse_lsn
 from dataflow.types import Position
 from service.ground.errors import ApiError
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import orjson
 import structlog
 
-from cdc.mysql.gtid import Gtids, parse_gtids
+from cdc.gtid import Gtids, parse_gtids
 from dataflow.types import Key, Position, ViewId
 from service.ground.errors import ApiError
 from service.leaf_store.answer import Answer, Window

@@ -12,8 +12,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from cdc.change import StreamLost, Transaction
-from cdc.mysql.source import MySqlSource
+from cdc.change import CommittedTransaction, StreamLost
+from cdc.mysql.stream import MySqlStream
 from tests.fixtures.binlogs import BinlogStream, following, options_of
 from tests.fixtures.mariadb import MariaDatabase, MariaDbServer, start_mariadb
 from tests.fixtures.service import until
@@ -42,7 +42,7 @@ def own(own_server: MariaDbServer) -> MariaDatabase:
     return database
 
 
-def added(transactions: list[Transaction], table: str = "own.numbers") -> list[int]:
+def added(transactions: list[CommittedTransaction], table: str = "own.numbers") -> list[int]:
     """The numbers that came."""
     return [int(row[0] or "") for t in transactions for row in t.tables[table].added]
 
@@ -92,7 +92,7 @@ def test_connections_that_break(own: MariaDatabase) -> None:
             await stream.catch_up()
             assert killed > 5
             assert added(stream.transactions) == list(range(count))
-            positions = [t.end_lsn for t in stream.transactions]
+            positions = [t.end for t in stream.transactions]
             assert positions == sorted(set(positions))
 
     run(check())
@@ -304,7 +304,7 @@ def test_tls(keys: Path) -> None:
             async with following(database, "numbers") as stream:
                 context = ssl.create_default_context(cafile=str(certificate))
                 context.check_hostname = False
-                stream.source = MySqlSource(
+                stream.source = MySqlStream(
                     {**options_of(server), "user": "private", "ssl": context}, lambda: stream.layouts
                 )
                 await stream.source.start()
@@ -338,7 +338,7 @@ def _refused(options: dict[str, Any]) -> StreamLost:
 
 
 async def _starts(options: dict[str, Any]) -> None:
-    source = MySqlSource(options, dict)
+    source = MySqlStream(options, dict)
     await source.start()
     await source.close()
 

@@ -121,12 +121,12 @@ def _lookup(stream: BinlogStream, table: str) -> list[ChangedRow]:
     """The rows of a table as lookups read them: text protocol, the pinned session."""
     ((name, layout),) = [(n, lay) for n, lay in stream.layouts.items() if n == stream.name(table)]
     columns = []
-    for column, kind in zip(layout.columns, layout.kinds, strict=True):
+    for column, kind in zip(layout.columns, layout.column_types, strict=True):
         columns.append({"float": f"CAST(`{column}` AS DOUBLE)", "bit": f"`{column}` + 0"}.get(kind.name, f"`{column}`"))
     with closing(stream.database.connect(conv={})) as connection, connection.cursor() as cursor:
         cursor.execute("SET time_zone = '+00:00', sql_mode = ''")
         cursor.execute(f"SELECT {', '.join(columns)} FROM {name} ORDER BY id")
-        readers = [lookup_reader(kind) for kind in layout.kinds]
+        readers = [lookup_reader(kind) for kind in layout.column_types]
         return [
             tuple(None if v is None else read(v) for v, read in zip(row, readers, strict=True))
             for row in cursor.fetchall()

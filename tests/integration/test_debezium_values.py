@@ -10,10 +10,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from cdc.change import SchemaNotice, Transaction
+from cdc.change import CommittedTransaction, SchemaNotice
 from cdc.debezium.options import DebeziumOptions
-from cdc.debezium.source import DebeziumSource
-from cdc.position import PostgresSnapshot
+from cdc.debezium.stream import DebeziumStream
+from cdc.postgres.position import PostgresSnapshot
 from cdc.postgres.session import session_sql
 from service.engine.databases.postgres.catalog import load_layouts
 from tests.fixtures.debezium import EXACT_POSTGRES, debezium_of_postgres
@@ -168,10 +168,12 @@ def change(database: Database) -> list[tuple[str | None, ...]]:
     return [tuple(None if v is None else v.decode() for v in row) for row in values]
 
 
-async def stream(options: DebeziumOptions, database: Database) -> tuple[list[Transaction], list[SchemaNotice], list]:  # type: ignore[type-arg]
+async def stream(
+    options: DebeziumOptions, database: Database
+) -> tuple[list[CommittedTransaction], list[SchemaNotice], list]:  # type: ignore[type-arg]
     """What the source says of the changes, and the rows in the end."""
     async with await psycopg.AsyncConnection.connect(database.url, autocommit=True) as connection:
-        layouts = await load_layouts(connection, ["public.kinds"], with_kinds=True)
+        layouts = await load_layouts(connection, ["public.kinds"], with_column_types=True)
         horizon = await (await connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")).fetchone()
     assert horizon is not None
     first = int(horizon[0])
@@ -179,8 +181,8 @@ async def stream(options: DebeziumOptions, database: Database) -> tuple[list[Tra
     async def snapshot() -> PostgresSnapshot:
         return PostgresSnapshot(first, first, horizon=first)
 
-    source = DebeziumSource(options, lambda: layouts, snapshot)
-    taken: list[Transaction] = []
+    source = DebeziumStream(options, lambda: layouts, snapshot)
+    taken: list[CommittedTransaction] = []
     notices: list[SchemaNotice] = []
     try:
         await source.start()

@@ -16,7 +16,7 @@ import orjson
 import psycopg
 import pytest
 
-from cdc.position import parse_lsn
+from cdc.postgres.position import parse_lsn
 from dataflow.milestones import milestone_before
 from service.demo.postgres_server import EmbeddedPostgres
 from service.worker.reads.part import PART, PartHead, read_part

@@ -30,9 +30,9 @@ def test_inserts_updates_and_deletes(database: Database) -> None:
             assert second.tables == {TABLE: TableChange([("1", "a", "x")], [("3", "b", "x")])}
             assert third.tables == {TABLE: TableChange([("2", None, "")], [])}
             assert stream.started is not None
-            assert first.xid < second.xid < third.xid
-            assert stream.started.position < first.end_lsn < second.end_lsn < third.end_lsn <= stream.position
-            assert not stream.started.snapshot.sees(first.xid, first.end_lsn)
+            assert first.id < second.id < third.id
+            assert stream.started.position < first.end < second.end < third.end <= stream.position
+            assert not stream.started.snapshot.sees(first.id, first.end)
 
     run(check())
 

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from cdc.change import StreamLost
-from cdc.postgres.source import PostgresSource
+from cdc.postgres.stream import PostgresStream
 from service.demo.postgres_server import EmbeddedPostgres
 from service.engine.databases.postgres.connect import UpstreamPool
 from service.engine.databases.postgres.publication import ensure_published
@@ -21,7 +21,7 @@ SECRET = "s3cr3t-w0rd"
 
 
 async def _start(url: str, **options: float) -> StreamLost:
-    source = PostgresSource(url, PUBLICATION, dict, **options)  # type: ignore[arg-type]
+    source = PostgresStream(url, PUBLICATION, dict, **options)  # type: ignore[arg-type]
     with pytest.raises(StreamLost) as lost:
         await source.start()
     await source.close()

@@ -71,7 +71,7 @@ def test_a_push_passes_what_an_open_transaction_holds(
             assert stream.transactions == []
             writer.commit()
             (late,) = await stream.catch_up()
-            assert not found.snapshot.sees(late.xid, late.end_lsn)
+            assert not found.snapshot.sees(late.id, late.end)
 
     run(check())
 
@@ -92,8 +92,8 @@ def test_an_unflushed_commit_is_visible_and_within_the_bound(
             await stream.lookups.push()
             await _ask_until(stream, found.bound)
             (only,) = stream.transactions
-            assert found.snapshot.sees(only.xid, only.end_lsn)
-            assert only.end_lsn <= found.bound
+            assert found.snapshot.sees(only.id, only.end)
+            assert only.end <= found.bound
 
     run(check())
 
@@ -134,8 +134,8 @@ def test_small_transactions_come_together_and_large_batches_end(database: Databa
             sizes = [len(batch.transactions) for batch in batches]
             assert sum(sizes) == 300
             assert max(sizes) == 50
-            assert [t.end_lsn for b in batches for t in b.transactions] == sorted(
-                t.end_lsn for b in batches for t in b.transactions
+            assert [t.end for b in batches for t in b.transactions] == sorted(
+                t.end for b in batches for t in b.transactions
             )
 
     run(check())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from cdc.change import Transaction
+from cdc.change import CommittedTransaction
 from service.engine.databases.postgres.connect import UpstreamPool
 from service.engine.databases.postgres.lookups import LookupRows
 from tests.fixtures.postgres import Database, discard_server, start_server
@@ -59,11 +59,11 @@ async def _write(url: str, seed: int, transactions: int) -> None:
                 await asyncio.sleep(0)
 
 
-def _redo(found: LookupRows, transactions: list[Transaction]) -> Counter[tuple[str | None, ...]]:
+def _redo(found: LookupRows, transactions: list[CommittedTransaction]) -> Counter[tuple[str | None, ...]]:
     """The lookup's rows and what it did not see."""
     rows = Counter(found.rows)
     for transaction in transactions:
-        if not found.snapshot.sees(transaction.xid, transaction.end_lsn):
+        if not found.snapshot.sees(transaction.id, transaction.end):
             change = transaction.tables[TABLE]
             rows.update(change.added)
             rows.subtract(change.removed)
@@ -97,10 +97,10 @@ def test_splice(database: Database) -> None:
                 rows = _redo(lookup, stream.transactions)
                 assert min(rows.values()) >= 0
                 assert +rows == Counter(last.rows)
-                seen = [t for t in stream.transactions if lookup.snapshot.sees(t.xid, t.end_lsn)]
-                assert all(t.end_lsn <= lookup.bound for t in seen)
+                seen = [t for t in stream.transactions if lookup.snapshot.sees(t.id, t.end)]
+                assert all(t.end <= lookup.bound for t in seen)
             assert stream.started is not None
-            assert not any(stream.started.snapshot.sees(t.xid, t.end_lsn) for t in stream.transactions)
+            assert not any(stream.started.snapshot.sees(t.id, t.end) for t in stream.transactions)
             assert found[-1].snapshot.covers(stream.started.snapshot)
             assert found[-1].snapshot.covers(found[0].snapshot)
 
@@ -155,7 +155,7 @@ def test_a_table_joins_while_transactions_are_open(
 
             late = await stream.lookups.run_statement(ROWS, [])
             assert late.snapshot.finished(joined)
-            assert late.snapshot.sees(partial.xid, partial.end_lsn)
+            assert late.snapshot.sees(partial.id, partial.end)
             assert _redo(late, stream.transactions) == Counter(late.rows)
             # What `finished` protects from: the early rows and the transaction in part are not the table.
             assert +_redo(early, stream.transactions) != Counter(late.rows)

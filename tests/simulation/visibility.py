@@ -14,8 +14,8 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, ClassVar
 
+from cdc.gtid import GtidSet, source_of, transaction_id
 from cdc.mysql.bracket import BracketSnapshot
-from cdc.mysql.gtid import GtidSet, source_of, transaction_id
 from cdc.mysql.position import BinlogSnapshot
 from dataflow.types import Position, Snapshot, TransactionId
 

@@ -166,6 +166,39 @@ def test_the_change_stream_imports_only_its_drivers() -> None:
     assert refused(sources_of("cdc"), allowed) == []
 
 
+#: What each part of `cdc/` may import of it, beside itself; "": the modules at its root, which are the interface.
+CDC_PARTS = {
+    "": {""},
+    "postgres": {""},
+    "mysql": {""},
+    "debezium": {"", "postgres", "mysql"},
+    "fanout": {""},
+}
+
+
+def test_the_interface_of_change_streams_imports_no_implementation() -> None:
+    def part(dotted: list[str]) -> str:
+        return dotted[1] if dotted[1] in CDC_PARTS else ""
+
+    def allowed(file: Source, module: str) -> bool:
+        own = part(file.path.split("/"))
+        return top(module) != "cdc" or part(module.split(".")) in {own, *CDC_PARTS[own]}
+
+    assert refused(sources_of("cdc"), allowed) == []
+
+
+def test_the_modules_of_change_streams_import_each_other_in_no_circle() -> None:
+    modules = {file.path.removesuffix(".py").replace("/", "."): file for file in sources_of("cdc")}
+    left = {
+        name: {imported for imported in modules for full in file.imports if f"{full}.".startswith(f"{imported}.")}
+        for name, file in modules.items()
+    }
+    while free := [name for name, needed in left.items() if not needed & left.keys()]:
+        for name in free:
+            del left[name]
+    assert sorted(left) == []
+
+
 def test_the_contract_imports_only_pydantic() -> None:
     def allowed(_: Source, module: str) -> bool:
         return is_stdlib(module) or top(module) in ("pydantic", "api_schemas")

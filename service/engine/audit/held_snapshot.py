@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from cdc.source import Snapshot
+from cdc.stream import UpstreamSnapshot
 from dataflow.types import Row
 from service.engine.databases.drivers import open_upstream
 from service.engine.upstream.results import AnswerColumn
@@ -20,7 +20,7 @@ from service.settings.stack import Settings
 class Taken:
     """What a snapshot saw; all of that is in the stream by `bound`. `name`: others can import it under that."""
 
-    snapshot: Snapshot
+    snapshot: UpstreamSnapshot
     bound: int
     name: str = ""
 

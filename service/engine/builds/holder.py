@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from cdc.mysql.bracket import BracketSnapshot
 from cdc.mysql.position import BinlogSnapshot
-from cdc.position import PostgresSnapshot
+from cdc.postgres.position import PostgresSnapshot
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection
 
-from cdc.position import PostgresSnapshot, parse_lsn
+from cdc.postgres.position import PostgresSnapshot, parse_lsn
 from service.engine.builds.holder import Held
 from service.engine.databases.postgres.connect import UpstreamPool
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from cdc.change import StreamLost, TableLayout
-from cdc.source import Layouts, Source
-from service.engine.databases.streams import MakeSource, binlog_source, is_mysql, missing_extra, slot_source
+from cdc.stream import ChangeStream, Layouts
+from service.engine.databases.streams import MakeStream, binlog_stream, is_mysql, missing_extra, slot_stream
 from service.engine.upstream.results import Finding, UpstreamError
 from service.engine.upstream.upstream import Capture, Lookups, Upstream
 from service.settings.errors import SettingsError
@@ -33,9 +33,9 @@ def _postgres(settings: Settings) -> Upstream:
     pool = UpstreamPool(url, upstream.pool_size, upstream.statement_timeout_s, upstream.connect_timeout_s)
     lookups = Lookups(pool)
     if cdc.kafka is not None:
-        make_source, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows)
-        return PostgresUpstream(pool, lookups, make_source, cdc.publication, capture)
-    return PostgresUpstream(pool, lookups, slot_source(settings), cdc.publication, apart=cdc.url is not None)
+        make_stream, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows)
+        return PostgresUpstream(pool, lookups, make_stream, cdc.publication, capture)
+    return PostgresUpstream(pool, lookups, slot_stream(settings), cdc.publication, apart=cdc.url is not None)
 
 
 def _mysql(settings: Settings) -> Upstream:
@@ -55,15 +55,15 @@ def _mysql(settings: Settings) -> Upstream:
     pool = UpstreamPool(address, upstream.pool_size, upstream.statement_timeout_s, upstream.connect_timeout_s)
     if cdc.kafka is not None:
         lookups = Lookups(pool, cdc.kafka.watermark_table)
-        make_source, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows)
-        return MySqlUpstream(pool, lookups, make_source, capture)
-    return MySqlUpstream(pool, Lookups(pool), binlog_source(settings), apart=cdc.url is not None)
+        make_stream, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows)
+        return MySqlUpstream(pool, lookups, make_stream, capture)
+    return MySqlUpstream(pool, Lookups(pool), binlog_stream(settings), apart=cdc.url is not None)
 
 
-def _debezium(kafka: KafkaSettings, lookups: Lookups, transaction_rows: int) -> tuple[MakeSource, Capture]:
+def _debezium(kafka: KafkaSettings, lookups: Lookups, transaction_rows: int) -> tuple[MakeStream, Capture]:
     """Change streams of Debezium's topics, and the topics."""
     try:
-        from cdc.debezium.source import DebeziumSource
+        from cdc.debezium.stream import DebeziumStream
         from service.engine.databases.topics import Topics, debezium_options
     except ImportError as missing:
         raise missing_extra("kafka", missing) from None
@@ -75,8 +75,8 @@ def _debezium(kafka: KafkaSettings, lookups: Lookups, transaction_rows: int) -> 
         except UpstreamError as error:
             raise StreamLost(error.detail, error.retryable, error.hint) from None
 
-    def make(layouts: Layouts) -> Source:
-        return DebeziumSource(options, layouts, take_snapshot, transaction_rows)
+    def make(layouts: Layouts) -> ChangeStream:
+        return DebeziumStream(options, layouts, take_snapshot, transaction_rows)
 
     return make, Topics(options)
 

@@ -8,19 +8,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from cdc.source import Layouts, Source
+from cdc.stream import ChangeStream, Layouts
 from service.settings.errors import SettingsError
 from service.settings.secrets import connection_url, replication_password, upstream_password
 from service.settings.stack import MYSQL_SCHEMES, Settings
 
-MakeSource = Callable[[Layouts], Source]
+MakeStream = Callable[[Layouts], ChangeStream]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOrigin:
     """Makes change streams; `begin_anew` drops connections before a new one, `close` ends them."""
 
-    make_source: MakeSource
+    make_stream: MakeStream
     begin_anew: Callable[[], Awaitable[None]]
     close: Callable[[], Awaitable[None]]
 
@@ -36,14 +36,14 @@ def open_stream(settings: Settings) -> StreamOrigin:
         from service.engine.databases.drivers import open_upstream
 
         upstream = open_upstream(settings)
-        return StreamOrigin(upstream.source, upstream.begin_anew, upstream.close)
-    make = binlog_source(settings) if is_mysql(settings) else slot_source(settings)
+        return StreamOrigin(upstream.change_stream, upstream.begin_anew, upstream.close)
+    make = binlog_stream(settings) if is_mysql(settings) else slot_stream(settings)
     return StreamOrigin(make, _nothing_open, _nothing_open)
 
 
-def slot_source(settings: Settings) -> MakeSource:
+def slot_stream(settings: Settings) -> MakeStream:
     """Change streams of temporary slots of PostgreSQL."""
-    from cdc.postgres.source import PostgresSource
+    from cdc.postgres.stream import PostgresStream
 
     upstream, cdc = settings.upstream, settings.cdc
     if cdc.url:
@@ -51,16 +51,16 @@ def slot_source(settings: Settings) -> MakeSource:
     else:
         url = connection_url(upstream.url, upstream_password(upstream))
 
-    def make(layouts: Layouts) -> Source:
-        return PostgresSource(url, cdc.publication, layouts, cdc.transaction_rows, silence_s=cdc.silence_s)
+    def make(layouts: Layouts) -> ChangeStream:
+        return PostgresStream(url, cdc.publication, layouts, cdc.transaction_rows, silence_s=cdc.silence_s)
 
     return make
 
 
-def binlog_source(settings: Settings) -> MakeSource:
+def binlog_stream(settings: Settings) -> MakeStream:
     """Change streams of the binary log of MariaDB or MySQL. Raises `SettingsError`."""
     try:
-        from cdc.mysql.source import MySqlSource
+        from cdc.mysql.stream import MySqlStream
         from service.engine.databases.mysql.address import Address
     except ImportError as missing:
         raise missing_extra("mysql", missing) from None
@@ -74,8 +74,8 @@ def binlog_source(settings: Settings) -> MakeSource:
     except ValueError as problem:
         raise SettingsError(str(problem)) from None
 
-    def make(layouts: Layouts) -> Source:
-        return MySqlSource(
+    def make(layouts: Layouts) -> ChangeStream:
+        return MySqlStream(
             address.options(), layouts, cdc.transaction_rows, upstream.connect_timeout_s, silence_s=cdc.silence_s
         )
 

@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from cdc.mysql.gtid import Gtids, GtidSet
+from cdc.gtid import Gtids, GtidSet
 from dataflow.types import Position
 from service.engine.loop.positions import Positions
 from service.engine.upstream.results import UpstreamError

@@ -17,12 +17,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from cdc.change import Batch, Transaction
-from cdc.source import Snapshot
+from cdc.change import Batch, CommittedTransaction
+from cdc.stream import UpstreamSnapshot
 from dataflow.types import Position
 
 #: Whether all that was applied, and may not be seen by every snapshot yet, is seen by this one for sure.
-SeesApplied = Callable[[Snapshot], bool]
+SeesApplied = Callable[[UpstreamSnapshot], bool]
 
 
 class HoldLost(Exception):
@@ -84,7 +84,7 @@ class Hold:
                 self._apply(self._held.popleft())
             self._holding = False
 
-    async def cut(self, snapshot: Snapshot, bound: Position) -> bool:
+    async def cut(self, snapshot: UpstreamSnapshot, bound: Position) -> bool:
         """Applies exactly what `snapshot` sees, all of which is in the stream by `bound`; whether that is possible.
 
         The snapshot was taken inside the hold. Raises `HoldLost`.
@@ -115,15 +115,15 @@ class Hold:
         batch = self._held[0]
         first, rest = batch.transactions[:seen], batch.transactions[seen:]
         self._held[0] = replace(batch, transactions=rest, schema=[], redefined=[])
-        return Batch(first, first[-1].end_lsn, batch.schema, redefined=batch.redefined)
+        return Batch(first, first[-1].end, batch.schema, redefined=batch.redefined)
 
 
-def seen_prefix(transactions: list[Transaction], snapshot: Snapshot) -> int | None:
+def seen_prefix(transactions: list[CommittedTransaction], snapshot: UpstreamSnapshot) -> int | None:
     """How many of the first ones `snapshot` sees, if it sees no later one, and is sure of all; else None."""
-    sees = [snapshot.sees(t.xid, t.end_lsn) for t in transactions]
+    sees = [snapshot.sees(t.id, t.end) for t in transactions]
     count = sum(sees)
     if not all(sees[:count]):
         return None
-    if not snapshot.exact and any(snapshot.unsure(t.xid, t.end_lsn) for t in transactions[count:]):
+    if not snapshot.exact and any(snapshot.unsure(t.id, t.end) for t in transactions[count:]):
         return None
     return count

@@ -11,7 +11,7 @@ wait began has to end, or to be known not to have been committed by then (`Looku
 import asyncio
 from collections.abc import Callable
 
-from cdc.source import Snapshot as Taken
+from cdc.stream import UpstreamSnapshot
 from dataflow.types import Position, Snapshot
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.upstream import bridge
@@ -37,7 +37,7 @@ class Visible:
 
     async def wait(self, position: Position) -> None:
         """Return once snapshots see all that a leaf store at `position` has. UpstreamError. Cancel it to give up."""
-        first: Taken | None = None
+        first: UpstreamSnapshot | None = None
         delay_s = _LOOK_S
         while True:
             sees = self._seen_by(position)

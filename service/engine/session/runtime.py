@@ -15,15 +15,15 @@ from typing import Any
 import structlog
 
 from cdc.change import StreamLost
-from cdc.fanout.source import FannedSource
-from cdc.mysql.gtid import Gtids
-from cdc.source import Snapshot
+from cdc.fanout.stream import FanoutStream
+from cdc.gtid import Gtids
+from cdc.stream import UpstreamSnapshot
 from dataflow.engine.events import Touched
 from dataflow.types import Position
 from service.engine.adhoc.answers import Asking
 from service.engine.audit.audits import Audits
 from service.engine.databases.drivers import open_upstream
-from service.engine.databases.streams import MakeSource
+from service.engine.databases.streams import MakeStream
 from service.engine.initial_load.loads import Loads
 from service.engine.initial_load.progress import Telling
 from service.engine.loop import garbage
@@ -153,15 +153,15 @@ class Runtime:
         self.dispatcher.on_move(self._moved)
         self.dispatcher.on_failure(self._engine_failed)
 
-    def _source(self, stream: Path | None) -> MakeSource:
+    def _source(self, stream: Path | None) -> MakeStream:
         """Makes change streams: its own, or what another process of this service reads."""
         if stream is None:
-            return self.upstream.source
+            return self.upstream.change_stream
 
-        async def take_snapshot() -> Snapshot:
+        async def take_snapshot() -> UpstreamSnapshot:
             return (await self.lookups.snapshot()).snapshot
 
-        return lambda layouts: FannedSource(stream, layouts, take_snapshot, lambda: self.upstream.server)
+        return lambda layouts: FanoutStream(stream, layouts, take_snapshot, lambda: self.upstream.server)
 
     # Sessions
 

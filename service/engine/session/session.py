@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 import structlog
 
 from cdc.change import StreamLost
-from cdc.source import Snapshot, Source, Started
+from cdc.stream import ChangeStream, StreamStart, UpstreamSnapshot
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import InstallRefresh, InstallView, StreamStarted
 from dataflow.engine.limits import Limits
 from dataflow.eviction.policies import by_name
-from service.engine.databases.streams import MakeSource
+from service.engine.databases.streams import MakeStream
 from service.engine.initial_load.loads import Loads
 from service.engine.initial_load.progress import Telling
 from service.engine.loop import heartbeat
@@ -75,7 +75,7 @@ class Parts:
     gtids: AppliedGtids
     lineage: Lineage
     counters: Counters
-    make_source: MakeSource
+    make_stream: MakeStream
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class Session:
     #: Set once everything that was committed when the session began is applied.
     caught_up: asyncio.Event = field(default_factory=asyncio.Event)
     _failed: asyncio.Event = field(default_factory=asyncio.Event)
-    _source: Source | None = None
+    _source: ChangeStream | None = None
     _pushes: Pushes | None = None
     #: Between the stream and the engine, while it runs.
     hold: Hold | None = None
@@ -124,7 +124,7 @@ class Session:
         async with parts.upstream.session() as upstream:
             await parts.installer.following.publish(upstream, tables)
             await parts.installer.following.follow(upstream, tables, fresh)
-        self._source = source = parts.make_source(lambda: parts.installer.following.layouts)
+        self._source = source = parts.make_stream(lambda: parts.installer.following.layouts)
         started = await source.start()
         parts.installer.following.stream = source
         if started.server and parts.upstream.server not in ("", started.server):
@@ -166,7 +166,7 @@ class Session:
         return plans
 
     def _introduce(self, plans: dict[str, Plan]) -> None:
-        """Before the stream begins, which may take long (`cdc.postgres.source`), have the upstream answer."""
+        """Before the stream begins, which may take long (`cdc.postgres.stream`), have the upstream answer."""
         installer = self.parts.installer
         if installer.leaf.reader.state() is None:
             installer.leaf.reset(self._epoch())
@@ -178,7 +178,7 @@ class Session:
     def _epoch(self) -> str:
         return f"{uuid.uuid4().hex}@{self.parts.upstream.server}"
 
-    def _start_engine(self, started: Started, plans: dict[str, Plan]) -> None:
+    def _start_engine(self, started: StreamStart, plans: dict[str, Plan]) -> None:
         """Without giving up the loop: nobody sees half of it."""
         parts = self.parts
         installer = parts.installer
@@ -245,7 +245,7 @@ class Session:
             self._until_replaced(),
         )
 
-    def _sees_applied(self, snapshot: Snapshot) -> bool:
+    def _sees_applied(self, snapshot: UpstreamSnapshot) -> bool:
         """Whether a snapshot sees all that was applied: what is not in the ring, every one does that is taken now."""
         installer = self.parts.installer
         engine = installer.dispatcher.engine

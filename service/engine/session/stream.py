@@ -9,8 +9,8 @@ Not here: reconnecting (`runtime`), decoding (`cdc`), when nothing is applied fo
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-from cdc.change import Batch, SchemaNotice, TableLayout, Transaction
-from cdc.source import Source
+from cdc.change import Batch, CommittedTransaction, SchemaNotice, TableLayout
+from cdc.stream import ChangeStream
 from dataflow.engine.events import Advance, Apply
 from service.engine.loop.counters import Counters
 from service.engine.loop.dispatcher import Dispatcher
@@ -19,7 +19,7 @@ from service.engine.upstream import bridge
 
 
 async def follow(
-    source: Source,
+    source: ChangeStream,
     dispatcher: Dispatcher,
     step_rows: int,
     hold: Hold,
@@ -36,7 +36,7 @@ async def follow(
 
 
 def applying(
-    source: Source,
+    source: ChangeStream,
     layouts: Mapping[str, TableLayout],
     dispatcher: Dispatcher,
     counters: Counters,
@@ -68,7 +68,7 @@ def applying(
     return apply
 
 
-def _forget_other_rows(transactions: Iterable[Transaction], layouts: Mapping[str, TableLayout]) -> None:
+def _forget_other_rows(transactions: Iterable[CommittedTransaction], layouts: Mapping[str, TableLayout]) -> None:
     """A table may be followed anew while a transaction is read, or held: what is laid out as it was before would be
     misread, so anything may have changed."""
     for transaction in transactions:

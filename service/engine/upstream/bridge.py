@@ -6,19 +6,16 @@ and nothing is done per row).
 
 from typing import cast
 
-from cdc.change import TableChange
-from cdc.change import Transaction as Change
-from cdc.source import Snapshot as Taken
+from cdc.change import CommittedTransaction, TableChange
+from cdc.stream import UpstreamSnapshot
 from dataflow.engine.events import TableDelta, Transaction
 from dataflow.types import Snapshot, TransactionId
 
 
-def transactions(changes: list[Change]) -> list[Transaction]:
+def transactions(changes: list[CommittedTransaction]) -> list[Transaction]:
     """The engine's form of a batch of the stream's transactions."""
     return [
-        Transaction(
-            TransactionId(change.xid), change.end_lsn, {table: _delta(tc) for table, tc in change.tables.items()}
-        )
+        Transaction(TransactionId(change.id), change.end, {table: _delta(tc) for table, tc in change.tables.items()})
         for change in changes
     ]
 
@@ -27,11 +24,11 @@ def _delta(change: TableChange) -> TableDelta:
     return TableDelta(change.removed, change.added, change.truncated, change.overflow)
 
 
-def snapshot(taken: Taken) -> Snapshot:
+def snapshot(taken: UpstreamSnapshot) -> Snapshot:
     """The engine's view of a snapshot: it compares snapshots of one upstream only, which the protocol cannot say."""
     return cast(Snapshot, taken)
 
 
-def rows_in(changes: list[Change]) -> int:
+def rows_in(changes: list[CommittedTransaction]) -> int:
     """How many rows a batch of transactions carries."""
     return sum(len(tc.removed) + len(tc.added) for change in changes for tc in change.tables.values())

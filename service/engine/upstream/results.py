@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cdc.source import Snapshot
+from cdc.stream import UpstreamSnapshot
 from dataflow.plan.refresh import RefreshParameter
 from dataflow.schema import SqlType
 from dataflow.sizing import sampled_bytes
@@ -97,7 +97,7 @@ class LookupRows:
     stream gets by itself: to `bound` if ``bound <= flush``, else it may need a push."""
 
     rows: list[Row]
-    snapshot: Snapshot
+    snapshot: UpstreamSnapshot
     bound: int
     flush: int
 
@@ -109,7 +109,7 @@ class ForwardRows:
 
     rows: list[list[Row]]
     columns: list[tuple[AnswerColumn, ...]]
-    snapshot: Snapshot
+    snapshot: UpstreamSnapshot
     bound: int
     flush: int
     version: int = -1

@@ -12,8 +12,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from cdc.change import SchemaNotice, TableLayout
-from cdc.mysql.gtid import Gtids
-from cdc.source import Layouts, Snapshot, Source
+from cdc.gtid import Gtids
+from cdc.stream import ChangeStream, Layouts, UpstreamSnapshot
 from dataflow.plan.estimate import Size
 from dataflow.plan.nodes import Aggregate, Chain, Relation
 from dataflow.plan.parts import Lookup
@@ -125,7 +125,7 @@ class Lookups(Protocol):
         """A version and no rows: the heartbeat. Its snapshot may be that of a table that joins the stream."""
         ...
 
-    async def settled(self, since: Snapshot) -> bool:
+    async def settled(self, since: UpstreamSnapshot) -> bool:
         """Whether every snapshot from now on sees all that had been committed when `since` was taken, while there are
         transactions that were open then. False also if that cannot be known. `since` is one of `snapshot`."""
         ...
@@ -151,7 +151,7 @@ class Reading(Protocol):
     """Rows of several lookups of everything, at one snapshot that is exact for the tables they read."""
 
     @property
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> UpstreamSnapshot:
         """What they see."""
         ...
 
@@ -188,7 +188,7 @@ class Upstream(Protocol):
         Raises `UpstreamError`."""
         ...
 
-    def source(self, layouts: Layouts) -> Source:
+    def change_stream(self, layouts: Layouts) -> ChangeStream:
         """A new change stream, not started."""
         ...
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from cdc.change import SchemaNotice
-from cdc.source import Snapshot
+from cdc.stream import UpstreamSnapshot
 from service.engine.loop.heartbeat import PERIOD_S
 from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.upstream import Upstream
@@ -36,7 +36,7 @@ class SchemaWatch:
 
     repair: Repair
     upstream: Upstream
-    _seen: Snapshot | None = None
+    _seen: UpstreamSnapshot | None = None
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     def noticed(self, notice: SchemaNotice) -> None:

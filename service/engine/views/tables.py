@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from cdc.change import TableLayout
-from cdc.source import Source
+from cdc.stream import ChangeStream
 from dataflow.schema import Catalog
 from service.engine.upstream.constraints import broken
 from service.engine.upstream.results import Finding
@@ -53,7 +53,7 @@ class Following:
     #: By qualified name; the source asks for it before it decodes a transaction.
     layouts: dict[str, TableLayout] = field(default_factory=dict)
     #: What decodes them; None before it has begun, which is with what is followed then.
-    stream: Source | None = None
+    stream: ChangeStream | None = None
     #: Columns that the stream has said something about since they are followed, which no view uses.
     doubted: dict[str, set[str]] = field(default_factory=dict)
     #: Warnings that were told.
@@ -112,7 +112,7 @@ class Following:
             self.layouts[table] = layouts[table]
             self.doubted.pop(table, None)
         if self.stream is not None:
-            await self.stream.followed()
+            await self.stream.wait_followed()
 
     def unfollow(self, tables: Iterable[str]) -> None:
         """No view reads `tables` any more."""

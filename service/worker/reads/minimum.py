@@ -6,7 +6,7 @@ knows; of those that it was asked for, a worker remembers that they are.
 Not here: their texts (`version`).
 """
 
-from cdc.mysql.gtid import Gtids
+from cdc.gtid import Gtids
 from cdc.mysql.position import KIND
 from dataflow.types import Position
 from service.ground.version import Minimum, refuse_foreign

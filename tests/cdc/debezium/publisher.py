@@ -65,7 +65,7 @@ class Record:
 def layout(dialect: str) -> TableLayout:
     """That of all tables."""
     kinds = ("int4", "text") if dialect == "postgres" else ("int", "varchar")
-    return TableLayout(("id", "v"), kinds=(ColumnType(kinds[0]), ColumnType(kinds[1])))
+    return TableLayout(("id", "v"), column_types=(ColumnType(kinds[0]), ColumnType(kinds[1])))
 
 
 @dataclass

@@ -5,14 +5,14 @@ import re
 
 import pytest
 
-from cdc.change import StreamLost, TableChange, Transaction
-from cdc.debezium.assembler import Assembler, Limits
-from cdc.debezium.envelope import Reader
+from cdc.change import CommittedTransaction, StreamLost, TableChange
+from cdc.debezium.assembler import AssemblyLimits, DebeziumAssembler
+from cdc.debezium.envelope import RecordDecoder
 from cdc.debezium.modes import Modes
+from cdc.gtid import GtidSet, parse_gtid
 from cdc.mysql.bracket import BracketSnapshot
-from cdc.mysql.gtid import GtidSet, parse_gtid
 from cdc.mysql.position import BinlogSnapshot
-from cdc.position import PostgresSnapshot
+from cdc.postgres.position import PostgresSnapshot
 from tests.cdc.debezium.publisher import Change, Committed, Publisher, Record, layout, place
 
 X, Y = ("1", "x"), ("2", "y")
@@ -22,13 +22,15 @@ A, B = Change("a", None, X), Change("b", None, Y)
 class Stage:
     """Records of some transactions, and an assembler that reads those it is given."""
 
-    def __init__(self, *transactions: tuple[Change, ...], dialect: str = "postgres", limits: Limits | None = None):
+    def __init__(
+        self, *transactions: tuple[Change, ...], dialect: str = "postgres", limits: AssemblyLimits | None = None
+    ):
         self.history = [Committed(i, 700 + i, changes) for i, changes in enumerate(transactions)]
         self.publisher = Publisher(dialect)
         self.publisher.publish(self.history, [])
         snapshot = PostgresSnapshot(700, 700) if dialect == "postgres" else BinlogSnapshot(place(0))
-        self.assembler = Assembler(snapshot, Modes(), limits, watermark="s.c")
-        self.reader = Reader(self.assembler.dialect)
+        self.assembler = DebeziumAssembler(snapshot, Modes(), limits, watermark="s.c")
+        self.reader = RecordDecoder(self.assembler.dialect)
         self.follow("a", "b")
 
     def follow(self, *tables: str) -> list[str]:
@@ -36,7 +38,9 @@ class Stage:
         self.assembler.reading([*new, "s.c"], 0, 0.0)
         return new
 
-    def read(self, *leaving_out: str, now: float = 0.0, records: list[Record] | None = None) -> list[Transaction]:
+    def read(
+        self, *leaving_out: str, now: float = 0.0, records: list[Record] | None = None
+    ) -> list[CommittedTransaction]:
         """Read all but some topics' records, and take."""
         for r in self.publisher.records if records is None else records:
             if r.topic not in leaving_out:
@@ -50,7 +54,7 @@ def test_a_gap_is_named() -> None:
     """Nothing behind it is delivered; after the time it says which table of which transaction lacks what."""
     stage = Stage((A,), (A, B), (A,))
     (only,) = stage.read("x.s.b", now=100.0)
-    assert only.xid == 700
+    assert only.id == 700
     assert stage.assembler.gap(129.0, 30.0) is None
     gap = stage.assembler.gap(131.0, 30.0)
     assert gap is not None
@@ -80,7 +84,7 @@ def test_a_table_whose_first_events_went_by_overflows_instead() -> None:
 
 def test_too_many_rows_of_one_transaction() -> None:
     """It is delivered without rows; the next has its own."""
-    stage = Stage((A, Change("a", None, Y), B), (B,), limits=Limits(rows=2))
+    stage = Stage((A, Change("a", None, Y), B), (B,), limits=AssemblyLimits(rows=2))
     first, second = stage.read()
     assert first.tables == {"s.a": TableChange(overflow=True), "s.b": TableChange(overflow=True)}
     assert second.tables == {"s.b": TableChange([], [Y])}
@@ -88,7 +92,7 @@ def test_too_many_rows_of_one_transaction() -> None:
 
 def test_too_many_rows_that_wait() -> None:
     """The largest transaction gives up its rows."""
-    stage = Stage((A,), (A, A, A), (A,), limits=Limits(waiting_rows=3))
+    stage = Stage((A,), (A, A, A), (A,), limits=AssemblyLimits(waiting_rows=3))
     assert not stage.read("x.transaction")
     told = stage.read(records=[r for r in stage.publisher.records if r.topic == "x.transaction"])
     assert [t.tables["s.a"].overflow for t in told] == [False, True, False]
@@ -99,7 +103,7 @@ def test_another_layout_forgets_rows_that_wait() -> None:
     stage = Stage((A,))
     stage.read("x.transaction")
     changed = layout("postgres")
-    stage.assembler.follow({"s.a": type(changed)(("v", "id"), kinds=changed.kinds[::-1]), "s.b": changed})
+    stage.assembler.follow({"s.a": type(changed)(("v", "id"), column_types=changed.column_types[::-1]), "s.b": changed})
     (told,) = stage.read(records=[r for r in stage.publisher.records if r.topic == "x.transaction"])
     assert told.tables == {"s.a": TableChange(overflow=True)}
 
@@ -108,10 +112,10 @@ def test_rows_of_before_the_layout_are_left_out() -> None:
     """Whoever follows the table reads them by lookup."""
     stage = Stage((A,), (A,))
     known = layout("postgres")
-    since = type(known)(known.columns, oid=5, kinds=known.kinds, since=stage.history[0].end)
+    since = type(known)(known.columns, table_id=5, column_types=known.column_types, since=stage.history[0].end)
     stage.assembler.follow({"s.a": since})
     (told,) = stage.read()
-    assert told.xid == 701
+    assert told.id == 701
 
 
 @pytest.mark.parametrize("dialect", ["postgres", "mysql", "gtid"])
@@ -141,7 +145,7 @@ def test_the_watermark_moves_the_position_only() -> None:
     """A captured table that nobody asks for."""
     stage = Stage((A,), (Change("c", None, X),), dialect="gtid")
     (only,) = stage.read()
-    assert only.end_lsn < stage.assembler.position == place(stage.history[1].start + 10)
+    assert only.end < stage.assembler.position == place(stage.history[1].start + 10)
 
 
 def test_mysql_is_told_by_global_ids() -> None:
@@ -149,11 +153,11 @@ def test_mysql_is_told_by_global_ids() -> None:
     uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
     stage = Stage((A,), (B,), (A,), dialect="gtid")
     seen = GtidSet.parse(f"{uuid}:2")
-    stage.assembler = Assembler(BracketSnapshot(seen, place(5000)), Modes())
+    stage.assembler = DebeziumAssembler(BracketSnapshot(seen, place(5000)), Modes())
     stage.follow("a", "b")
     records = [_renamed(r, uuid) for r in stage.publisher.records]
     told = stage.read(records=records)
-    assert [(t.xid, t.tables) for t in told] == [
+    assert [(t.id, t.tables) for t in told] == [
         (parse_gtid(f"{uuid}:1"), {"s.a": TableChange([], [X])}),
         (parse_gtid(f"{uuid}:3"), {"s.a": TableChange([], [X])}),
     ]
@@ -184,10 +188,10 @@ def test_a_truncate_of_mariadb_waits_for_what_is_behind_it() -> None:
     assert told.tables == {"s.a": TableChange([], [X])}
     assert stage.assembler.waits_for_stillness
     truncated, behind, last = stage.read(records=records[len(first) :])
-    assert truncated == Transaction(place(1500), place(1500), {"s.a": TableChange(truncated=True)})
+    assert truncated == CommittedTransaction(place(1500), place(1500), {"s.a": TableChange(truncated=True)})
     assert behind.tables == {"s.a": TableChange([], [X])}
     (late,) = stage.read(records=[truncate(2500), truncate(1500)])
-    assert late == Transaction(last.end_lsn, last.end_lsn, {"s.a": TableChange(overflow=True)})
+    assert late == CommittedTransaction(last.end, last.end, {"s.a": TableChange(overflow=True)})
     assert not stage.read(records=[truncate(3500)])
     stage.assembler.settle()
     (still,) = stage.assembler.take(10)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from cdc.change import Transaction
-from cdc.debezium.assembler import Assembler, Limits
-from cdc.debezium.envelope import Reader
+from cdc.change import CommittedTransaction
+from cdc.debezium.assembler import AssemblyLimits, DebeziumAssembler
+from cdc.debezium.envelope import RecordDecoder
 from cdc.debezium.modes import Modes
 from cdc.mysql.position import BinlogSnapshot
-from cdc.position import PostgresSnapshot
+from cdc.postgres.position import PostgresSnapshot
 from tests.cdc.debezium.publisher import STEP, TABLES, Change, Committed, Publisher, Record, Row, layout, place
 
 Rows = dict[str, Counter[Row]]
@@ -99,7 +99,7 @@ class Follower:
         """What is new is read when it is known where we are."""
         self.known = {table: self.known.get(table) for table in tables}
 
-    def take(self, t: Transaction) -> None:
+    def take(self, t: CommittedTransaction) -> None:
         """Apply it, and compare."""
         whole = not any(change.overflow for change in t.tables.values())
         index = self._index(t)
@@ -135,10 +135,10 @@ class Follower:
             else:
                 assert rows == self.truth[index][table], f"{table} after {index} transactions"
 
-    def _index(self, t: Transaction) -> int:
+    def _index(self, t: CommittedTransaction) -> int:
         if self.dialect == "postgres":
-            return next(h.index for h in self.history if h.xid == t.xid)
-        return (t.end_lsn & 0xFFFFFFFF) // STEP - 1
+            return next(h.index for h in self.history if h.xid == t.id)
+        return (t.end & 0xFFFFFFFF) // STEP - 1
 
 
 @dataclass
@@ -179,11 +179,11 @@ class Scene:
         events = [(r.topic, r.value) for r in self.publisher.records if b'"[null, ' in (r.value or b"")]
         return self.publisher.dialect == "postgres" and len(events) == len(set(events))
 
-    def assembler(self, limits: Limits) -> Assembler:
+    def assembler(self, limits: AssemblyLimits) -> DebeziumAssembler:
         """One that begins here."""
         if self.publisher.dialect == "postgres":
-            return Assembler(PostgresSnapshot(self.horizon, self.horizon), Modes(), limits)
-        return Assembler(BinlogSnapshot(place((self.seen + 1) * STEP)), Modes(), limits)
+            return DebeziumAssembler(PostgresSnapshot(self.horizon, self.horizon), Modes(), limits)
+        return DebeziumAssembler(BinlogSnapshot(place((self.seen + 1) * STEP)), Modes(), limits)
 
     def commits_before(self, emitted: int) -> int:
         """The offset of the transactions' topic when so many records had been published."""
@@ -232,11 +232,11 @@ def orders(draw: st.DrawFn, records: list[Record]) -> list[Record]:
 class Reading:
     """Reads a scene's records into an assembler, whose transactions go to a follower."""
 
-    def __init__(self, scene: Scene, tables: set[str], limits: Limits) -> None:
+    def __init__(self, scene: Scene, tables: set[str], limits: AssemblyLimits) -> None:
         self.scene = scene
         self.tables = tables
         self.assembler = scene.assembler(limits)
-        self.reader = Reader(self.assembler.dialect)
+        self.reader = RecordDecoder(self.assembler.dialect)
         self.follower = Follower(scene.history, scene.publisher.dialect, scene.seen, scene.left_out)
         self.assembler.reading(self.follow(tables), scene.commits_before(scene.cut), 0.0)
         self.follower.compare(scene.seen)
@@ -283,7 +283,7 @@ def test_each_once_in_order(data: st.DataObject) -> None:
     scene = data.draw(scenes())
     some_tables = st.sets(st.sampled_from(TABLES), min_size=1)
     remembered = data.draw(st.sampled_from([1, 1000])) if scene.copies_say_a_place else 1000
-    reading = Reading(scene, data.draw(some_tables), Limits(remembered=remembered))
+    reading = Reading(scene, data.draw(some_tables), AssemblyLimits(remembered=remembered))
     order = data.draw(orders(scene.publisher.records[scene.cut :]))
     again = data.draw(st.integers(0, 2 * len(order)))
     told = again + data.draw(st.integers(1, 20))

@@ -10,7 +10,7 @@ import pytest
 from cdc.change import TableLayout
 from cdc.column_type import ColumnType
 from cdc.debezium.broker import require_broker
-from cdc.debezium.checks import Topic, TopicFinding, findings, stream_findings
+from cdc.debezium.checks import KafkaTopic, TopicFinding, findings, stream_findings
 from cdc.debezium.options import DebeziumOptions
 from tests.cdc.debezium.publisher import Change, Committed, Publisher, layout
 from tests.fixtures.kafka import KafkaBroker
@@ -26,18 +26,18 @@ def records(*changes: Change) -> list[tuple[int, int, bytes | None, bytes | None
     return [(r.partition, r.offset, r.key, r.value) for r in publisher.records if r.topic == "x.s.a"]
 
 
-def topics(**changed: Topic | None) -> dict[str, Topic]:
+def topics(**changed: KafkaTopic | None) -> dict[str, KafkaTopic]:
     """What is well, but for `changed`."""
-    well: dict[str, Topic | None] = {
-        "x.transaction": Topic(1),
-        "__debezium-heartbeat.x": Topic(1),
-        "x.s.a": Topic(2, {"cleanup.policy": "delete"}, records(Change("a", None, ("1", "x")))),
+    well: dict[str, KafkaTopic | None] = {
+        "x.transaction": KafkaTopic(1),
+        "__debezium-heartbeat.x": KafkaTopic(1),
+        "x.s.a": KafkaTopic(2, {"cleanup.policy": "delete"}, records(Change("a", None, ("1", "x")))),
     }
     well |= {name.replace("__", "."): topic for name, topic in changed.items()}
     return {name: topic for name, topic in well.items() if topic is not None}
 
 
-def look(there: dict[str, Topic], layouts: dict[str, TableLayout] | None = None) -> list[TopicFinding]:
+def look(there: dict[str, KafkaTopic], layouts: dict[str, TableLayout] | None = None) -> list[TopicFinding]:
     return findings(OPTIONS, layouts or LAYOUTS, "postgres", there)
 
 
@@ -57,15 +57,15 @@ def test_all_is_well() -> None:
     ("there", "code", "words"),
     [
         (topics(x__transaction=None), "transaction_metadata", "provide.transaction.metadata=true"),
-        (topics(x__transaction=Topic(3)), "transaction_metadata", "has 3 partitions"),
-        (topics(x__s__a=Topic(1, {"cleanup.policy": "compact"})), "cleanup_policy", "is compacted"),
-        (topics(x__s__a=Topic(1, {"retention.ms": "60000"})), "retention", "for 60 s only"),
-        (topics(x__s__a=Topic(1, {}, record(transaction=None))), "transaction_metadata", "which transaction"),
-        (topics(x__s__a=Topic(1, {}, [(0, 7, None, b"{}")])), "events", "topic x.s.a, partition 0, offset 7"),
-        (topics(x__s__a=Topic(1, {}, record(op="u"))), "row_identity", "REPLICA IDENTITY FULL"),
+        (topics(x__transaction=KafkaTopic(3)), "transaction_metadata", "has 3 partitions"),
+        (topics(x__s__a=KafkaTopic(1, {"cleanup.policy": "compact"})), "cleanup_policy", "is compacted"),
+        (topics(x__s__a=KafkaTopic(1, {"retention.ms": "60000"})), "retention", "for 60 s only"),
+        (topics(x__s__a=KafkaTopic(1, {}, record(transaction=None))), "transaction_metadata", "which transaction"),
+        (topics(x__s__a=KafkaTopic(1, {}, [(0, 7, None, b"{}")])), "events", "topic x.s.a, partition 0, offset 7"),
+        (topics(x__s__a=KafkaTopic(1, {}, record(op="u"))), "row_identity", "REPLICA IDENTITY FULL"),
     ],
 )
-def test_findings(there: dict[str, Topic], code: str, words: str) -> None:
+def test_findings(there: dict[str, KafkaTopic], code: str, words: str) -> None:
     """Each is named, with what repairs it."""
     (finding,) = look(there)
     assert finding.code == code
@@ -85,7 +85,7 @@ def test_heartbeats_and_watermarks_are_warnings() -> None:
 
 def test_values_that_are_not_told() -> None:
     """The column and the setting."""
-    timed = TableLayout(("id", "v"), kinds=(ColumnType("timestamp", precision=6), ColumnType("text")))
+    timed = TableLayout(("id", "v"), column_types=(ColumnType("timestamp", precision=6), ColumnType("text")))
     (finding,) = look(topics(), {"s.a": timed})
     assert finding.code == "values"
     assert "cdc.kafka.time_precision_mode" in finding.reason

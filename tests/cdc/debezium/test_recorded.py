@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from cdc.change import ChangedRow, SchemaNotice, TableChange, TableLayout, Transaction
+from cdc.change import ChangedRow, CommittedTransaction, SchemaNotice, TableChange, TableLayout
 from cdc.column_type import ColumnType
-from cdc.debezium.assembler import Assembler
-from cdc.debezium.envelope import Reader
+from cdc.debezium.assembler import DebeziumAssembler
+from cdc.debezium.envelope import RecordDecoder
 from cdc.debezium.modes import Modes
 from cdc.mysql.position import BinlogSnapshot, position_of
 from cdc.mysql.values import lookup_reader
-from cdc.position import PostgresSnapshot
+from cdc.postgres.position import PostgresSnapshot
 from tests.cdc.debezium.record import TYPES
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -22,7 +22,7 @@ LABELS = {"t_enum": ("small", "big", "a,b"), "t_set": ("x", "y", "z"), "e": ("x"
 
 
 def table(**kinds: ColumnType) -> TableLayout:
-    return TableLayout(tuple(kinds), kinds=tuple(kinds.values()))
+    return TableLayout(tuple(kinds), column_types=tuple(kinds.values()))
 
 
 INT4, TEXT = ColumnType("int4"), ColumnType("text")
@@ -89,13 +89,13 @@ def lines(name: str) -> list[dict[str, Any]]:
 
 def read(
     name: str, layouts: dict[str, TableLayout], snapshot: PostgresSnapshot | BinlogSnapshot, modes: Modes
-) -> tuple[list[Transaction], list[SchemaNotice]]:
+) -> tuple[list[CommittedTransaction], list[SchemaNotice]]:
     """All transactions of a recording, snapshots left out."""
-    assembler = Assembler(snapshot, modes)
-    reader = Reader(assembler.dialect)
+    assembler = DebeziumAssembler(snapshot, modes)
+    reader = RecordDecoder(assembler.dialect)
     new, _ = assembler.follow(layouts)
     assembler.reading(new, 0, 0.0)
-    taken: list[Transaction] = []
+    taken: list[CommittedTransaction] = []
     for offset, line in enumerate(lines(name)):
         if "topic" not in line or (line["value"] or {}).get("op") == "r":
             continue
@@ -164,14 +164,14 @@ def test_postgres_transactions() -> None:
     """Ids, ends and order are the transactions'; rows that come and go in one cancel out; TRUNCATE is of two tables."""
     taken, _ = read("postgres-full-string", POSTGRES, PostgresSnapshot(2120, 2120), Modes(binary="hex"))
     assert taken == [
-        Transaction(2121, 223762424, {"shop.defident": TableChange([], [("1", "a", "z")])}),
-        Transaction(
+        CommittedTransaction(2121, 223762424, {"shop.defident": TableChange([], [("1", "a", "z")])}),
+        CommittedTransaction(
             2123,
             223769176,
             {"shop.docs": TableChange(truncated=True), "shop.defident": TableChange(truncated=True)},
         ),
-        Transaction(2124, 223769288, {"shop.nopk": TableChange([], [("100", "lat")])}),
-        Transaction(2125, 223769400, {"shop.nopk": TableChange([], [("101", "lat")])}),
+        CommittedTransaction(2124, 223769288, {"shop.nopk": TableChange([], [("100", "lat")])}),
+        CommittedTransaction(2125, 223769400, {"shop.nopk": TableChange([], [("101", "lat")])}),
     ]
 
 
@@ -187,7 +187,7 @@ def test_default_identity_never_makes_rows() -> None:
     """Updates without the row before, deletes with its key only: anything may have changed, and it is said why."""
     modes = Modes(time_precision="adaptive", binary="bytes")
     taken, notices = read("postgres-default", POSTGRES, PostgresSnapshot(2067, 2067), modes)
-    by_xid = {t.xid: t.tables for t in taken}
+    by_xid = {t.id: t.tables for t in taken}
     inserted = by_xid[2067]["shop.types"]
     assert inserted == TableChange([], [changed(ROW, iv=None, nbig=None, na=None)])
     for xid in (2068, 2069, 2070):
@@ -234,10 +234,10 @@ def test_mysql_connector() -> None:
         "1",
         "text",
     )
-    assert taken[0] == Transaction(
+    assert taken[0] == CommittedTransaction(
         position_of("b.6", 3870), position_of("b.6", 3870), {"d.types": TableChange([], [first])}
     )
-    told = [(t.end_lsn & 0xFFFFFF, *t.tables) for t in taken]
+    told = [(t.end & 0xFFFFFF, *t.tables) for t in taken]
     assert told == [
         (3870, "d.types"),
         (4278, "d.types"),

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import uvloop
 
-from cdc.change import Batch, SchemaNotice, StreamLost, TableChange, TableLayout, Transaction
-from cdc.fanout.frames import Follow, Followed, Joined, frame_of
+from cdc.change import Batch, CommittedTransaction, SchemaNotice, StreamLost, TableChange, TableLayout
+from cdc.fanout.frames import FollowReply, FollowRequest, JoinReply, frame_of
 from cdc.fanout.hub import Hub
 from cdc.fanout.receiver import AHEAD_BYTES, Receiver
-from cdc.fanout.source import FannedSource
-from cdc.mysql.gtid import GtidPosition
-from cdc.position import PostgresSnapshot
-from cdc.source import Started
+from cdc.fanout.stream import FanoutStream
+from cdc.gtid import GtidPosition
+from cdc.postgres.position import PostgresSnapshot
+from cdc.stream import StreamStart
 
 A, B = TableLayout(("id",), 1, since=1), TableLayout(("id",), 2, since=1)
 LIMIT_S = 10.0
@@ -43,10 +43,10 @@ class Script:
     lays_out: bool = True
     held_up: str | None = None
 
-    async def start(self) -> Started:
+    async def start(self) -> StreamStart:
         self.given = self.tables()
         self.looked = dict(self.given)
-        return Started(100, PostgresSnapshot(5, 5), GtidPosition.parse("0-1-5"), "server 1")
+        return StreamStart(100, PostgresSnapshot(5, 5), GtidPosition.parse("0-1-5"), "server 1")
 
     async def next_batch(self, max_rows: int = 1000) -> Batch:  # noqa: ARG002
         """It looks before it waits: what comes is laid out as it was then."""
@@ -65,7 +65,7 @@ class Script:
         if self.answers:
             self.coming.put_nowait(Batch([], self.now))
 
-    async def followed(self) -> None:
+    async def wait_followed(self) -> None:
         return
 
     def acknowledge(self, position: int) -> None:
@@ -101,7 +101,7 @@ class Site:
         """A transaction that adds rows to tables, each a text of some size."""
         added = [(f"{end}".zfill(size),)] * rows
         changes = {table: TableChange([], list(added)) for table in tables}
-        self.stream.coming.put_nowait(Batch([Transaction(end, end, changes)], end, passed=[end]))
+        self.stream.coming.put_nowait(Batch([CommittedTransaction(end, end, changes)], end, passed=[end]))
 
     def say(self, notice: SchemaNotice, position: int = 100) -> None:
         self.stream.coming.put_nowait(Batch([], position, [notice]))
@@ -113,12 +113,12 @@ class Engine:
     def __init__(self, site: Site, **layouts: TableLayout) -> None:
         self.layouts = dict(layouts)
         self.server = "server 1"
-        self.source = FannedSource(site.path, lambda: self.layouts, self._snapshot, lambda: self.server)
+        self.source = FanoutStream(site.path, lambda: self.layouts, self._snapshot, lambda: self.server)
 
     async def _snapshot(self) -> PostgresSnapshot:
         return PostgresSnapshot(7, 9, frozenset({8}), 12)
 
-    async def start(self) -> Started:
+    async def start(self) -> StreamStart:
         return await self.source.start()
 
     async def until(self, position: int) -> Batch:
@@ -167,7 +167,7 @@ async def met(condition: Callable[[], Any]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def _until_lost(source: FannedSource) -> StreamLost:
+async def _until_lost(source: FanoutStream) -> StreamLost:
     while True:
         try:
             await source.next_batch()
@@ -177,7 +177,7 @@ async def _until_lost(source: FannedSource) -> StreamLost:
 
 def ends(batch: Batch, table: str) -> list[int]:
     """The transactions that changed a table."""
-    return [t.end_lsn for t in batch.transactions if table in t.tables]
+    return [t.end for t in batch.transactions if table in t.tables]
 
 
 def test_each_gets_what_it_follows_from_where_it_joined() -> None:
@@ -257,7 +257,7 @@ def test_a_table_that_is_followed_later_comes_from_then_on() -> None:
             await two.start()
             site.bring(110, "b")
             one.layouts["b"] = B
-            following = asyncio.ensure_future(one.source.followed())
+            following = asyncio.ensure_future(one.source.wait_followed())
             batch = await one.until(110)
             assert ends(batch, "b") == []
             while not following.done():
@@ -283,7 +283,7 @@ def test_a_table_that_is_another_one_is_followed_anew_by_all() -> None:
             await two.start()
             altered = TableLayout(("id", "new"), 1, since=105)
             two.layouts["a"] = altered
-            following = asyncio.ensure_future(two.source.followed())
+            following = asyncio.ensure_future(two.source.wait_followed())
             while not following.done():
                 await asyncio.wait(
                     {following, asyncio.ensure_future(two.source.next_batch())}, return_when="FIRST_COMPLETED"
@@ -298,7 +298,7 @@ def test_a_table_that_is_another_one_is_followed_anew_by_all() -> None:
             assert site.stream.looked == {"a": altered}
             assert site.stream.asked >= 1
             one.layouts["a"] = replace(altered, since=112)
-            following = asyncio.ensure_future(one.source.followed())
+            following = asyncio.ensure_future(one.source.wait_followed())
             while not following.done():
                 site.stream.coming.put_nowait(Batch([], 115))
                 await one.source.next_batch()
@@ -336,7 +336,7 @@ def test_rows_that_were_begun_to_be_read_otherwise_are_anything() -> None:
             await two.start()
             begun = TableChange([], [("1",)], layout=A)
             site.stream.lays_out = False
-            site.stream.coming.put_nowait(Batch([Transaction(110, 110, {"a": begun})], 110))
+            site.stream.coming.put_nowait(Batch([CommittedTransaction(110, 110, {"a": begun})], 110))
             (transaction,) = (await two.until(110)).transactions
             assert transaction.tables == {"a": TableChange(overflow=True)}
 
@@ -395,15 +395,15 @@ def test_an_engine_that_has_died_is_sent_nothing() -> None:
             _, writer = await asyncio.open_unix_connection(f"{directory}/s")
             await reached.wait()
             (receiver,) = receivers
-            receiver.join(Joined(100, None, ""))
+            receiver.join(JoinReply(100, None, ""))
             writer.transport.abort()
             with suppress(ConnectionError):
                 assert await receiver.messages() is None
             receiver.close()
             for _ in range(3):
                 await asyncio.sleep(0)
-                receiver.send(frame_of(Followed(1)))
-            receiver.refuse(frame_of(Followed(1)))
+                receiver.send(frame_of(FollowReply(1)))
+            receiver.refuse(frame_of(FollowReply(1)))
             server.close()
 
     run(scenario)
@@ -422,7 +422,7 @@ def test_a_layout_that_was_called_wrong_is_not_followed_again() -> None:
             assert (ends(batch, "a"), ends(batch, "b")) == ([], [110])
             assert not batch.schema
             engine.layouts["a"] = replace(A, since=115)
-            following = asyncio.ensure_future(engine.source.followed())
+            following = asyncio.ensure_future(engine.source.wait_followed())
             while not following.done():
                 site.stream.coming.put_nowait(Batch([], 115))
                 await engine.source.next_batch()
@@ -506,7 +506,7 @@ def test_one_that_takes_nothing_is_let_go() -> None:
             engine = Engine(site, a=A)
             await engine.start()
             _, stalled = await asyncio.open_unix_connection(site.path)
-            stalled.write(frame_of(Follow(1, {"a": A})))
+            stalled.write(frame_of(FollowRequest(1, {"a": A})))
             last = 110 + 2 * AHEAD_BYTES // (1 << 20)
             for end in range(111, last + 1):
                 site.bring(end, "a", size=1 << 20)
@@ -541,13 +541,13 @@ def test_what_alters_the_schema_begins_a_batch() -> None:
             site.bring(110, "a")
             site.stream.coming.put_nowait(Batch([], 115, altered=(114, 115)))
             site.bring(120, "a")
-            site.stream.coming.put_nowait(Batch([Transaction(130, 130, {})], 130, altered=(130, 130)))
+            site.stream.coming.put_nowait(Batch([CommittedTransaction(130, 130, {})], 130, altered=(130, 130)))
             batches = [await engine.source.next_batch()]
             while batches[-1].position < 130:
                 batches.append(await engine.source.next_batch())
             ends = [batch.position for batch in batches if batch.altered is None]
             assert 110 in ends
             assert [batch.altered for batch in batches if batch.altered] == [(114, 115), (130, 130)]
-            assert all(t.end_lsn > 115 for b in batches if b.altered == (114, 115) for t in b.transactions)
+            assert all(t.end > 115 for b in batches if b.altered == (114, 115) for t in b.transactions)
 
     run(scenario)

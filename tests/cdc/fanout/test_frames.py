@@ -3,16 +3,30 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.change import Batch, SchemaNotice, TableChange, TableLayout, Transaction
-from cdc.fanout.frames import Acknowledge, Ask, Follow, Followed, Frames, Joined, Lost, Said, frame_of, frame_of_batch
-from cdc.mysql.gtid import GtidPosition
+from cdc.change import Batch, CommittedTransaction, SchemaNotice, TableChange, TableLayout
+from cdc.fanout.frames import (
+    Acknowledgement,
+    FollowReply,
+    FollowRequest,
+    Frames,
+    JoinReply,
+    LossMessage,
+    NoticeMessage,
+    PositionRequest,
+    frame_of,
+    frame_of_batch,
+)
+from cdc.gtid import GtidPosition
 
 TABLES = ["public.a", "public.b", "public.c"]
 LAYOUT = TableLayout(("id", "title"))
 rows = st.lists(st.tuples(st.none() | st.text(), st.text()), max_size=3)
 changes = st.builds(TableChange, rows, rows, st.booleans(), st.booleans())
 transactions = st.builds(
-    Transaction, st.integers(0, 2**64 - 1), st.integers(0, 2**63), st.dictionaries(st.sampled_from(TABLES), changes)
+    CommittedTransaction,
+    st.integers(0, 2**64 - 1),
+    st.integers(0, 2**63),
+    st.dictionaries(st.sampled_from(TABLES), changes),
 )
 notices = st.builds(SchemaNotice, st.sampled_from(TABLES), st.text(), st.tuples(st.text()))
 batches = st.builds(
@@ -28,7 +42,7 @@ batches = st.builds(
 def of_tables(batch: Batch, tables: set[str]) -> Batch:
     """What `frame_of_batch` is to keep."""
     kept = [
-        Transaction(t.xid, t.end_lsn, {name: change for name, change in t.tables.items() if name in tables})
+        CommittedTransaction(t.id, t.end, {name: change for name, change in t.tables.items() if name in tables})
         for t in batch.transactions
     ]
     return Batch(
@@ -57,7 +71,7 @@ def test_rows_that_are_laid_out_otherwise_are_anything() -> None:
         "public.a": TableChange([], [("1", "x")], layout=other),
         "public.b": TableChange([], [("1", "x")], layout=TableLayout(("id", "title"), since=7)),
     }
-    sent = frame_of_batch(Batch([Transaction(1, 10, changes)], 10), {"public.a": LAYOUT, "public.b": LAYOUT})
+    sent = frame_of_batch(Batch([CommittedTransaction(1, 10, changes)], 10), {"public.a": LAYOUT, "public.b": LAYOUT})
     (received,) = Frames().feed(sent)
     assert isinstance(received, Batch)
     assert received.transactions[0].tables == {
@@ -68,16 +82,16 @@ def test_rows_that_are_laid_out_otherwise_are_anything() -> None:
 
 def test_messages_arrive_as_they_were() -> None:
     sent = [
-        Follow(3, {"public.a": TableLayout(("id", "title"), 17, ((23, -1), (25, -1)), (1, 2), since=99)}),
-        Ask(),
-        Acknowledge(7),
-        Joined(1 << 62, GtidPosition.parse("0-1-5"), "system 7"),
-        Followed(3),
-        Said(SchemaNotice("public.a", "It is gone.")),
-        Lost("No.", True, "Run: something"),
+        FollowRequest(3, {"public.a": TableLayout(("id", "title"), 17, ((23, -1), (25, -1)), (1, 2), since=99)}),
+        PositionRequest(),
+        Acknowledgement(7),
+        JoinReply(1 << 62, GtidPosition.parse("0-1-5"), "system 7"),
+        FollowReply(3),
+        NoticeMessage(SchemaNotice("public.a", "It is gone.")),
+        LossMessage("No.", True, "Run: something"),
     ]
     received = Frames().feed(b"".join(map(frame_of, sent)))
     assert received == sent
     first = received[0]
-    assert isinstance(first, Follow)
+    assert isinstance(first, FollowRequest)
     assert first.layouts["public.a"].since == 99

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from cdc.change import StreamLost, TableChange, TableLayout, Transaction
+from cdc.change import CommittedTransaction, StreamLost, TableChange, TableLayout
 from cdc.column_type import ColumnType
+from cdc.gtid import parse_gtid
 from cdc.mysql import events
-from cdc.mysql.assembler import Assembler, MalformedLog
-from cdc.mysql.gtid import parse_gtid
+from cdc.mysql.assembler import BinlogAssembler, MalformedLog
 from cdc.mysql.position import position_of
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "mariadb-binlog.bin"
 TEXT = ColumnType("varchar", length=20, charset="utf8mb4")
 ITEMS = TableLayout(
     ("id", "name", "price", "kind"),
-    kinds=(
+    column_types=(
         ColumnType("int"),
         TEXT,
         ColumnType("decimal", precision=10, scale=2),
@@ -29,7 +29,7 @@ ITEMS = TableLayout(
     ),
     since=position_of("binlog.000001", 996),
 )
-PLAIN = TableLayout(("id",), kinds=(ColumnType("int"),), since=ITEMS.since)
+PLAIN = TableLayout(("id",), column_types=(ColumnType("int"),), since=ITEMS.since)
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
 
@@ -44,20 +44,20 @@ def recorded() -> list[bytes]:
     return found
 
 
-def feed(assembler: Assembler, log: list[bytes]) -> list[Transaction]:
+def feed(assembler: BinlogAssembler, log: list[bytes]) -> list[CommittedTransaction]:
     """The transactions of some events."""
     found = (assembler.feed(event, 0, len(event)) for event in log)
     return [transaction for transaction in found if transaction is not None]
 
 
-def following(layouts: dict[str, TableLayout], **options: Any) -> Assembler:
+def following(layouts: dict[str, TableLayout], **options: Any) -> BinlogAssembler:
     """An assembler at the log's beginning."""
-    assembler = Assembler("binlog.000001", 4, **{"max_transaction_rows": 1000, **options})
+    assembler = BinlogAssembler("binlog.000001", 4, **{"max_transaction_rows": 1000, **options})
     assembler.follow(layouts)
     return assembler
 
 
-def changes(transactions: list[Transaction], table: str) -> list[TableChange]:
+def changes(transactions: list[CommittedTransaction], table: str) -> list[TableChange]:
     """What they did to a table."""
     return [t.tables[table] for t in transactions if table in t.tables]
 
@@ -85,8 +85,8 @@ def test_a_recorded_log() -> None:
         ("shop.items", ("kind",)),
         ("shop.items", ()),
     ]
-    ends = [t.end_lsn for t in found]
-    assert ends == sorted(set(ends)) == [t.xid for t in found]
+    ends = [t.end for t in found]
+    assert ends == sorted(set(ends)) == [t.id for t in found]
     assert assembler.position == position_of("binlog.000002", 4)
 
 
@@ -194,7 +194,7 @@ class MySqlLog:
     def xid(self) -> None:
         self.add(events.XID, pack("<Q", 5))
 
-    def transactions(self, **options: Any) -> Iterator[Transaction]:
+    def transactions(self, **options: Any) -> Iterator[CommittedTransaction]:
         self.assembler = following({"shop.plain": replace(PLAIN, since=0)}, mariadb=False, **options)
         yield from feed(self.assembler, self.events)
 
@@ -216,12 +216,12 @@ def test_transactions_of_mysql() -> None:
     log.add(events.HEARTBEAT_V2, b"")
     found = list(log.transactions())
     assert found == [
-        Transaction(
+        CommittedTransaction(
             parse_gtid(f"{UUID}:7"),
             position_of("binlog.000001", end),
             {"shop.plain": TableChange([("9",)], [("1",), ("3",)])},
         ),
-        Transaction(
+        CommittedTransaction(
             parse_gtid(f"{UUID}:8"),
             position_of("binlog.000001", last),
             {"shop.plain": TableChange(truncated=True)},
@@ -241,7 +241,7 @@ def test_xa_of_mysql() -> None:
     log.gtid(2)
     log.query("XA COMMIT X'61',X'62',1")
     (only,) = log.transactions()
-    assert (only.xid, only.tables) == (parse_gtid(f"{UUID}:2"), {"shop.plain": TableChange([], [("1",)])})
+    assert (only.id, only.tables) == (parse_gtid(f"{UUID}:2"), {"shop.plain": TableChange([], [("1",)])})
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_offsets_beyond_four_gigabytes() -> None:
     first = log.offset
     log.offset = 30
     log.add(events.STOP, b"")
-    assembler = Assembler("binlog.000001", (1 << 32) - 100, 1000)
+    assembler = BinlogAssembler("binlog.000001", (1 << 32) - 100, 1000)
     feed(assembler, log.events)
     assert first < 1 << 32
     assert assembler.offset == (1 << 32) + 49

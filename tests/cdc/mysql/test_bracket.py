@@ -1,7 +1,7 @@
 """What a snapshot between two brackets says of transactions, and of other snapshots."""
 
+from cdc.gtid import GtidSet, source_of, transaction_id
 from cdc.mysql.bracket import BracketSnapshot
-from cdc.mysql.gtid import GtidSet, source_of, transaction_id
 
 SERVER = source_of(bytes(range(16)))
 

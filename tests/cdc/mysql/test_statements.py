@@ -2,27 +2,30 @@
 
 import pytest
 
-from cdc.mysql.effects import EVERY_TABLE, Did, Effect
-from cdc.mysql.events import Query
+from cdc.mysql.events import QueryEvent
 from cdc.mysql.statements import statement_of
+from cdc.mysql.table_effects import EVERY_TABLE, EffectKind, TableEffect
 from cdc.mysql.tokens import ANSI_QUOTES, MSSQL, NO_BACKSLASH_ESCAPES
 
 T, U, X = ("shop", "t"), ("shop", "u"), ("x", "u")
-SHIFT, REWRITE, ALTER, REPLACE = (Effect(T, did) for did in (Did.SHIFT, Did.REWRITE, Did.ALTER, Did.REPLACE))
+SHIFT, REWRITE, ALTER, REPLACE = (
+    TableEffect(T, kind) for kind in (EffectKind.SHIFT, EffectKind.REWRITE, EffectKind.ALTER, EffectKind.REPLACE)
+)
+U_REPLACED, X_REPLACED = TableEffect(U, EffectKind.REPLACE), TableEffect(X, EffectKind.REPLACE)
 
 
-def unlike(*keys: str) -> Effect:
+def unlike(*keys: str) -> TableEffect:
     """Unique keys of `T` of these names, if there are such, are gone or others."""
-    return Effect(T, Did.UNIQUE, keys)
+    return TableEffect(T, EffectKind.UNIQUE, keys)
 
 
-def altered(*columns: str) -> Effect:
+def altered(*columns: str) -> TableEffect:
     """These columns of `T` are gone or of another kind."""
-    return Effect(T, Did.ALTER, columns)
+    return TableEffect(T, EffectKind.ALTER, columns)
 
 
 #: Parts of ALTER TABLE, and their effects on `T`.
-PARTS: dict[str, list[Effect]] = {
+PARTS: dict[str, list[TableEffect]] = {
     # Columns
     "ADD COLUMN b int": [],
     "ADD b int DEFAULT 3 COMMENT 'first, after'": [],
@@ -85,10 +88,10 @@ PARTS: dict[str, list[Effect]] = {
     "DISABLE KEYS": [],
     "ENABLE KEYS": [],
     # The table
-    "RENAME u": [REPLACE, Effect(U, Did.REPLACE)],
-    "RENAME TO x.u": [REPLACE, Effect(X, Did.REPLACE)],
-    "RENAME AS `u`": [REPLACE, Effect(U, Did.REPLACE)],
-    "RENAME = u": [REPLACE, Effect(U, Did.REPLACE)],
+    "RENAME u": [REPLACE, U_REPLACED],
+    "RENAME TO x.u": [REPLACE, X_REPLACED],
+    "RENAME AS `u`": [REPLACE, U_REPLACED],
+    "RENAME = u": [REPLACE, U_REPLACED],
     "CONVERT TO CHARACTER SET latin1 COLLATE latin1_bin": [ALTER],
     "CONVERT TO CHARSET utf8mb4": [ALTER],
     "DEFAULT CHARACTER SET = utf8mb4 COLLATE utf8mb4_bin": [],
@@ -133,7 +136,7 @@ PARTS: dict[str, list[Effect]] = {
     "UPGRADE PARTITIONING": [],
 }
 #: Commands that are a whole ALTER TABLE, for MySQL behind its ALGORITHM and LOCK.
-COMMANDS: dict[str, list[Effect]] = {
+COMMANDS: dict[str, list[TableEffect]] = {
     "": [],
     "ADD PARTITION (PARTITION p VALUES LESS THAN (3), PARTITION q VALUES LESS THAN (4))": [],
     "ADD PARTITION IF NOT EXISTS PARTITIONS 2": [],
@@ -149,19 +152,22 @@ COMMANDS: dict[str, list[Effect]] = {
     "TRUNCATE PARTITION ALL": [REWRITE],
     "DISCARD PARTITION p, q TABLESPACE": [REWRITE],
     "IMPORT PARTITION ALL TABLESPACE": [REWRITE],
-    "EXCHANGE PARTITION p WITH TABLE u": [REWRITE, Effect(U, Did.REWRITE)],
-    "EXCHANGE PARTITION `p` WITH TABLE x.`u` WITHOUT VALIDATION": [REWRITE, Effect(X, Did.REWRITE)],
-    "EXCHANGE PARTITION p WITH TABLE u WITH VALIDATION": [REWRITE, Effect(U, Did.REWRITE)],
-    "CONVERT PARTITION p TO TABLE x.u": [REWRITE, Effect(X, Did.REPLACE)],
-    "CONVERT TABLE u TO PARTITION p VALUES LESS THAN (3)": [Effect(U, Did.REPLACE), REWRITE],
-    "CONVERT TABLE x.u TO PARTITION p VALUES LESS THAN (3) WITHOUT VALIDATION": [Effect(X, Did.REPLACE), REWRITE],
+    "EXCHANGE PARTITION p WITH TABLE u": [REWRITE, TableEffect(U, EffectKind.REWRITE)],
+    "EXCHANGE PARTITION `p` WITH TABLE x.`u` WITHOUT VALIDATION": [REWRITE, TableEffect(X, EffectKind.REWRITE)],
+    "EXCHANGE PARTITION p WITH TABLE u WITH VALIDATION": [REWRITE, TableEffect(U, EffectKind.REWRITE)],
+    "CONVERT PARTITION p TO TABLE x.u": [REWRITE, X_REPLACED],
+    "CONVERT TABLE u TO PARTITION p VALUES LESS THAN (3)": [U_REPLACED, REWRITE],
+    "CONVERT TABLE x.u TO PARTITION p VALUES LESS THAN (3) WITHOUT VALIDATION": [
+        X_REPLACED,
+        REWRITE,
+    ],
 }
 BEFORE_TABLES = ["ALTER TABLE t", "alter online table if exists shop.t wait 5", "ALTER TABLE `shop` . `t` NOWAIT"]
 
 
-def effects_of(text: str, sql_mode: int = 0) -> list[Effect]:
+def effects_of(text: str, sql_mode: int = 0) -> list[TableEffect]:
     """The effects of a statement that changes no rows."""
-    statement = statement_of(Query("shop", text, sql_mode))
+    statement = statement_of(QueryEvent("shop", text, sql_mode))
     assert not statement.changes_rows
     return list(statement.effects)
 
@@ -177,7 +183,7 @@ def test_alter_table(before: str, part: str) -> None:
 @pytest.mark.parametrize(
     ("other", "effect"), [("DROP z", altered("z")), ("ADD y int AFTER z", SHIFT), ("RENAME TO x.v", REPLACE)]
 )
-def test_sequences_of_parts(part: str, other: str, effect: Effect) -> None:
+def test_sequences_of_parts(part: str, other: str, effect: TableEffect) -> None:
     """No part hides one before or behind it. (Nothing follows partitioning.)"""
     texts = [f"ALTER TABLE t {other}, {part}"]
     if "PARTITION" not in part:
@@ -269,9 +275,9 @@ def test_nothing(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "effects"),
     [
-        ("TRUNCATE t", [Effect(T, Did.TRUNCATE)]),
+        ("TRUNCATE t", [TableEffect(T, EffectKind.TRUNCATE)]),
         *(
-            (text, [Effect(T, Did.VIEW)])
+            (text, [TableEffect(T, EffectKind.VIEW)])
             for text in (
                 "CREATE VIEW t AS SELECT 1",
                 "CREATE OR REPLACE ALGORITHM=MERGE VIEW shop.t AS SELECT 1",
@@ -281,7 +287,7 @@ def test_nothing(text: str) -> None:
                 "DROP VIEW IF EXISTS t RESTRICT",
             )
         ),
-        ("DROP VIEW t, x.u", [Effect(T, Did.VIEW), Effect(X, Did.VIEW)]),
+        ("DROP VIEW t, x.u", [TableEffect(T, EffectKind.VIEW), TableEffect(X, EffectKind.VIEW)]),
         *(
             (text, [unlike("i")])
             for text in (
@@ -292,53 +298,59 @@ def test_nothing(text: str) -> None:
                 "CREATE OR REPLACE UNIQUE INDEX i USING BTREE ON t (a)",
             )
         ),
-        ("truncate table `other`.`a``b` wait 3", [Effect(("other", "a`b"), Did.TRUNCATE)]),
-        ("TRUNCATE TABLE .t NOWAIT;", [Effect(T, Did.TRUNCATE)]),
-        ("/* app */ TRUNCATE TABLE -- all\n t", [Effect(T, Did.TRUNCATE)]),
-        ("/*!50000 TRUNCATE */ t", [Effect(T, Did.TRUNCATE)]),
-        ("/*M!100500 TRUNCATE*/t", [Effect(T, Did.TRUNCATE)]),
-        ("DROP TABLE IF EXISTS `t`, x.u /* by server */", [REPLACE, Effect(X, Did.REPLACE)]),
+        ("truncate table `other`.`a``b` wait 3", [TableEffect(("other", "a`b"), EffectKind.TRUNCATE)]),
+        ("TRUNCATE TABLE .t NOWAIT;", [TableEffect(T, EffectKind.TRUNCATE)]),
+        ("/* app */ TRUNCATE TABLE -- all\n t", [TableEffect(T, EffectKind.TRUNCATE)]),
+        ("/*!50000 TRUNCATE */ t", [TableEffect(T, EffectKind.TRUNCATE)]),
+        ("/*M!100500 TRUNCATE*/t", [TableEffect(T, EffectKind.TRUNCATE)]),
+        ("DROP TABLE IF EXISTS `t`, x.u /* by server */", [REPLACE, X_REPLACED]),
         ("DROP TABLES t NOWAIT RESTRICT", [REPLACE]),
         ("DROP TABLE t CASCADE;", [REPLACE]),
         ("DROP SEQUENCE t", [REPLACE]),
-        ("DROP DATABASE IF EXISTS `x`", [Effect(("x", None), Did.REPLACE)]),
-        ("DROP SCHEMA x", [Effect(("x", None), Did.REPLACE)]),
-        ("CREATE OR REPLACE DATABASE x CHARACTER SET utf8", [Effect(("x", None), Did.REPLACE)]),
-        ("CREATE OR REPLACE SCHEMA x", [Effect(("x", None), Did.REPLACE)]),
+        ("DROP DATABASE IF EXISTS `x`", [TableEffect(("x", None), EffectKind.REPLACE)]),
+        ("DROP SCHEMA x", [TableEffect(("x", None), EffectKind.REPLACE)]),
+        ("CREATE OR REPLACE DATABASE x CHARACTER SET utf8", [TableEffect(("x", None), EffectKind.REPLACE)]),
+        ("CREATE OR REPLACE SCHEMA x", [TableEffect(("x", None), EffectKind.REPLACE)]),
         ("CREATE TABLE t (a int) ENGINE=InnoDB", [REPLACE]),
         ("CREATE TABLE t LIKE u", [REPLACE]),
         ("CREATE TABLE t (LIKE u)", [REPLACE]),
         ("CREATE TABLE t SELECT * FROM u", [REPLACE]),
         ("CREATE TABLE `t` (\n  `a` int(11) DEFAULT NULL\n) START TRANSACTION", [REPLACE]),
-        ("CREATE OR REPLACE TABLE x.u (a int)", [Effect(X, Did.REPLACE)]),
+        ("CREATE OR REPLACE TABLE x.u (a int)", [X_REPLACED]),
         ("CREATE OR REPLACE SEQUENCE t", [REPLACE]),
-        ("CREATE SEQUENCE x.u", [Effect(X, Did.REPLACE)]),
-        ("RENAME TABLE t TO u, x.u WAIT 5 TO t", [REPLACE, Effect(U, Did.REPLACE), Effect(X, Did.REPLACE), REPLACE]),
-        ("RENAME TABLES IF EXISTS t NOWAIT TO x.u", [REPLACE, Effect(X, Did.REPLACE)]),
+        ("CREATE SEQUENCE x.u", [X_REPLACED]),
+        (
+            "RENAME TABLE t TO u, x.u WAIT 5 TO t",
+            [REPLACE, U_REPLACED, X_REPLACED, REPLACE],
+        ),
+        ("RENAME TABLES IF EXISTS t NOWAIT TO x.u", [REPLACE, X_REPLACED]),
         (
             "RENAME TABLE t TO a, u TO t, a TO u",
             [
                 REPLACE,
-                Effect(("shop", "a"), Did.REPLACE),
-                Effect(U, Did.REPLACE),
+                TableEffect(("shop", "a"), EffectKind.REPLACE),
+                U_REPLACED,
                 REPLACE,
-                Effect(("shop", "a"), Did.REPLACE),
-                Effect(U, Did.REPLACE),
+                TableEffect(("shop", "a"), EffectKind.REPLACE),
+                U_REPLACED,
             ],
         ),
         ("ALTER IGNORE TABLE t ADD UNIQUE (a)", [REWRITE]),
         ("ALTER ONLINE IGNORE TABLE t DROP a", [REWRITE, SHIFT, altered("a")]),
         ("ALTER TABLE t MODIFY a int, DROP `b`, CHANGE c d int", [REWRITE, SHIFT, altered("a", "b", "c")]),
         ("ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a", [altered("a", "b")]),
-        ("ALTER TABLE t ADD b int, RENAME TO u, DROP c", [REPLACE, Effect(U, Did.REPLACE), SHIFT, altered("c")]),
+        (
+            "ALTER TABLE t ADD b int, RENAME TO u, DROP c",
+            [REPLACE, U_REPLACED, SHIFT, altered("c")],
+        ),
         ("ALTER TABLE t ORDER BY a, b DESC, DROP c", [SHIFT, altered("c")]),
         ("ALTER TABLE t /*!50100 PARTITION BY HASH (a) */", []),
         ("ALTER TABLE t COMMENT='x' /*! , DROP a */", [SHIFT, altered("a")]),
-        ("SET STATEMENT max_statement_time = 3, x = 'FOR' FOR TRUNCATE t", [Effect(T, Did.TRUNCATE)]),
-        ("SET STATEMENT x = SUBSTRING('a' FROM 1 FOR 1) FOR TRUNCATE t", [Effect(T, Did.TRUNCATE)]),
+        ("SET STATEMENT max_statement_time = 3, x = 'FOR' FOR TRUNCATE t", [TableEffect(T, EffectKind.TRUNCATE)]),
+        ("SET STATEMENT x = SUBSTRING('a' FROM 1 FOR 1) FOR TRUNCATE t", [TableEffect(T, EffectKind.TRUNCATE)]),
     ],
 )
-def test_effects(text: str, effects: list[Effect]) -> None:
+def test_effects(text: str, effects: list[TableEffect]) -> None:
     """Statements after which rows or columns are no longer what they were."""
     assert effects_of(text) == effects
 
@@ -351,20 +363,20 @@ def test_effects(text: str, effects: list[Effect]) -> None:
         ("ALTER TABLE t COMMENT = 'see #12', DROP COLUMN a", 0, [SHIFT, altered("a")]),
         ("ALTER TABLE t COMMENT = 'a -- b', DROP COLUMN a", 0, [SHIFT, altered("a")]),
         ("ALTER TABLE t COMMENT = '/*', DROP COLUMN a, COMMENT = '*/'", 0, [SHIFT, altered("a")]),
-        ('ALTER TABLE t COMMENT="#", RENAME TO u', 0, [REPLACE, Effect(U, Did.REPLACE)]),
+        ('ALTER TABLE t COMMENT="#", RENAME TO u', 0, [REPLACE, U_REPLACED]),
         ("ALTER TABLE `#` COMMENT='#1', FORCE", 0, []),
         ("ALTER TABLE t COMMENT 'a\\', DROP a, COMMENT \\''", 0, []),
         ("ALTER TABLE t COMMENT 'a\\', DROP a, COMMENT '\\'", NO_BACKSLASH_ESCAPES, [SHIFT, altered("a")]),
         ("ALTER TABLE t COMMENT 'it''s', DROP a", 0, [SHIFT, altered("a")]),
         ("ALTER TABLE t DROP `a'`, COMMENT ', DROP b'", 0, [SHIFT, altered("a'")]),
-        ('TRUNCATE "t"', ANSI_QUOTES, [Effect(T, Did.TRUNCATE)]),
+        ('TRUNCATE "t"', ANSI_QUOTES, [TableEffect(T, EffectKind.TRUNCATE)]),
         ('ALTER TABLE "t" DROP "a\\", COMMENT \'"\'', ANSI_QUOTES, [SHIFT, altered("a\\")]),
-        ("TRUNCATE [t]", MSSQL, [Effect(T, Did.TRUNCATE)]),
+        ("TRUNCATE [t]", MSSQL, [TableEffect(T, EffectKind.TRUNCATE)]),
         ("ALTER TABLE t # COMMENT '\n DROP a", 0, [SHIFT, altered("a")]),
         ("ALTER TABLE t --\n DROP a", 0, [SHIFT, altered("a")]),
     ],
 )
-def test_strings_and_comments(text: str, sql_mode: int, effects: list[Effect]) -> None:
+def test_strings_and_comments(text: str, sql_mode: int, effects: list[TableEffect]) -> None:
     """Neither hides the rest of a statement."""
     assert effects_of(text, sql_mode) == effects
 
@@ -410,7 +422,7 @@ def test_strings_and_comments(text: str, sql_mode: int, effects: list[Effect]) -
 )
 def test_anything(text: str) -> None:
     """Statements that are not understood may have done anything to any table."""
-    assert effects_of(text) == [Effect(EVERY_TABLE, Did.UNKNOWN)]
+    assert effects_of(text) == [TableEffect(EVERY_TABLE, EffectKind.UNKNOWN)]
 
 
 @pytest.mark.parametrize(
@@ -432,4 +444,4 @@ def test_anything(text: str) -> None:
 )
 def test_changes_of_rows(text: str) -> None:
     """Statements that may change rows."""
-    assert statement_of(Query("shop", text)).changes_rows
+    assert statement_of(QueryEvent("shop", text)).changes_rows

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdc.mysql.tokens import ANSI_QUOTES, MSSQL, NO_BACKSLASH_ESCAPES, Kind, NotUnderstood, tokens_of
+from cdc.mysql.tokens import ANSI_QUOTES, MSSQL, NO_BACKSLASH_ESCAPES, TokenKind, UnknownSyntax, tokens_of
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,13 @@ def test_kinds() -> None:
     """Only words and signs can be keywords."""
     found = {token.text: (token.kind, token.keyword) for token in tokens_of("drop , `after` 'first'", 0)}
     assert found == {
-        "drop": (Kind.WORD, "DROP"),
-        ",": (Kind.SIGN, ","),
-        "after": (Kind.NAME, "name"),
-        "first": (Kind.STRING, "string"),
+        "drop": (TokenKind.WORD, "DROP"),
+        ",": (TokenKind.SIGN, ","),
+        "after": (TokenKind.NAME, "name"),
+        "first": (TokenKind.STRING, "string"),
     }
-    assert [t.kind for t in tokens_of('"a"', 0)] == [Kind.STRING]
-    assert [t.kind for t in tokens_of('"a"', ANSI_QUOTES)] == [Kind.NAME]
+    assert [t.kind for t in tokens_of('"a"', 0)] == [TokenKind.STRING]
+    assert [t.kind for t in tokens_of('"a"', ANSI_QUOTES)] == [TokenKind.NAME]
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_kinds() -> None:
 )
 def test_not_understood(text: str) -> None:
     """A text that is none of the server's raises."""
-    with pytest.raises(NotUnderstood):
+    with pytest.raises(UnknownSyntax):
         tokens_of(text, 0)
 
 
 def test_long_texts() -> None:
     """Time grows with the length only, also without an end."""
-    with pytest.raises(NotUnderstood):
+    with pytest.raises(UnknownSyntax):
         tokens_of("'" + "a''" * 200_000 + "\\", 0)
-    with pytest.raises(NotUnderstood):
+    with pytest.raises(UnknownSyntax):
         tokens_of("/*" + "*" * 200_000, 0)

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from cdc.mysql.gtid import GtidPosition, Gtids
+from cdc.gtid import GtidPosition, Gtids
 from dataflow.engine.effects import LeafEffect, LeafFill
 from dataflow.plan.nodes import Chain, OrderTerm, OutputColumn, Parameter, RangeParameter, View
 from dataflow.scalar import ColumnRef

@@ -3,7 +3,7 @@
 import asyncio
 from typing import cast
 
-from cdc.mysql.gtid import GtidPosition, Gtids
+from cdc.gtid import GtidPosition, Gtids
 from cdc.mysql.position import position_of
 from service.leaf_store.answer import LeafState
 from service.protocol.wire import EngineClient

@@ -9,8 +9,8 @@ Not here: MariaDB (`log_place`).
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cdc.gtid import GtidSet
 from cdc.mysql.bracket import BracketSnapshot
-from cdc.mysql.gtid import GtidSet
 from service.engine.databases.mysql.connect import Flavour
 from service.engine.databases.mysql.log_place import BEGIN, END, end_place
 from service.engine.databases.mysql.wire import Reply

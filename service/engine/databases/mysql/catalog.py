@@ -134,8 +134,8 @@ async def load_layouts(wire: Wire, tables: Iterable[str], flavour: Flavour) -> d
     return {
         qualified_name(schema, name): TableLayout(
             tuple(row.name for row in found),
-            kinds=tuple(map(column_kind, found)),
-            keys=frozenset(keys.get((schema, name), ())),
+            column_types=tuple(map(column_kind, found)),
+            unique_keys=frozenset(keys.get((schema, name), ())),
             since=since,
         )
         for (schema, name), found in rows.items()

@@ -34,8 +34,8 @@ def _compare(name: str, layout: TableLayout, found: TableLayout | None) -> Itera
     if found is None:
         yield SchemaNotice(name, f"{name} was dropped or renamed.")
         return
-    there = dict(zip(found.columns, found.kinds, strict=True))
-    wanted = zip(layout.columns, layout.kinds, strict=True)
+    there = dict(zip(found.columns, found.column_types, strict=True))
+    wanted = zip(layout.columns, layout.column_types, strict=True)
     changed = tuple(column for column, kind in wanted if there.get(column) != kind)
     if changed:
         yield SchemaNotice(name, f"Columns of {name} were dropped, renamed or altered: {', '.join(changed)}.", changed)

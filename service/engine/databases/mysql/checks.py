@@ -208,7 +208,7 @@ async def check_tables(wire: Wire, tables: Iterable[str], flavour: Flavour) -> l
         undecoded = (
             [
                 f"has the column {column}: {why}"
-                for column, kind in zip(layout.columns, layout.kinds, strict=True)
+                for column, kind in zip(layout.columns, layout.column_types, strict=True)
                 if (why := undecodable(kind)) is not None
             ]
             if layout is not None

@@ -204,9 +204,9 @@ class UpstreamPool:
             raise connect_failure(problem, self.address) from None
 
     def _connect(self) -> Any:
-        from cdc.mysql import connecting
+        from cdc.mysql.connection import open_connection
 
-        return connecting.connect(
+        return open_connection(
             **self.address.options(),
             charset="utf8mb4",
             autocommit=True,

@@ -18,8 +18,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from cdc.gtid import GtidSet
 from cdc.mysql.bracket import BracketSnapshot
-from cdc.mysql.gtid import GtidSet
 from cdc.mysql.position import BinlogSnapshot
 from service.engine.databases.mysql.connect import Flavour, UpstreamPool
 from service.engine.databases.mysql.log_place import BEGIN, END, VISIBLE, end_place, visible_place

@@ -15,10 +15,10 @@ Not here: the SQL inside (`dataflow.plan.mysql_lookup`).
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 
+from cdc.gtid import GtidPosition, Gtids, GtidSet
 from cdc.mysql.bracket import BracketSnapshot
-from cdc.mysql.gtid import GtidPosition, Gtids, GtidSet
 from cdc.mysql.position import BinlogSnapshot
-from cdc.source import Snapshot
+from cdc.stream import UpstreamSnapshot
 from dataflow.plan.mysql_lookup import lookup_columns, lookup_statement
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
@@ -70,7 +70,7 @@ class Lookups:
         read = await self.read([], compared=True)
         return LookupRows([], read.snapshot, read.bound, read.bound)
 
-    async def settled(self, since: Snapshot) -> bool:  # noqa: ARG002
+    async def settled(self, since: UpstreamSnapshot) -> bool:  # noqa: ARG002
         """Never known: a commit is in the log before it is visible, and nothing says which ones are about to be."""
         return False
 

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 from cdc.change import SchemaNotice, TableLayout
-from cdc.source import Layouts, Source
+from cdc.stream import ChangeStream, Layouts
 from dataflow.plan.estimate import Size
 from dataflow.plan.nodes import Aggregate, Chain, Relation
 from dataflow.plan.parts import Lookup
@@ -112,7 +112,7 @@ class MySqlUpstream:
     pool: UpstreamPool
     lookups: Lookups
     #: Makes the change stream: of the binary log, or of Debezium's topics.
-    make_source: Callable[[Layouts], Source]
+    make_stream: Callable[[Layouts], ChangeStream]
     #: Who takes the changes out of the database, if that is not the source itself.
     capture: Capture | None = None
     #: Another login reads the log.
@@ -133,9 +133,9 @@ class MySqlUpstream:
         """The rows of a query, as they come."""
         return self.lookups.stream(sql, parameters)
 
-    def source(self, layouts: Layouts) -> Source:
+    def change_stream(self, layouts: Layouts) -> ChangeStream:
         """A new change stream."""
-        return self.make_source(layouts)
+        return self.make_stream(layouts)
 
     @property
     def server(self) -> str:

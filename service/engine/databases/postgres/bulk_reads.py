@@ -23,7 +23,7 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 
-from cdc.position import PostgresSnapshot
+from cdc.postgres.position import PostgresSnapshot
 from dataflow.plan.lookup import lookup_sql
 from dataflow.plan.nodes import table_of
 from dataflow.plan.parts import Lookup

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from psycopg import AsyncConnection
 
 from cdc.change import TableLayout
-from cdc.position import parse_lsn
 from cdc.postgres.names import qualified_name
+from cdc.postgres.position import parse_lsn
 from dataflow.schema import Catalog, Column, Spread, SqlType, Table, UpstreamView
 from service.engine.databases.postgres.collations import DEFAULT_COLLATION, Collation, load_collations
 from service.engine.databases.postgres.source_types import load_kinds
@@ -196,14 +196,18 @@ async def _load_types(connection: AsyncConnection, collations: Iterable[int]) ->
 
 
 async def load_layouts(
-    connection: AsyncConnection, tables: Iterable[str], *, with_kinds: bool = False, publication: str | None = None
+    connection: AsyncConnection,
+    tables: Iterable[str],
+    *,
+    with_column_types: bool = False,
+    publication: str | None = None,
 ) -> dict[str, TableLayout]:
-    """Layouts of these tables for `PostgresSource`, by the names of `load_catalog`. A table that is gone is left out.
+    """Layouts of these tables for `PostgresStream`, by the names of `load_catalog`. A table that is gone is left out.
 
     Load them *before* taking the snapshot of `TableJoined`, and keep a followed table's layout object as it is.
-    `with_kinds`: for sources that print values themselves. `publication`: what the stream carries of them.
+    `with_column_types`: for sources that print values themselves. `publication`: what the stream carries of them.
     """
-    kinds = await load_kinds(connection) if with_kinds else None
+    kinds = await load_kinds(connection) if with_column_types else None
     rows = await _all(connection, _LAYOUTS, {"publication": publication, "tables": list(tables)})
     # A statement of its own, after the other: all that the first has seen is before.
     since = await _all(connection, "SELECT pg_catalog.pg_current_wal_insert_lsn()::text")

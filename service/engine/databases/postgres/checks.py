@@ -313,11 +313,11 @@ def _republished(layouts: Mapping[str, TableLayout], found: Mapping[str, TableLa
 def _compare(name: str, layout: TableLayout, found: TableLayout | None) -> Iterator[SchemaNotice]:
     if found is None:
         yield SchemaNotice(name, f"{name} was dropped or renamed.")
-    elif found.oid != layout.oid:
+    elif found.table_id != layout.table_id:
         yield SchemaNotice(name, f"{name} was dropped and created anew.")
     else:
-        there = set(zip(found.columns, found.numbers, found.types, strict=True))
-        wanted = zip(layout.columns, layout.numbers, layout.types, strict=True)
+        there = set(zip(found.columns, found.column_ids, found.type_ids, strict=True))
+        wanted = zip(layout.columns, layout.column_ids, layout.type_ids, strict=True)
         changed = tuple(column for column, number, kind in wanted if (column, number, kind) not in there)
         changed += _remarked(layout.columns, layout.type_marks, found.columns, found.type_marks)
         if found.file_mark != layout.file_mark:

@@ -30,8 +30,8 @@ from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 from psycopg.types.string import TextLoader
 
-from cdc.position import PostgresSnapshot, parse_lsn
-from cdc.source import Snapshot
+from cdc.postgres.position import PostgresSnapshot, parse_lsn
+from cdc.stream import UpstreamSnapshot
 from dataflow.functions import arrays
 from dataflow.plan.lookup import Argument, lookup_arguments, lookup_sql
 from dataflow.plan.nodes import Aggregate, Chain, table_of
@@ -148,7 +148,7 @@ class Lookups:
         snapshot = PostgresSnapshot.parse(str(row[0]), int(str(row[3])))
         return LookupRows([], snapshot, bound, flush)
 
-    async def settled(self, since: Snapshot) -> bool:
+    async def settled(self, since: UpstreamSnapshot) -> bool:
         """Whether every snapshot from now on sees all that had been committed when `since` was taken, while there are
         transactions that were open then. False also if that cannot be known. Raises UpstreamError."""
         assert isinstance(since, PostgresSnapshot)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from psycopg import AsyncConnection
 
 from cdc.change import SchemaNotice, TableLayout
-from cdc.source import Layouts, Source
+from cdc.stream import ChangeStream, Layouts
 from dataflow.plan.estimate import Size
 from dataflow.plan.nodes import Aggregate, Chain, Relation
 from dataflow.plan.parts import Lookup
@@ -48,7 +48,7 @@ class PostgresSession:
         """How the stream's rows are laid out."""
         captured = self.capture is not None
         publication = None if captured else self.publication
-        return await load_layouts(self.connection, tables, with_kinds=captured, publication=publication)
+        return await load_layouts(self.connection, tables, with_column_types=captured, publication=publication)
 
     async def describe(self, statement: Statement) -> Described:
         """What the server says of a statement."""
@@ -90,7 +90,7 @@ class PostgresSession:
 
     async def schema_token(self, layouts: Mapping[str, TableLayout]) -> SchemaToken:
         """A hash of the catalog."""
-        oids = [layout.oid for layout in layouts.values()]
+        oids = [layout.table_id for layout in layouts.values()]
         return await schema_marks.read_token(self.connection, oids, streamed=self.capture is None)
 
     async def load_code(self) -> dict[tuple[str, str], str]:
@@ -123,7 +123,7 @@ class PostgresUpstream:
     pool: UpstreamPool
     lookups: Lookups
     #: Makes the change stream: of a slot, or of Debezium's topics.
-    make_source: Callable[[Layouts], Source]
+    make_stream: Callable[[Layouts], ChangeStream]
     publication: str
     capture: Capture | None = None
     #: Another login reads the stream.
@@ -143,9 +143,9 @@ class PostgresUpstream:
         """The rows of a query, as they come."""
         return self.lookups.stream(sql, parameters)
 
-    def source(self, layouts: Layouts) -> Source:
+    def change_stream(self, layouts: Layouts) -> ChangeStream:
         """A new change stream."""
-        return self.make_source(layouts)
+        return self.make_stream(layouts)
 
     @property
     def server(self) -> str:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from cdc.mysql.gtid import GtidPosition, Gtids, GtidSet, mariadb_id
+from cdc.gtid import GtidPosition, Gtids, GtidSet, mariadb_id
 from dataflow.types import Position
 from service.engine.loop.gtid_waits import AppliedGtids
 from service.engine.loop.positions import Positions

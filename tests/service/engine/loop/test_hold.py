@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cdc.change import Batch, SchemaNotice, TableChange, Transaction
+from cdc.change import Batch, CommittedTransaction, SchemaNotice, TableChange
 from service.engine.loop.hold import Hold, HoldLost, seen_prefix
 
 LIMIT_S = 60.0
@@ -37,8 +37,8 @@ class Seen:
         raise NotImplementedError
 
 
-def transaction(number: int) -> Transaction:
-    return Transaction(number, number * 10, {"t": TableChange(added=[(str(number),)])})
+def transaction(number: int) -> CommittedTransaction:
+    return CommittedTransaction(number, number * 10, {"t": TableChange(added=[(str(number),)])})
 
 
 def batch(*numbers: int, position: int | None = None, **more: Any) -> Batch:
@@ -47,13 +47,13 @@ def batch(*numbers: int, position: int | None = None, **more: Any) -> Batch:
 
 
 def numbers_of(batches: list[Batch]) -> list[int]:
-    return [t.xid for b in batches for t in b.transactions]
+    return [t.id for b in batches for t in b.transactions]
 
 
 def test_the_first_part_for_every_set_of_seen_transactions() -> None:
     transactions = [transaction(n) for n in range(1, 6)]
     for chosen in itertools.product((False, True), repeat=5):
-        seen = frozenset(t.xid for t, sees in zip(transactions, chosen, strict=True) if sees)
+        seen = frozenset(t.id for t, sees in zip(transactions, chosen, strict=True) if sees)
         found = seen_prefix(transactions, Seen(seen))
         is_prefix = seen == frozenset(range(1, len(seen) + 1))
         assert found == (len(seen) if is_prefix else None)

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from cdc.position import PostgresSnapshot
+from cdc.postgres.position import PostgresSnapshot
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.visibility import Visible
 from service.engine.upstream.upstream import Lookups, Upstream

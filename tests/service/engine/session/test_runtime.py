@@ -9,9 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from cdc.postgres.source import PostgresSource
-from cdc.source import Snapshot
-from cdc.source import Source as Stream
+from cdc.postgres.stream import PostgresStream
+from cdc.stream import ChangeStream, UpstreamSnapshot
 from dataflow.engine.events import InstallView
 from dataflow.plan.nodes import Chain, View
 from dataflow.types import ViewId
@@ -120,20 +119,20 @@ def test_a_first_stream_that_nobody_waits_for_is_begun_again_and_again(database:
             views=[{"name": "story", "sql": STORY}],
         )
         runtime = Runtime(settings, tmp_path / "leaf")
-        make, tried = runtime._parts.make_source, 0
+        make, tried = runtime._parts.make_stream, 0
 
-        def impatient(layouts: Layouts) -> Stream:
+        def impatient(layouts: Layouts) -> ChangeStream:
             nonlocal tried
             tried += 1
             source = make(layouts)
-            assert isinstance(source, PostgresSource)
+            assert isinstance(source, PostgresStream)
             source._start_timeout_s = 0.2
             return source
 
-        async def unknown(since: Snapshot) -> bool:
+        async def unknown(since: UpstreamSnapshot) -> bool:
             raise AssertionError(f"nothing was shown that an answer could go back behind, and {since} is asked about")
 
-        runtime._parts.make_source = impatient
+        runtime._parts.make_stream = impatient
         runtime.upstream.lookups.settled = unknown  # type: ignore[method-assign]
         with psycopg.connect(database.url) as forgotten:
             forgotten.execute("SELECT pg_current_xact_id()")

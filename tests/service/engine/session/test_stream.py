@@ -2,8 +2,8 @@
 
 from typing import Any, cast
 
-from cdc.change import Batch, TableChange, TableLayout, Transaction
-from cdc.source import Source
+from cdc.change import Batch, CommittedTransaction, TableChange, TableLayout
+from cdc.stream import ChangeStream
 from dataflow.engine.events import Apply, Event
 from service.engine.loop.counters import Counters
 from service.engine.loop.dispatcher import Dispatcher
@@ -30,7 +30,7 @@ class Recorder:
 def applied(layouts: dict[str, TableLayout], **changes: TableChange) -> dict[str, Any]:
     recorder = Recorder()
     apply = applying(
-        cast(Source, recorder),
+        cast(ChangeStream, recorder),
         layouts,
         cast(Dispatcher, recorder),
         Counters(),
@@ -38,7 +38,7 @@ def applied(layouts: dict[str, TableLayout], **changes: TableChange) -> dict[str
         lambda _: None,
         lambda _: None,
     )
-    apply(Batch([Transaction(1, 10, dict(changes))], 10))
+    apply(Batch([CommittedTransaction(1, 10, dict(changes))], 10))
     (step,) = recorder.steps
     assert isinstance(step, Apply)
     return {table: (d.removed, d.added, d.overflow) for table, d in step.transactions[0].tables.items()}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cdc.mysql import connecting
+from cdc.mysql.connection import open_connection
 from service.engine.databases.mysql.address import Address
 
 AUTHORITY = Path(__file__).parents[4] / "fixtures" / "authority.pem"
@@ -67,6 +67,6 @@ def test_one_context_does_for_all_connections_until_a_file_is_renewed(tmp_path: 
 
 
 def test_a_connection_that_need_not_be_encrypted_prepares_nothing() -> None:
-    one, two = (connecting.connect(host="db", user="app", defer_connect=True) for _ in range(2))
+    one, two = (open_connection(host="db", user="app", defer_connect=True) for _ in range(2))
     assert one.ctx is two.ctx
     assert one.ctx.verify_mode is ssl.CERT_NONE

@@ -1,6 +1,6 @@
 """What MySQL 8 is asked around a snapshot, and what follows from its answers (recorded: there is no MySQL here)."""
 
-from cdc.mysql.gtid import parse_gtid
+from cdc.gtid import parse_gtid
 from cdc.mysql.position import position_of
 from service.engine.databases.mysql.bracketed_snapshot import BracketQuestion
 from service.engine.databases.mysql.connect import Flavour

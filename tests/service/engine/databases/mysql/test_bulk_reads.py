@@ -86,7 +86,7 @@ async def assert_there(database: MariaDatabase, stream: BinlogStream, snapshot: 
     """Rows of a snapshot, and what the log has since, are those of the table. Nobody writes any more."""
     state = Counter(rows)
     for transaction in await stream.catch_up():
-        if not snapshot.sees(transaction.xid, transaction.end_lsn):
+        if not snapshot.sees(transaction.id, transaction.end):
             for change in transaction.tables.values():
                 state.subtract(change.removed)
                 state.update(change.added)

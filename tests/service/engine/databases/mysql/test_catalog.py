@@ -93,7 +93,7 @@ def test_types(mariadb: MariaDatabase) -> None:
     assert [(c.type.name, c.type.sql) for c in table.columns] == list(TYPES.values())
     assert {c.type.collation for c in table.columns} == {"bytes"}
     assert [c.type.kind for c in table.columns if c.type.kind != "base"] == ["other"]
-    kinds = layouts_of(mariadb, "t")[f"{mariadb.name}.t"].kinds
+    kinds = layouts_of(mariadb, "t")[f"{mariadb.name}.t"].column_types
     found = dict(zip(TYPES, kinds, strict=True))
     assert found["int unsigned zerofill"] == ColumnType("int", unsigned=True)
     assert found["bit(5)"] == ColumnType("bit", 5)
@@ -114,7 +114,7 @@ def test_labels(mariadb: MariaDatabase) -> None:
     assert (a.name, a.kind, a.labels) == (ENUM, "enum", ("x", "it's", "a,b", '"', "c\\d", "", "ž"))
     assert (b.name, b.kind, b.labels) == (SET, "base", ("p", "q r"))
     assert a.collation == b.collation == "utf8mb4_bin"
-    kinds = layouts_of(mariadb, "t")[f"{mariadb.name}.t"].kinds
+    kinds = layouts_of(mariadb, "t")[f"{mariadb.name}.t"].column_types
     assert kinds[0] == ColumnType("enum", labels=a.labels, charset="utf8mb4")
 
 

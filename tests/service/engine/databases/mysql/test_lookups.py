@@ -85,12 +85,12 @@ def test_a_snapshot_is_a_prefix_of_the_log(mariadb: MariaDatabase) -> None:
                 finally:
                     stop.set()
                 await asyncio.gather(*writers)
-            transactions = sorted(await stream.catch_up(), key=lambda transaction: transaction.end_lsn)
+            transactions = sorted(await stream.catch_up(), key=lambda transaction: transaction.end)
             states: list[State] = [[Counter(reply.rows) for reply in first.replies]]
             for transaction in transactions:
                 changes = [transaction.tables.get(stream.name(table)) for table in "ab"]
                 states.append([_changed(rows, change) for rows, change in zip(states[-1], changes, strict=True)])
-        ends = [transaction.end_lsn for transaction in transactions]
+        ends = [transaction.end for transaction in transactions]
         for snapshot, found in taken:
             sure, possible = bisect_right(ends, snapshot.seen), bisect_right(ends, snapshot.position)
             assert found in states[sure : possible + 1]

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from cdc.mysql.source import MySqlSource
-from cdc.source import Layouts
+from cdc.mysql.stream import MySqlStream
+from cdc.stream import Layouts
 from service.engine.databases.mysql.address import Address
 from service.engine.databases.mysql.connect import UpstreamPool
 from service.engine.databases.mysql.lookups import Lookups
@@ -40,5 +40,5 @@ def asked(database: MariaDatabase | str, question: Callable[[UpstreamSession], A
     return run(ask())
 
 
-def _binlog(address: Address, layouts: Layouts) -> MySqlSource:
-    return MySqlSource(address.options(), layouts, 1000, 10.0, silence_s=30.0)
+def _binlog(address: Address, layouts: Layouts) -> MySqlStream:
+    return MySqlStream(address.options(), layouts, 1000, 10.0, silence_s=30.0)

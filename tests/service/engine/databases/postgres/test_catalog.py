@@ -211,11 +211,11 @@ def test_layouts_can_say_what_columns_are_for_sources_that_print_values(database
         pool = UpstreamPool(database.url)
         try:
             async with pool.connection() as connection:
-                return (await load_layouts(connection, ["public.things"], with_kinds=True))["public.things"]
+                return (await load_layouts(connection, ["public.things"], with_column_types=True))["public.things"]
         finally:
             await pool.close()
 
-    assert run(ask()).kinds == (
+    assert run(ask()).column_types == (
         ColumnType("numeric", precision=12, scale=-2),
         ColumnType("numeric", precision=10, scale=2),
         ColumnType("timestamptz", precision=3),

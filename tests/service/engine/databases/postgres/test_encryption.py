@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from cdc.postgres.source import PostgresSource
-from cdc.source import Layouts
+from cdc.postgres.stream import PostgresStream
+from cdc.stream import Layouts
 from service.engine.databases.postgres.connect import UpstreamPool
 from service.engine.databases.postgres.lookups import Lookups
 from service.engine.databases.postgres.upstream import PostgresUpstream
@@ -74,8 +74,8 @@ async def pooler(database: Database, context: ssl.SSLContext) -> AsyncIterator[i
         yield server.sockets[0].getsockname()[1]
 
 
-def _slot(url: str, layouts: Layouts) -> PostgresSource:
-    return PostgresSource(url, "upquery", layouts, 1000, silence_s=30.0)
+def _slot(url: str, layouts: Layouts) -> PostgresStream:
+    return PostgresStream(url, "upquery", layouts, 1000, silence_s=30.0)
 
 
 async def encryption(url: str) -> str:

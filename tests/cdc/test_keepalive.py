@@ -8,8 +8,8 @@ import pytest
 
 from cdc.debezium.broker import client_settings
 from cdc.debezium.options import DebeziumOptions
-from cdc.liveliness import COUNT, IDLE_S, INTERVAL_S, UNACKNOWLEDGED_MS
-from cdc.mysql import connecting
+from cdc.keepalive import COUNT, IDLE_S, INTERVAL_S, UNACKNOWLEDGED_MS
+from cdc.mysql.connection import open_connection
 from cdc.postgres.session import liveliness
 from service.engine.databases.mysql.address import Address
 from tests.fixtures.mariadb import MariaDatabase
@@ -40,7 +40,7 @@ def test_of_postgres(database: Database) -> None:
 
 @pytest.mark.mariadb
 def test_of_mariadb(mariadb: MariaDatabase) -> None:
-    connection = connecting.connect(**Address.parse(mariadb.url).options())
+    connection = open_connection(**Address.parse(mariadb.url).options())
     assert set_on(connection._sock) == WANTED  # type: ignore[attr-defined]
     connection.close()
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdc.mysql.gtid import (
+from cdc.gtid import (
     GtidPosition,
     GtidSet,
     format_gtid,

@@ -17,16 +17,16 @@ from typing import Any, TypeVar
 
 import pymysql
 
-from cdc.change import Batch, StreamLost, TableLayout, Transaction
+from cdc.change import Batch, CommittedTransaction, StreamLost, TableLayout
+from cdc.gtid import GtidPosition
 from cdc.mysql import server
-from cdc.mysql.assembler import Assembler, MalformedLog
+from cdc.mysql.assembler import BinlogAssembler, MalformedLog
 from cdc.mysql.bracket import BracketSnapshot
 from cdc.mysql.dump import Dump, DumpEnded, open_dump
 from cdc.mysql.failures import is_passing, lost
-from cdc.mysql.gtid import GtidPosition
 from cdc.mysql.position import BinlogSnapshot, position_of
 from cdc.mysql.server import Server
-from cdc.source import Started
+from cdc.stream import StreamStart
 
 #: Events handled before the loop gets a turn: a huge transaction must not stop everything else.
 SLICE_EVENTS = 2000
@@ -42,7 +42,7 @@ T = TypeVar("T")
 _BROKEN = (pymysql.err.Error, OSError, DumpEnded)
 
 
-class MySqlSource:
+class MySqlStream:
     """Committed transactions of the followed tables, in commit order, from the binary log.
 
     Used by one task. `options` are those of ``pymysql.connect``: where the server is, and as whom it is asked. `tables`
@@ -79,7 +79,7 @@ class MySqlSource:
         #: MariaDB: where the stream began, in global ids.
         self._gtids: GtidPosition | None = None
         self._dump: Dump | None = None
-        self._assembler = Assembler("binlog.000000", 0, max_transaction_rows)
+        self._assembler = BinlogAssembler("binlog.000000", 0, max_transaction_rows)
         #: A new connection while it is made; kept when nobody waits for it.
         self._opening: asyncio.Task[Dump] | None = None
         #: Nothing has come for so long that nothing will.
@@ -102,12 +102,12 @@ class MySqlSource:
         self._reported = 0
         self._closed = False
 
-    async def start(self) -> Started:
+    async def start(self) -> StreamStart:
         """Connect, find where the log is, and ask for it from there on. Raises StreamLost."""
         try:
             file, offset, snapshot = await self._in_thread(self._begin)
             assert self._server is not None
-            self._assembler = Assembler(
+            self._assembler = BinlogAssembler(
                 file,
                 offset,
                 self._max_transaction_rows,
@@ -125,7 +125,7 @@ class MySqlSource:
             raise
         self._reported = self._assembler.position
         gtids = snapshot.seen if isinstance(snapshot, BracketSnapshot) else self._gtids
-        return Started(self._reported, snapshot, gtids, self._server.name)
+        return StreamStart(self._reported, snapshot, gtids, self._server.name)
 
     # ── The stream ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -138,7 +138,7 @@ class MySqlSource:
             if self._dump is None:
                 self._dump = await self._reconnected()
                 self._heard_s = time.monotonic()
-            transactions: list[Transaction] = []
+            transactions: list[CommittedTransaction] = []
             try:
                 more = self._drain(transactions, max_rows)
             except _BROKEN as problem:
@@ -159,7 +159,7 @@ class MySqlSource:
             else:
                 await self._readable()
 
-    def _batch(self, transactions: list[Transaction]) -> Batch | None:
+    def _batch(self, transactions: list[CommittedTransaction]) -> Batch | None:
         position = self._assembler.position
         notices = self._assembler.take_notices()
         answered = self._target is not None and position >= self._target
@@ -171,7 +171,7 @@ class MySqlSource:
         passed, redefined = self._assembler.take_passed(), self._assembler.take_redefined()
         return Batch(transactions, position, notices, passed, redefined=redefined)
 
-    def _drain(self, transactions: list[Transaction], max_rows: int) -> bool:
+    def _drain(self, transactions: list[CommittedTransaction], max_rows: int) -> bool:
         """What can be decoded now without waiting is added; returns whether there may be more."""
         dump, assembler = self._dump, self._assembler
         assert dump is not None
@@ -269,7 +269,7 @@ class MySqlSource:
         else:
             self._start_asking()
 
-    async def followed(self) -> None:
+    async def wait_followed(self) -> None:
         """At once."""
 
     def acknowledge(self, position: int) -> None:

@@ -4,7 +4,7 @@ MySQL numbers the transactions of each *source* (a server's UUID, since 8.3 perh
 executed as ``uuid:1-5:7:tag:1-3,uuid:…`` (MySQL manual, "GTID Format and Storage"). MariaDB numbers those of each
 *domain* and says the last of each as ``domain-server-number,…`` (MariaDB manual, "Global Transaction ID").
 
-One id is one integer, `Transaction.xid` of a stream: the source, or the domain and the server, and below them
+One id is one integer, `CommittedTransaction.id` in a stream: the source, or the domain and the server, and below them
 `NUMBER_BITS` of the number. It needs no register of servers, and means the same in every process.
 
 *Invariants*: sets and positions do not change; two that have the same transactions are equal and print the same.

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from cdc.change import SchemaNotice, TableLayout
-from cdc.fanout.union import Union
+from cdc.fanout.shared_tables import SharedTables
 
 OLD = TableLayout(("id", "title"), 1, since=10)
 NEW = TableLayout(("id", "name"), 1, since=20)
@@ -15,7 +15,7 @@ GONE = SchemaNotice("t", "t was dropped.")
 COLUMN = SchemaNotice("t", "Columns of t were dropped: title.", ("title",))
 
 
-def follow(union: Union[str], receiver: str, layout: TableLayout | None) -> list[tuple[str, SchemaNotice]]:
+def follow(union: SharedTables[str], receiver: str, layout: TableLayout | None) -> list[tuple[str, SchemaNotice]]:
     """As a hub does whose decoder looks at once."""
     layouts = {} if layout is None else {"t": layout}
     told = union.make_way(receiver, layouts)
@@ -24,7 +24,7 @@ def follow(union: Union[str], receiver: str, layout: TableLayout | None) -> list
 
 
 def test_equal_layouts_are_one_of_which_the_oldest_counts() -> None:
-    union: Union[str] = Union()
+    union: SharedTables[str] = SharedTables()
     assert follow(union, "a", OLD) == []
     assert follow(union, "b", replace(OLD, since=15)) == []
     assert union.decoded["t"].since == 10
@@ -36,7 +36,7 @@ def test_equal_layouts_are_one_of_which_the_oldest_counts() -> None:
 
 
 def test_another_layout_displaces() -> None:
-    union: Union[str] = Union()
+    union: SharedTables[str] = SharedTables()
     follow(union, "a", OLD)
     ((told, notice),) = union.make_way("b", {"t": NEW})
     assert (told, notice.table, notice.columns) == ("a", "t", ())
@@ -52,7 +52,7 @@ def test_another_layout_displaces() -> None:
 
 
 def test_a_layout_that_was_read_again_is_followed_anew() -> None:
-    union: Union[str] = Union()
+    union: SharedTables[str] = SharedTables()
     follow(union, "a", OLD)
     assert union.make_way("a", {"t": replace(OLD, since=30)}) == []
     assert union.decoded == {}
@@ -60,7 +60,7 @@ def test_a_layout_that_was_read_again_is_followed_anew() -> None:
 
 
 def test_what_is_fatal_takes_the_table_away() -> None:
-    union: Union[str] = Union()
+    union: SharedTables[str] = SharedTables()
     follow(union, "a", OLD)
     follow(union, "b", OLD)
     union.say(GONE, 20)
@@ -69,7 +69,7 @@ def test_what_is_fatal_takes_the_table_away() -> None:
 
 
 def test_what_is_said_of_columns_is_said_to_all_who_share() -> None:
-    union: Union[str] = Union()
+    union: SharedTables[str] = SharedTables()
     follow(union, "a", OLD)
     union.say(COLUMN, 20)
     assert union.tables("a") == {"t"}
@@ -78,7 +78,7 @@ def test_what_is_said_of_columns_is_said_to_all_who_share() -> None:
 
 
 def test_who_follows_anew_what_something_was_said_of_has_it_looked_at_anew() -> None:
-    union: Union[str] = Union()
+    union: SharedTables[str] = SharedTables()
     follow(union, "a", OLD)
     follow(union, "b", OLD)
     union.say(COLUMN, 20)
@@ -92,7 +92,7 @@ def test_who_follows_anew_what_something_was_said_of_has_it_looked_at_anew() -> 
 
 def test_who_read_the_layout_before_is_told_what_was_said() -> None:
     for notice in (GONE, COLUMN):
-        union: Union[str] = Union()
+        union: SharedTables[str] = SharedTables()
         follow(union, "a", OLD)
         union.say(notice, 20)
         assert union.make_way("b", {"t": OLD}) == []
@@ -105,7 +105,7 @@ def test_who_read_the_layout_before_is_told_what_was_said() -> None:
 
 
 def test_what_is_read_behind_what_was_said_of_it_is_taken() -> None:
-    union: Union[str] = Union()
+    union: SharedTables[str] = SharedTables()
     follow(union, "a", OLD)
     union.say(GONE, 20)
     # It may be of a transaction that was read in part.
@@ -118,7 +118,7 @@ def test_what_is_read_behind_what_was_said_of_it_is_taken() -> None:
 
 
 def test_another_decoder_knows_nothing() -> None:
-    union: Union[str] = Union()
+    union: SharedTables[str] = SharedTables()
     follow(union, "a", OLD)
     union.say(GONE, 20)
     union.restart()
@@ -136,7 +136,7 @@ class Followers(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.union: Union[str] = Union()
+        self.union: SharedTables[str] = SharedTables()
         #: What each is to have, as it knows.
         self.has: dict[str, dict[str, TableLayout]] = {}
         self.decoder: dict[str, TableLayout] = {}

@@ -31,7 +31,7 @@ def identity_of(event: RowEvent, postgres: bool) -> int:
     return (event.position << 32 | row) << 1 | (event.op == "c")
 
 
-class Pending:
+class PendingTransaction:
     """A transaction of which something has been seen."""
 
     __slots__ = (

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from cdc.change import StreamLost, TableChange, TableLayout, Transaction
+from cdc.change import CommittedTransaction, StreamLost, TableChange, TableLayout
 from cdc.debezium.options import DebeziumOptions
-from cdc.debezium.source import DebeziumSource
-from cdc.position import PostgresSnapshot
+from cdc.debezium.stream import DebeziumStream
+from cdc.postgres.position import PostgresSnapshot
 from tests.cdc.debezium.look_alike import Cluster
 from tests.cdc.debezium.publisher import Change, Committed, Publisher, Record, layout
 
@@ -48,8 +48,8 @@ class World:
         return PostgresSnapshot(700, 700 + self.count, horizon=700 + self.count)
 
     @asynccontextmanager
-    async def source(self, options: DebeziumOptions = OPTIONS) -> AsyncIterator[DebeziumSource]:
-        made = DebeziumSource(options, lambda: self.tables, self.snapshot, make_consumer=self.cluster.consumer)
+    async def source(self, options: DebeziumOptions = OPTIONS) -> AsyncIterator[DebeziumStream]:
+        made = DebeziumStream(options, lambda: self.tables, self.snapshot, make_consumer=self.cluster.consumer)
         try:
             await made.start()
             yield made
@@ -57,9 +57,9 @@ class World:
             await made.close()
 
 
-async def transactions(source: DebeziumSource, count: int) -> list[Transaction]:
+async def transactions(source: DebeziumStream, count: int) -> list[CommittedTransaction]:
     """The next ones."""
-    found: list[Transaction] = []
+    found: list[CommittedTransaction] = []
     async with asyncio.timeout(10):
         while len(found) < count:
             found += (await source.next_batch()).transactions
@@ -70,7 +70,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(scenario())  # type: ignore[arg-type]
 
 
-async def lost(source: DebeziumSource) -> StreamLost:
+async def lost(source: DebeziumStream) -> StreamLost:
     """What ends the stream."""
     async with asyncio.timeout(10):
         while True:
@@ -93,7 +93,7 @@ def test_reading_begins_at_the_ends() -> None:
             while not batches or batches[-1].position < 3999:
                 batches.append(await asyncio.wait_for(source.next_batch(), 10))
             (only,) = [t for batch in batches for t in batch.transactions]
-            assert (only.xid, only.tables) == (701, {"s.a": TableChange([], [X])})
+            assert (only.id, only.tables) == (701, {"s.a": TableChange([], [X])})
 
     run(scenario)
 
@@ -120,7 +120,7 @@ def test_a_table_followed_later() -> None:
             world.commit(A)
             await transactions(source, 1)
             world.tables = {"s.a": LAYOUT, "s.b": LAYOUT}
-            told: list[Transaction] = []
+            told: list[CommittedTransaction] = []
             while not any(not t.tables["s.b"].overflow for t in told):
                 world.commit(B)
                 told += await transactions(source, 1)

@@ -12,7 +12,7 @@ TableName = tuple[str | None, str | None]
 EVERY_TABLE: TableName = (None, None)
 
 
-class Did(Enum):
+class EffectKind(Enum):
     """The kind of an effect."""
 
     #: All rows are gone.
@@ -23,7 +23,7 @@ class Did(Enum):
     ALTER = auto()
     #: Columns are at other places than they were.
     SHIFT = auto()
-    #: Unique keys are gone, or are others now; `Effect.columns` has their names.
+    #: Unique keys are gone, or are others now; `TableEffect.columns` has their names.
     UNIQUE = auto()
     #: A view of that name was created, altered or dropped.
     VIEW = auto()
@@ -34,9 +34,9 @@ class Did(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class TableEffect:
     """The effect on one table, or on all of a database's or of the server's."""
 
     table: TableName
-    did: Did
+    kind: EffectKind
     columns: tuple[str, ...] = ()

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 from cdc.change import Batch, TableLayout
-from cdc.mysql.gtid import Gtids
+from cdc.gtid import Gtids
 
 #: The layouts of the followed tables by qualified name, as they are now.
 Layouts = Callable[[], Mapping[str, TableLayout]]
 
 
-class Snapshot(Protocol):
+class UpstreamSnapshot(Protocol):
     """Which transactions one statement of the upstream saw; snapshots of one upstream can be compared.
 
     What is neither seen nor unsure was not visible.
@@ -45,9 +45,13 @@ class Snapshot(Protocol):
         """Whether every transaction that was open, or older, when `other` was taken had ended."""
         ...
 
+    def closed(self) -> Self:
+        """Return the snapshot that sees every transaction that had begun, if that is more than this one sees."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StreamStart:
     """Where the stream begins. What `snapshot` does not see is in the stream, from `position` on; so may some be that
     it does see.
 
@@ -56,18 +60,18 @@ class Started:
     """
 
     position: int
-    snapshot: Snapshot
+    snapshot: UpstreamSnapshot
     gtids: Gtids | None = None
     server: str = ""
 
 
-class Source(Protocol):
+class ChangeStream(Protocol):
     """Committed transactions of the followed tables, in commit order. Used by one task."""
 
     #: The transaction that it waits for before it can begin, in words; None if none is known.
     held_up: str | None
 
-    async def start(self) -> Started:
+    async def start(self) -> StreamStart:
         """Connect and begin. Raises StreamLost."""
         ...
 
@@ -82,7 +86,7 @@ class Source(Protocol):
         """Ask how far the stream is; `next_batch` returns when that is known."""
         ...
 
-    async def followed(self) -> None:
+    async def wait_followed(self) -> None:
         """Return once the tables that are to be followed by now are, from here on; or the stream is lost."""
         ...
 

@@ -17,15 +17,14 @@ from typing import Any
 
 from kafka import KafkaConsumer
 
-from cdc.change import Batch, StreamLost, TableLayout, Transaction
-from cdc.debezium.assembler import Assembler, Limits
-from cdc.debezium.envelope import Reader
-from cdc.debezium.feed import Ends, Feed, Item, Reading, Records
-from cdc.debezium.history import Snapshot
+from cdc.change import Batch, CommittedTransaction, StreamLost, TableLayout
+from cdc.debezium.assembler import AssemblyLimits, DebeziumAssembler
+from cdc.debezium.envelope import RecordDecoder
+from cdc.debezium.feed import Feed, Item, Records, TopicEnds, TopicStarts
+from cdc.debezium.history import StartSnapshot
 from cdc.debezium.names import collection_of
 from cdc.debezium.options import DebeziumOptions
-from cdc.position import PostgresSnapshot
-from cdc.source import Started
+from cdc.stream import StreamStart
 
 #: How often it is looked whether something is missing.
 CHECK_S = 1.0
@@ -33,7 +32,7 @@ CHECK_S = 1.0
 SLICE_RECORDS = 500
 
 
-class DebeziumSource:
+class DebeziumStream:
     """Committed transactions of the followed tables, in commit order, from the topics of one connector.
 
     Used by one task. `tables` gives the layouts of the tables to follow, with `kinds`, by qualified name; it is asked
@@ -51,7 +50,7 @@ class DebeziumSource:
         self,
         options: DebeziumOptions,
         tables: Callable[[], Mapping[str, TableLayout]],
-        take_snapshot: Callable[[], Awaitable[Snapshot]],
+        take_snapshot: Callable[[], Awaitable[StartSnapshot]],
         max_transaction_rows: int = 200_000,
         start_timeout_s: float = 60.0,
         make_consumer: Callable[..., Any] = KafkaConsumer,
@@ -59,12 +58,12 @@ class DebeziumSource:
         self._options = options
         self._tables = tables
         self._take_snapshot = take_snapshot
-        self._limits = Limits(max_transaction_rows, waiting_rows=4 * max_transaction_rows)
+        self._limits = AssemblyLimits(max_transaction_rows, waiting_rows=4 * max_transaction_rows)
         self._start_timeout_s = start_timeout_s
         self._make_consumer = make_consumer
         self._feed: Feed | None = None
-        self._assembler: Assembler | None = None
-        self._reader: Reader | None = None
+        self._assembler: DebeziumAssembler | None = None
+        self._reader: RecordDecoder | None = None
         self._arrived = asyncio.Event()
         #: Records that have been taken from the feed and not been read yet.
         self._records: Records = []
@@ -73,7 +72,7 @@ class DebeziumSource:
         self._checked_at = 0.0
         self._asked_ends = False
 
-    async def start(self) -> Started:
+    async def start(self) -> StreamStart:
         """Find the topics' ends, take the snapshot, and begin. Raises StreamLost."""
         try:
             async with asyncio.timeout(self._start_timeout_s):
@@ -86,7 +85,7 @@ class DebeziumSource:
             await self.close()
             raise
 
-    async def _start(self) -> Started:
+    async def _start(self) -> StreamStart:
         try:
             modes = self._options.modes
         except ValueError as problem:
@@ -98,23 +97,21 @@ class DebeziumSource:
         self._feed = Feed(self._options, lambda: _notify(loop, self._arrived), self._make_consumer)
         self._feed.start(followed)
         began = await self._first_item()
-        snapshot = await self._take_snapshot()
-        if isinstance(snapshot, PostgresSnapshot):
-            # What has been given an id is left out, whether it has ended or not: lookups wait until it has.
-            snapshot = snapshot.closed()
-        self._assembler = Assembler(snapshot, modes, self._limits, watermark)
-        self._reader = Reader(self._assembler.dialect)
+        # Transactions that had begun are not in the stream; lookups wait until they have ended.
+        snapshot = (await self._take_snapshot()).closed()
+        self._assembler = DebeziumAssembler(snapshot, modes, self._limits, watermark)
+        self._reader = RecordDecoder(self._assembler.dialect)
         self._assembler.follow(layouts)
         self._assembler.reading(began.collections, began.since, 0.0)
         self._reported = self._assembler.position
-        return Started(self._assembler.position, snapshot)
+        return StreamStart(self._assembler.position, snapshot)
 
-    async def _first_item(self) -> Reading:
+    async def _first_item(self) -> TopicStarts:
         assert self._feed is not None
         while True:
             self._arrived.clear()
             item = self._feed.take()
-            if isinstance(item, Reading):
+            if isinstance(item, TopicStarts):
                 return item
             if isinstance(item, StreamLost):
                 raise item
@@ -133,7 +130,7 @@ class DebeziumSource:
             self._arrived.clear()
             self._follow(assembler)
             more = self._read(assembler, self._feed)
-            transactions: list[Transaction] = assembler.take(max_rows)
+            transactions: list[CommittedTransaction] = assembler.take(max_rows)
             notices = assembler.take_notices()
             if transactions or notices or assembler.position > self._reported:
                 self._reported = assembler.position
@@ -152,13 +149,13 @@ class DebeziumSource:
         except TimeoutError:
             pass
 
-    def _follow(self, assembler: Assembler) -> None:
+    def _follow(self, assembler: DebeziumAssembler) -> None:
         new, gone = assembler.follow(self._tables())
         if new or gone:
             assert self._feed is not None
             self._feed.follow(assembler.followed)
 
-    def _read(self, assembler: Assembler, feed: Feed) -> bool:
+    def _read(self, assembler: DebeziumAssembler, feed: Feed) -> bool:
         """Read a slice of records; returns whether there may be more."""
         assert self._reader is not None
         read, add, now = self._reader.read, assembler.add, time.monotonic()
@@ -178,12 +175,12 @@ class DebeziumSource:
                 add(event, record.offset, now)
         return True
 
-    def _other(self, item: Item, assembler: Assembler) -> None:
+    def _other(self, item: Item, assembler: DebeziumAssembler) -> None:
         if isinstance(item, StreamLost):
             raise item
-        if isinstance(item, Reading):
+        if isinstance(item, TopicStarts):
             assembler.reading(item.collections, item.since, time.monotonic())
-        elif isinstance(item, Ends):
+        elif isinstance(item, TopicEnds):
             self._asked_ends = False
             if not item.reached:
                 return
@@ -192,7 +189,7 @@ class DebeziumSource:
                 raise _gap_lost(gap.reason, gap.collection is None, self._options.gap_timeout_s)
             assembler.settle()
 
-    def _check(self, assembler: Assembler, feed: Feed) -> None:
+    def _check(self, assembler: DebeziumAssembler, feed: Feed) -> None:
         """Ask whether what is missing is on its way, and whether what waits has waited long enough."""
         now = time.monotonic()
         if self._asked_ends or now - self._checked_at < CHECK_S:
@@ -206,7 +203,7 @@ class DebeziumSource:
     def request_position(self) -> None:
         """Nothing can be asked of the connector: the next END says how far it is."""
 
-    async def followed(self) -> None:
+    async def wait_followed(self) -> None:
         """At once."""
 
     def acknowledge(self, position: int) -> None:

@@ -5,7 +5,7 @@ from struct import pack
 
 import pytest
 
-from cdc.change import SchemaNotice, TableChange, TableLayout, Transaction
+from cdc.change import CommittedTransaction, SchemaNotice, TableChange, TableLayout
 from cdc.postgres.pgoutput import Decoder, MalformedStream
 
 OID = 16384
@@ -13,7 +13,7 @@ NAME = "public.items"
 COLUMNS = ("id", "name", "body")
 UNCHANGED = object()
 ROW = ("1", "a", "x")
-RECORDED = Path(__file__).parent / "recorded" / "pgoutput.bin"
+RECORDED = Path(__file__).parents[1] / "recorded" / "pgoutput.bin"
 
 
 def begin(xid: int = 700, lsn: int = 100) -> bytes:
@@ -70,7 +70,7 @@ def decoder(layout: TableLayout | None = None, max_rows: int = 1000, near: int =
     return made
 
 
-def decode(decoder: Decoder, *messages: bytes) -> list[Transaction]:
+def decode(decoder: Decoder, *messages: bytes) -> list[CommittedTransaction]:
     return [t for m in messages if (t := decoder.feed(m)) is not None]
 
 
@@ -96,8 +96,8 @@ def test_transactions_have_wide_ids_and_ends() -> None:
     first, second = decode(
         made, relation(), begin(2**32 - 1, 100), insert(*ROW), commit(100), begin(3, 200), insert(*ROW), commit(200)
     )
-    assert (first.xid, first.end_lsn) == (2**32 - 1, 108)
-    assert (second.xid, second.end_lsn) == (2**32 + 3, 208)
+    assert (first.id, first.end) == (2**32 - 1, 108)
+    assert (second.id, second.end) == (2**32 + 3, 208)
     assert made.position == 208
 
 
@@ -235,7 +235,7 @@ def test_without_full_identity(messages: list[bytes]) -> None:
 
 def test_types_are_compared_where_the_layout_has_them() -> None:
     """A column of another type is told by name; its new text comes."""
-    made = decoder(TableLayout(COLUMNS, OID, types=((25, -1),) * 3))
+    made = decoder(TableLayout(COLUMNS, OID, type_ids=((25, -1),) * 3))
     (only,) = decode(made, begin(), relation(kind=23), insert(*ROW), commit())
     assert only.tables[NAME].added == [ROW]
     assert made.take_notices()[0].columns == COLUMNS
@@ -255,7 +255,7 @@ def test_rows_from_before_the_layout() -> None:
         insert(*ROW),
         commit(150),
     )
-    assert [t.xid for t in told] == [701]
+    assert [t.id for t in told] == [701]
     assert made.take_notices() == []
 
 
@@ -282,7 +282,7 @@ def test_changes_say_by_which_layout() -> None:
 
 def test_what_was_said_is_said_again_to_who_follows_anew() -> None:
     """Also if it is the same as before, and nothing was decoded in between."""
-    layout = TableLayout(COLUMNS, OID, types=((25, -1),) * 3)
+    layout = TableLayout(COLUMNS, OID, type_ids=((25, -1),) * 3)
     made = decoder(layout)
     decode(made, begin(), relation(kind=23), insert(*ROW), commit())
     assert made.take_notices()
@@ -338,7 +338,7 @@ def test_a_recorded_stream() -> None:
         {votes: TableChange([("1", "anna")], [])},
         {stories: TableChange(truncated=True), votes: TableChange(truncated=True)},
     ]
-    assert [t.end_lsn for t in told] == sorted(t.end_lsn for t in told)
+    assert [t.end for t in told] == sorted(t.end for t in told)
     assert made.take_notices() == []
 
 
@@ -346,7 +346,7 @@ def test_a_transaction_that_alters_the_schema_says_so() -> None:
     """Also one without rows; the next one does not. Other messages say nothing."""
     made = decoder()
     (only,) = decode(made, begin(7, 100), message("upquery.ddl"), commit(100))
-    assert (only.xid, only.end_lsn, only.tables, made.altered) == (7, 108, {}, True)
+    assert (only.id, only.end, only.tables, made.altered) == (7, 108, {}, True)
     assert not decode(made, begin(8, 200), message("upquery"), message("other", "17"), commit(200))
     assert not made.altered
     (only,) = decode(made, begin(9, 300), relation(), insert(*ROW), message("upquery.ddl"), commit(300))

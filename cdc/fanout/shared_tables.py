@@ -22,11 +22,11 @@ from cdc.change import SchemaNotice, TableLayout
 R = TypeVar("R")
 
 #: Whom to tell what.
-Told = list[tuple[R, SchemaNotice]]
+Addressed = list[tuple[R, SchemaNotice]]
 
 
 @dataclass(slots=True)
-class _Spoilt(Generic[R]):
+class _NoticeLog(Generic[R]):
     """What was said of a layout, where in the stream, and to whom, with the moment of theirs. `passed` is where the
     stream was after that: whoever reads the layout there or later sees what it was said of."""
 
@@ -48,7 +48,7 @@ class _Spoilt(Generic[R]):
         return self.told.get(receiver) not in (None, layout.since)
 
 
-class Union(Generic[R]):
+class SharedTables(Generic[R]):
     """*State*: `decoded`, what the decoder is to follow; `_had`, by receiver, its own layouts of the tables it has;
     `_leaving`, tables that have gone from `decoded` since the decoder looked; `_last`, how each was decoded last."""
 
@@ -57,7 +57,7 @@ class Union(Generic[R]):
         self._had: dict[R, dict[str, TableLayout]] = {}
         self._leaving: set[str] = set()
         self._last: dict[str, TableLayout] = {}
-        self._spoilt: dict[str, _Spoilt[R]] = {}
+        self._spoilt: dict[str, _NoticeLog[R]] = {}
 
     def restart(self) -> None:
         """Another decoder, which knows of nothing."""
@@ -80,13 +80,13 @@ class Union(Generic[R]):
         for spoilt in self._spoilt.values():
             spoilt.told.pop(receiver, None)
 
-    def make_way(self, receiver: R, layouts: Mapping[str, TableLayout]) -> Told[R]:
+    def make_way(self, receiver: R, layouts: Mapping[str, TableLayout]) -> Addressed[R]:
         """Takes away what the receiver does not follow (any more), and from others what its layouts displace."""
         had = self._had.setdefault(receiver, {})
         for name in [n for n, layout in had.items() if not _same(layouts.get(n), layout)]:
             del had[name]
             self._decode_no_more(name)
-        told: Told[R] = []
+        told: Addressed[R] = []
         for name, layout in layouts.items():
             if name not in had and not self._fits(receiver, name, layout):
                 notice = SchemaNotice(name, f"{name} has been altered: it is followed anew.")
@@ -97,10 +97,10 @@ class Union(Generic[R]):
         """Whether the decoder has looked since what these displaced has gone."""
         return self._leaving.isdisjoint(layouts)
 
-    def take(self, receiver: R, layouts: Mapping[str, TableLayout]) -> Told[R]:
+    def take(self, receiver: R, layouts: Mapping[str, TableLayout]) -> Addressed[R]:
         """The receiver has all of these from now on, but for what it is told. After `make_way`, and when ready."""
         had = self._had[receiver]
-        told: Told[R] = []
+        told: Addressed[R] = []
         for name, layout in layouts.items():
             if name in had:
                 continue
@@ -133,7 +133,7 @@ class Union(Generic[R]):
         spoilt = self._spoilt.get(name)
         before = spoilt.notices if spoilt is not None and spoilt.layout == layout else []
         told = {holder: self._had[holder][name].since for holder in self._holders(name)}
-        self._spoilt[name] = _Spoilt([*before, notice], layout, told, position)
+        self._spoilt[name] = _NoticeLog([*before, notice], layout, told, position)
         if not notice.columns:
             self._lost(name)
 

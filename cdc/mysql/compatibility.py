@@ -68,7 +68,7 @@ def changed_columns(
         return layout.columns
     return tuple(
         column
-        for column, kind, i in zip(layout.columns, layout.kinds, order, strict=True)
+        for column, kind, i in zip(layout.columns, layout.column_types, order, strict=True)
         if i is None or not _fits(kind, table, i, charsets)
     )
 

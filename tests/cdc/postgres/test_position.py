@@ -2,7 +2,7 @@
 
 import pytest
 
-from cdc.position import PostgresSnapshot, format_lsn, parse_lsn, widen
+from cdc.postgres.position import PostgresSnapshot, format_lsn, parse_lsn, widen
 
 
 def test_lsns_are_numbers() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pymysql.connections import Connection
 
-from cdc.liveliness import socket_options
+from cdc.keepalive import socket_options
 
 if TYPE_CHECKING:
     _Connection = Connection[Any]
@@ -25,7 +25,7 @@ class PreparedConnection(_Connection):
     """A connection that takes a context that is there."""
 
     def connect(self, sock: Any = None) -> None:
-        """Connect, by `sock` if it is given, and have a peer that is gone noticed (`cdc.liveliness`)."""
+        """Connect, by `sock` if it is given, and have a peer that is gone noticed (`cdc.keepalive`)."""
         super().connect(sock)
         connected: socket.socket = self._sock  # type: ignore[attr-defined]
         if connected.family in (socket.AF_INET, socket.AF_INET6):
@@ -36,7 +36,7 @@ class PreparedConnection(_Connection):
         return _unverified() if sslp == {} else super()._create_ssl_ctx(sslp)  # type: ignore[misc]
 
 
-def connect(**options: Any) -> PreparedConnection:
+def open_connection(**options: Any) -> PreparedConnection:
     """As ``pymysql.connect``; raises its errors and OSError."""
     return PreparedConnection(**options)
 

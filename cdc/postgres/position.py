@@ -2,7 +2,7 @@
 
 *Invariants*: transaction ids are 64 bit everywhere but on the wire of the stream; `widen` is the only door.
 
-Not here: who takes a snapshot (`service.engine.databases.postgres.lookups`, `postgres.source`).
+Not here: who takes a snapshot (`service.engine.databases.postgres.lookups`, `postgres.stream`).
 """
 
 from collections.abc import Iterable
@@ -96,10 +96,10 @@ class PostgresSnapshot:
         wide = [widen(xid, self.xmax) for xid in undecided]
         return other.horizon is not None and all(xid >= other.horizon or self.sees(xid, 0) for xid in wide)
 
-    def closed(self) -> "PostgresSnapshot":
+    def closed(self) -> Self:
         """As if all that had begun had ended. What covers it sees all of that."""
         horizon = self.xmax if self.horizon is None else self.horizon
-        return PostgresSnapshot(horizon, horizon)
+        return type(self)(horizon, horizon)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PostgresSnapshot):

@@ -17,9 +17,19 @@ from pathlib import Path
 from typing import cast
 
 from cdc.change import Batch, SchemaNotice, StreamLost, TableLayout
-from cdc.fanout.frames import Acknowledge, Ask, Follow, Followed, Frames, Joined, Lost, Message, Said, frame_of
-from cdc.position import PostgresSnapshot
-from cdc.source import Snapshot, Started
+from cdc.fanout.frames import (
+    Acknowledgement,
+    FollowReply,
+    FollowRequest,
+    Frames,
+    JoinReply,
+    LossMessage,
+    Message,
+    NoticeMessage,
+    PositionRequest,
+    frame_of,
+)
+from cdc.stream import StreamStart, UpstreamSnapshot
 
 #: Beginning a stream takes its source up to a minute.
 START_S = 90.0
@@ -29,8 +39,8 @@ ACKNOWLEDGE_S = 0.1
 AHEAD_BYTES = 4 << 20
 
 
-class FannedSource(asyncio.Protocol):
-    """Is a `cdc.source.Source`. `path` is the hub's socket, `tables` gives the layouts of the tables to follow,
+class FanoutStream(asyncio.Protocol):
+    """Is a `cdc.stream.ChangeStream`. `path` is the hub's socket, `tables` gives the layouts of the tables to follow,
     `take_snapshot` asks the database for a snapshot that others are compared with, which must not be older than the
     call, and `server` says which server that is.
 
@@ -45,7 +55,7 @@ class FannedSource(asyncio.Protocol):
         self,
         path: Path,
         tables: Callable[[], Mapping[str, TableLayout]],
-        take_snapshot: Callable[[], Awaitable[Snapshot]],
+        take_snapshot: Callable[[], Awaitable[UpstreamSnapshot]],
         server: Callable[[], str],
         start_timeout_s: float = START_S,
     ) -> None:
@@ -68,7 +78,7 @@ class FannedSource(asyncio.Protocol):
         self._position = 0
         self._acknowledged_at = 0.0
 
-    async def start(self) -> Started:
+    async def start(self) -> StreamStart:
         """Join the stream, then take a snapshot. Raises StreamLost, and what `take_snapshot` raises."""
         try:
             joined = await self._reach()
@@ -77,12 +87,10 @@ class FannedSource(asyncio.Protocol):
             await self.close()
             raise
         self._position = joined.position
-        if isinstance(snapshot, PostgresSnapshot):
-            # Some of what is in the log before that position may not be visible yet.
-            snapshot = snapshot.closed()
-        return Started(joined.position, snapshot, joined.gtids, joined.server)
+        # Transactions that end before that position may not be visible yet.
+        return StreamStart(joined.position, snapshot.closed(), joined.gtids, joined.server)
 
-    async def _reach(self) -> Joined:
+    async def _reach(self) -> JoinReply:
         try:
             async with asyncio.timeout(self._start_timeout_s):
                 return await self._join()
@@ -93,15 +101,15 @@ class FannedSource(asyncio.Protocol):
             reason = f"The process that reads the change stream cannot be reached: {problem.strerror or problem}."
             raise StreamLost(reason, retryable=True) from None
 
-    async def _join(self) -> Joined:
+    async def _join(self) -> JoinReply:
         await asyncio.get_running_loop().create_unix_connection(lambda: self, str(self._path))
         self._tell()
         while not self._came:
             await self._something()
         first = self._came.popleft()
-        if isinstance(first, Lost):
+        if isinstance(first, LossMessage):
             raise _lost(first)
-        assert isinstance(first, Joined), "it is the first that the hub says"
+        assert isinstance(first, JoinReply), "it is the first that the hub says"
         return first
 
     # ── The stream ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -126,7 +134,7 @@ class FannedSource(asyncio.Protocol):
         rows, anything = 0, False
         while self._came and rows < max_rows:
             came = self._came[0]
-            if isinstance(came, Lost):
+            if isinstance(came, LossMessage):
                 if anything:
                     break
                 raise _lost(came)
@@ -134,9 +142,9 @@ class FannedSource(asyncio.Protocol):
                 # It is applied later than what is before it.
                 break
             self._came.popleft()
-            if isinstance(came, Followed):
+            if isinstance(came, FollowReply):
                 self._heed(came.generation)
-            elif isinstance(came, Said):
+            elif isinstance(came, NoticeMessage):
                 self._hear([came.notice], taken)
                 anything = True
             elif isinstance(came, Batch):
@@ -185,7 +193,7 @@ class FannedSource(asyncio.Protocol):
             return
         self._generation += 1
         self._told[self._generation] = wanted
-        self._send(Follow(self._generation, wanted, self._server()))
+        self._send(FollowRequest(self._generation, wanted, self._server()))
 
     def _heed(self, generation: int) -> None:
         """The hub passes over what it was told before it heeded it."""
@@ -194,7 +202,7 @@ class FannedSource(asyncio.Protocol):
             del self._told[told]
         self._heeds.set()
 
-    async def followed(self) -> None:
+    async def wait_followed(self) -> None:
         """Wait until the hub heeds what is followed now; or there is nobody to heed it."""
         self._tell()
         generation = self._generation
@@ -206,14 +214,14 @@ class FannedSource(asyncio.Protocol):
 
     def request_position(self) -> None:
         """Have the hub ask; `next_batch` returns when the stream's source answers."""
-        self._send(Ask())
+        self._send(PositionRequest())
 
     def acknowledge(self, position: int) -> None:
         """What ends at or before `position` will never be asked for again."""
         now = time.monotonic()
         if now - self._acknowledged_at >= ACKNOWLEDGE_S:
             self._acknowledged_at = now
-            self._send(Acknowledge(position))
+            self._send(Acknowledgement(position))
 
     def _send(self, message: Message) -> None:
         # A connection that is gone is noticed by `next_batch`.
@@ -243,7 +251,7 @@ class FannedSource(asyncio.Protocol):
 
     def connection_lost(self, problem: Exception | None) -> None:  # noqa: ARG002
         """(asyncio) Nothing comes any more."""
-        self._came.append(Lost("The process that reads the change stream has ended.", True, None))
+        self._came.append(LossMessage("The process that reads the change stream has ended.", True, None))
         self._arrived.set()
 
     async def close(self) -> None:
@@ -255,5 +263,5 @@ class FannedSource(asyncio.Protocol):
         self._arrived.set()
 
 
-def _lost(lost: Lost) -> StreamLost:
+def _lost(lost: LossMessage) -> StreamLost:
     return StreamLost(lost.reason, lost.retryable, lost.hint)

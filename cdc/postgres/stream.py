@@ -21,12 +21,12 @@ import psycopg
 from psycopg import sql
 from psycopg.pq import ExecStatus
 
-from cdc.change import Batch, StreamLost, TableLayout, Transaction
-from cdc.position import PostgresSnapshot, parse_lsn
-from cdc.postgres.failures import Failure, check_conninfo, classify, replication_hint
+from cdc.change import Batch, CommittedTransaction, StreamLost, TableLayout
+from cdc.postgres.failures import PostgresFailure, check_conninfo, classify, replication_hint
 from cdc.postgres.pgoutput import Decoder, MalformedStream
+from cdc.postgres.position import PostgresSnapshot, parse_lsn
 from cdc.postgres.session import liveliness, session_sql
-from cdc.source import Started
+from cdc.stream import StreamStart
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ ACKNOWLEDGE_S = 1.0
 SLICE_MESSAGES = 2000
 
 
-class PostgresSource:
+class PostgresStream:
     """Committed transactions of the followed tables, in commit order, from one replication slot.
 
     Used by one task. `tables` gives the layouts of the tables to follow by qualified name (as
@@ -97,7 +97,7 @@ class PostgresSource:
         self._decoder = Decoder(0, max_transaction_rows)
         self._timer: asyncio.TimerHandle | None = None
         #: A transaction that altered the schema, decoded and not returned yet.
-        self._altering: Transaction | None = None
+        self._altering: CommittedTransaction | None = None
         #: What the last batch said, so that an idle stream is told of once.
         self._reported = 0
         self._acknowledged = 0
@@ -109,7 +109,7 @@ class PostgresSource:
         #: The transaction that it waits for before it can begin, in words.
         self.held_up: str | None = None
 
-    async def start(self) -> Started:
+    async def start(self) -> StreamStart:
         """Connect, create the slot with its snapshot and start streaming. Raises StreamLost."""
         try:
             check_conninfo(self._conninfo)
@@ -138,7 +138,7 @@ class PostgresSource:
         self.held_up = await self._why_waiting()
         log.warning("the change stream cannot begin yet: %s", self.held_up)
 
-    async def _start(self) -> Started:
+    async def _start(self) -> StreamStart:
         async with await self._connect() as ordinary:
             await self._check_publication(ordinary)
             self._connection = await self._connect(replication="database")
@@ -155,7 +155,7 @@ class PostgresSource:
         self._decoder = Decoder(snapshot.xmax, self._max_transaction_rows)
         self._decoder.position = self._reported = self._acknowledged = position
         self._timer = asyncio.get_running_loop().call_later(self._status_s, self._tick)
-        return Started(position, snapshot, server=f"system {identified[0]}, timeline {int(identified[1]):08X}")
+        return StreamStart(position, snapshot, server=f"system {identified[0]}, timeline {int(identified[1]):08X}")
 
     async def _connect(self, **parameters: Any) -> psycopg.AsyncConnection:
         return await psycopg.AsyncConnection.connect(
@@ -238,7 +238,7 @@ class PostgresSource:
                 self._altering = transactions.pop()
                 if not transactions:
                     continue
-            position = self._decoder.position if self._altering is None else transactions[-1].end_lsn
+            position = self._decoder.position if self._altering is None else transactions[-1].end
             notices = self._decoder.take_notices()
             if transactions or notices or self._answered or position > self._reported:
                 self._answered = False
@@ -252,16 +252,16 @@ class PostgresSource:
                     retryable=True,
                 )
 
-    def _altered(self, transaction: Transaction) -> Batch:
+    def _altered(self, transaction: CommittedTransaction) -> Batch:
         """The batch of a transaction that altered the schema. The decoder has not gone on behind it."""
         self._altering = None
         self._answered = False
         self._reported = self._decoder.position
         transactions = [transaction] if transaction.tables else []
-        altered = (transaction.xid, transaction.end_lsn)
+        altered = (transaction.id, transaction.end)
         return Batch(transactions, self._reported, self._decoder.take_notices(), altered=altered)
 
-    def _drain(self, max_rows: int) -> tuple[list[Transaction], bool]:
+    def _drain(self, max_rows: int) -> tuple[list[CommittedTransaction], bool]:
         """What can be decoded now without waiting, and whether there may be more. It ends with a transaction that
         altered the schema."""
         if self._connection is None:
@@ -270,7 +270,7 @@ class PostgresSource:
         decoder = self._decoder
         decoder.follow(self._tables())
         feed, receive = decoder.feed, pgconn.get_copy_data
-        transactions: list[Transaction] = []
+        transactions: list[CommittedTransaction] = []
         rows = 0
         consumed = False
         try:
@@ -350,7 +350,7 @@ class PostgresSource:
         self._asked = True
         self._send_status(wants_reply=True)
 
-    async def followed(self) -> None:
+    async def wait_followed(self) -> None:
         """At once."""
 
     def acknowledge(self, position: int) -> None:
@@ -428,7 +428,7 @@ def create_publication_sql(publication: str) -> str:
     return f'CREATE PUBLICATION "{publication.replace(chr(34), chr(34) * 2)}";'
 
 
-def _hint_for(failure: Failure, state: str | None, conninfo: str) -> str | None:
+def _hint_for(failure: PostgresFailure, state: str | None, conninfo: str) -> str | None:
     if "wal_level" in failure.detail:
         return "Run: ALTER SYSTEM SET wal_level = 'logical'; and restart PostgreSQL."
     if state == "53400":
