@@ -1,10 +1,10 @@
-"""The words of the change stream: what a committed upstream transaction did, table by table.
+"""Data of a change stream: committed transactions of the upstream, table by table.
 
-*Invariants*: a `TableChange`'s rows have one value per column of the table's `TableLayout`, in its order; values are
-the upstream's own text, None is NULL. Transactions come in commit order, each whole and once.
+*Invariants*: the rows of a `TableChange` have one value per column of the table's `TableLayout`, in its order; values
+are the upstream's own text, None is NULL. Transactions are in commit order, each complete and delivered once.
 
-Not here: decoding (`postgres.pgoutput`), the connection (`postgres.source`), the engine's own words
-(`service.engine.upstream.bridge`).
+Not here: the interface of a stream (`stream`), its implementations (a folder each), the engine's types
+(`service.engine.upstream.bridge` converts).
 """
 
 from collections import Counter
@@ -18,44 +18,45 @@ ChangedRow = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """How the rows of a followed table are laid out, and which table it is.
+    """Columns and identity of a followed table.
 
-    Names alone do not say that: a table dropped and created anew, or a column renamed over another, has the same ones.
+    Names do not identify a table: one that was dropped and created again, or a column renamed to another's name, has
+    the same names.
 
-    Replacing a table's layout by an unequal one means *following it anew*: rows between the two may be missing, so
-    whoever does that treats the table as one that has just been added to the publication.
+    Replacing a table's layout by an unequal one means *following it anew*: rows between the two layouts may be missing,
+    so the caller treats the table as one that has just joined the stream.
     """
 
-    #: Columns in the order rows are delivered in.
+    #: Columns, in the order of the values in delivered rows.
     columns: tuple[str, ...]
-    #: The table's identity upstream (PostgreSQL: its OID); 0 is any table of that name.
+    #: The table's identity upstream (PostgreSQL: its OID); 0 stands for any table of that name.
     table_id: int = 0
-    #: For each column the identity of its type, modifier included: (type OID, typmod). Empty: not checked.
+    #: Identity of each column's type, modifier included (PostgreSQL: type OID, typmod). Empty: not checked.
     type_ids: tuple[tuple[int, int], ...] = ()
-    #: For each column its ``attnum``. The stream does not carry it; the catalog check compares it.
+    #: Identity of each column (PostgreSQL: ``attnum``). The catalog check compares it; the stream does not carry it.
     column_ids: tuple[int, ...] = ()
-    #: For each column its type, where values are printed by the source and not by the database (MariaDB, MySQL, Kafka).
+    #: Type of each column, where the stream prints values and not the database (MariaDB, MySQL, Debezium).
     column_types: tuple[ColumnType, ...] = ()
-    #: Names of its unique keys, where statements that drop them are in the stream (MariaDB, MySQL).
+    #: Names of the unique keys, where the stream carries the statements that drop them (MariaDB, MySQL).
     unique_keys: frozenset[str] = field(default=frozenset(), compare=False)
-    #: Marks that change with what neither the stream nor the fields above say (PostgreSQL): of the table's file, which
-    #: a rewrite replaces; of each column's definition; of its publication. Empty: not checked.
+    #: Fingerprints for changes that neither the stream nor the fields above show (PostgreSQL): of the table's file,
+    #: which a rewrite replaces; of each column's definition; of the publication. Empty: not checked.
     file_mark: str = field(default="", compare=False)
     column_marks: tuple[str, ...] = field(default=(), compare=False)
-    #: For each column what its type consists of (labels, attributes), and how its texts are ordered.
+    #: Fingerprint of each column's type (labels, attributes) and collation.
     type_marks: tuple[str, ...] = field(default=(), compare=False)
     publication_mark: str = field(default="", compare=False)
-    #: The table is known to be like this from here on; its rows in transactions that end at or before are dropped.
+    #: Position from which on the layout is valid; rows of transactions that end at or before it are dropped.
     since: int = field(default=0, compare=False)
 
 
 class TableChange:
-    """What one transaction did to one table: bags of full rows, ``removed`` always rows from before the transaction.
+    """Changes of one table by one transaction: bags of full rows; `removed` has rows from before the transaction only.
 
-    With `truncated`, all rows from before are gone, `removed` is empty and `added` is what came afterwards. With
-    `overflow` the transaction was too large to hold: both bags are empty and anything may have changed.
+    `truncated`: all earlier rows are gone, `removed` is empty, `added` has the rows inserted after the TRUNCATE.
+    `overflow`: the transaction was too large to hold; both bags are empty, any row may have changed.
 
-    `layout` is what the rows were read by, None if that is not said. It is no part of what was done.
+    `layout` is the layout that the rows were read by, None if unknown. It does not take part in comparison.
     """
 
     __slots__ = ("added", "layout", "overflow", "removed", "truncated")
@@ -75,13 +76,13 @@ class TableChange:
         self.layout = layout
 
     def is_by(self, layout: TableLayout) -> bool:
-        """Whether the rows can be read by that layout."""
+        """Return whether the rows are laid out like that."""
         return self.layout is None or self.layout is layout or self.layout == layout
 
     def settle(self) -> bool:
-        """Cancel rows that were both added and removed; returns whether anything is left to say.
+        """Cancel rows that were both added and removed; return whether any change is left.
 
-        What remains to be removed was there before: of each row, no more is removed than was there or was added before.
+        Remaining removals are of rows from before: no row is removed more often than it was stored or added.
         """
         removed, added = self.removed, self.added
         if removed and added:
@@ -94,7 +95,7 @@ class TableChange:
         return bool(self.removed or self.added or self.truncated or self.overflow)
 
     def overflown(self) -> None:
-        """Anything may have changed: forget the rows."""
+        """Discard the rows: any row of the table may have changed."""
         self.removed, self.added, self.overflow = [], [], True
 
     def __eq__(self, other: object) -> bool:
@@ -114,16 +115,16 @@ class TableChange:
 
 
 class CommittedTransaction:
-    """A committed transaction that touched followed tables. Tables that it did not change in the end are left out."""
+    """A committed transaction that touched followed tables. Tables without a net change are left out."""
 
     __slots__ = ("end", "id", "tables")
 
     def __init__(self, transaction_id: int, end: int, tables: dict[str, TableChange]) -> None:
-        #: 64 bit, as in ``pg_current_snapshot()``.
+        #: The id that snapshots know it by: 64 bits (PostgreSQL), a global id (MySQL, `gtid`), its position (MariaDB).
         self.id = transaction_id
-        #: Where its commit ends in the stream.
+        #: The position at which its commit ends.
         self.end = end
-        #: By qualified name, as in the layouts given to the source.
+        #: By qualified name, as in the layouts given to the stream.
         self.tables = tables
 
     def __eq__(self, other: object) -> bool:
@@ -139,32 +140,31 @@ class CommittedTransaction:
 
 @dataclass(frozen=True, slots=True)
 class SchemaNotice:
-    """A followed table is no longer what its layout says.
+    """A followed table no longer matches its layout.
 
-    `columns` are the layout's columns that are gone or of another type: rows go on coming, with NULL for what is gone,
-    so whatever does not use those columns stays right. Empty: no rows of the table are delivered any more until it fits
-    again (it lost its replica identity, or is another table now).
+    `columns` lists columns of the layout that were dropped or have another type: rows are still delivered, with NULL
+    for dropped columns, so results that do not use these columns stay exact. Empty: no row of the table is delivered
+    until it matches a layout again (it lost its replica identity, or was replaced by another table).
     """
 
     table: str
-    #: One sentence for the user, with the statement that repairs it where there is one.
+    #: One sentence for the user, with the statement that repairs it if there is one.
     reason: str
     columns: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class Batch:
-    """Whole transactions in commit order, then how far the stream is (at least the last one's end).
+    """Complete transactions in commit order, and the position of the stream behind them (at least the last one's end).
 
-    `schema` says what was found out about tables before any of these transactions' rows could be misread. `passed` has
-    the global ids (`gtid`) of what ended since the last batch, whatever tables it changed, where they are known.
+    `schema` takes effect before the rows of these transactions: apply it first. `passed` has the global ids (`gtid`) of
+    all transactions that ended since the last batch, whatever tables they changed; empty where ids are unknown.
 
-    `altered`: the id and end of a transaction of this batch that says it changed the database's schema. All before it
-    came in earlier batches; nothing of this one is to be applied before the catalog was read at a snapshot that sees
-    it.
+    `altered`: id and end of the transaction of this batch that marked itself as a schema change. Every transaction
+    before it came in earlier batches; apply this batch only after reading the catalog at a snapshot that sees it.
 
-    `redefined` names relations that statements defined anew, whether they are followed or not: views of the database
-    may be among them. A name that ends with a dot is that of all in a database, "" of all.
+    `redefined` names relations that statements redefined, followed or not; views of the database may be among them. A
+    name that ends with a dot stands for all relations of a database, "" for all relations.
     """
 
     transactions: list[CommittedTransaction]
@@ -176,10 +176,10 @@ class Batch:
 
 
 class StreamLost(Exception):
-    """There is no change stream (any more). Continuity is lost: a new one starts at a new snapshot.
+    """The change stream cannot start, or has ended. Continuity is lost: a new stream starts at a new snapshot.
 
-    `reason` is for the user and holds no credentials; `hint` is a statement or a setting that repairs it. Unless
-    `retryable`, trying again without changing something will fail again.
+    `reason` is a sentence for the user without credentials; `hint` is a statement or setting that repairs it. Unless
+    `retryable`, a new attempt fails again until the cause is repaired.
     """
 
     def __init__(self, reason: str, retryable: bool, hint: str | None = None) -> None:

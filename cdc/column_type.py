@@ -1,9 +1,9 @@
-"""What a column's type is, as far as the text of its values depends on it.
+"""Column types, as far as the text of values depends on them.
 
-One description for all sources and databases: the name is the database's own word for the type, the rest is what its
-definition says. Equal column types print equal values equally.
+All streams and databases share one description: the database's own name of the type, and the modifiers of its
+definition. Equal column types print equal values equally.
 
-Not here: how values are printed (`mysql.values` and `debezium` for their own formats).
+Not here: printing values (`mysql.values`, `debezium.values`).
 """
 
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """One column's type, modifiers included."""
+    """Type of one column, modifiers included."""
 
     #: MariaDB, MySQL: ``data_type`` of ``information_schema.columns`` (``int``, ``varchar``, …), in lower case.
     #: PostgreSQL: ``typname``.
     name: str
-    #: Characters of char, varchar and *text*, bytes of binary, varbinary and *blob*, bits of bit.
+    #: Characters (char, varchar, *text*), bytes (binary, varbinary, *blob*) or bits (bit).
     length: int = 0
-    #: Digits of a decimal; of date and time types, digits of the seconds' fraction.
+    #: Digits of a decimal, or of the fraction of seconds.
     precision: int = 0
-    #: Digits behind a decimal's point.
+    #: Digits of a decimal behind the point.
     scale: int = 0
     unsigned: bool = False
-    #: Values of an enum or set, in the order of its definition.
+    #: Labels of an enum or set, in the order of its definition.
     labels: tuple[str, ...] = ()
     #: The server's name of the character set; "" for numbers, dates and bytes.
     charset: str = ""
-    #: PostgreSQL: what an array's elements are.
+    #: PostgreSQL: type of an array's elements.
     element: "ColumnType | None" = None

@@ -1,15 +1,16 @@
-"""Global transaction ids: which transactions of MySQL a set of them has, how far MariaDB is in each domain. Pure.
+"""Global transaction ids: sets of MySQL's transactions, positions in MariaDB's domains. Pure.
 
-MySQL numbers the transactions of each *source* (a server's UUID, since 8.3 perhaps with a tag) and says which it has
-executed as ``uuid:1-5:7:tag:1-3,uuid:…`` (MySQL manual, "GTID Format and Storage"). MariaDB numbers those of each
-*domain* and says the last of each as ``domain-server-number,…`` (MariaDB manual, "Global Transaction ID").
+MySQL numbers the transactions of each *source* (a server's UUID, since 8.3 optionally with a tag) and lists the
+executed ones as ``uuid:1-5:7:tag:1-3,uuid:…`` (MySQL manual, "GTID Format and Storage"). MariaDB numbers the
+transactions of each *domain* and gives the last one as ``domain-server-number,…`` (MariaDB manual, "Global Transaction
+ID").
 
-One id is one integer, `CommittedTransaction.id` in a stream: the source, or the domain and the server, and below them
-`NUMBER_BITS` of the number. It needs no register of servers, and means the same in every process.
+An id is one integer: the source, or the domain and the server, and below them the number in `NUMBER_BITS` bits. The
+integer is the same in every process. `CommittedTransaction.id` is such an integer for MySQL.
 
-*Invariants*: sets and positions do not change; two that have the same transactions are equal and print the same.
+*Invariants*: sets and positions are immutable; two that have the same transactions are equal and print the same.
 
-Not here: which transactions a lookup saw (`bracket`); where in the log they are (`position`).
+Not here: which transactions a lookup saw (`mysql.bracket`), positions in the log (`mysql.position`).
 """
 
 import re
@@ -28,17 +29,17 @@ _OWNERS = re.compile(r"#\d+")
 
 
 def source_of(uuid: bytes, tag: str = "") -> int:
-    """The source of a server's 16 bytes, and of a tag of its transactions."""
+    """Return the source of a server's UUID (16 bytes) and a tag of its transactions."""
     return int.from_bytes(tag.lower().encode()) << _UUID_BITS | int.from_bytes(uuid)
 
 
 def transaction_id(source: int, number: int) -> int:
-    """The integer of a source's transaction (`source_of`): what the stream has as its `xid`."""
+    """Return the id of a source's transaction (`source_of`) as one integer."""
     return source << NUMBER_BITS | number
 
 
 def parse_gtid(text: str) -> int:
-    """``uuid:7`` or ``uuid:tag:7`` as such an integer. ValueError says what one looks like."""
+    """Parse ``uuid:7`` or ``uuid:tag:7`` into an id. Raises ValueError with an example."""
     uuid, *rest = text.strip().split(":")
     try:
         number = int(rest[-1])
@@ -50,7 +51,7 @@ def parse_gtid(text: str) -> int:
 
 
 def format_gtid(transaction: int) -> str:
-    """``uuid:7`` or ``uuid:tag:7``."""
+    """Format an id as ``uuid:7`` or ``uuid:tag:7``."""
     uuid, tag = _names_of(transaction >> NUMBER_BITS)
     return ":".join((uuid, *([tag] if tag else []), str(transaction & _NUMBER)))
 
@@ -68,17 +69,17 @@ def _names_of(source: int) -> tuple[str, str]:
 
 
 class GtidSet:
-    """Transactions of MySQL, as ``gtid_executed`` says them."""
+    """A set of MySQL's transactions, as in ``gtid_executed``."""
 
     __slots__ = ("_bounds",)
 
     def __init__(self, bounds: Mapping[int, tuple[int, ...]] | None = None) -> None:
-        #: By source: where intervals begin and where they end (behind the last number), ascending, none touching.
+        #: By source: starts and ends (exclusive) of disjoint intervals, ascending.
         self._bounds: dict[int, tuple[int, ...]] = dict(bounds or {})
 
     @classmethod
     def of(cls, transactions: Iterable[int]) -> Self:
-        """These transactions."""
+        """Return the set of these transactions."""
         found: dict[int, list[tuple[int, int]]] = {}
         for transaction in transactions:
             number = transaction & _NUMBER
@@ -87,7 +88,7 @@ class GtidSet:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """What the server prints, on any number of lines. ValueError says what a set looks like."""
+        """Parse a set as the server prints it, on any number of lines. Raises ValueError with an example."""
         found: dict[int, list[tuple[int, int]]] = {}
         try:
             for part in filter(None, (part.strip() for part in text.split(","))):
@@ -108,7 +109,7 @@ class GtidSet:
 
     @classmethod
     def parse_owned(cls, text: str) -> Self:
-        """What ``gtid_owned`` says: transactions that have their id and are not executed yet, each with its thread."""
+        """Parse ``gtid_owned``: transactions that have an id and are not executed yet, each with its thread."""
         return cls.parse(_OWNERS.sub("", text))
 
     def __contains__(self, transaction: int) -> bool:
@@ -116,7 +117,7 @@ class GtidSet:
         return bounds is not None and bisect_right(bounds, transaction & _NUMBER) % 2 == 1
 
     def __le__(self, other: "GtidSet") -> bool:
-        """Whether `other` has all of these."""
+        """Return whether `other` has all of these."""
         return all(
             _within(first, end, other._bounds.get(source, ()))
             for source, bounds in self._bounds.items()
@@ -124,17 +125,17 @@ class GtidSet:
         )
 
     def __or__(self, other: "GtidSet") -> "GtidSet":
-        """The transactions of both."""
+        """Return the union."""
         sources = self._bounds.keys() | other._bounds.keys()
         pairs = {s: chain(_pairs(self._bounds.get(s, ())), _pairs(other._bounds.get(s, ()))) for s in sources}
         return GtidSet({source: _merged(intervals) for source, intervals in pairs.items()})
 
     def add(self, transaction: int) -> "GtidSet":
-        """These and one more."""
+        """Return this set with one more transaction."""
         return self if transaction in self else self | GtidSet.of([transaction])
 
     def extended(self, transactions: Iterable[int]) -> "GtidSet":
-        """These and some more."""
+        """Return this set with more transactions."""
         return self | GtidSet.of(transactions)
 
     def __bool__(self) -> bool:
@@ -163,13 +164,13 @@ def _pairs(bounds: tuple[int, ...]) -> Iterable[tuple[int, int]]:
 
 
 def _within(first: int, end: int, bounds: tuple[int, ...]) -> bool:
-    """Whether one interval has all of another."""
+    """Return whether one of the intervals contains the given one."""
     at = bisect_right(bounds, first)
     return at % 2 == 1 and end <= bounds[at]
 
 
 def _merged(intervals: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-    """Intervals in order, those that touch made one."""
+    """Sort intervals, and join those that touch."""
     bounds: list[int] = []
     for first, end in sorted(intervals):
         if bounds and first <= bounds[-1]:
@@ -183,14 +184,14 @@ def _merged(intervals: Iterable[tuple[int, int]]) -> tuple[int, ...]:
 
 
 def mariadb_id(domain: int, server: int, number: int) -> int:
-    """The integer of one of MariaDB's transactions."""
+    """Return the id of one of MariaDB's transactions as one integer."""
     return (domain << _SERVER_BITS | server) << NUMBER_BITS | number
 
 
 class GtidPosition:
-    """How far MariaDB is in each domain, as ``gtid_binlog_pos`` says it: the last transaction of each.
+    """MariaDB's position: the last transaction of each domain, as in ``gtid_binlog_pos``.
 
-    A transaction is before it by its number, whichever server it comes from: numbers of a domain ascend in the log.
+    A transaction is included by its number, whichever server it comes from: numbers of a domain ascend in the log.
     """
 
     __slots__ = ("_last",)
@@ -201,7 +202,7 @@ class GtidPosition:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """What the server prints. ValueError says what a position looks like."""
+        """Parse a position as the server prints it. Raises ValueError with an example."""
         last: dict[int, int] = {}
         try:
             for part in filter(None, (part.strip() for part in text.split(","))):
@@ -220,24 +221,24 @@ class GtidPosition:
         return last is not None and transaction & _NUMBER <= last & _NUMBER
 
     def __le__(self, other: "GtidPosition") -> bool:
-        """Whether `other` is as far as this in every domain."""
+        """Return whether `other` is at least as far in every domain."""
         return all(last in other for last in self._last.values())
 
     def __or__(self, other: "GtidPosition") -> "GtidPosition":
-        """The further one in each domain."""
+        """Return the later position of each domain."""
         position = self
         for last in other._last.values():
             position = position.add(last)
         return position
 
     def add(self, transaction: int) -> "GtidPosition":
-        """This position, and at least as far as that transaction in its domain."""
+        """Return this position, moved to the transaction if that is later in its domain."""
         if transaction in self:
             return self
         return GtidPosition(self._last | {_domain_of(transaction): transaction})
 
     def extended(self, transactions: Iterable[int]) -> "GtidPosition":
-        """This position, and at least as far as those transactions in their domains."""
+        """Return this position, moved to those of the transactions that are later in their domains."""
         last = dict(self._last)
         for transaction in transactions:
             domain = _domain_of(transaction)
@@ -271,17 +272,17 @@ def _domain_of(transaction: int) -> int:
 
 # ── Either ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-#: Transactions of MySQL, or how far MariaDB is.
+#: Executed transactions of MySQL, or MariaDB's position.
 Gtids: TypeAlias = GtidSet | GtidPosition
 _POSITION = re.compile(r"\d{1,10}-\d{1,10}-\d{1,20}(\s*,\s*\d{1,10}-\d{1,10}-\d{1,20})*", re.ASCII)
 _SET = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\s*:", re.ASCII | re.IGNORECASE)
 
 
 def looks_like_gtids(text: str) -> bool:
-    """Whether a text can only be meant as global ids."""
+    """Return whether a text can only be meant as global ids."""
     return _POSITION.fullmatch(text) is not None or _SET.match(text) is not None
 
 
 def parse_gtids(text: str) -> Gtids:
-    """MariaDB's ``0-1-42,1-1-7``, or MySQL's ``uuid:1-5:7``. ValueError says what such a text looks like."""
+    """Parse MariaDB's ``0-1-42,1-1-7`` or MySQL's ``uuid:1-5:7``. Raises ValueError with an example."""
     return GtidPosition.parse(text) if _POSITION.fullmatch(text) else GtidSet.parse(text)

@@ -1,16 +1,17 @@
-"""How soon a peer is noticed that is gone without a word: a machine that lost power, a firewall that has forgotten us.
+"""TCP keepalive settings of all connections to databases and brokers.
 
-The system's own settings are for connections that may be idle for hours: two of them, and a quarter of one for what was
-sent and not acknowledged. These are noticed after some 30 seconds (tcp(7): TCP_KEEPIDLE, TCP_USER_TIMEOUT).
+A peer that disappears without closing the connection (power failure, a firewall that dropped its state) is detected
+after about 30 seconds (tcp(7): TCP_KEEPIDLE, TCP_USER_TIMEOUT). The system's defaults are two hours for an idle
+connection and 15 minutes for unacknowledged data.
 
-Not here: a peer that is there and says nothing (`service.runtime`).
+Not here: a peer that is connected and silent (`service.runtime`).
 """
 
 import socket
 
 IDLE_S, INTERVAL_S, COUNT, UNACKNOWLEDGED_MS = 10, 5, 4, 30_000
 
-#: What `socket` has of these depends on the system.
+#: Options that the system lacks are left out.
 _OPTIONS = {
     "TCP_KEEPIDLE": IDLE_S,
     "TCP_KEEPINTVL": INTERVAL_S,
@@ -20,6 +21,6 @@ _OPTIONS = {
 
 
 def socket_options() -> list[tuple[int, int, int]]:
-    """Arguments of `setsockopt` for a TCP connection."""
+    """Return arguments of `setsockopt` for a TCP connection."""
     known = [(getattr(socket, name), value) for name, value in _OPTIONS.items() if hasattr(socket, name)]
     return [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *[(socket.IPPROTO_TCP, *each) for each in known]]

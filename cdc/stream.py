@@ -1,10 +1,11 @@
-"""What every change stream can do, whatever it comes from: the one interface that the service follows.
+"""The interface of every change stream.
 
-*Invariants* of an implementation: transactions come in commit order, each whole and once; a batch's position never goes
-back, and all that committed at or before it has been delivered. After `StreamLost` a source is of no use: a new one
-starts at a new snapshot.
+*Obligations* of an implementation: transactions are delivered in commit order, each complete and once. A batch's
+position never decreases, and every transaction that ends at or before it has been delivered. Positions are integers in
+the order of commits. Values are printed as lookups print them. Errors are `StreamLost`; after one the stream is
+unusable, and a new one starts at a new snapshot.
 
-Not here: the words of a stream (`change`), any particular stream (a folder each).
+Not here: the data (`change`), implementations (a folder each).
 """
 
 from collections.abc import Callable, Mapping
@@ -19,30 +20,31 @@ Layouts = Callable[[], Mapping[str, TableLayout]]
 
 
 class UpstreamSnapshot(Protocol):
-    """Which transactions one statement of the upstream saw; snapshots of one upstream can be compared.
+    """The transactions that one statement of the upstream saw; snapshots of one upstream can be compared.
 
-    What is neither seen nor unsure was not visible.
+    A transaction that is neither seen nor unsure was not visible. `dataflow.types.Snapshot` is the engine's side of
+    the same protocol: neither package may import the other, and `service.engine.upstream.bridge` converts.
     """
 
     @property
     def exact(self) -> bool:
-        """Whether nothing is unsure, whatever transaction it is."""
+        """Whether no transaction is unsure."""
         ...
 
     def sees(self, transaction: int, end: int) -> bool:
-        """Whether that transaction, whose commit ends at `end` in the stream, was visible for sure."""
+        """Return whether the transaction, whose commit ends at position `end`, was certainly visible."""
         ...
 
     def unsure(self, transaction: int, end: int) -> bool:
-        """Whether that transaction may have been visible or not."""
+        """Return whether the transaction may or may not have been visible."""
         ...
 
     def covers(self, other: Self) -> bool:
-        """Whether everything that `other` may see is seen here for sure."""
+        """Return whether this snapshot certainly sees every transaction that `other` may see."""
         ...
 
     def finished(self, other: Self) -> bool:
-        """Whether every transaction that was open, or older, when `other` was taken had ended."""
+        """Return whether every transaction that was open, or older, when `other` was taken had ended."""
         ...
 
     def closed(self) -> Self:
@@ -52,23 +54,28 @@ class UpstreamSnapshot(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StreamStart:
-    """Where the stream begins. What `snapshot` does not see is in the stream, from `position` on; so may some be that
-    it does see.
+    """The start of a stream: transactions that `snapshot` does not see are in the stream, from `position` on.
 
-    `gtids`: all that ended at or before `position`, if the source says the global ids of what passes (`Batch.passed`).
-    Of MySQL some may be left out that were just about to commit. `server` says which server it is, if the source knows.
+    Transactions that the snapshot does see may be in the stream, too.
     """
 
     position: int
     snapshot: UpstreamSnapshot
+    #: All transactions that ended at or before `position`, if batches carry global ids (`Batch.passed`). MySQL may
+    #: leave out transactions that were about to commit.
     gtids: Gtids | None = None
+    #: Identity of the server, "" if unknown.
     server: str = ""
 
 
 class ChangeStream(Protocol):
-    """Committed transactions of the followed tables, in commit order. Used by one task."""
+    """Committed transactions of the followed tables, in commit order. Used by one task.
 
-    #: The transaction that it waits for before it can begin, in words; None if none is known.
+    An implementation asks for the layouts of the followed tables before it decodes transactions, and skips the rows of
+    all other tables.
+    """
+
+    #: The transaction that delays the start, as a sentence for the user; None if none is known.
     held_up: str | None
 
     async def start(self) -> StreamStart:
@@ -76,24 +83,28 @@ class ChangeStream(Protocol):
         ...
 
     async def next_batch(self, max_rows: int = 1000) -> Batch:
-        """Wait for something: whole transactions (up to the first that brings the rows to `max_rows`), or an advance.
+        """Wait for transactions, notices, or a later position.
 
-        Raises StreamLost. Cancelling it loses nothing.
+        Transactions are complete: the batch ends with the first one that brings its rows to `max_rows`. Raises
+        StreamLost. Cancellation loses nothing.
         """
         ...
 
     def request_position(self) -> None:
-        """Ask how far the stream is; `next_batch` returns when that is known."""
+        """Ask how far the upstream is; `next_batch` returns once that position is reached.
+
+        On an idle upstream the answer takes about a millisecond, since every miss waits for it.
+        """
         ...
 
     async def wait_followed(self) -> None:
-        """Return once the tables that are to be followed by now are, from here on; or the stream is lost."""
+        """Return once the layouts that are valid now are in effect, or the stream is lost."""
         ...
 
     def acknowledge(self, position: int) -> None:
-        """What ends at or before `position` will never be asked for again."""
+        """Allow the upstream to discard everything that ends at or before `position`."""
         ...
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Close all connections."""
         ...

@@ -1,13 +1,13 @@
-"""Positions of MariaDB and MySQL: a place in the binary log as one number, and snapshots that are prefixes of it.
+"""Positions of MariaDB and MySQL: file and offset of the binary log as one integer, and snapshots of MariaDB.
 
-A binary log is a sequence of numbered files (``binlog.000012``); a place in it is the file's number and an offset. The
-two are one integer in the log's order, `OFFSET_BITS` of which are the offset (MariaDB manual, "Binary Log Formats").
-Its bit `KIND` is set, which no LSN of PostgreSQL reaches: a position says itself which kind it is.
+A binary log is a sequence of numbered files (``binlog.000012``); a position is a file's number and an offset, in the
+lower `OFFSET_BITS` bits (MariaDB manual, "Binary Log Formats"). Bit `KIND` is set, which no LSN of PostgreSQL reaches,
+so a position shows which kind it is.
 
-*Invariants*: positions compare as the places do. A snapshot is a prefix of the log, of which is known that it ends
-between two places.
+*Invariants*: positions compare in the order of the log. A snapshot is a prefix of the log that ends between two known
+positions.
 
-Not here: who takes a snapshot (`service.upstream.mysql`).
+Not here: taking snapshots (`service.upstream.mysql`).
 """
 
 from dataclasses import dataclass
@@ -16,25 +16,25 @@ from typing import Self
 OFFSET_BITS = 40
 KIND = 1 << 62
 _OFFSET = (1 << OFFSET_BITS) - 1
-#: Files are numbered with at most this (MariaDB: six digits, and on beyond them).
+#: Largest number of a file (MariaDB: six digits, more when these are used up).
 _LAST_FILE = (1 << (62 - OFFSET_BITS)) - 1
 
 
 def position_of(file: str, offset: int) -> int:
-    """The position of an offset in a file of the binary log. ValueError if the file's name has no number."""
+    """Return the position of an offset in a file of the binary log. Raises ValueError: the name has no number."""
     number = file.rpartition(".")[2]
     if not number.isdecimal() or int(number) > _LAST_FILE:
-        raise ValueError(f"{file!r} is no file of a binary log: its name does not end with a number.")
+        raise ValueError(f"{file!r} is not a file of a binary log: its name does not end with a number.")
     return KIND | (int(number) << OFFSET_BITS) | offset
 
 
 def format_position(position: int) -> str:
-    """``12:345``: file 12, offset 345."""
+    """Format a position as ``12:345``: file 12, offset 345."""
     return f"{(position ^ KIND) >> OFFSET_BITS}:{position & _OFFSET}"
 
 
 def parse_position(text: str) -> int:
-    """``12:345``, or with the file's name ``binlog.000012:345``. ValueError says what a position looks like."""
+    """Parse ``12:345``, or ``binlog.000012:345`` with the file's name. Raises ValueError with an example."""
     file, colon, offset = text.rpartition(":")
     try:
         if not colon or not offset.isdecimal() or int(offset) > _OFFSET:
@@ -46,9 +46,9 @@ def parse_position(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BinlogSnapshot:
-    """What a consistent snapshot saw: all that ends at or before `seen`, nothing that ends behind `position`.
+    """A consistent snapshot: it saw all that ends at or before `seen`, and nothing that ends after `position`.
 
-    Usually they are the same place (`seen` need not be said then). What lies between the two is unsure.
+    The two are usually the same position (`seen` defaults to it). Transactions between the two are unsure.
     """
 
     position: int
@@ -60,23 +60,23 @@ class BinlogSnapshot:
 
     @property
     def exact(self) -> bool:
-        """Whether nothing is unsure."""
+        """Whether no transaction is unsure."""
         return self.seen == self.position
 
     def sees(self, transaction: int, end: int) -> bool:  # noqa: ARG002  (a transaction is its position)
-        """Whether that committed transaction was visible for sure."""
+        """Return whether the committed transaction was certainly visible."""
         return end <= self.seen
 
     def unsure(self, transaction: int, end: int) -> bool:  # noqa: ARG002
-        """Whether it may have been visible or not."""
+        """Return whether the transaction may or may not have been visible."""
         return self.seen < end <= self.position
 
     def covers(self, other: "BinlogSnapshot") -> bool:
-        """Whether everything that `other` may see is seen here for sure."""
+        """Return whether this certainly sees everything that `other` may see."""
         return other.position <= self.seen
 
     def finished(self, other: "BinlogSnapshot") -> bool:
-        """Whether all that the stream may lack of a table that joined at `other` is seen: the log has every table."""
+        """Return whether this sees what the stream lacks of a table that joined at `other`: the log has all tables."""
         return other.position <= self.seen
 
     def closed(self) -> Self:

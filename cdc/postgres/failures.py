@@ -1,9 +1,8 @@
-"""What went wrong at PostgreSQL, in words for the user, and whether trying again may help.
+"""Errors of PostgreSQL as sentences for the user, with a code and whether a retry may help.
 
-*Invariants*: no text that leaves here holds a password. libpq does not print it, but a connection string that it cannot
-read it quotes.
+*Invariant*: no text has a password. libpq does not print it, but quotes a connection string that it cannot parse.
 
-Not here: retrying (whoever connects).
+Not here: retrying (the callers that connect).
 """
 
 import re
@@ -12,8 +11,8 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-#: SQLSTATEs: (code, retryable). A class of two characters stands for all of it. What is not here is of the statement or
-#: its data: functions may raise whatever they like.
+#: Code and retryability by SQLSTATE, or by its class of two characters. Others are errors of the statement or its data:
+#: functions may raise any SQLSTATE.
 _STATES: dict[str, tuple[str, bool]] = {
     "08": ("unavailable", True),
     "25006": ("denied", False),
@@ -32,10 +31,10 @@ _STATES: dict[str, tuple[str, bool]] = {
     "58": ("failed", True),
     "XX": ("failed", True),
 }
-#: The context of an error in the text of a parameter (PostgreSQL's `bind_param_error_callback`).
+#: Context of an error in a parameter's text (PostgreSQL's `bind_param_error_callback`).
 _OF_PARAMETER = re.compile(r"^(unnamed portal|portal .*) parameter \$\d+")
 
-#: A connection that was refused carries no SQLSTATE: what the server's sentence contains decides.
+#: Errors of refused connections, which have no SQLSTATE, by a fragment of the server's message.
 _REFUSALS: tuple[tuple[str, str, bool, str | None], ...] = (
     ("password authentication failed", "credentials", False, "Check the user and the password."),
     ("no password supplied", "credentials", False, "Set a password for the upstream."),
@@ -54,7 +53,7 @@ _REFUSALS: tuple[tuple[str, str, bool, str | None], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class PostgresFailure:
-    """One failure: `code` as in `UpstreamError`, one sentence, what to do, whether to try again."""
+    """One error: `code` as in `UpstreamError`, a sentence, a remedy, and whether a retry may help."""
 
     code: str
     detail: str
@@ -63,7 +62,7 @@ class PostgresFailure:
 
 
 def classify(problem: BaseException, conninfo: str) -> PostgresFailure:
-    """What psycopg's error (or a timeout) on a connection made with `conninfo` means."""
+    """Classify psycopg's error, or a timeout, on a connection made with `conninfo`."""
     detail = without_password(_sentence(problem), conninfo)
     state = getattr(problem, "sqlstate", None)
     if state is not None:
@@ -77,7 +76,7 @@ def classify(problem: BaseException, conninfo: str) -> PostgresFailure:
 
 
 def check_conninfo(conninfo: str) -> None:
-    """Raises ValueError, without quoting it, for a connection string that libpq cannot read."""
+    """Raise ValueError, without quoting it, for a connection string that libpq cannot parse."""
     try:
         conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError:
@@ -88,7 +87,7 @@ def check_conninfo(conninfo: str) -> None:
 
 
 def without_password(text: str, conninfo: str) -> str:
-    """`text` with the password of `conninfo`, should it occur, blotted out."""
+    """Return `text` with the password of `conninfo` replaced by asterisks."""
     try:
         password = conninfo_to_dict(conninfo).get("password")
     except psycopg.ProgrammingError:
@@ -115,13 +114,13 @@ def _refusal(detail: str, conninfo: str) -> PostgresFailure:
 
 
 def replication_hint(conninfo: str) -> str:
-    """The statement that lets the connection's role replicate."""
+    """Return the statement that allows the connection's role to replicate."""
     role = conninfo_to_dict(conninfo).get("user") or "…"
     return f'A superuser must run: ALTER ROLE "{role}" REPLICATION;'
 
 
 def _sentence(problem: BaseException) -> str:
-    """The server's own sentence, if there is one: psycopg's text goes on for lines."""
+    """Return the server's primary message if the error has one: psycopg's text has several lines."""
     diagnostics = getattr(problem, "diag", None)
     if diagnostics is not None and diagnostics.message_primary:
         return str(diagnostics.message_primary)

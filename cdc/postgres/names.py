@@ -1,13 +1,12 @@
-"""How a table's qualified name is written: the one spelling that the stream, the catalog and SQL agree on.
+"""Qualified table names in the one spelling that the stream, the catalog and SQL share.
 
-An identifier is quoted as the server's `quote_ident` does it: unless it is plain lower case and no keyword that means
-something else in some place.
+Identifiers are quoted as by the server's `quote_ident`: unless they are plain lower case and no reserved keyword.
 """
 
 import re
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*", re.ASCII)
-#: `pg_get_keywords()` of PostgreSQL 18 but those of category U. A word too many does no harm.
+#: `pg_get_keywords()` of PostgreSQL 18 but those of category U. Additional words do no harm.
 _KEYWORDS = frozenset(
     {
         "all",
@@ -179,12 +178,12 @@ _KEYWORDS = frozenset(
 
 
 def quote_identifier(name: str) -> str:
-    """The identifier as it is written in SQL."""
+    """Return the identifier as it is written in SQL."""
     if _PLAIN.fullmatch(name) and name not in _KEYWORDS:
         return name
     return '"' + name.replace('"', '""') + '"'
 
 
 def qualified_name(schema: str, table: str) -> str:
-    """``public.stories``, ``public."Stories"``."""
+    """Return a name such as ``public.stories`` or ``public."Stories"``."""
     return f"{quote_identifier(schema)}.{quote_identifier(table)}"

@@ -1,15 +1,15 @@
-"""Decodes pgoutput (protocol version 1, text values). Pure: bytes in, `CommittedTransaction`s out.
+"""Decoder of pgoutput (protocol version 1, text values). Pure: bytes in, transactions out.
 
-PostgreSQL manual, "Logical Replication Message Formats". A committed transaction comes as Begin, changes, Commit, in
-one piece; a Relation message comes before a table's first change and again whenever the table may have changed.
+PostgreSQL manual, "Logical Replication Message Formats". A committed transaction arrives as Begin, changes and Commit
+without interruption; a Relation message precedes a table's first change, and follows each change of the table.
 
-*Invariants*: rows are in the order of the table's layout, whatever the order of the server's columns; what a
-transaction adds and removes again is in neither bag; a transaction of more rows or bytes than the limits holds none.
-The layouts in use change only between transactions.
+*Invariants*: rows are in the order of the table's layout, whatever the order of the server's columns; rows that a
+transaction both adds and removes are in neither bag; a transaction above the limits of rows or bytes has no rows.
+Layouts change only between transactions.
 
-Fast on purpose: one call a message, one loop a row, no object a value (some 300,000 rows of 5 columns a second).
+Optimized: one call for each message, one loop for each row, no object for each value (300,000 rows of 5 columns/s).
 
-Not here: the connection, keepalives (`postgres.stream`); what a snapshot sees (`cdc.postgres.position`).
+Not here: the connection and keepalives (`stream`), snapshots (`position`).
 """
 
 from collections.abc import Callable, Mapping
@@ -32,26 +32,26 @@ _MESSAGE_SIZE = Struct("!I").unpack_from
 _INSERT, _UPDATE, _TRUNCATED = b"IUT"
 _BEGIN_KIND, _COMMIT_KIND, _RELATION = b"BCR"
 _ROW_KINDS = frozenset(b"IUD")
-_IGNORED = frozenset(b"YO")  # Type names and origins say nothing about rows.
+_IGNORED = frozenset(b"YO")  # Type names and origins do not concern rows.
 _MESSAGE = ord("M")
 _OLD, _NEW = b"ON"
 _TEXT, _NULL = b"tn"
 
-#: The prefix of logical messages that say that their transaction alters the schema (`schema_marks`).
-SCHEMA_MARK = "upquery.ddl"
-#: What a transaction's messages may take before its rows are dropped, whatever their number.
+#: Prefix of the logical message in a transaction that alters the schema
+(`service.engine.databases.postgres.schema_marks`). SCHEMA_MARK = "upquery.ddl"
+#: Maximum bytes of a transaction's messages; beyond it its rows are dropped.
 MAX_TRANSACTION_BYTES = 1 << 28
 
 Values = list[str | None]
 
 
 class MalformedStream(ValueError):
-    """The bytes are not what this protocol version sends."""
+    """The bytes violate the protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Relation:
-    """What a Relation message said."""
+    """Content of a Relation message."""
 
     oid: int
     name: str
@@ -61,10 +61,10 @@ class _Relation:
 
 
 class _Binding:
-    """How one relation's rows are taken, within one layout.
+    """Conversion of one relation's rows to one layout.
 
     *State*: `change` is the open transaction's change of the table, None if it has none yet. A relation that is not
-    followed has a change of its own that is never delivered and looks overflown, so that its rows are not even parsed.
+    followed has an overflown change that is never delivered, so its rows are not parsed.
     """
 
     __slots__ = ("change", "layout", "missing", "name", "pick")
@@ -74,33 +74,32 @@ class _Binding:
     ) -> None:
         self.name = name
         self.layout = layout
-        #: Values in the server's order (and one None behind them, if some are `missing`) to a row of the layout.
+        #: Converts values in the server's order to a row; with `missing`, one None follows the values.
         self.pick = pick
         self.missing = missing
         self.change: TableChange | None = None
 
 
 class Decoder:
-    """One stream's decoder.
+    """The decoder of one stream.
 
-    *State*: `position`, how far the stream is; `rows`, the number of rows in the transaction returned last, and
-    `altered`, whether it says that it altered the schema; `notices`, what was found out about tables and nobody has
-    taken yet.
+    *State*: `position`, the stream's position; `rows`, the number of rows in the transaction returned last; `altered`,
+    whether that transaction altered the schema; `notices`, notices not taken yet.
     """
 
     def __init__(
         self, near: int, max_transaction_rows: int, max_transaction_bytes: int = MAX_TRANSACTION_BYTES
     ) -> None:
-        #: A recent 64-bit transaction id: the stream's have 32 bits.
+        #: A recent 64-bit transaction id; ids in the stream have 32 bits.
         self._near = near
         self._max_rows = max_transaction_rows
         self._max_bytes = max_transaction_bytes
         self._layouts: dict[str, TableLayout] = {}
         self._next_layouts: dict[str, TableLayout] | None = None
         self._relations: dict[int, _Relation] = {}
-        #: By relation; emptied of what the next Relation message or other layouts would decide anew.
+        #: By relation. A Relation message, or a change of layouts, removes those that it may affect.
         self._bindings: dict[int, _Binding] = {}
-        #: Bindings that hold for the open transaction only.
+        #: Relations whose bindings are valid for the open transaction only.
         self._passing: list[int] = []
         self._changes: dict[str, TableChange] = {}
         self._touched: list[_Binding] = []
@@ -119,11 +118,11 @@ class Decoder:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether part of a transaction has been decoded, and not all."""
+        """Whether a transaction has been decoded in part."""
         return self._open
 
     def follow(self, layouts: Mapping[str, TableLayout]) -> None:
-        """Decode these tables, from the next transaction on."""
+        """Decode the rows of these tables, from the next transaction on."""
         asked = self._layouts if self._next_layouts is None else self._next_layouts
         if layouts != asked:
             for name in [n for n in self._noticed if layouts.get(n) != asked.get(n)]:
@@ -131,12 +130,12 @@ class Decoder:
             self._next_layouts = dict(layouts)
 
     def advance(self, position: int) -> None:
-        """The server says that it has sent everything up to `position`. Ignored within a transaction."""
+        """Note that the server has sent everything up to `position`. Ignored within a transaction."""
         if not self._open and position > self.position:
             self.position = position
 
     def feed(self, data: bytes, at: int = 0) -> CommittedTransaction | None:
-        """Take the message that starts at `at`; a Commit may return its transaction. Raises MalformedStream."""
+        """Decode the message that starts at `at`; return the transaction that a Commit ends. Raises MalformedStream."""
         try:
             return self._feed(data, at)
         except (IndexError, KeyError, error, UnicodeDecodeError) as problem:
@@ -175,7 +174,7 @@ class Decoder:
     # ── Rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _row_change(self, kind: int, data: bytes, at: int, oid: int, binding: _Binding, change: TableChange) -> None:
-        """An Insert, Update or Delete; `at` is behind its relation's OID."""
+        """Decode an Insert, Update or Delete; `at` is the offset behind its relation's OID."""
         pick = binding.pick
         if kind == _INSERT:
             values, _ = _read_values(data, at + 1, None)
@@ -214,7 +213,7 @@ class Decoder:
                 change.truncated = True
 
     def _overflow(self) -> None:
-        """Too many rows to hold: forget them all. Later ones of this transaction are not even parsed."""
+        """Drop all rows of the open transaction; its further rows are not parsed."""
         self._overflown = True
         for change in self._changes.values():
             change.overflown()
@@ -230,7 +229,7 @@ class Decoder:
         self._open = True
 
     def _message(self, data: bytes, at: int) -> None:
-        """A logical message: flags, LSN, prefix, length and content. Others than ours say nothing."""
+        """Decode a logical message: flags, LSN, prefix, length, content. Other prefixes are ignored."""
         prefix, at = _read_text(data, at + 9)
         if prefix != SCHEMA_MARK or not self._open:
             return
@@ -239,11 +238,11 @@ class Decoder:
         unlogged = {int(oid) for oid in data[at + 4 : at + 4 + size].split()}
         for name, layout in self._layouts.items():
             if layout.table_id in unlogged:
-                reason = f"{name} was made unlogged or logged; changes may be missing."
+                reason = f"{name} was set to UNLOGGED or LOGGED; its changes may be missing."
                 self.notices.append(SchemaNotice(name, reason))
 
     def _touch(self, binding: _Binding) -> TableChange:
-        """The open transaction's change of a table that it has not changed before (under this binding)."""
+        """Return the open transaction's change of a table, at the binding's first row."""
         change = self._changes.get(binding.name)
         if change is None:
             change = self._changes[binding.name] = TableChange(overflow=self._overflown, layout=binding.layout)
@@ -280,7 +279,7 @@ class Decoder:
         layout = self._layout_of(relation)
         binding = _unfollowed(relation.name)
         if layout is not None and self._commit_lsn < layout[1].since:
-            # From before the layout was read: whoever follows the table reads these rows by lookup.
+            # The transaction is older than the layout; lookups read these rows.
             self._passing.append(oid)
         elif layout is not None:
             binding = self._fit(relation, *layout) or binding
@@ -288,7 +287,7 @@ class Decoder:
         return binding
 
     def _layout_of(self, relation: _Relation) -> tuple[str, TableLayout] | None:
-        """The layout that is about this relation, or about its name."""
+        """Return the layout with the relation's OID, or else with its name."""
         for name, layout in self._layouts.items():
             if layout.table_id == relation.oid and layout.table_id:
                 return name, layout
@@ -296,7 +295,7 @@ class Decoder:
         return None if layout_of_name is None else (relation.name, layout_of_name)
 
     def _fit(self, relation: _Relation, name: str, layout: TableLayout) -> _Binding | None:
-        """How to take the relation's rows; None if they cannot be taken. Says what is not as it was."""
+        """Bind the relation to the layout; None if its rows do not fit. Adds notices for differences."""
         reason = _misfit(relation, name, layout)
         if reason is not None:
             self._notice(SchemaNotice(name, reason))
@@ -312,7 +311,7 @@ class Decoder:
         return _Binding(name, pick, len(relation.columns) in order, layout)
 
     def _lost_identity(self, oid: int, binding: _Binding) -> None:
-        """An old row is missing although the Relation message promised it: the transaction is not whole."""
+        """Handle a missing old row although the relation has full replica identity: the change is incomplete."""
         self._notice(SchemaNotice(binding.name, identity_reason(binding.name)))
         self._changes[binding.name].overflown()
         self._bindings[oid] = _unfollowed(binding.name)
@@ -323,13 +322,13 @@ class Decoder:
             self.notices.append(notice)
 
     def take_notices(self) -> list[SchemaNotice]:
-        """What was found out since the last call."""
+        """Return the notices since the last call."""
         notices, self.notices = self.notices, []
         return notices
 
 
 def identity_reason(table: str) -> str:
-    """Why a table without full replica identity cannot be followed, and the statement that changes that."""
+    """Return the sentence, with the remedy, for a table without full replica identity."""
     return (
         f"{table} does not have full replica identity, so its updates and deletes do not say which row they change. "
         f"Run: ALTER TABLE {table} REPLICA IDENTITY FULL;"
@@ -337,7 +336,7 @@ def identity_reason(table: str) -> str:
 
 
 def _read_values(data: bytes, at: int, old: Values | None) -> tuple[Values, int]:
-    """A TupleData, and where it ends. Large values that did not change are not sent: they are taken from `old`."""
+    """Return the values of a TupleData, and its end. Unchanged TOAST values are not sent: they come from `old`."""
     values: Values = []
     append = values.append
     count = _U16(data, at)[0]
@@ -355,9 +354,9 @@ def _read_values(data: bytes, at: int, old: Values | None) -> tuple[Values, int]
             append(old[len(values)])
             at += 1
         else:
-            raise MalformedStream(f"a row has a value of kind {chr(kind)!r} where a whole one is needed")
+            raise MalformedStream(f"a row has a value of kind {chr(kind)!r} where a complete value is required")
     if at > len(data):
-        raise MalformedStream("a row ends before its values do")
+        raise MalformedStream("a row ends before its last value")
     return values, at
 
 
@@ -385,9 +384,9 @@ def _read_text(data: bytes, at: int) -> tuple[str, int]:
 
 
 def _misfit(relation: _Relation, name: str, layout: TableLayout) -> str | None:
-    """Why no row of the relation is one of the table that the layout is about."""
+    """Return the reason why the relation is not the layout's table; None if it is."""
     if layout.table_id and relation.oid != layout.table_id:
-        return f"{name} was dropped and created anew."
+        return f"{name} was dropped and created again."
     if relation.name != name:
         return f"{name} was renamed to {relation.name}."
     if not relation.full_identity:
@@ -396,7 +395,7 @@ def _misfit(relation: _Relation, name: str, layout: TableLayout) -> str | None:
 
 
 def _changed_columns(relation: _Relation, layout: TableLayout) -> tuple[str, ...]:
-    """Columns of the layout that are gone, are of another type, or come in another order (they swapped names)."""
+    """Return columns of the layout that were dropped, have another type, or another order (they swapped names)."""
     at = {column: i for i, column in enumerate(relation.columns)}
     there = [at[column] for column in layout.columns if column in at]
     if there != sorted(there):
@@ -410,7 +409,7 @@ def _changed_columns(relation: _Relation, layout: TableLayout) -> tuple[str, ...
 
 
 def _picker(order: list[int], count: int) -> Callable[[Values], ChangedRow]:
-    """Values in the server's order to a row: value ``order[i]`` in column i."""
+    """Return the conversion of values in the server's order to a row: value ``order[i]`` is column i."""
     if order == list(range(count)):
         return tuple
     if len(order) > 1:

@@ -1,8 +1,8 @@
 """Positions of PostgreSQL: LSNs, snapshots, and the width of transaction ids.
 
-*Invariants*: transaction ids are 64 bit everywhere but on the wire of the stream; `widen` is the only door.
+*Invariants*: transaction ids have 64 bits everywhere but on the wire of the stream; `widen` alone converts them.
 
-Not here: who takes a snapshot (`service.engine.databases.postgres.lookups`, `postgres.stream`).
+Not here: taking snapshots (`service.engine.databases.postgres.lookups`, `stream`).
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _EPOCH = 1 << 32
 
 
 def parse_lsn(text: str) -> int:
-    """``16/B374D848`` as a number. ValueError says what an LSN looks like."""
+    """Parse an LSN such as ``16/B374D848``. Raises ValueError with an example."""
     high, slash, low = text.partition("/")
     try:
         if not slash:
@@ -27,12 +27,12 @@ def parse_lsn(text: str) -> int:
 
 
 def format_lsn(lsn: int) -> str:
-    """The LSN as PostgreSQL prints it."""
+    """Format an LSN as PostgreSQL prints it."""
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 
 def widen(xid: int, near: int) -> int:
-    """The 64-bit id of a 32-bit one, in the epoch that brings it nearest to `near` (they are less than 2³¹ apart)."""
+    """Return the 64-bit transaction id of a 32-bit one, in the epoch nearest to `near` (at most 2³¹ away)."""
     wide = (near & ~0xFFFFFFFF) | xid
     if wide - near > _HALF:
         return wide - _EPOCH
@@ -42,12 +42,12 @@ def widen(xid: int, near: int) -> int:
 
 
 class PostgresSnapshot:
-    """Which top-level transactions a statement saw: those before `xmax` that were not `running`.
+    """The top-level transactions that a statement saw: those below `xmax` that were not `running`.
 
-    Is a `dataflow.types.Snapshot`. By id and never by LSN: a commit is in the stream before it is visible.
+    Visibility depends on the transaction id and never on the LSN: a commit is in the stream before it is visible.
 
-    `xmax` is behind the last transaction that had *ended*: one that runs may have a higher id, and is then not listed.
-    `horizon` is behind every id that had been given out, None if nobody asked.
+    `xmax` is above the last transaction that had *ended*: a running one may have a higher id, and is not listed then.
+    `horizon` is above every id that had been assigned, None if it was not read.
     """
 
     __slots__ = ("horizon", "running", "xmax", "xmin")
@@ -62,21 +62,21 @@ class PostgresSnapshot:
 
     @classmethod
     def parse(cls, text: str, next_xid: int | None = None) -> Self:
-        """The text of ``pg_current_snapshot()``: ``xmin:xmax:xip,xip…``; perhaps with the next id, of 32 bits."""
+        """Parse ``pg_current_snapshot()``: ``xmin:xmax:xip,xip…``. `next_xid` is the next id to assign, of 32 bits."""
         xmin, xmax, running = text.split(":")
         listed = frozenset(map(int, running.split(","))) if running else frozenset[int]()
         return cls(int(xmin), int(xmax), listed, None if next_xid is None else widen(next_xid, int(xmax)))
 
     def sees(self, transaction: int, end: int) -> bool:  # noqa: ARG002  (a position is no version of a PostgreSQL read)
-        """Whether that committed transaction was visible."""
+        """Return whether the committed transaction was visible."""
         return transaction < self.xmin or (transaction < self.xmax and transaction not in self.running)
 
     def unsure(self, transaction: int, end: int) -> bool:  # noqa: ARG002
-        """Never."""
+        """Return False: a snapshot lists the running transactions."""
         return False
 
     def covers(self, other: "PostgresSnapshot") -> bool:
-        """Whether everything that `other` sees is seen here too. May say no where only aborted ones differ."""
+        """Return whether this sees everything that `other` sees; may be False if they differ in aborted ones only."""
         if other.xmax > self.xmax:
             between = range(max(self.xmax, other.xmin), other.xmax)
             if other.xmin > self.xmax or any(xid not in other.running for xid in between):
@@ -84,20 +84,22 @@ class PostgresSnapshot:
         return all(xid in other.running for xid in self.running if xid < other.xmax)
 
     def finished(self, other: "PostgresSnapshot") -> bool:
-        """Whether every transaction that was running, or older, when `other` was taken had ended.
+        """Return whether every transaction that was running, or older, when `other` was taken had ended.
 
-        Never if `other` has no horizon: its `xmax` says nothing about transactions that run.
+        False if `other` has no horizon: its `xmax` does not bound running transactions.
         """
         return other.horizon is not None and self.xmin >= other.horizon
 
     def decided(self, other: "PostgresSnapshot", undecided: Iterable[int]) -> bool:
-        """Whether all of these (32-bit ids of transactions that were open before this was taken) have ended that had
-        begun when `other` was taken. Never if `other` has no horizon."""
+        """Return whether those of `undecided` that had begun when `other` was taken have ended.
+
+        `undecided` are 32-bit ids of transactions that were open before this snapshot. False if `other` has no horizon.
+        """
         wide = [widen(xid, self.xmax) for xid in undecided]
         return other.horizon is not None and all(xid >= other.horizon or self.sees(xid, 0) for xid in wide)
 
     def closed(self) -> Self:
-        """As if all that had begun had ended. What covers it sees all of that."""
+        """Return the snapshot in which every transaction that has an id has ended."""
         horizon = self.xmax if self.horizon is None else self.horizon
         return type(self)(horizon, horizon)
 

@@ -1,7 +1,7 @@
-"""Session settings that decide how PostgreSQL prints values.
+"""Session settings that determine the text of PostgreSQL's values.
 
-The stream and every lookup must pin the same ones: a row's identity is its text, and a row that is printed in two ways
-is two rows.
+The stream and all lookups use the same settings: a row is identified by its text, so one row printed in two ways would
+be two rows.
 """
 
 from typing import Any
@@ -31,12 +31,11 @@ _LIVELINESS = {
 
 
 def liveliness(conninfo: str) -> dict[str, Any]:
-    """Connection parameters that notice a peer that is gone, but for those that `conninfo` has (libpq, Parameter Key
-    Words)."""
+    """Return keepalive parameters of a connection, except those that `conninfo` sets (libpq, Parameter Key Words)."""
     given = conninfo_to_dict(conninfo)
     return {name: value for name, value in _LIVELINESS.items() if name not in given}
 
 
 def session_sql() -> str:
-    """The statements that pin them. (Not as startup options: poolers refuse those.)"""
+    """Return the statements that set them. (Connection poolers refuse them as startup options.)"""
     return "; ".join(f"SET {name} = '{value}'" for name, value in SESSION_SETTINGS.items())

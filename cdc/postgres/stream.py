@@ -1,12 +1,11 @@
 """The change stream of a PostgreSQL server: one replication connection, one temporary slot.
 
-psycopg has no replication API, so this speaks the streaming replication protocol (PostgreSQL manual, "Streaming
-Replication Protocol") through libpq's copy functions, without ever blocking the loop.
+psycopg has no replication API, so this uses the streaming replication protocol (PostgreSQL manual, "Streaming
+Replication Protocol") through libpq's copy functions, without blocking the event loop.
 
-*Invariants*: `position` never goes back, and everything that committed at or before it has been returned. Continuity is
-all or nothing: after `StreamLost` the source is of no use, a new one starts at a new snapshot.
+*Invariants*: `cdc.stream`.
 
-Not here: the messages' meaning (`postgres.pgoutput`), starting again (`service.runtime`).
+Not here: decoding (`pgoutput`), starting a new stream (`service.runtime`).
 """
 
 import asyncio
@@ -33,18 +32,19 @@ log = logging.getLogger(__name__)
 _STATUS = Struct("!cQQQqB").pack
 _KEEPALIVE = Struct("!cQqB").unpack_from
 _DATA, _ALIVE = b"wk"
-#: Of the message in a data message: kind, start, end and time come before it.
+#: Offset of the message in a data message, behind kind, start, end and time.
 _PAYLOAD = 25
 #: 2000-01-01, PostgreSQL's epoch, in Unix seconds.
 _EPOCH_S = 946_684_800
 
-#: How often the server hears from us at least, and is asked for a reply; it drops who is silent for `_SENDER_PATIENCE`.
+#: Maximum interval of status updates with a request for a reply; the server drops a client that is silent for
+#: `_SENDER_PATIENCE`.
 STATUS_S = 10.0
-#: Of the time for which the server may be silent, what passes between two requests for a reply at most.
+#: Maximum interval of requests for a reply, as a share of `silence_s`.
 _ASKED_SHARE = 1 / 3
-#: A stream that has not begun by then waits for somebody.
+#: Seconds after which a stream that has not started is waiting for an open transaction.
 PATIENT_S = 2.0
-#: Of the transactions that have an id, the oldest: of which backend, or prepared under which name.
+#: The oldest transaction with an id: its backend, or the name under which it is prepared.
 _OLDEST = """
 SELECT pid, gid, role, extract(epoch FROM now() - began)::int, statement FROM (
     SELECT pid, NULL AS gid, usename AS role, xact_start AS began,
@@ -53,24 +53,23 @@ SELECT pid, gid, role, extract(epoch FROM now() - began)::int, statement FROM (
     UNION ALL SELECT NULL, gid, owner, prepared, NULL FROM pg_catalog.pg_prepared_xacts) open
 ORDER BY began LIMIT 1
 """
-#: ``wal_sender_timeout`` of our connection. Long: nobody answers while one step fills a view of millions of rows, and
-#: to be dropped then would mean to begin it again, for ever.
+#: ``wal_sender_timeout`` of the connection. Long: the process does not answer while one step fills a view of millions
+#: of rows, and a stream dropped then would have to fill it again, endlessly.
 _SENDER_PATIENCE = b"10min"
-#: How often an acknowledgement is sent on at most.
+#: Minimum interval of acknowledgements.
 ACKNOWLEDGE_S = 1.0
-#: Messages decoded before the loop gets a turn: a huge transaction must not stop everything else.
+#: Messages decoded before the event loop runs other tasks, so that a huge transaction does not block them.
 SLICE_MESSAGES = 2000
 
 
 class PostgresStream:
     """Committed transactions of the followed tables, in commit order, from one replication slot.
 
-    Used by one task. `tables` gives the layouts of the tables to follow by qualified name (as
-    `service.engine.databases.postgres.catalog` makes them); it is asked anew before transactions are decoded, others
-    are skipped unread.
+    `tables` returns the layouts of the tables to follow by qualified name
+    (`service.engine.databases.postgres.catalog`).
 
-    A table that becomes one of `tables` later on is like one just added to the publication: transactions that committed
-    before, but that a lookup may not see yet, went by unread.
+    A table that is added to `tables` later is like one just added to the publication: transactions that committed
+    before, but are not yet visible to lookups, were skipped.
     """
 
     def __init__(
@@ -89,24 +88,23 @@ class PostgresStream:
         self._max_transaction_rows = max_transaction_rows
         self._start_timeout_s = start_timeout_s
         self._connect_timeout_s = connect_timeout_s
-        #: A stream in which nothing comes for so long is lost, if the database answers otherwise: a proxy or a firewall
-        #: has forgotten it, or the server's process hangs.
+        #: A stream that is silent for so long is lost if the database answers on another connection: a proxy or
+        #: firewall dropped it, or the server's process hangs.
         self._silence_s = silence_s
         self._status_s = min(STATUS_S, silence_s * _ASKED_SHARE)
         self._connection: psycopg.AsyncConnection | None = None
         self._decoder = Decoder(0, max_transaction_rows)
         self._timer: asyncio.TimerHandle | None = None
-        #: A transaction that altered the schema, decoded and not returned yet.
+        #: A decoded transaction that altered the schema, to be returned next.
         self._altering: CommittedTransaction | None = None
-        #: What the last batch said, so that an idle stream is told of once.
+        #: Position of the last batch: an idle stream returns one batch for each position.
         self._reported = 0
         self._acknowledged = 0
         self._status_at = 0.0
-        #: When the server last sent something.
+        #: Time of the server's last message.
         self._heard_s = 0.0
         self._asked = False
         self._answered = False
-        #: The transaction that it waits for before it can begin, in words.
         self.held_up: str | None = None
 
     async def start(self) -> StreamStart:
@@ -170,11 +168,11 @@ class PostgresStream:
         )
 
     async def _check_publication(self, ordinary: psycopg.AsyncConnection) -> None:
-        """Newer servers stream nothing at all, instead of an error, for a publication that is not there."""
+        """Check that the publication exists: newer servers stream nothing, without an error, if it does not."""
         found = await ordinary.execute("SELECT FROM pg_catalog.pg_publication WHERE pubname = %s", [self._publication])
         if await found.fetchone() is None:
             raise StreamLost(
-                f"There is no publication {self._publication}.",
+                f"The publication {self._publication} does not exist.",
                 False,
                 hint=f"Run: {create_publication_sql(self._publication)}",
             )
@@ -184,7 +182,7 @@ class PostgresStream:
         pgconn = self._connection.pgconn
         options = {"proto_version": "1", "publication_names": f'"{self._publication.replace(chr(34), chr(34) * 2)}"'}
         if pgconn.server_version >= 140000:
-            # A transactional logical message arrives at once: how a stream is pushed past what nobody flushes.
+            # A transactional logical message is flushed at once, which moves an idle stream forward.
             options["messages"] = "true"
         written = sql.SQL(", ").join(
             sql.SQL("{} {}").format(sql.SQL(key), sql.Literal(value)) for key, value in options.items()
@@ -201,14 +199,14 @@ class PostgresStream:
             self._ended(result)
 
     async def _why_waiting(self) -> str:
-        """A slot starts at a moment when all transactions that were open have ended; say which one does not."""
+        """Return a sentence on the oldest open transaction: a slot starts when all open transactions have ended."""
         try:
             async with asyncio.timeout(self._connect_timeout_s), await self._connect() as ordinary:
                 oldest = await (await ordinary.execute(_OLDEST)).fetchone()
         except (psycopg.Error, TimeoutError):
             oldest = None
         if oldest is None:
-            return "no transaction is known that it would wait for."
+            return "no open transaction is known that would delay it."
         pid, prepared, role, open_s, statement = oldest
         if prepared is not None:
             name = sql.Literal(prepared).as_string()
@@ -224,10 +222,7 @@ class PostgresStream:
     # ── The stream ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def next_batch(self, max_rows: int = 1000) -> Batch:
-        """Wait for something: whole transactions (up to the first that brings the rows to `max_rows`), or an advance.
-
-        Raises StreamLost. Cancelling it loses nothing.
-        """
+        """Wait for transactions, notices, or a later position. Raises StreamLost."""
         while True:
             if self._altering is not None:
                 return self._altered(self._altering)
@@ -248,12 +243,12 @@ class PostgresStream:
                 await asyncio.sleep(0)
             elif not await self._readable() and await self._answers_otherwise():
                 raise StreamLost(
-                    f"Nothing came in the change stream for {self._silence_s:g} s, and the database answers otherwise.",
+                    f"The change stream was silent for {self._silence_s:g} s, and the database answers otherwise.",
                     retryable=True,
                 )
 
     def _altered(self, transaction: CommittedTransaction) -> Batch:
-        """The batch of a transaction that altered the schema. The decoder has not gone on behind it."""
+        """Return the batch of a transaction that altered the schema, the last one that was decoded."""
         self._altering = None
         self._answered = False
         self._reported = self._decoder.position
@@ -262,8 +257,10 @@ class PostgresStream:
         return Batch(transactions, self._reported, self._decoder.take_notices(), altered=altered)
 
     def _drain(self, max_rows: int) -> tuple[list[CommittedTransaction], bool]:
-        """What can be decoded now without waiting, and whether there may be more. It ends with a transaction that
-        altered the schema."""
+        """Decode without waiting; return the transactions, and whether more may be ready.
+
+        A transaction that altered the schema is the last one.
+        """
         if self._connection is None:
             raise StreamLost("The stream is closed.", retryable=True)
         pgconn = self._connection.pgconn
@@ -312,8 +309,10 @@ class PostgresStream:
             self._send_status()
 
     async def _readable(self) -> bool:
-        """Wait until the server has sent something. Watched only meanwhile: who does not read must not spin. False: it
-        has not, for too long."""
+        """Wait until the server has sent something; return False if it is silent for too long.
+
+        The socket is watched only meanwhile: a readable socket that is not read would spin the loop.
+        """
         assert self._connection is not None
         loop = asyncio.get_running_loop()
         ready = loop.create_future()
@@ -322,7 +321,7 @@ class PostgresStream:
         except psycopg.Error as problem:
             raise self._lost(problem) from None
         loop.add_reader(socket, _settle, ready, True)
-        # It may have been waited for several times since: who waits may be cancelled.
+        # Measured from the last message, since the wait may have been cancelled and repeated.
         silence = loop.call_later(self._heard_s + self._silence_s - time.monotonic(), _settle, ready, False)
         try:
             heard = bool(await ready)
@@ -334,7 +333,7 @@ class PostgresStream:
         return heard
 
     async def _answers_otherwise(self) -> bool:
-        """Whether the database answers on another connection. If not, silence begins anew."""
+        """Return whether the database answers on another connection; if not, the time of silence starts again."""
         self._heard_s = time.monotonic()
         try:
             async with asyncio.timeout(self._connect_timeout_s), await self._connect() as other:
@@ -343,18 +342,18 @@ class PostgresStream:
             return False
         return True
 
-    # ── What we tell the server ──────────────────────────────────────────────────────────────────────────────────────
+    # ── Status updates ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def request_position(self) -> None:
-        """Ask the server how far the stream is; `next_batch` returns when it answers (0.1 ms)."""
+        """Ask the server for its position; `next_batch` returns when it answers (0.1 ms)."""
         self._asked = True
         self._send_status(wants_reply=True)
 
     async def wait_followed(self) -> None:
-        """At once."""
+        """Return at once: the decoder applies layouts from the next transaction on."""
 
     def acknowledge(self, position: int) -> None:
-        """What ends at or before `position` will never be asked for again: the server may drop its log."""
+        """Allow the server to remove the log up to `position`."""
         if position > self._acknowledged:
             self._acknowledged = position
             if time.monotonic() - self._status_at >= ACKNOWLEDGE_S:
@@ -365,7 +364,7 @@ class PostgresStream:
         self._timer = asyncio.get_running_loop().call_later(self._status_s, self._tick)
 
     def _send_status(self, wants_reply: bool = False) -> None:
-        """A connection that is gone is noticed, and told of, by `next_batch`."""
+        """Send a status update; `next_batch` raises the error of a broken connection."""
         if self._connection is None:
             return
         written = max(self._decoder.position, self._acknowledged)
@@ -379,7 +378,7 @@ class PostgresStream:
             pass
 
     async def close(self) -> None:
-        """End the connection; the temporary slot goes with it."""
+        """Close the connection, which drops the temporary slot."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -390,7 +389,7 @@ class PostgresStream:
     # ── Failures ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _ended(self, result: psycopg.pq.abc.PGresult | None) -> NoReturn:
-        """The server ended the stream, with an error or without."""
+        """Raise StreamLost for the end of the stream, with the server's error if it sent one."""
         if result is None or result.status != ExecStatus.FATAL_ERROR:
             raise StreamLost("The server ended the change stream.", retryable=True)
         raise self._lost(psycopg.errors.error_from_result(result))
@@ -414,7 +413,7 @@ def _create_slot(name: str) -> sql.Composed:
 
 
 async def _import_snapshot(ordinary: psycopg.AsyncConnection, exported: str) -> PostgresSnapshot:
-    """The transactions that the slot's snapshot sees. Possible only until the slot's connection runs anything else."""
+    """Return the slot's snapshot. It is valid until the slot's connection runs another command."""
     async with ordinary.transaction():
         await ordinary.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         await ordinary.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(exported)))
@@ -424,7 +423,7 @@ async def _import_snapshot(ordinary: psycopg.AsyncConnection, exported: str) -> 
 
 
 def create_publication_sql(publication: str) -> str:
-    """The statement that makes an empty publication; tables are added to it as views need them."""
+    """Return the statement that creates an empty publication; tables are added as views need them."""
     return f'CREATE PUBLICATION "{publication.replace(chr(34), chr(34) * 2)}";'
 
 

@@ -139,7 +139,7 @@ def test_dropped_and_created_anew(database: Database) -> None:
             database.execute(*ITEMS, f"ALTER PUBLICATION {PUBLICATION} ADD TABLE items")
             database.execute("INSERT INTO items VALUES (1, 'a', 5)")
             assert await stream.catch_up() == []
-            assert stream.notices == [SchemaNotice(TABLE, "public.items was dropped and created anew.")]
+            assert stream.notices == [SchemaNotice(TABLE, "public.items was dropped and created again.")]
             assert stream.notices[0] in await _told_by_catalog(stream)
 
     run(check())

@@ -1,7 +1,7 @@
-"""The only module that knows both `cdc` and `dataflow`: the stream's words become the engine's.
+"""Conversion of the change stream's types to the engine's; the only module that imports both `cdc` and `dataflow`.
 
-Not here: reading the stream (`service.engine.session.stream`), rows themselves (they are the same tuples on both sides,
-and nothing is done per row).
+Not here: reading the stream (`service.engine.session.stream`), rows (the same tuples on both sides, so nothing is done
+per row).
 """
 
 from typing import cast
@@ -13,7 +13,7 @@ from dataflow.types import Snapshot, TransactionId
 
 
 def transactions(changes: list[CommittedTransaction]) -> list[Transaction]:
-    """The engine's form of a batch of the stream's transactions."""
+    """Return the engine's form of a batch of committed transactions."""
     return [
         Transaction(TransactionId(change.id), change.end, {table: _delta(tc) for table, tc in change.tables.items()})
         for change in changes
@@ -25,10 +25,14 @@ def _delta(change: TableChange) -> TableDelta:
 
 
 def snapshot(taken: UpstreamSnapshot) -> Snapshot:
-    """The engine's view of a snapshot: it compares snapshots of one upstream only, which the protocol cannot say."""
+    """Return the engine's view of a snapshot.
+
+    `cdc` and `dataflow` each declare the protocol, since neither may import the other. The cast is needed because the
+    engine compares snapshots of one upstream only, which its protocol cannot express.
+    """
     return cast(Snapshot, taken)
 
 
 def rows_in(changes: list[CommittedTransaction]) -> int:
-    """How many rows a batch of transactions carries."""
+    """Return the number of rows in a batch of transactions."""
     return sum(len(tc.removed) + len(tc.added) for change in changes for tc in change.tables.values())

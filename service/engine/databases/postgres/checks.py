@@ -314,7 +314,7 @@ def _compare(name: str, layout: TableLayout, found: TableLayout | None) -> Itera
     if found is None:
         yield SchemaNotice(name, f"{name} was dropped or renamed.")
     elif found.table_id != layout.table_id:
-        yield SchemaNotice(name, f"{name} was dropped and created anew.")
+        yield SchemaNotice(name, f"{name} was dropped and created again.")
     else:
         there = set(zip(found.columns, found.column_ids, found.type_ids, strict=True))
         wanted = zip(layout.columns, layout.column_ids, layout.type_ids, strict=True)
