@@ -1,20 +1,21 @@
-"""Events of the binary log become transactions. Pure: events in, `CommittedTransaction`s out.
+"""Assembly of the binary log's events into transactions. Pure: events in, transactions out.
 
 A transaction is a group of events: a GTID (MySQL: and BEGIN), table maps and rows, and an end: XID for transactional
-engines, COMMIT for others, XA PREPARE for one that is committed later and counts then. A statement that defines tables
-is a group by itself.
+storage engines, COMMIT for others, XA PREPARE for a transaction that commits later. A statement that defines tables is
+a group of its own.
 
-*Invariants*: rows are rows of the table's layout; what a transaction adds and removes again is in neither bag; a
-transaction of more rows or bytes than the limits holds none. `position` is between two groups, and never goes back.
+*Invariants*: rows are laid out as in the table's layout; rows that a transaction both adds and removes are in neither
+bag; a transaction above the limits of rows or bytes has no rows. `position` is between two groups and never decreases.
 
-Fast on purpose: one call an event, one a row, one a value.
+Optimized: one call for each event, row and value.
 
-Not here: the connection (`stream`); which tables are followed and what becomes of them (`bindings`).
+Not here: the connection (`stream`), the followed tables (`bindings`).
 """
 
 import re
 from collections.abc import Mapping
 from struct import error
+from typing import assert_never
 from zlib import error as zlib_error
 
 from cdc.change import CommittedTransaction, SchemaNotice, StreamLost, TableChange, TableLayout
@@ -28,9 +29,9 @@ from cdc.mysql.statements import statement_of
 from cdc.mysql.table_effects import EffectKind, TableEffect
 from cdc.mysql.table_map import read_table_map
 
-#: What a transaction's row events may take before its rows are dropped, whatever their number.
+#: Maximum bytes of a transaction's row events; beyond it its rows are dropped.
 MAX_TRANSACTION_BYTES = 1 << 28
-#: Table maps that are kept; more of them in one file are bound again.
+#: Maximum number of cached table maps; beyond it the cache is emptied.
 MAX_TABLE_MAPS = 10_000
 
 _BEGINNINGS = frozenset({events.GTID, events.ANONYMOUS_GTID})
@@ -53,9 +54,9 @@ _SAY_NOTHING = frozenset(
     }
 )
 
-#: A table id that only ends a statement.
+#: Table id of an event that only ends a statement.
 _NO_TABLE = 0xFFFFFF
-#: A made-up event: its position says nothing.
+#: Flag of an artificial event, whose position is meaningless.
 _ARTIFICIAL = 0x20
 _FILE_MASK = -1 << OFFSET_BITS
 _WRAP = 1 << 32
@@ -67,14 +68,14 @@ FORMAT_STATEMENT = "SET GLOBAL binlog_format = 'ROW';"
 
 
 class MalformedLog(ValueError):
-    """The bytes are not what a binary log has."""
+    """The bytes violate the format of the binary log."""
 
 
 class BinlogAssembler:
-    """One stream's transactions.
+    """The assembler of one stream.
 
-    *State*: `position`, how far the stream is; `rows`, the number of rows in the transaction returned last; `_group`,
-    the open transaction; `_prepared`, those that XA PREPARE ended, by XID.
+    *State*: `position`, the stream's position; `rows`, the number of rows in the transaction returned last; `_group`,
+    the open transaction; `_prepared`, transactions after XA PREPARE, by XID.
     """
 
     def __init__(
@@ -87,61 +88,61 @@ class BinlogAssembler:
         fold_names: bool = False,
         mariadb: bool = True,
     ) -> None:
-        """`mariadb`: a transaction is its position; MySQL's are their global ids."""
+        """Begin at a position. `mariadb`: a transaction's id is its position; MySQL's is its global id."""
         self._mariadb = mariadb
         self._max_rows = max_transaction_rows
         self._max_bytes = max_transaction_bytes
         self._charsets = charsets or {}
         self._bindings = Bindings(self._charsets, fold_names)
-        #: By table id: the bytes of the table map, and what it is bound to.
+        #: By table id: the bytes of the table map, and its binding.
         self._tables: dict[int, tuple[bytes, Binding]] = {}
         self._passing: list[int] = []
         self._touched: list[Binding] = []
         self._group: EventGroup | None = None
         self._prepared = PreparedTransactions(max_transaction_rows)
         self._checksums = False
-        #: When `file` was begun, by its first event; compared by the next connection. None until that has been read.
+        #: Time of the first event of `file`, compared after a reconnection. None until that event has been read.
         self._file_time: int | None = None
         self._reconnected = False
         self._end = position_of(file, offset)
         self.position = self._end
         self.file = file
         self.rows = 0
-        #: How often the server has said that it has no more.
+        #: Number of heartbeats: the server had nothing to send.
         self.heartbeats = 0
-        #: The last transaction of each domain (MariaDB) or source (MySQL), as `gtid` makes integers of them.
+        #: Id (`cdc.gtid`) of the last transaction of each domain (MariaDB) or source (MySQL).
         self.last: dict[int, int] = {}
-        #: All transactions that have ended since `take_passed`.
+        #: Ids of the transactions that have ended since `take_passed`.
         self._passed: list[int] = []
         self._gtid: tuple[int, int] | None = None
 
     @property
     def offset(self) -> int:
-        """Where in `file` the stream is."""
+        """The stream's offset in `file`."""
         return self.position & ~_FILE_MASK
 
     def follow(self, layouts: Mapping[str, TableLayout]) -> None:
-        """Read these tables' rows, from the next transaction on."""
+        """Read the rows of these tables, from the next transaction on."""
         self._bindings.follow(layouts)
         if self._group is None:
             self._renew()
 
     def take_notices(self) -> list[SchemaNotice]:
-        """What was found out about tables since the last call."""
+        """Return the notices since the last call."""
         return self._bindings.take_notices() if self._bindings.notices else []
 
     def take_redefined(self) -> list[str]:
-        """Names of relations that statements defined anew since the last call (`cdc.change.Batch`)."""
+        """Return the relations that statements redefined since the last call (`Batch.redefined`)."""
         redefined, self._bindings.redefined = self._bindings.redefined, []
         return redefined
 
     def take_passed(self) -> list[int]:
-        """The global ids of the transactions that have ended since the last call, of whatever tables."""
+        """Return the global ids of all transactions that have ended since the last call."""
         passed, self._passed = self._passed, []
         return passed
 
     def reconnected(self) -> None:
-        """Events come from `position` on, by a new connection: what was open comes again."""
+        """Prepare for events of a new connection, from `position` on: those of the open transaction come again."""
         self._checksums = False
         self._reconnected = True
         self._forget_group()
@@ -149,9 +150,9 @@ class BinlogAssembler:
         self._end = self.position
 
     def feed(self, data: bytes, at: int, end: int) -> CommittedTransaction | None:
-        """Take the event between two offsets; the end of a transaction may return it.
+        """Take the event between two offsets; return the transaction that it ends, if it has changes.
 
-        Raises MalformedLog, and StreamLost if the log does not say what happened.
+        Raises MalformedLog, and StreamLost if changes cannot be derived from the log.
         """
         try:
             return self._feed(data, at, end)
@@ -182,7 +183,7 @@ class BinlogAssembler:
         return None
 
     def _other(self, kind: int, data: bytes, at: int, stop: int, flags: int, time: int) -> CommittedTransaction | None:
-        """Whatever is not the daily bread."""
+        """Handle the less frequent kinds of events."""
         if kind == events.QUERY:
             return self._query(events.read_query(data, at, stop, self._charsets))
         if kind == events.QUERY_COMPRESSED:
@@ -210,9 +211,9 @@ class BinlogAssembler:
         return None
 
     def _opened(self, time: int, checksums: bool) -> None:
-        """A file of the log begins, or a connection in the middle of one: its first event has the file's own time."""
+        """Handle the first event of a file, or of a connection within a file; it has the file's creation time."""
         if self._reconnected and self._file_time not in (None, time):
-            raise StreamLost(f"{self.file} of the binary log is another file than it was.", retryable=True)
+            raise StreamLost(f"The file {self.file} of the binary log was replaced by another file.", retryable=True)
         self._reconnected = False
         self._file_time = time
         self._checksums = checksums
@@ -222,7 +223,7 @@ class BinlogAssembler:
     # ── Places ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _move(self, log_pos: int) -> None:
-        """An event ends there; what is said are the lower 32 bits."""
+        """Note the end of an event, of which `log_pos` has the lower 32 bits."""
         end = self._end
         offset = end & ~_FILE_MASK
         moved = (offset & -_WRAP) | log_pos
@@ -232,7 +233,7 @@ class BinlogAssembler:
             self._end = (end & _FILE_MASK) | moved
 
     def _rotate(self, offset: int, name: bytes) -> None:
-        """The log goes on in another file, or is said to go on in this one."""
+        """Handle a rotation to another file, or to the current one at the start of a connection."""
         stem, _, number = self.file.rpartition(".")
         for candidate in (name, name[:-4]):
             found_stem, _, found = candidate.decode("utf-8", "replace").rpartition(".")
@@ -287,14 +288,14 @@ class BinlogAssembler:
             group.overflow()
 
     def _partial_image(self, kind: int, binding: Binding, change: TableChange) -> None:
-        """Rows are not whole: the transaction may have changed anything in the table."""
+        """Handle incomplete row images: the transaction may have changed any row of the table."""
         fix = "SET GLOBAL binlog_row_value_options = '';" if kind == events.PARTIAL_UPDATE_ROWS else IMAGE_STATEMENT
-        reason = f"Changes of {binding.name} are in the binary log without the whole old and new row. Run: {fix}"
+        reason = f"Changes of {binding.name} are in the binary log without the complete old and new row. Run: {fix}"
         self._bindings.notice(SchemaNotice(binding.name, reason))
         change.overflown()
 
     def _touch(self, binding: Binding) -> TableChange:
-        """The open transaction's change of a table that it has not changed before (under this binding)."""
+        """Return the open transaction's change of a table, at the binding's first row."""
         group = self._group
         if group is None:
             raise IndexError("rows outside of a transaction")
@@ -312,7 +313,7 @@ class BinlogAssembler:
             self._tables.clear()
 
     def _forget_group(self) -> None:
-        """Rows of the open transaction come again, or were never committed."""
+        """Discard the open transaction: its events come again, or it was never committed."""
         self._end_group()
         self._gtid = None
 
@@ -326,23 +327,23 @@ class BinlogAssembler:
         self._passing.clear()
 
     def _finish(self) -> CommittedTransaction | None:
-        """The open group has ended, and is committed."""
+        """End the open group as committed; return its transaction, if it has changes."""
         group = self._group
         end = self.position = self._end
         self._end_group()
-        xid = end
+        identity = end
         if self._gtid is not None:
             domain, transaction = self._gtid
             self.last[domain] = transaction
             self._passed.append(transaction)
             self._gtid = None
-            xid = end if self._mariadb else transaction
+            identity = end if self._mariadb else transaction
         self._renew()
         if group is None or not group.changes:
             return None
         self.rows = group.rows
         tables = {name: change for name, change in group.changes.items() if change.settle()}
-        return CommittedTransaction(xid, end, tables) if tables else None
+        return CommittedTransaction(identity, end, tables) if tables else None
 
     # ── Statements ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -368,7 +369,7 @@ class BinlogAssembler:
         return self._finish() if self._group is not None and self._group.standalone else None
 
     def _rollback(self, partly: bool) -> CommittedTransaction | None:
-        """Written only where something cannot be taken back: tables without transactions keep their rows."""
+        """Handle ROLLBACK, which is logged only if changes of non-transactional tables remain."""
         if self._group is not None:
             self._group.overflow()
         return None if partly else self._finish()
@@ -382,17 +383,29 @@ class BinlogAssembler:
 
     def _effect(self, effect: TableEffect) -> None:
         for name in self._bindings.concerned(effect, self._end):
-            if effect.kind is EffectKind.TRUNCATE:
-                change = self._change_of(name)
-                if not change.overflow:
-                    change.removed, change.added, change.truncated = [], [], True
-            elif effect.kind is EffectKind.REWRITE:
-                self._change_of(name).overflown()
+            match effect.kind:
+                case EffectKind.TRUNCATE:
+                    change = self._change_of(name)
+                    if not change.overflow:
+                        change.removed, change.added, change.truncated = [], [], True
+                case EffectKind.REWRITE:
+                    self._change_of(name).overflown()
+                case (
+                    EffectKind.REPLACE
+                    | EffectKind.ALTER
+                    | EffectKind.SHIFT
+                    | EffectKind.UNIQUE
+                    | EffectKind.VIEW
+                    | EffectKind.UNKNOWN
+                ):
+                    pass  # They concern the layout only.
+                case _:
+                    assert_never(effect.kind)
         if self._bindings.redefine(effect, self._end):
             self._tables.clear()
 
     def _change_of(self, name: str) -> TableChange:
-        """The open transaction's change of a followed table."""
+        """Return the open transaction's change of a followed table."""
         return self._opened_group().change_of(name, self._bindings.layouts)
 
     def _opened_group(self) -> EventGroup:
@@ -402,9 +415,10 @@ class BinlogAssembler:
         return self._group
 
     def _changes_by_statement(self, text: str) -> None:
-        """Rows changed by a statement are not in the log: no followed table's, or the stream ends here.
+        """Handle a statement that changed rows, which are not in the log.
 
-        What a trigger, a view or a procedure hides of it is changed, too: every followed table may be.
+        A statement that names a followed table ends the stream. Any other may have changed every followed table, by
+        triggers, views or procedures.
         """
         lowered = text.lower()
         for name in self._bindings.layouts:
@@ -427,9 +441,9 @@ class BinlogAssembler:
                 hint="Run: SET GLOBAL binlog_transaction_compression = OFF; and let no session set it.",
             )
         if kind == events.GTID_TAGGED:
-            raise StreamLost("Transactions have tags in their global ids, which is not supported.", retryable=False)
+            raise StreamLost("Tagged global transaction ids are not supported.", retryable=False)
         if kind == events.INCIDENT:
-            raise StreamLost("The server says that changes are missing in its binary log.", retryable=True)
+            raise StreamLost("The server reports that changes are missing in its binary log.", retryable=True)
         raise StreamLost(f"The binary log has an event of the unknown type {kind}.", retryable=False)
 
     # ── XA ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -452,7 +466,7 @@ class BinlogAssembler:
         return self._finish()
 
     def _xa_prepare(self, said: events.XaPrepareEvent) -> CommittedTransaction | None:
-        """The group's changes are committed later, perhaps; or now."""
+        """Handle the end of an XA transaction's changes: prepared, or committed in one phase."""
         group = self._group
         if said.one_phase or group is None:
             return self._finish()

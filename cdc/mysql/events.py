@@ -1,11 +1,11 @@
-"""Events of the binary log, as far as a change stream has to understand them. Pure: bytes in, words out.
+"""Formats of the binary log's events that a change stream needs. Pure: bytes in, values out.
 
 MySQL source documentation, "Binary Log Events"; MariaDB manual, "Replication Protocol". An event is a header of 19
-bytes (`HEADER`) and a body; all numbers are little endian. Checksums are cut off before events come here.
+bytes (`HEADER`) and a body; all numbers are little endian. The caller removes checksums.
 
-*Invariant*: a body that ends before its fields do raises IndexError, struct.error or UnicodeDecodeError.
+*Invariant*: a truncated body raises IndexError, struct.error or UnicodeDecodeError.
 
-Not here: rows (`rows`); what a statement does (`statements`); what follows from all that (`assembler`).
+Not here: rows (`rows`), effects of statements (`statements`), transactions (`assembler`).
 """
 
 import zlib
@@ -30,12 +30,12 @@ ANNOTATE_ROWS, BINLOG_CHECKPOINT, MARIADB_GTID, MARIADB_GTID_LIST, START_ENCRYPT
 QUERY_COMPRESSED, WRITE_ROWS_COMPRESSED_V1, UPDATE_ROWS_COMPRESSED_V1, DELETE_ROWS_COMPRESSED_V1 = 165, 166, 167, 168
 WRITE_ROWS_COMPRESSED_V2, UPDATE_ROWS_COMPRESSED_V2, DELETE_ROWS_COMPRESSED_V2 = 169, 170, 171
 
-#: Flag of a header: whoever does not know the event may ignore it.
+#: Flag of a header: readers that do not know the event may ignore it.
 MAY_BE_IGNORED = 0x80
-#: Flags of MariaDB's GTID: the transaction is one event without an end of its own; it ends with XA PREPARE.
+#: Flags of MariaDB's GTID: the group ends with its first statement; it ends with XA PREPARE.
 STANDALONE, PREPARES_XA = 1, 64
 
-#: Status variables of a statement, and the bytes of their values; 0: a byte says how many follow.
+#: Status variables of a statement, and the bytes of their values; 0: the length is in the first byte.
 _SQL_MODE, _CLIENT = 1, 4
 _STATUS_BYTES = {0: 4, _SQL_MODE: 8, 3: 4, 6: 0}
 
@@ -48,7 +48,7 @@ _XA_PREPARE = Struct("<BIII")
 
 @dataclass(frozen=True, slots=True)
 class QueryEvent:
-    """A statement in the log, with the database and the ``sql_mode`` that it was run in."""
+    """A statement in the log, with its default database and ``sql_mode``."""
 
     database: str
     text: str
@@ -56,13 +56,13 @@ class QueryEvent:
 
 
 def read_query(data: bytes, at: int, end: int, charsets: Mapping[int, str]) -> QueryEvent:
-    """A QUERY event. `charsets` by the ids of their collations."""
+    """Read a QUERY event. `charsets` has character sets by ids of collations."""
     text_at = _query_text_at(data, at)
     return _query(data, at, data[text_at:end], charsets)
 
 
 def read_compressed_query(data: bytes, at: int, end: int, charsets: Mapping[int, str]) -> QueryEvent:
-    """MariaDB's QUERY_COMPRESSED event (``log_bin_compress``)."""
+    """Read MariaDB's QUERY_COMPRESSED event (``log_bin_compress``)."""
     return _query(data, at, decompress(data, _query_text_at(data, at), end), charsets)
 
 
@@ -80,9 +80,9 @@ def _query(data: bytes, at: int, text: bytes, charsets: Mapping[int, str]) -> Qu
 
 
 def _session(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """The ``sql_mode`` and the collation of the client, among the status variables: of a code and a value each.
+    """Return ``sql_mode`` and the client's collation from the status variables, each a code and a value.
 
-    Both are among the first, and servers have always written them.
+    Both are among the first ones; all servers write them.
     """
     sql_mode = 0
     while at < end:
@@ -98,39 +98,39 @@ def _session(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def decompress(data: bytes, at: int, end: int) -> bytes:
-    """What MariaDB compressed: a byte (algorithm, width of the size), the size (big endian), and zlib's bytes."""
+    """Decompress MariaDB's format: a byte (algorithm, width of the size), the size (big endian), zlib's bytes."""
     head = data[at]
     if (head >> 4) & 7:
-        raise IndexError("an event is compressed in a way that is not known")
+        raise IndexError("an event has an unknown compression algorithm")
     return zlib.decompress(data[at + 1 + (head & 7) : end])
 
 
 def read_mariadb_gtid(data: bytes, at: int) -> tuple[int, int, int]:
-    """A GTID event of MariaDB: the domain, the transaction's number in it, and flags."""
+    """Read a GTID event of MariaDB: domain, number, flags."""
     number, domain, flags = _MARIADB_GTID.unpack_from(data, at)
     return domain, number, flags
 
 
 def read_rotate(data: bytes, at: int, end: int) -> tuple[int, bytes]:
-    """Where the log goes on: the offset and the file's name, behind which there may be a checksum."""
+    """Read a ROTATE event: the offset, and the file's name, possibly followed by a checksum."""
     return _ROTATE.unpack_from(data, at)[0], data[at + 8 : end]
 
 
 def read_checksum(data: bytes, end: int) -> bool:
-    """Whether events have checksums, from a FORMAT_DESCRIPTION event (which has one itself in any case)."""
+    """Return whether events have checksums, from a FORMAT_DESCRIPTION event (which always has one itself)."""
     return data[end - 5] == 1
 
 
 @dataclass(frozen=True, slots=True)
 class XaPrepareEvent:
-    """The end of an XA transaction's changes. `one_phase`: they are committed."""
+    """The end of an XA transaction's changes; with `one_phase` they are committed."""
 
     one_phase: bool
     xid: tuple[int, bytes, bytes]
 
 
 def read_xa_prepare(data: bytes, at: int) -> XaPrepareEvent:
-    """An XA_PREPARE event."""
+    """Read an XA_PREPARE event."""
     one_phase, form, global_bytes, branch_bytes = _XA_PREPARE.unpack_from(data, at)
     at += _XA_PREPARE.size
     xid = data[at : at + global_bytes], data[at + global_bytes : at + global_bytes + branch_bytes]
@@ -138,12 +138,12 @@ def read_xa_prepare(data: bytes, at: int) -> XaPrepareEvent:
 
 
 def read_mysql_gtid(data: bytes, at: int) -> tuple[bytes, int]:
-    """A GTID event of MySQL: the source's UUID, and the transaction's number."""
+    """Read a GTID event of MySQL: UUID of the source, number."""
     return data[at + 1 : at + 17], int.from_bytes(data[at + 17 : at + 25], "little")
 
 
 def packed_number(data: bytes, at: int) -> tuple[int, int]:
-    """A length-encoded integer, and where it ends."""
+    """Read a length-encoded integer; return it and its end."""
     first = data[at]
     if first < 0xFB:
         return first, at + 1

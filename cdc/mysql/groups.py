@@ -1,8 +1,8 @@
-"""What a transaction of the log has done so far, and what prepared ones will have done. Pure.
+"""Changes of the log's open transaction and of prepared ones. Pure.
 
-*Invariant*: a group that has overflown holds no rows.
+*Invariant*: an overflown group has no rows.
 
-Not here: when a group begins and ends (`assembler`).
+Not here: the beginning and end of groups (`assembler`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,64 +11,64 @@ from dataclasses import dataclass, field
 from cdc.change import TableChange, TableLayout
 from cdc.mysql.bindings import Bindings
 
-#: Format, global part, branch.
+#: Format, global transaction id, branch.
 Xid = tuple[int, bytes, bytes]
 
 
 @dataclass(slots=True)
 class EventGroup:
-    """One transaction's changes so far."""
+    """Changes of one transaction so far."""
 
-    #: Ends by itself, with its first statement.
+    #: The group ends with its first statement.
     standalone: bool
-    #: May be prepared now and committed later: remembers whose rows went by unread.
+    #: The transaction may be prepared and committed later; `unread` has tables whose rows were skipped.
     is_xa: bool
     changes: dict[str, TableChange] = field(default_factory=dict)
     rows: int = 0
     bytes: int = 0
-    #: Too many rows to hold: later ones are not even looked at.
+    #: The transaction exceeds a limit; its further rows are not decoded.
     overflown: bool = False
     unread: set[tuple[str, str]] = field(default_factory=set)
 
     def change_of(self, name: str, layouts: Mapping[str, TableLayout]) -> TableChange:
-        """The change of a followed table."""
+        """Return the change of a followed table."""
         change = self.changes.get(name)
         if change is None:
             change = self.changes[name] = TableChange(overflow=self.overflown, layout=layouts[name])
         return change
 
     def count(self, rows: int, size: int) -> None:
-        """So much was added."""
+        """Add to the numbers of rows and bytes."""
         self.rows += rows
         self.bytes += size
 
     def overflow(self) -> None:
-        """Anything may have changed in the tables that it has touched."""
+        """Discard the rows of all touched tables: any of their rows may have changed."""
         self.overflown = True
         for change in self.changes.values():
             change.overflown()
 
 
 class PreparedTransactions:
-    """Transactions between XA PREPARE and XA COMMIT, which is when they count; together at most `limit_rows`."""
+    """Transactions between XA PREPARE and XA COMMIT, with at most `limit_rows` rows together."""
 
     def __init__(self, limit_rows: int) -> None:
         self._limit_rows = limit_rows
         self._groups: dict[Xid, EventGroup] = {}
 
     def add(self, xid: Xid, group: EventGroup) -> None:
-        """It may be committed later."""
+        """Store a prepared transaction; its rows are dropped beyond the limit."""
         self._groups[xid] = group
         if sum(held.rows for held in self._groups.values() if not held.overflown) > self._limit_rows:
             group.overflow()
 
     def take(self, xid: Xid) -> EventGroup | None:
-        """It is committed now, or rolled back; None if it was prepared before the stream began."""
+        """Remove and return a prepared transaction; None if it was prepared before the stream began."""
         return self._groups.pop(xid, None)
 
 
 def at_commit(group: EventGroup, bindings: Bindings, end: int) -> EventGroup:
-    """A prepared transaction that is committed now: what was read by other layouts, or not read, may be anything."""
+    """Return a prepared transaction as of its commit: tables that were read by other layouts, or skipped, overflow."""
     for name in list(_no_longer_followed(group, bindings, end)):
         del group.changes[name]
     for name, change in group.changes.items():

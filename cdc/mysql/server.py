@@ -1,8 +1,8 @@
-"""What the server says of itself and its log. Blocking: PyMySQL's connections, used in a thread.
+"""Properties of a server and of its binary log. Blocking: PyMySQL's connections, used in a thread.
 
-*Invariant*: a server that is refused is refused with what repairs it.
+*Invariant*: the error for an unsuitable server has the remedy.
 
-Not here: reading the log (`dump`); the tables (`service.upstream.mysql`).
+Not here: reading the log (`dump`), tables (`service.upstream.mysql`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,37 +25,37 @@ _SYNTAX_ERROR = 1064
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What about a server decides how its log is read."""
+    """Properties of a server that determine how its log is read."""
 
     mariadb: bool
-    #: Tells servers apart; MariaDB has only a number, which users may give twice.
+    #: ``server_id`` and ``server_uuid``; MariaDB has only the first, which need not be unique.
     identity: tuple[str, str]
-    #: Table names have no case.
+    #: Table names are case insensitive.
     fold_names: bool
     #: Character sets by ids of collations.
     charsets: Mapping[int, str]
 
     @property
     def name(self) -> str:
-        """Its identity, as a lookup's connection says it."""
+        """The identity as text, equal to that of lookups' connections."""
         named = zip(("server_id", "server_uuid"), self.identity, strict=True)
         return ", ".join(f"{name} {value}" for name, value in named if value)
 
 
 def connect(options: Mapping[str, Any], timeout_s: float) -> Connection:
-    """A connection in autocommit mode. Raises pymysql's errors and OSError."""
+    """Open a connection in autocommit mode. Raises pymysql's errors and OSError."""
     return open_connection(
         **{"connect_timeout": max(1, round(timeout_s)), **options, "charset": "utf8mb4", "autocommit": True}
     )
 
 
 def let_go(connection: Any) -> None:
-    """Close it, without a word to a server that may be gone."""
+    """Close a connection without sending anything to the server, which may be unreachable."""
     connection._force_close()
 
 
 def describe(connection: Connection) -> Server:
-    """What server it is. Raises StreamLost if its log cannot be followed."""
+    """Return the server's properties. Raises StreamLost if its log cannot be followed."""
     found = variables(connection)
     _check(found)
     return Server(
@@ -80,7 +80,7 @@ _WANTED = (
 
 
 def variables(connection: Connection) -> dict[str, str]:
-    """The global variables that matter, as far as the server has them."""
+    """Return the global variables that concern the log, as far as the server has them."""
     listed = ", ".join(f"'{name}'" for name in _WANTED)
     return {
         name.lower(): value
@@ -91,14 +91,14 @@ def variables(connection: Connection) -> dict[str, str]:
 def _check(found: Mapping[str, str]) -> None:
     if found.get("log_bin", "OFF").upper() not in ("ON", "1"):
         raise StreamLost(
-            "The server writes no binary log.",
+            "The server does not write a binary log.",
             retryable=False,
             hint="Set log_bin = ON in the server's configuration, and restart it.",
         )
     wanted = (
         ("binlog_format", ("ROW",), "statements instead of rows", FORMAT_STATEMENT),
-        ("binlog_row_image", ("FULL",), "rows that are not whole", IMAGE_STATEMENT),
-        ("binlog_row_value_options", ("",), "changes of documents", "SET GLOBAL binlog_row_value_options = '';"),
+        ("binlog_row_image", ("FULL",), "incomplete rows", IMAGE_STATEMENT),
+        ("binlog_row_value_options", ("",), "partial documents", "SET GLOBAL binlog_row_value_options = '';"),
         (
             "binlog_transaction_compression",
             ("OFF", "0"),
@@ -111,13 +111,13 @@ def _check(found: Mapping[str, str]) -> None:
             raise StreamLost(
                 f"The binary log may have {written}: {name} is {found[name]}.",
                 retryable=False,
-                hint=f"Run: {fix} Sessions that are open keep what they have until they connect anew.",
+                hint=f"Run: {fix} Open sessions keep the old value until they reconnect.",
             )
 
 
 def _charsets(connection: Connection) -> dict[int, str]:
     found = {i: charset for i, charset in rows(connection, _COLLATIONS) if i is not None}
-    # MariaDB from 10.10 on: collations that have an id in each character set. Elsewhere there is no such column.
+    # MariaDB from 10.10 on: collations with an id for each character set. Other servers lack the column.
     with suppress(pymysql.err.OperationalError):
         found |= {i: charset for i, charset in rows(connection, _COLLATIONS_BY_CHARSET) if i is not None}
     return found
@@ -128,7 +128,7 @@ _COLLATIONS_BY_CHARSET = "SELECT id, character_set_name FROM information_schema.
 
 
 def current_end(connection: Connection) -> tuple[str, int]:
-    """Where the log ends now. Raises StreamLost if there is none."""
+    """Return file and offset of the log's end. Raises StreamLost if the server has no log."""
     try:
         found = rows(connection, "SHOW MASTER STATUS")
     except pymysql.err.ProgrammingError as problem:
@@ -136,15 +136,15 @@ def current_end(connection: Connection) -> tuple[str, int]:
             raise
         found = rows(connection, "SHOW BINARY LOG STATUS")  # MySQL from 8.4 on.
     if not found:
-        raise StreamLost("The server writes no binary log.", retryable=False)
+        raise StreamLost("The server does not write a binary log.", retryable=False)
     return str(found[0][0]), int(found[0][1])
 
 
 def begin(connection: Connection, mariadb: bool) -> tuple[str, int, BinlogSnapshot | BracketSnapshot]:
-    """A snapshot of now: file and offset of its place in the log, from which the stream has what it does not see.
+    """Take a snapshot; return the file and offset from which the log has what it does not see, and the snapshot.
 
-    The log runs ahead of what is visible: a transaction is in it before its engine has committed. MariaDB names a place
-    that is visible; MySQL says what a snapshot must have seen (`bracket`).
+    A transaction is in the log before it commits in the storage engine. MariaDB gives the snapshot's position; MySQL
+    gives bounds (`bracket`).
     """
     before = None if mariadb else _executed(connection)
     with connection.cursor() as cursor:
@@ -154,13 +154,13 @@ def begin(connection: Connection, mariadb: bool) -> tuple[str, int, BinlogSnapsh
             found = {name.lower(): value for name, value in cursor.fetchall()}
         finally:
             cursor.execute("COMMIT")
-    # Percona Server has the variables, too; outside of snapshots they say where the log ends there.
+    # Percona Server has these variables, too, with the end of the log outside of snapshots.
     if mariadb and (file := found.get("binlog_snapshot_file")):
         offset = int(found["binlog_snapshot_position"])
         return str(file), offset, BinlogSnapshot(position_of(str(file), offset))
     file, offset = current_end(connection)
     if before is None:
-        raise StreamLost("The server's snapshots have no place in its binary log.", retryable=False)
+        raise StreamLost("The server does not report its snapshots' position in the binary log.", retryable=False)
     if rows(connection, "SELECT @@GLOBAL.gtid_mode")[0][0] != "ON":
         raise StreamLost("Transactions have no global ids: gtid_mode is not ON.", retryable=False, hint=_GTID_HINT)
     owned = GtidSet.parse_owned(str(rows(connection, "SELECT @@GLOBAL.gtid_owned")[0][0]))
@@ -175,19 +175,19 @@ def _executed(connection: Connection) -> GtidSet:
 
 
 def gtids_at(connection: Connection, file: str, offset: int) -> GtidPosition | None:
-    """MariaDB: the last transaction of each domain before a place of the log; None if there is no such place."""
+    """MariaDB: return the GTIDs of a position in the log; None if the position does not exist."""
     found = rows(connection, "SELECT BINLOG_GTID_POS(%s, %s)", file, offset)[0][0]
     return None if found is None else GtidPosition.parse(str(found))
 
 
 def has_executed(connection: Connection, transactions: Iterable[int]) -> bool:
-    """MySQL: whether the server knows these transactions."""
+    """MySQL: return whether the server has executed these transactions."""
     executed = _executed(connection)
     return all(transaction in executed for transaction in transactions)
 
 
 def rows(connection: Connection, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
-    """All rows of a question."""
+    """Execute a query, and return its rows."""
     with connection.cursor() as cursor:
         cursor.execute(query, parameters or None)
         return list(cursor.fetchall())

@@ -1,12 +1,12 @@
 """The change stream of a MariaDB or MySQL server, from its binary log.
 
-*Invariants*: the stream begins at a place of the log that every later snapshot covers; a broken connection is replaced
-by one that goes on at the end of the last whole transaction, if the server still has the same log there.
+*Invariants*: `cdc.stream`. The stream begins at a position that every later snapshot covers; a broken connection is
+replaced by one that continues after the last complete transaction, if the server still has the same log there.
 
-A place is a file and an offset of one server's log, which is what snapshots of lookups are, too: GTIDs say whether it
-is still the same log, not where to go on. Another server, even one with all the same transactions, is another stream.
+A position is a file and an offset of one server's log, as in snapshots of lookups: GTIDs identify the log, they are not
+positions. Another server, even one with the same transactions, is another stream.
 
-Not here: what events mean (`assembler`); the connections (`dump`, `server`).
+Not here: events (`assembler`), the connections (`dump`, `server`).
 """
 
 import asyncio
@@ -28,13 +28,13 @@ from cdc.mysql.position import BinlogSnapshot, position_of
 from cdc.mysql.server import Server
 from cdc.stream import StreamStart
 
-#: Events handled before the loop gets a turn: a huge transaction must not stop everything else.
+#: Events decoded before the event loop runs other tasks, so that a huge transaction does not block them.
 SLICE_EVENTS = 2000
-#: After so many heartbeats from behind what the log has, a connection is replaced.
+#: Heartbeats with a position before the end of the log after which a connection is replaced.
 PATIENT_HEARTBEATS = 3
-#: Between two attempts to connect anew, the first and the longest.
+#: First and longest pause between two attempts to reconnect.
 RETRY_S, LONGEST_RETRY_S = 0.05, 2.0
-#: What the request for the log can say.
+#: Largest offset that the request for the log can name.
 _LARGEST_OFFSET = (1 << 32) - 1
 
 T = TypeVar("T")
@@ -45,14 +45,12 @@ _BROKEN = (pymysql.err.Error, OSError, DumpEnded)
 class MySqlStream:
     """Committed transactions of the followed tables, in commit order, from the binary log.
 
-    Used by one task. `options` are those of ``pymysql.connect``: where the server is, and as whom it is asked. `tables`
-    gives the layouts of the tables to follow, with `kinds`, by the names that `names.qualified_name` gives them; it is
-    asked anew before transactions are decoded, others are skipped unread.
+    `options` are those of ``pymysql.connect``. `tables` returns the layouts of the tables to follow, with
+    `column_types`, by `names.qualified_name`.
 
-    A table that becomes one of `tables` later on lacks what went by before, as far as the stream was by then.
+    A table that is added to `tables` later lacks the changes before the stream's position.
     """
 
-    #: Its beginning waits for no transaction.
     held_up: str | None = None
 
     def __init__(
@@ -68,42 +66,42 @@ class MySqlStream:
         self._tables = tables
         self._max_transaction_rows = max_transaction_rows
         self._connect_timeout_s = connect_timeout_s
-        #: How long a lost connection is tried to be replaced.
+        #: Maximum time of attempts to replace a broken connection.
         self._reconnect_s = reconnect_s
-        #: Heartbeats come every second: a connection that is silent for so long is gone.
+        #: A connection that is silent for so long is broken: heartbeats come every second.
         self._silence_s = silence_s
-        #: Blocking questions to the server, one at a time.
+        #: Runs blocking statements, one at a time.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="binlog")
         self._control: server.Connection | None = None
         self._server: Server | None = None
-        #: MariaDB: where the stream began, in global ids.
+        #: MariaDB: global ids of the position at which the stream began.
         self._gtids: GtidPosition | None = None
         self._dump: Dump | None = None
         self._assembler = BinlogAssembler("binlog.000000", 0, max_transaction_rows)
-        #: A new connection while it is made; kept when nobody waits for it.
+        #: The new connection while it is opened; kept if `next_batch` is cancelled.
         self._opening: asyncio.Task[Dump] | None = None
-        #: Nothing has come for so long that nothing will.
+        #: The connection was silent for too long.
         self._silent = False
-        #: When the log's connection last had something.
+        #: Time of the last data on the log's connection.
         self._heard_s = 0.0
         self._asking: asyncio.Task[None] | None = None
-        #: Somebody wants to know where the stream is, and has not been asked for yet.
+        #: A position was requested that no statement has read yet.
         self._wanted = False
-        #: Where the log ended when somebody wanted to know; None if that is told.
+        #: End of the log at the last request, to be reported when the stream reaches it; None: reported.
         self._target: int | None = None
-        #: Where the log ended when that was last asked, for whatever reason.
+        #: End of the log when it was last read.
         self._log_end = 0
         self._log_was_reset = False
-        #: Heartbeats so far, and how many in a row said less than what the log was known to have.
+        #: Heartbeats so far, and consecutive ones at a position before the known end of the log.
         self._heartbeats = 0
         self._stuck = 0
         self._waiting: asyncio.Future[None] | None = None
-        #: What the last batch said, so that an idle stream is told of once.
+        #: Position of the last batch: an idle stream returns one batch for each position.
         self._reported = 0
         self._closed = False
 
     async def start(self) -> StreamStart:
-        """Connect, find where the log is, and ask for it from there on. Raises StreamLost."""
+        """Connect, take a snapshot, and request the log from its position on. Raises StreamLost."""
         try:
             file, offset, snapshot = await self._in_thread(self._begin)
             assert self._server is not None
@@ -130,10 +128,7 @@ class MySqlStream:
     # ── The stream ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def next_batch(self, max_rows: int = 1000) -> Batch:
-        """Wait for something: whole transactions (up to the first that brings the rows to `max_rows`), or an advance.
-
-        Raises StreamLost. Cancelling it loses nothing.
-        """
+        """Wait for transactions, notices, or a later position. Raises StreamLost."""
         while True:
             if self._dump is None:
                 self._dump = await self._reconnected()
@@ -153,7 +148,7 @@ class MySqlStream:
             if batch is not None:
                 return batch
             if self._log_was_reset:
-                raise StreamLost("The server's binary log was begun anew.", retryable=True)
+                raise StreamLost("The server's binary log was reset.", retryable=True)
             if more:
                 await asyncio.sleep(0)
             else:
@@ -172,7 +167,7 @@ class MySqlStream:
         return Batch(transactions, position, notices, passed, redefined=redefined)
 
     def _drain(self, transactions: list[CommittedTransaction], max_rows: int) -> bool:
-        """What can be decoded now without waiting is added; returns whether there may be more."""
+        """Decode without waiting, and add the transactions; return whether more may be ready."""
         dump, assembler = self._dump, self._assembler
         assert dump is not None
         assembler.follow(self._tables())
@@ -195,16 +190,16 @@ class MySqlStream:
             self._heard_s = time.monotonic()
 
     async def _readable(self) -> None:
-        """Wait until the server has sent something, or a question is answered.
+        """Wait until the server has sent something, or the end of the log has been read.
 
-        The socket is watched only meanwhile: who does not read must not spin.
+        The socket is watched only meanwhile: a readable socket that is not read would spin the loop.
         """
         assert self._dump is not None
         loop = asyncio.get_running_loop()
         self._waiting = loop.create_future()
         descriptor = self._dump.fileno()
         loop.add_reader(descriptor, self._hear)
-        # Answers to questions end the wait, too.
+        # Measured from the last data, since other events end the wait, too.
         silence = loop.call_later(self._heard_s + self._silence_s - time.monotonic(), self._fall_silent)
         try:
             await self._waiting
@@ -229,10 +224,10 @@ class MySqlStream:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
-    # ── How far it is ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── Position ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def request_position(self) -> None:
-        """Ask where the server's log ends; `next_batch` returns when the stream is there."""
+        """Read the end of the server's log; `next_batch` returns when the stream reaches it."""
         self._wanted = True
         self._start_asking()
 
@@ -247,7 +242,7 @@ class MySqlStream:
             try:
                 self._log_end = await self._in_thread(self._end)
             except (*_BROKEN, StreamLost, ValueError):
-                # What is wrong with the server is noticed by the stream itself.
+                # The stream's own connection reports errors of the server.
                 return
             self._log_was_reset = self._log_end < before
             if wanted:
@@ -258,7 +253,7 @@ class MySqlStream:
                 return
 
     def _check_heartbeat(self) -> None:
-        """The server has nothing to send, it says. After RESET MASTER it says so for ever, of a log that is gone."""
+        """Check a heartbeat's position against the log: after RESET MASTER a server sends heartbeats of the old log."""
         if self._heartbeats == self._assembler.heartbeats:
             return
         self._heartbeats = self._assembler.heartbeats
@@ -270,13 +265,13 @@ class MySqlStream:
             self._start_asking()
 
     async def wait_followed(self) -> None:
-        """At once."""
+        """Return at once: the assembler applies layouts from the next transaction on."""
 
     def acknowledge(self, position: int) -> None:
-        """The server keeps its log for as long as it is told to, whoever reads it."""
+        """Do nothing: the server's settings decide how long it keeps its log."""
 
     async def close(self) -> None:
-        """Let go of everything."""
+        """Close all connections and the thread."""
         self._closed = True
         self._disconnect()
         if self._asking is not None:
@@ -296,7 +291,7 @@ class MySqlStream:
             self._dump = None
 
     async def _reconnected(self) -> Dump:
-        """A new connection that goes on at the last transaction's end. Raises StreamLost."""
+        """Return a new connection that continues after the last transaction. Raises StreamLost."""
         if self._closed:
             raise StreamLost("The stream is closed.", retryable=True)
         if self._opening is None:
@@ -307,7 +302,7 @@ class MySqlStream:
         return dump
 
     async def _reopen(self) -> Dump:
-        """Tries for a while."""
+        """Reconnect, with growing pauses, for `reconnect_s`."""
         loop = asyncio.get_running_loop()
         give_up, delay_s = loop.time() + self._reconnect_s, RETRY_S
         while True:
@@ -335,7 +330,7 @@ class MySqlStream:
     def _open(self, file: str, offset: int) -> Dump:
         if offset > _LARGEST_OFFSET:
             raise StreamLost(
-                f"The binary log {file} is too large to be read from its end.",
+                f"The binary log {file} exceeds 4 GiB and cannot be read from its end.",
                 retryable=True,
                 hint="Run: FLUSH BINARY LOGS;",
             )
@@ -347,7 +342,7 @@ class MySqlStream:
         known, self._server = self._server, server.describe(control)
         assert known is not None
         if self._server.identity != known.identity or self._server.mariadb != known.mariadb:
-            raise StreamLost("Another server answers where the stream's was.", retryable=True)
+            raise StreamLost("Another database server answers at the stream's address.", retryable=True)
         last = self._assembler.last.values()
         if known.mariadb:
             before = self._gtids
@@ -358,7 +353,7 @@ class MySqlStream:
             same = server.has_executed(control, last)
         if not same:
             raise StreamLost(
-                f"The binary log has other transactions before {file}:{offset} than it had.", retryable=True
+                f"The binary log has other transactions before {file}:{offset} than before.", retryable=True
             )
         return self._open(file, offset)
 

@@ -238,7 +238,7 @@ class Decoder:
         unlogged = {int(oid) for oid in data[at + 4 : at + 4 + size].split()}
         for name, layout in self._layouts.items():
             if layout.table_id in unlogged:
-                reason = f"{name} was set to UNLOGGED or LOGGED; its changes may be missing."
+                reason = f"{name} was set to unlogged or logged; its changes may be missing."
                 self.notices.append(SchemaNotice(name, reason))
 
     def _touch(self, binding: _Binding) -> TableChange:

@@ -138,7 +138,7 @@ def test_a_connection_that_breaks_between_two_files() -> None:
     assert assembler.file == "binlog.000002"
     # From then on the new file's time counts.
     assembler.reconnected()
-    with pytest.raises(StreamLost, match=r"binlog\.000002 of the binary log is another file"):
+    with pytest.raises(StreamLost, match=r"binlog\.000002 of the binary log was replaced by another file"):
         feed(assembler, [_made_up(log[0])])
 
 
