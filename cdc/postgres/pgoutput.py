@@ -38,7 +38,8 @@ _OLD, _NEW = b"ON"
 _TEXT, _NULL = b"tn"
 
 #: Prefix of the logical message in a transaction that alters the schema
-(`service.engine.databases.postgres.schema_marks`). SCHEMA_MARK = "upquery.ddl"
+#: (`service.engine.databases.postgres.schema_marks`).
+SCHEMA_MARK = "upquery.ddl"
 #: Maximum bytes of a transaction's messages; beyond it its rows are dropped.
 MAX_TRANSACTION_BYTES = 1 << 28
 
