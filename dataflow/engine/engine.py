@@ -40,8 +40,8 @@ from dataflow.engine.staging import Staging
 from dataflow.engine.upquery import Demand, NodeFailure, Upqueries, Want, say_why
 from dataflow.engine.whole import LoadState, Whole
 from dataflow.errors import EvaluationError, InvariantViolation, contained
-from dataflow.eviction.policies import DEFAULT, by_name
 from dataflow.eviction.policy import Policy
+from dataflow.eviction.s3_fifo import S3Fifo
 from dataflow.milestones import between
 from dataflow.schema import Catalog
 from dataflow.types import Key, NodeId, Position, ReadId, Snapshot
@@ -67,7 +67,7 @@ class Engine:
         #: Whom this step answers from the leaf as the step leaves it, and the tables of refreshed views in the answer.
         self._answered: dict[Demand, frozenset[str]] = {}
         self._flights = Flights(self.limits)
-        self._ranking = Ranking(policy if policy is not None else by_name(DEFAULT))
+        self._ranking = Ranking(policy if policy is not None else S3Fifo())
         staging = Staging(self._ranking, self._emit)
         self._derivations = Derivations(staging, self.limits, self.counters)
         self._upqueries = Upqueries(self._flights, self._derivations, self._ranking, self.counters, self._emit)

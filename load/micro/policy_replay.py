@@ -6,7 +6,7 @@ as the service's workers do, in samples some time later.
 
 from dataclasses import dataclass
 
-from dataflow.eviction.policies import DEFAULT, POLICIES, by_name
+from load.micro.policies import DEFAULT, POLICIES, by_name
 from load.traces.trace import Trace
 
 __all__ = ["DEFAULT", "POLICIES", "Replayed", "replay"]

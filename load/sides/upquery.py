@@ -26,14 +26,13 @@ _THERE = ("ready", "elsewhere")
 def upquery(
     memory: str = "1GiB",
     full: bool = False,
-    eviction: str | None = None,
     workers: int = 1,
     name: str | None = None,
     sections: Sections | None = None,
 ) -> StartSide:
-    """Upquery with a memory budget; `full`: every view is kept whole. `eviction`: a policy, if not the default.
+    """Upquery with a memory budget; `full`: every view is kept whole.
     `sections`: more settings, by table."""
-    engine = {"memory": memory} | ({} if eviction is None else {"eviction": eviction})
+    engine = {"memory": memory}
     title = name or ("Upquery, full" if full else "Upquery")
 
     @contextmanager

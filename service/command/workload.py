@@ -41,7 +41,6 @@ def report_workload(
     budget: Annotated[
         str | None, typer.Option(help="Memory budget to model instead of the service's, such as 512MiB.")
     ] = None,
-    policy: Annotated[str, typer.Option(help="Eviction policy, as in \\[engine] eviction.")] = "s3-fifo",
     master: Annotated[str, typer.Option(help="Spark master URL.")] = "local[*]",
     memory: Annotated[str, typer.Option(help="Heap size of Spark's driver.")] = "1g",
     reads: Annotated[int, typer.Option(min=1_000, help="Maximum number of reads simulated one by one.")] = 200_000,
@@ -53,7 +52,7 @@ def report_workload(
         raise typer.BadParameter("give --service or --measured, not both", param_hint="--measured")
     documents = _documents(service, measured, token, as_json=as_json)
     try:
-        model = _report(log, out, documents, last, budget, policy, master, memory, reads)
+        model = _report(log, out, documents, last, budget, master, memory, reads)
     except SparkProblem as problem:
         _fail(problem.detail, problem.hint, as_json=as_json)
     except ImportError as error:
@@ -86,20 +85,16 @@ def _report(
     documents: Any,
     last: Path | None,
     budget: str | None,
-    policy: str,
     master: str,
     memory: str,
     reads: int,
 ) -> Any:
     from pydantic import ByteSize, TypeAdapter
 
-    from dataflow.eviction.policies import POLICIES
     from dataflow.spark.session import check_packages, session
     from dataflow.spark.workload.log import Bounds
     from dataflow.spark.workload.report import Wanted, check, report
 
-    if policy not in POLICIES:
-        raise typer.BadParameter(f"{policy!r} must be one of {', '.join(POLICIES)}", param_hint="--policy")
     try:
         budget_bytes = None if budget is None else int(TypeAdapter(ByteSize).validate_python(budget))
     except ValueError:
@@ -107,7 +102,7 @@ def _report(
             f"{budget!r} must be a number of bytes, such as 512MiB", param_hint="--budget"
         ) from None
     bounds = Bounds(reads=reads, keys=max(1_000, reads // 3))
-    wanted = Wanted(log, out, documents, last, policy, budget_bytes, bounds)
+    wanted = Wanted(log, out, documents, last, budget_bytes, bounds)
     # These checks do not need Spark, which starts slowly.
     check(wanted)
     check_packages()

@@ -151,8 +151,6 @@ class EngineSettings(Section):
     shards: int = Field(default=1, ge=1, le=64)
     #: Budget for engine state and leaf store together; the processes themselves come on top of it.
     memory: ByteSize = ByteSize(1 << 30)
-    #: Which keys are forgotten first when it is used up (`dataflow.eviction`).
-    eviction: Literal["s3-fifo", "lru", "clock", "random"] = "s3-fifo"
     #: Rows of transactions applied in one step; reads wait at most for one step.
     step_rows: int = Field(default=500, ge=1)
     #: What is kept whole and has at least so many rows, by the database's estimate, is read in slices beside everything

@@ -24,7 +24,7 @@ BY_SCHEMA: list[tuple[Object, str, str]] = [
     ({"settings": {"http": {"port": 9000}}}, "/settings/http", "'port' not allowed"),
     ({"settings": {"http": {"read_timeout": 5}}}, "/settings/http", "'read_timeout' not allowed"),
     ({"settings": {"upstream": {"password": "x"}}}, "/settings/upstream", "'password' not allowed"),
-    ({"settings": {"engine": {"eviction": "fifo"}}}, "/settings/engine/eviction", "must be one of 's3-fifo'"),
+    ({"settings": {"engine": {"eviction": "lru"}}}, "/settings/engine", "'eviction' not allowed"),
     ({"settings": {"log": {"slow_ms": -1}}}, "/settings/log/slow_ms", "minimum"),
     ({"settings": {"auth": {}}}, "/settings", "'auth' not allowed"),
     ({"views": {"two words": {"sql": "SELECT 1"}}}, "at ''", "'two words' does not match pattern"),

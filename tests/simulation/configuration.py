@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 from dataflow.engine.events import Event, Extent
-from dataflow.eviction.policies import DEFAULT
 from dataflow.plan.parts import Cut, Lookup
 from dataflow.types import Key, ReadId, Snapshot, ViewId
+from load.micro.policies import DEFAULT
 from tests.simulation.schema import SchemaVariant
 from tests.simulation.world import LookupResult
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from dataflow.eviction.policies import DEFAULT, POLICIES
+from load.micro.policies import DEFAULT, POLICIES
 from tests.simulation.configuration import Configuration
 from tests.simulation.ordered_views import ORDERED_VIEWS
 from tests.simulation.refreshed_views import EARLY_REFRESHED, LATE_REFRESHED, REFRESHED

@@ -67,11 +67,11 @@ from dataflow.engine.events import (
 )
 from dataflow.engine.forward import CROSSED, NOT_ENDED
 from dataflow.engine.limits import Limits
-from dataflow.eviction.policies import by_name
 from dataflow.plan.nodes import Aggregate, Relation, View, column_types, table_of
 from dataflow.plan.parts import Interval, Lookup
 from dataflow.state.intervals import Cover, OrderedCover
 from dataflow.types import Key, LookupId, ReadId, Row, Snapshot, ViewId
+from load.micro.policies import by_name
 from tests.simulation.configuration import Asked, Configuration, Flight, ForwardedRead
 from tests.simulation.expectation import BaseTables, Expectations
 from tests.simulation.faults import Fault, Faults

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dataflow.eviction.policies import DEFAULT
 from dataflow.spark.workload.advice import advice_of
 from dataflow.spark.workload.curves import Curve, curve_of, distances
 from dataflow.spark.workload.drift import drift_of
@@ -55,7 +54,6 @@ class Asked:
 
     measured: Measured | None = None
     last: Model | None = None
-    policy: str = DEFAULT
     budget_bytes: int | None = None
     shares: Sequence[float] = SHARES
     hashes: Ints | None = None
@@ -66,7 +64,7 @@ def assemble(log: Log, asked: Asked) -> Model:
     measured = asked.measured
     found = _Found.of(log, measured, asked.hashes)
     fixed = 0.0 if measured is None else measured.fixed_bytes
-    points = [found.point(share, fixed, asked.policy) for share in (*asked.shares, _AMPLE)]
+    points = [found.point(share, fixed) for share in (*asked.shares, _AMPLE)]
     enough = _ENOUGH * points[-1].warm_hit_rate
     advised = next(point for point in points if point.warm_hit_rate >= enough)
     budget = asked.budget_bytes or (advised.budget_bytes if measured is None else measured.budget_bytes)
@@ -79,7 +77,6 @@ def assemble(log: Log, asked: Asked) -> Model:
         from_us=log.from_us,
         to_us=log.to_us,
         sample_rate=log.sample_rate,
-        policy=asked.policy,
         requests_per_s=sum(view.requests_per_s for view in views.values()),
         fixed_bytes=int(fixed),
         keys_bytes=int(found.keys_bytes),
@@ -160,10 +157,10 @@ class _Found:
         """What all keys of the log take."""
         return float(self.sizes.memory_bytes @ self.sample.keys.scale) * self.scale
 
-    def point(self, share: float, fixed: float, policy: str) -> Point:
+    def point(self, share: float, fixed: float) -> Point:
         """What a memory for that share of the keys' bytes is worth."""
         of_sample = share * self.keys_bytes / self.scale
-        replayed = replay(self.sample, self.sizes, of_sample, policy, self.lost, inner=self.inner)
+        replayed = replay(self.sample, self.sizes, of_sample, self.lost, inner=self.inner)
         there, weight = replayed.line_hits(self.sample), self._line_weight()
         lru = curve_of(self.sample, self.needed, np.ones(len(self.sample), dtype=bool)).hit_rate(of_sample)
         held = np.bincount(
@@ -223,12 +220,13 @@ class _Found:
         needed = distances(part, sizes.memory_bytes)
         sampled = curve_of(part, needed, np.ones(len(part), dtype=bool))
         total = self.keys_bytes / self.scale
-        found = []
-        for share in _CHECKED:
-            exact = replay(self.sample, self.sizes, share * total, "lru", target=1.0, told_us=0).there
-            rate = _rate(exact, self.sample.weight)
-            found.append(Check(int(share * self.keys_bytes), rate, sampled.hit_rate(share * total)))
-        return found
+        exact = curve_of(
+            self.sample, distances(self.sample, self.sizes.memory_bytes), np.ones(len(self.sample), dtype=bool)
+        )
+        return [
+            Check(int(share * self.keys_bytes), exact.hit_rate(share * total), sampled.hit_rate(share * total))
+            for share in _CHECKED
+        ]
 
 
 def _without_whole(sample: Sample, measured: Measured | None) -> tuple[Sample, tuple[float, float]]:
@@ -240,11 +238,6 @@ def _without_whole(sample: Sample, measured: Measured | None) -> tuple[Sample, t
     weight = sample.weight[of_whole]
     hits = float(weight @ ~sample.computed[of_whole])
     return sample.of_keys(~whole, sample.keys.scale), (float(weight.sum()), hits)
-
-
-def _rate(there: NDArray[np.bool_], weight: Floats) -> float:
-    total = float(weight.sum())
-    return float(weight @ there) / total if total else 0.0
 
 
 def _sizes(sample: Sample, measured: Measured | None, told: Told | None) -> KeySizes:

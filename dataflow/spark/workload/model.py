@@ -105,7 +105,6 @@ class Model:
     from_us: int
     to_us: int
     sample_rate: float
-    policy: str
     requests_per_s: float
     fixed_bytes: int
     keys_bytes: int

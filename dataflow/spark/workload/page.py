@@ -104,8 +104,8 @@ def _summary(model: Model) -> Iterator[str]:
 def _budget_plot(model: Model) -> str:
     points = model.curve
     lines = [
-        Line(f"{model.policy}, warm", [(p.budget_bytes, p.warm_hit_rate) for p in points]),
-        Line(f"{model.policy}, all of the log", [(p.budget_bytes, p.hit_rate) for p in points]),
+        Line("warm", [(p.budget_bytes, p.warm_hit_rate) for p in points]),
+        Line("all of the log", [(p.budget_bytes, p.hit_rate) for p in points]),
         Line("LRU, all of the log", [(p.budget_bytes, p.lru_hit_rate) for p in points], dashed=True),
     ]
     marks = [(model.budget_bytes, "budget")] if model.budget_bytes <= 1.2 * points[-1].budget_bytes else []

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dataflow.eviction.policies import by_name
 from dataflow.eviction.policy import GHOST_BYTES, Policy
+from dataflow.eviction.s3_fifo import S3Fifo
 from dataflow.spark.workload.inner import LEAST_COST, Holding, Inner
 from dataflow.spark.workload.sample import KeySizes, Sample
 
@@ -52,15 +52,15 @@ def replay(
     sample: Sample,
     sizes: KeySizes,
     memory_bytes: float,
-    policy: str,
     lost: NDArray[np.bool_] | None = None,
     target: float = TARGET,
     told_us: int = TOLD_US,
     inner: Inner | None = None,
+    policy: Policy[int] | None = None,
 ) -> Replayed:
     """The reads in a memory of that many bytes. `told_us`: how often the policy hears of hits. `lost`: reads whose
     key had gone for another reason than memory."""
-    run = _Run(sample, sizes, memory_bytes, policy, target, told_us, inner)
+    run = _Run(sample, sizes, memory_bytes, S3Fifo() if policy is None else policy, target, told_us, inner)
     there = np.zeros(len(sample), dtype=bool)
     gone = [False] * len(sample) if lost is None else lost.tolist()
     request = -1
@@ -94,12 +94,12 @@ class _Run:
         sample: Sample,
         sizes: KeySizes,
         memory_bytes: float,
-        policy: str,
+        policy: Policy[int],
         target: float,
         told_us: int,
         inner: Inner | None,
     ) -> None:
-        self.policy: Policy[int] = by_name(policy)
+        self.policy = policy
         self.memory = memory_bytes
         self.target = memory_bytes * target
         self.used = 0.0

@@ -26,7 +26,6 @@ class Wanted:
     out: Path
     documents: Mapping[str, Any] | None = None
     last: Path | None = None
-    policy: str = "s3-fifo"
     budget_bytes: int | None = None
     bounds: Bounds = field(default_factory=Bounds)
     shares: tuple[float, ...] = SHARES
@@ -48,7 +47,7 @@ def report(spark: "SparkSession", wanted: Wanted) -> Model:
     log = read_log(spark, wanted.log, wanted.bounds)
     footprints = None if measured is None else measured.footprints
     hashes = None if footprints is None else hashes_of(spark, footprints.keys)
-    model = assemble(log, Asked(measured, last, wanted.policy, wanted.budget_bytes, wanted.shares, hashes))
+    model = assemble(log, Asked(measured, last, wanted.budget_bytes, wanted.shares, hashes))
     try:
         wanted.out.mkdir(parents=True, exist_ok=True)
         model.write(wanted.out / MODEL)

@@ -19,7 +19,6 @@ from cdc.stream import ChangeStream, StreamStart, UpstreamSnapshot
 from dataflow.engine.engine import Engine
 from dataflow.engine.events import InstallRefresh, InstallView, StreamStarted
 from dataflow.engine.limits import Limits
-from dataflow.eviction.policies import by_name
 from service.engine.databases.streams import MakeStream
 from service.engine.initial_load.loads import Loads
 from service.engine.initial_load.progress import Telling
@@ -206,9 +205,8 @@ class Session:
 
     def _engine(self) -> Engine:
         settings = self.parts.settings
-        policy = by_name(settings.engine.eviction)
         catalog = self.parts.installer.following.catalog
-        return Engine(catalog, limits_of(settings), policy, logs=self.parts.loads.new_log)
+        return Engine(catalog, limits_of(settings), logs=self.parts.loads.new_log)
 
     def _request_position(self) -> None:
         if self._source is not None:

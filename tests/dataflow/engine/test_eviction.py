@@ -5,9 +5,9 @@ import pytest
 from dataflow.engine.effects import Answer, Forward, LeafEvict, LeafExtend, LeafFill
 from dataflow.engine.events import Ahead, EvictKey, EvictSome, Pin, Read, Touched, Unpin
 from dataflow.engine.limits import Limits
-from dataflow.eviction.lru import Lru
 from dataflow.plan.parts import START, Lookup
 from dataflow.types import Key, ReadId, ViewId
+from load.micro.lru import Lru
 from tests.dataflow.engine.site import COMMENTS, Site, story
 from tests.simulation.questions import materializations
 

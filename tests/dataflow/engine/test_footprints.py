@@ -6,9 +6,9 @@ import pytest
 
 from dataflow.engine.events import Ahead, EvictSome
 from dataflow.engine.footprints import Footprints, Needs
-from dataflow.eviction.lru import Lru
 from dataflow.spark.workload.inner import Holding, Inner
 from dataflow.types import Key, ViewId
+from load.micro.lru import Lru
 from tests.dataflow.engine.site import Site
 from tests.dataflow.engine.test_eviction import BY_AUTHOR, STORY, keys_of
 from tests.dataflow.engine.test_state_bytes import SHAPES

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from dataflow.engine.events import Ahead, EvictSome, Extent
-from dataflow.eviction.lru import Lru
 from dataflow.schema import SqlType
 from dataflow.state.materialization import Materialization
 from dataflow.types import ViewId
+from load.micro.lru import Lru
 from tests.dataflow.engine.site import Site
 
 KEYS = 700

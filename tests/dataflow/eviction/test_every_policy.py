@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from dataflow.eviction.policies import POLICIES, by_name
 from dataflow.eviction.policy import Policy
+from load.micro.policies import POLICIES, by_name
 from tests.dataflow.eviction.replay import replay
 
 every_policy = pytest.mark.parametrize("name", POLICIES)

@@ -2,8 +2,8 @@
 
 from random import Random
 
-from dataflow.eviction.lru import Lru
 from dataflow.eviction.s3_fifo import S3Fifo
+from load.micro.lru import Lru
 from tests.dataflow.eviction.replay import replay
 
 

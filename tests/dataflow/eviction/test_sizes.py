@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from dataflow.eviction.policies import POLICIES, by_name
 from dataflow.eviction.policy import Policy
+from load.micro.policies import POLICIES, by_name
 
 ITEMS = 20_000
 

@@ -39,7 +39,7 @@ def test_everything_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatc
         (URL + "[http]\nprot = 1\n", "Did you mean 'port'"),
         (URL + '[[views]]\nname = "a"\nsqll = "SELECT 1"\n', "Did you mean 'sql'"),
         (URL + "[http]\nport = 70000\n", "'http.port'"),
-        (URL + '[engine]\neviction = "mru"\n', "'engine.eviction'"),
+        (URL + '[engine]\neviction = "lru"\n', "Unknown setting 'engine.eviction'"),
         (URL + f'[engine]\ndirectory = "/{"x" * 80}"\n', "longer than 70 bytes"),
         (URL + '[http]\nhost = "0.0.0.0"\n', "not authenticated"),
         ('[upstream]\nurl = "oracle://app@db/app"\n', "postgresql://"),

@@ -10,6 +10,7 @@ from dataflow.spark.workload.inner import Footprints, Holding, Told, inner_of
 from dataflow.spark.workload.measured import measured_of
 from dataflow.spark.workload.replay import replay
 from dataflow.spark.workload.sample import Floats, Keys, KeySizes, Sample
+from load.micro.lru import Lru
 from tests.spark.workload.logs import sample_of
 from tests.spark.workload.test_report import measured
 
@@ -135,8 +136,8 @@ def test_a_memory_for_what_is_shared_has_room_for_all_who_do() -> None:
     inner = inner_of(found, Told.of(found, sample.keys.hash, sample), each, 250 * each, 750 * each)
     sizes = KeySizes(1_000 * each, 1_000 * each, each)
     for memory, held in ((20e3, 0), (35e3, 20), (40e3, 40)):
-        assert replay(sample, sizes, memory, "lru", target=1.0, inner=inner).held.sum() == held
-    assert replay(sample, sizes, 20e3, "lru", target=1.0).held.sum() == 20
+        assert replay(sample, sizes, memory, target=1.0, inner=inner, policy=Lru()).held.sum() == held
+    assert replay(sample, sizes, 20e3, target=1.0, policy=Lru()).held.sum() == 20
 
 
 def test_what_is_no_footprint_is_refused() -> None:

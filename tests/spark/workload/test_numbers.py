@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
-from dataflow.eviction.policy import GHOST_BYTES
+from dataflow.eviction.policy import GHOST_BYTES, Policy
+from dataflow.eviction.s3_fifo import S3Fifo
 from dataflow.spark.workload.curves import curve_of, distances
 from dataflow.spark.workload.replay import replay
 from dataflow.spark.workload.sample import KeySizes, Sample, classes_of, rates
 from dataflow.spark.workload.zipf import fit, spectrum_of
+from load.micro.lru import Lru
 from tests.spark.workload.logs import drawn, sample_of
 
 
@@ -67,11 +69,11 @@ def test_curves_and_samples_against_exact_simulation() -> None:
     assert (part.weight.sum() / len(sample)) == pytest.approx(1, abs=0.02)
     sampled = curve_of(part, distances(part, part_sizes.memory_bytes), every(part))
     for share in (0.1, 0.25, 0.5, 0.8):
-        exact = replay(sample, sizes, share * total, "lru", target=1.0, told_us=0).there.mean()
+        exact = replay(sample, sizes, share * total, target=1.0, told_us=0, policy=Lru()).there.mean()
         assert curve.hit_rate(share * total) == pytest.approx(exact, abs=0.01)
         assert sampled.hit_rate(share * total) == pytest.approx(exact, abs=0.02)
-        whole = replay(sample, sizes, share * total, "s3-fifo").there.mean()
-        there = replay(part, part_sizes, share * total, "s3-fifo").there
+        whole = replay(sample, sizes, share * total).there.mean()
+        there = replay(part, part_sizes, share * total).there
         assert (there @ part.weight) / part.weight.sum() == pytest.approx(whole, abs=0.02)
     most = curve.hit_rate(2 * total)
     assert curve.memory_for(most) is not None
@@ -90,8 +92,8 @@ def test_reads_of_one_request_do_not_find_what_the_others_fill() -> None:
         sample.computed,
         sample.times,
     )
-    assert replay(together, sizes, 1e9, "s3-fifo").there.tolist() == [False, False, True]
-    lost = replay(together, sizes, 1e9, "s3-fifo", np.array([False, False, True]))
+    assert replay(together, sizes, 1e9).there.tolist() == [False, False, True]
+    lost = replay(together, sizes, 1e9, np.array([False, False, True]))
     assert lost.there.tolist() == [False, False, False]
 
 
@@ -102,7 +104,7 @@ def test_the_policy_hears_only_of_reads_whose_keys_were_all_there() -> None:
     listed = Sample(sample.views, sample.keys, sample.key, sample.time_us, line, line, sample.computed, sample.times)
     even = KeySizes(np.ones(4), np.ones(4), np.ones(4))
     # The fourth key takes the place of the first.
-    there = replay(listed, even, 3.0, "lru", target=1.0, told_us=0).there
+    there = replay(listed, even, 3.0, target=1.0, told_us=0, policy=Lru()).there
     assert there.tolist() == [False, False, True, False, False, True]
 
 
@@ -111,6 +113,7 @@ def test_what_the_policy_remembers_takes_room() -> None:
     sample, _ = sample_of(np.arange(4_000))
     weight = np.full(4_000, 1_500.0)
     sizes = KeySizes(weight, weight, np.ones(4_000))
-    lru, s3_fifo = (int(replay(sample, sizes, 750_000, policy, target=1.0).held.sum()) for policy in ("lru", "s3-fifo"))
+    policies: tuple[Policy[int], Policy[int]] = (Lru(), S3Fifo())
+    lru, s3_fifo = (int(replay(sample, sizes, 750_000, target=1.0, policy=policy).held.sum()) for policy in policies)
     assert lru == 500
     assert s3_fifo == pytest.approx(750_000 / (1_500 + GHOST_BYTES), abs=2)

@@ -41,16 +41,15 @@ def _stories(database: Database) -> None:
 
 
 def short_of_memory(
-    database: Database, directory: Path, eviction: str = "s3-fifo", views: dict[str, str] | None = None
+    database: Database, directory: Path, views: dict[str, str] | None = None
 ) -> AbstractAsyncContextManager[Runtime]:
     """A runtime with a small budget."""
-    return running(database, directory, views=views, engine={"memory": BUDGET, "eviction": eviction})
+    return running(database, directory, views=views, engine={"memory": BUDGET})
 
 
-@pytest.mark.parametrize("eviction", ["s3-fifo", "lru", "clock", "random"])
-def test_reads_of_far_more_than_fits(database: Database, tmp_path: Path, eviction: str) -> None:
+def test_reads_of_far_more_than_fits(database: Database, tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with short_of_memory(database, tmp_path, eviction) as runtime:
+        async with short_of_memory(database, tmp_path) as runtime:
             most = 0
             for first in range(1, 12001, 200):
                 items = [[ReadItem("story", (str(i),))] for i in range(first, first + 200)]

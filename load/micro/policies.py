@@ -1,16 +1,13 @@
-"""The policies by the names that settings know.
-
-*Not here*: what each does (its own file), the setting (`service.settings`).
-"""
+"""The eviction policies that are compared, by name: the engine's, which is the default, and classic ones."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dataflow.eviction.clock import Clock
-from dataflow.eviction.lru import Lru
 from dataflow.eviction.policy import Policy
-from dataflow.eviction.random_choice import RandomChoice
 from dataflow.eviction.s3_fifo import S3Fifo
+from load.micro.clock import Clock
+from load.micro.lru import Lru
+from load.micro.random_choice import RandomChoice
 
 DEFAULT = "s3-fifo"
 POLICIES: Mapping[str, Callable[[], Policy[Any]]] = {
@@ -22,5 +19,5 @@ POLICIES: Mapping[str, Callable[[], Policy[Any]]] = {
 
 
 def by_name(name: str) -> Policy[Any]:
-    """A new, empty policy. Raises KeyError: none is called so."""
+    """Returns a new, empty policy. Raises KeyError if the name is unknown."""
     return POLICIES[name]()
