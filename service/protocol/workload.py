@@ -34,7 +34,7 @@ class WorkloadModel(BaseModel):
     model_config = ConfigDict(extra="ignore", defer_build=True)
 
     kind: Literal["upquery workload model"]
-    format: Literal[1]
+    format: Literal[2]
     views: dict[ViewName, AppliedView]
 
 

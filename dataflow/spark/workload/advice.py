@@ -32,17 +32,15 @@ def _advice(model: ViewModel, measured: MeasuredView | None) -> Iterator[Advice]
     if model.one_hit_share > _RARE_SHARE and model.hit_rate < _RARE_HITS:
         yield Advice(
             "rare",
-            f"{model.one_hit_share:.0%} of its keys are read once, and {model.hit_rate:.0%} of its reads are"
-            f" hits: memory"
-            " helps it little.",
+            f"{model.one_hit_share:.0%} of its keys are read once, and {model.hit_rate:.0%} of its reads are hits:"
+            " memory helps it little.",
         )
     whole = measured is not None and measured.whole
     if not whole and model.keys <= _SMALL_KEYS and model.keys * model.key_bytes < _SMALL_BYTES and model.keys > 1:
         yield Advice(
             "whole",
-            f"All {model.keys:,} keys that are read take {model.keys * model.key_bytes / 2**20:.2f} MiB: if"
-            f" these are most"
-            ' that there are, materialization = "full" has no misses.',
+            f"All {model.keys:,} keys that are read take {model.keys * model.key_bytes / 2**20:.2f} MiB: if these are"
+            ' most that there are, materialization = "full" has no misses.',
         )
     if model.upstream_s_per_s is not None and model.upstream_s_per_s > 0.25:
         yield Advice("upstream", f"Its misses keep {model.upstream_s_per_s:.2f} connections to the database busy.")

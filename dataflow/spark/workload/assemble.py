@@ -11,7 +11,7 @@ Not here: what to make of it (`advice`, `drift`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from dataflow.spark.workload.measured import (
     Measured,
     MeasuredView,
 )
-from dataflow.spark.workload.model import Check, Model, Point, Skew, ViewModel
+from dataflow.spark.workload.model import Check, Model, Point, ViewModel
 from dataflow.spark.workload.replay import replay
 from dataflow.spark.workload.sample import Floats, Ints, KeySizes, Sample
 from dataflow.spark.workload.zipf import fit
@@ -91,10 +91,7 @@ def assemble(log: Log, asked: Asked) -> Model:
         drift=[],
         notes=_notes(log, measured),
     )
-    if asked.last is None:
-        return model
-    # What changed is part of it.
-    return Model(**{**{name: getattr(model, name) for name in model.__slots__}, "drift": drift_of(asked.last, model)})
+    return model if asked.last is None else replace(model, drift=drift_of(asked.last, model))
 
 
 def _at(points: Sequence[Point], budget: float) -> Point:
@@ -308,7 +305,6 @@ def _view(found: _Found, asked: Asked, name: str, curve: Curve, at: Point, budge
     log, measured = found.log, asked.measured
     of_log = log.views[name]
     view = None if measured is None else measured.views.get(name)
-    zipf = fit(of_log.spectrum)
     number = found.sample.views.index(name)
     of_view = found.sample.keys.view == number
     scale = found.sample.keys.scale[of_view]
@@ -327,7 +323,7 @@ def _view(found: _Found, asked: Asked, name: str, curve: Curve, at: Point, budge
         keys=int(of_log.keys * found.scale),
         one_hit_share=of_log.one_hit / of_log.keys,
         outcomes=of_log.outcomes,
-        skew=None if zipf is None else Skew(zipf.alpha, zipf.low, zipf.high, zipf.keys, zipf.distance, zipf.p_value),
+        skew=fit(of_log.spectrum),
         key_bytes=key_bytes,
         tier=None if view is None else view.tier,
         hit_rate=hit_rate,

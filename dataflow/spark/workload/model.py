@@ -14,21 +14,21 @@ from typing import Any
 
 from dataflow.spark.problems import SparkProblem
 
-FORMAT = 1
+FORMAT = 2
 KIND = "upquery workload model"
 Texts = Sequence[str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """Zipf's exponent with a 95 % interval; how many keys there are by it; how far the log is from it (`zipf`)."""
+    """Zipf's exponent with a 95 % interval. `keys`: how many there are, read or not. `distance`: the largest difference
+    between the shares of keys that were read at most n times, counted and expected (Kolmogorov and Smirnov)."""
 
     alpha: float
     low: float
     high: float
     keys: float
     distance: float
-    p_value: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""A model for people: one page of HTML with plots, which needs nothing from anywhere.
+"""The model as one self-contained page of HTML.
 
-*Invariants*: whatever comes from logs (names of views, texts of keys) is escaped.
+*Invariants*: text that comes from logs (names of views, texts of keys) is escaped.
 
-Not here: figures (`assemble`), drawing (`svg`).
+Not here: figures (`assemble`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,30 +10,28 @@ from datetime import UTC, datetime
 from html import escape
 
 from dataflow.spark.workload.model import Advice, Model, ViewModel
-from dataflow.spark.workload.svg import Line, Plot, svg
 
 _SHOWN_KEYS = 10
+_SHOWN_POINTS = 10
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;color:#222;max-width:900px;margin:2em auto;padding:0 1em}
 h1{font-size:1.6em}h2{font-size:1.25em;margin-top:2.2em;border-top:1px solid #ddd;padding-top:1em}h3{font-size:1em}
 table{border-collapse:collapse;margin:.8em 0;font-size:.92em}
 th,td{padding:.25em .7em;text-align:right;border-bottom:1px solid #e5e5e5}
-th:first-child,td:first-child{text-align:left}svg{width:100%;max-width:760px;height:auto;font-size:11px}
-.grid{stroke:#e0e0e0}.mark{stroke:#777;stroke-dasharray:4 3}
+th:first-child,td:first-child{text-align:left}meter{width:9em;vertical-align:middle}
 .advice{background:#fff6e0;padding:.4em .8em;border-left:4px solid #e69f00;margin:.4em 0}
 .note{color:#555}code{background:#f3f3f3;padding:0 .25em}
 """
 
 
 def page(model: Model) -> str:
-    """The page."""
     body = "\n".join([*_summary(model), *_views_table(model), *_of_views(model), *_method(model)])
     head = f'<meta charset="utf-8"><title>Workload</title><style>{_STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{body}</body></html>\n'
 
 
 def size_text(size: float) -> str:
-    """Bytes, for people."""
+    """Formats bytes with a binary unit."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(size) < 1024:
             return f"{size:.0f} {unit}" if unit == "B" or abs(size) >= 100 else f"{size:.1f} {unit}"
@@ -47,6 +45,11 @@ def _size(size: float | None) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
+
+
+def _bar(share: float) -> str:
+    """A share as a number and a bar of that length."""
+    return f'{_percent(share)} <meter value="{share:.4f}"></meter>'
 
 
 def _number(value: float) -> str:
@@ -92,24 +95,17 @@ def _summary(model: Model) -> Iterator[str]:
         yield f'<p class="advice">Nobody read {names}: dropping them saves their upkeep.</p>'
     if model.drift:
         yield "<h3>Since the last model</h3>" + _advice(model.drift)
-    yield _budget_plot(model)
-    yield (
-        '<p class="note">The higher, the better; where the line is flat, more memory brings nothing.'
-        " <i>Warm</i> counts the"
-        " second half of the log only, when what is read often has been filled. LRU is what the simplest policy would"
-        " reach.</p>"
+    yield _table(
+        ("memory budget", "hits, warm", "hits, whole log", "hits of LRU, whole log"),
+        [
+            (size_text(p.budget_bytes), _bar(p.warm_hit_rate), _percent(p.hit_rate), _percent(p.lru_hit_rate))
+            for p in model.curve
+        ],
     )
-
-
-def _budget_plot(model: Model) -> str:
-    points = model.curve
-    lines = [
-        Line("warm", [(p.budget_bytes, p.warm_hit_rate) for p in points]),
-        Line("all of the log", [(p.budget_bytes, p.hit_rate) for p in points]),
-        Line("LRU, all of the log", [(p.budget_bytes, p.lru_hit_rate) for p in points], dashed=True),
-    ]
-    marks = [(model.budget_bytes, "budget")] if model.budget_bytes <= 1.2 * points[-1].budget_bytes else []
-    return svg(Plot("memory budget", "hits", lines, size_text, _percent, y_range=(0.0, 1.0), marks=marks))
+    yield (
+        '<p class="note"><i>Warm</i> counts the second half of the log only, when the keys that are read often have'
+        " been filled. LRU, least recently used, is the simplest policy, for comparison.</p>"
+    )
 
 
 def _views_table(model: Model) -> Iterator[str]:
@@ -162,15 +158,10 @@ def _of_views(model: Model) -> Iterator[str]:
         yield f"<h2><code>{escape(name)}</code></h2>" + _advice(view.advice)
         yield f"<p>{_outcomes(view)} {_fitted(view)}</p>"
         if len(view.curve) > 2:
-            yield svg(
-                Plot(
-                    "memory for this view alone",
-                    "hits (LRU, warm)",
-                    [Line("", view.curve)],
-                    size_text,
-                    _percent,
-                    y_range=(0.0, 1.0),
-                )
+            shown = view.curve[:: -(-len(view.curve) // _SHOWN_POINTS)]
+            yield _table(
+                ("memory for this view alone", "hits (LRU, warm)"),
+                [(size_text(size), _bar(rate)) for size, rate in shown],
             )
         needs = " · ".join(f"{percent} %: {_size(size)}" for percent, size in view.memory_for.items())
         yield f'<p class="note">Memory for shares of hits: {needs}</p>'
@@ -190,9 +181,8 @@ def _fitted(view: ViewModel) -> str:
     good = "follows" if skew.distance < 0.03 else "is near" if skew.distance < 0.1 else "is not much like"
     return (
         f"Which keys are read {good} Zipf's law with alpha = {skew.alpha:.3f} (95 %: {skew.low:.3f} to"
-        f" {skew.high:.3f}) over"
-        f" {_number(round(skew.keys))} keys: it is off by at most {_percent(skew.distance)} of keys (p ="
-        f" {skew.p_value:.2f})."
+        f" {skew.high:.3f}) over {_number(round(skew.keys))} keys: it is off by at most {_percent(skew.distance)} of"
+        " keys."
     )
 
 
@@ -215,7 +205,7 @@ def _method(model: Model) -> Iterator[str]:
         f"<p>Counts are of the whole log. Hit rates come from sending {model.sampled['reads']:,} reads of"
         f" {model.sampled['keys']:,} keys, which stand for all, through the eviction policy with memories of"
         f" {len(model.curve)} sizes. The skew is the one that makes most likely how many keys were read how often; its"
-        " interval and p come from logs that were drawn with it.</p>"
+        " interval comes from logs that were drawn with it.</p>"
     )
     rows = [(size_text(c.memory_bytes), _percent(c.exact), _percent(c.sampled)) for c in model.check]
     yield _table(("memory for keys", "LRU, exact, on the sample", "the curve, from a part of it"), rows)

@@ -5,8 +5,8 @@ noise. Ranks are not known: to call the key that was read most often the first, 
 popular, and alpha too large. What does not need ranks is the *spectrum*, how many keys were read n times: expected is
 the sum of Poisson(n) of each rank's mean over all ranks. alpha and N (also of keys nobody has read yet) are those
 that make the spectrum most likely, with the spectrum's cells as Poisson counts. That is a composite likelihood (ranks
-are not drawn, each is there once), so its curvature says nothing of the error: interval, bias and goodness come from
-a parametric bootstrap, which draws logs with the alpha and N that were found and estimates both again.
+are not drawn, each is there once), so its curvature does not give the error: interval and bias come from a parametric
+bootstrap, which draws logs with the alpha and N that were found and estimates both again.
 
 *Invariants*: the same spectrum gives the same answer: the draws have a fixed seed.
 
@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from dataflow.spark.workload.model import Skew
+from dataflow.spark.workload.sample import Floats, Ints
 
 #: Fewer keys than that, or fewer reads a key, say nothing of a distribution.
 LEAST_KEYS = 50
@@ -60,27 +60,13 @@ class Spectrum:
         return int((self.reads * self.keys).sum())
 
 
-@dataclass(frozen=True, slots=True)
-class ZipfFit:
-    """What was found. `keys`: how many there are, read or not. `distance`: the largest difference between the shares of
-    keys that were read at most n times, found and expected (Kolmogorov and Smirnov); `p_value`: how many of 100 logs
-    that really are so would differ as much."""
-
-    alpha: float
-    low: float
-    high: float
-    keys: float
-    distance: float
-    p_value: float
-
-
 def spectrum_of(counts: NDArray[Any]) -> Spectrum:
     """From the reads of each key."""
     reads, keys = np.unique(np.asarray(counts, dtype=np.int64), return_counts=True)
     return Spectrum(reads[reads > 0], keys[reads > 0].astype(np.int64))
 
 
-def fit(spectrum: Spectrum, replicates: int = _REPLICATES, seed: int = 1) -> ZipfFit | None:
+def fit(spectrum: Spectrum, replicates: int = _REPLICATES, seed: int = 1) -> Skew | None:
     """The exponent with a 95 % interval; None if there is too little to say."""
     if spectrum.distinct < LEAST_KEYS or spectrum.requests < _LEAST_REPEATS * spectrum.distinct + LEAST_KEYS:
         return None
@@ -88,25 +74,15 @@ def fit(spectrum: Spectrum, replicates: int = _REPLICATES, seed: int = 1) -> Zip
     found = cells.counts(spectrum)
     requests = spectrum.requests
     alpha, keys = _most_likely(cells, found, requests)
-    distance = _distance(cells, found, alpha, keys, requests)
+    distance = _distance(cells.expected(alpha, keys, requests)[:-1], found)
     random = np.random.default_rng(seed)
-    alphas, distances = [], []
+    alphas = []
     for _ in range(replicates):
         drawn = _draw(cells, alpha, keys, requests, random)
-        again, again_keys = _most_likely(cells, drawn, requests, start=(alpha, keys))
-        alphas.append(again)
-        distances.append(_distance(cells, drawn, again, again_keys, requests))
+        alphas.append(_most_likely(cells, drawn, requests, start=(alpha, keys))[0])
     bias, error = float(np.mean(alphas)) - alpha, float(np.std(alphas, ddof=1))
     best = max(0.0, alpha - bias)
-    worse = sum(of_drawn >= distance for of_drawn in distances)
-    return ZipfFit(
-        alpha=best,
-        low=max(0.0, best - _WIDTH * error),
-        high=best + _WIDTH * error,
-        keys=keys,
-        distance=distance,
-        p_value=(1 + worse) / (1 + replicates),
-    )
+    return Skew(best, max(0.0, best - _WIDTH * error), best + _WIDTH * error, keys, distance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +214,7 @@ def _descend(value: Callable[[float, float], float], begin: tuple[float, float])
     return points[0][1]
 
 
-def _distance(cells: _Cells, found: Floats, alpha: float, keys: float, requests: float) -> float:
-    expected = cells.expected(alpha, keys, requests)[:-1]
+def _distance(expected: Floats, found: Floats) -> float:
     return float(np.abs(np.cumsum(found) / found.sum() - np.cumsum(expected) / expected.sum()).max())
 
 

@@ -14,7 +14,7 @@ from tests.fixtures.service import command, environment, running_service
 STORY = "SELECT id, title FROM stories WHERE id = :id"
 MODEL: dict[str, Any] = {
     "kind": "upquery workload model",
-    "format": 1,
+    "format": 2,
     "lines": 7,
     "views": {"story": {"pin": [["1"]], "prewarm": [["2"], ["3"]], "budget_bytes": 10, "keys": 3}},
 }
@@ -46,7 +46,7 @@ def test_a_model_is_applied(database: Database, tmp_path: Path) -> None:
         (story,) = json.loads(done.stdout)["views"]
         assert (story["view"], story["pinned"], story["prewarm"]) == ("story", 1, 2)
         assert httpx.get(f"{service.admin}/v1/workload").json()["applied"]
-        for change, code in (({"format": 2}, "invalid_request"), ({"views": {"nothing": {}}}, "view_not_found")):
+        for change, code in (({"format": 3}, "invalid_request"), ({"views": {"nothing": {}}}, "view_not_found")):
             path.write_text(json.dumps({**MODEL, **change}))
             refused = upquery("apply", str(path), "--admin", service.admin, "--json")
             assert refused.returncode == 1

