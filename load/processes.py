@@ -25,15 +25,6 @@ def pin(pids: Iterable[int], *cores: int) -> None:
                 os.sched_setaffinity(thread, cores)
 
 
-def unpin(pids: Iterable[int]) -> None:
-    """Let them run anywhere again."""
-    everywhere = set(range(os.cpu_count() or 1))
-    for pid in pids:
-        for thread in _threads(pid):
-            with suppress(ProcessLookupError):
-                os.sched_setaffinity(thread, everywhere)
-
-
 def cpu_seconds(pids: Iterable[int]) -> float:
     """CPU time that the processes have used so far, in user and in system mode."""
     ticks = 0

@@ -4,7 +4,7 @@
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -49,15 +49,14 @@ def run_load(
     warm_s: float = 0.0,
     outstanding: int = 256,
     sample_state_s: float = 1.0,
-    on_second: Callable[[Moment], None] | None = None,
     processes: int | None = None,
     timeout_s: float = 30.0,
     seed: int = 1,
 ) -> Outcome:
     """Visit `side` at `rate` visits a second for `seconds`, after `warm_s` that do not count.
 
-    At most `outstanding` visits are under way. `processes` send them; by default, one a client core. `on_second` is
-    called in this process each second, and should not take long. Raises `GeneratorError`.
+    At most `outstanding` visits are under way. `processes` send them; by default, one a client core.
+    Raises `GeneratorError`.
     """
     count = processes or len(conditions.client_cores or (0,))
     jobs = [
@@ -88,7 +87,7 @@ def run_load(
             begin = start + warm_s
             if warm_s:
                 tell(f"{side.name}: {rate:,.0f}/s, warming up for {warm_s:g} s")
-            ledger = _Ledger(side.name, rate, seconds, begin, watch, tell, on_second, count)
+            ledger = _Ledger(side.name, rate, seconds, begin, watch, tell, count)
             _listen_until(pipes, ledger, begin)
             watch.begin()
             _listen_until(pipes, ledger, begin + seconds + DRAIN_S + _PATIENCE_S)
@@ -179,7 +178,6 @@ class _Ledger:
     begin: float
     watch: Watch
     tell: Tell
-    on_second: Callable[[Moment], None] | None
     processes: int
     _open: dict[int, tuple[int, Tally]] = field(default_factory=dict)
     _moments: list[Moment] = field(default_factory=list)
@@ -214,8 +212,6 @@ class _Ledger:
             return
         self._moments.append(second_moment)
         self.tell(self._progress(second_moment, second.waiting))
-        if self.on_second is not None:
-            self.on_second(second_moment)
 
     def _progress(self, now: Moment, waiting: int) -> str:
         told = now.hits + now.misses

@@ -7,17 +7,13 @@ Which id has which rank is a permutation, so that popular ids are not neighbours
 *Invariants*: the same `Random` draws the same ids.
 """
 
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator
 from math import exp, expm1, gcd, log, log1p
 from random import Random
 
 #: Below that the two expressions for the hat's integral and its inverse lose digits; their series do not.
 _TINY = 1e-8
 _GOLDEN = 0.6180339887498949
-#: Terms of sums over ranks that are added one by one; later ones are alike and are added in groups.
-_EXACT_TERMS = 20_000
-_GROUP = 1.0005
 
 
 class Zipf:
@@ -64,34 +60,6 @@ class Zipf:
         """The x at which the integral is `area`."""
         y = max(-1.0, area * (1.0 - self._alpha))
         return exp(area * (log1p(y) / y if abs(y) > _TINY else 1.0 - y / 2))
-
-
-def expected_keys(count: int, alpha: float, samples: float) -> float:
-    """How many different ids `samples` draws are expected to hit: F(alpha, N) of the thesis, §6.7."""
-    total = _harmonic(count, alpha)
-    return _over_ranks(count, lambda k: -expm1(samples * log1p(-min(k**-alpha / total, 1 - 1e-15))))
-
-
-def share_of_hottest(count: int, alpha: float, ids: float) -> float:
-    """The share of draws that goes to the `ids` most popular ids."""
-    return _harmonic(int(ids), alpha) / _harmonic(count, alpha)
-
-
-@cache
-def _harmonic(count: int, alpha: float) -> float:
-    return _over_ranks(count, lambda k: k**-alpha)
-
-
-def _over_ranks(count: int, term: Callable[[float], float]) -> float:
-    """The sum of a smooth term over all ranks; late ranks in groups, each with the term of its middle."""
-    exact = min(count, _EXACT_TERMS)
-    total = sum(term(k) for k in range(1, exact + 1))
-    begin = exact + 1
-    while begin <= count:
-        end = min(count, int(begin * _GROUP) + 1)
-        total += (end - begin + 1) * term((begin + end) / 2)
-        begin = end + 1
-    return total
 
 
 def _coprime(count: int) -> int:
