@@ -5,7 +5,6 @@ The log is Parquet, written here: reads of one view that follow Zipf's law with 
 
 import json
 import subprocess
-import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -16,6 +15,7 @@ import typer
 
 from load import processes
 from load.experiments.experiment import Conditions, Report, Tell
+from load.experiments.workload_model import report_command
 from load.report.figures import Figure, Spread, number
 from load.report.plots import Table
 from load.report.write import JsonOption, OutputOption, perform
@@ -134,17 +134,7 @@ def _table(np: Any, pa: Any, first: int, chances: Any, upto: Any) -> Any:
 
 def _model(folder: Path) -> tuple[float, int]:
     """Seconds, and the most memory that all processes had."""
-    command_ = [
-        sys.executable,
-        "-c",
-        "from service.command.cli import app; app()",
-        "workload",
-        "report",
-        "--log",
-        str(folder / "log"),
-        "--out",
-        str(folder),
-    ]
+    command_ = report_command(folder / "log", folder)
     began = monotonic()
     with subprocess.Popen(command_, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         peak, ended = [0], threading.Event()

@@ -5,33 +5,39 @@ compared with the database. What a client notices of the change is its latency, 
 upqueries that fill keys at their new homes.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
-from threading import Event
+from threading import Event, Thread
 from time import monotonic
-from typing import Annotated
+from types import TracebackType
+from typing import Annotated, Self
 
+import httpx
 import psycopg
 import typer
 
 from load.driver.audit import Audit, audit
 from load.experiments import vote
 from load.experiments.experiment import Report, Tell
-from load.experiments.resharding_clients import BATCH, ReadJob, read_on, write_on
-from load.experiments.resharding_report import BENCH, Found, figures, plots, tables
-from load.experiments.resharding_truth import Histories, Written
-from load.experiments.resharding_watch import Watch
+from load.experiments.resharding_clients import BATCH, Histories, ReadJob, Written, read_on, write_on
+from load.experiments.resharding_report import BENCH, Found, Sample, figures, plots, sample_of, tables
+from load.experiments.upquery_stats import Admin
 from load.experiments.warming import read_all
+from load.postgres_log import log_end
 from load.report.write import JsonOption, OutputOption, perform
 from load.sides.direct import direct
 from load.sides.pods import Gateway, PodSettings, running_pods
 from load.sides.postgres import running_upstream
-from load.sides.side import Side, Upstream
+from load.sides.side import Side, SideError, Upstream
 from load.started_apart import ended, started_apart
 from load.workloads.front_page import SITE
 from load.workloads.vote import VIEW, load_stories
 
 SHORT = ("--stories", "1000", "--rate", "50", "--reads", "80", "--before", "3", "--move", "4", "--after", "3")
 VOTES_EACH = 3
+_SAMPLE_S = 0.25
+#: Beyond the time within which keys are to move: until new pods answer.
+_PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +146,43 @@ def _check(found: Found, written: Written) -> None:
 def _compare(options: Options, upstream: Upstream, side: Side) -> Audit:
     """All stories with the database, nobody writing."""
     with psycopg.connect(upstream.url, autocommit=True) as connection:
-        row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
-    assert row is not None
+        end = log_end(connection)
     reads = [(VIEW, {"id": story}) for story in range(1, options.stories + 1)]
     with direct(upstream, SITE) as truth:
-        return audit(side, truth, reads, newer_than=row[0])
+        return audit(side, truth, reads, newer_than=end)
+
+
+class Watch:
+    """Takes samples while entered, in a thread of its own."""
+
+    def __init__(self, side: Side) -> None:
+        self._admin = Admin(side)
+        self._stop = Event()
+        self._thread = Thread(target=self._watch, name="watch", daemon=True)
+        self.samples: list[Sample] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def wait_until_moved(self, shards: int, move_s: float) -> None:
+        """Return once the gateway knows so many shards, and has nothing to move to them. Raises `SideError`."""
+        end = monotonic() + move_s + _PATIENCE_S
+        while monotonic() < end:
+            last = self.samples[-1] if self.samples else None
+            if last is not None and last.shards == shards and not last.moving:
+                return
+            self._stop.wait(_SAMPLE_S)
+        raise SideError(f"keys did not move to {shards} shards within {move_s + _PATIENCE_S:.0f} s")
+
+    def _watch(self) -> None:
+        while not self._stop.wait(_SAMPLE_S):
+            # A pod that is just starting has no answer.
+            with suppress(httpx.HTTPError, SideError):
+                self.samples.append(sample_of(self._admin.stats().document, monotonic()))

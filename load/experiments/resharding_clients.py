@@ -1,14 +1,17 @@
-"""The processes beside a change of the number of shards: one writes, one reads and keeps what it was told.
+"""The clients of `resharding`, each in a process of its own, and the check of the answers that they got.
 
 The reader is open-loop: each of its threads has a Poisson process of its own, and a read's time counts from when it was
 due. Half of the reads are of one key, half of some keys and the number of transactions, all in one request.
 
-Not here: what the answers must be (`resharding_truth`).
+*Theory*: there is one writer. After each commit it asks for the end of the database's log. So its transaction k is
+included in every version from that end on, and in none up to the end that it got before; a version in between may be of
+either side of the commit. Answers that count the transactions themselves say exactly which they include.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection as Pipe
 from random import Random
 from threading import Event
@@ -21,8 +24,8 @@ import psycopg
 from load.driver.arrivals import Arrivals
 from load.driver.connection import Broken, SingleConnection
 from load.driver.visit import Call, get, read_many
-from load.experiments.resharding_truth import Answer, Row, Written
-from load.workloads.front_page import TICKS, FrontPageWriter
+from load.postgres_log import log_end, log_position
+from load.workloads.front_page import TICKS, Change, FrontPageWriter
 from load.workloads.vote import VIEW
 
 #: Threads of the reader, and so the most reads under way.
@@ -33,7 +36,32 @@ BATCH = 8
 _HOT = 100
 _TICK_S = 0.005
 _TIMEOUT_S = 30.0
-_END = b"SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
+#: Of `STORY_WITH_VOTES`: id, author, title, url, votes.
+Row = tuple[int, int, str, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a reader was told. Times are of `monotonic()`."""
+
+    at: float
+    #: From when it was due.
+    ms: float
+    hit: bool
+    position: int
+    #: How many transactions it includes, if that was asked, too.
+    transactions: int | None
+    #: By story, what there was of it.
+    rows: tuple[tuple[int, tuple[Row, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What the writer did: each transaction, the end of the log after it, and when that was known."""
+
+    changes: Sequence[Change]
+    ends: Sequence[int]
+    times: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +94,7 @@ def write_on(pipe: Pipe, url: str, stories: int, rate: float) -> None:
             if len(ends) < int(rate * (monotonic() - begin)):
                 writer.write(1)
                 times.append(monotonic())
-                row = connection.execute(_END).fetchone()
-                assert row is not None
-                ends.append(int(row[0]))
+                ends.append(log_position(log_end(connection)))
             else:
                 sleep(_TICK_S)
         pipe.send(Written(writer.log, ends, times))
@@ -125,7 +151,7 @@ def _request(stories: Sequence[int]) -> Call:
 
 def answer_of(stories: Sequence[int], body: dict[str, Any], hit: bool, at: float, ms: float) -> Answer:
     """The answer that a body is, to a request for these stories."""
-    position = position_of(body["version"])
+    position = log_position(body["version"])
     if len(stories) == 1:
         return Answer(at, ms, hit, position, None, ((stories[0], _rows(body)),))
     *results, ticks = body["results"]
@@ -134,11 +160,67 @@ def answer_of(stories: Sequence[int], body: dict[str, Any], hit: bool, at: float
     return Answer(at, ms, hit, position, transactions, rows)
 
 
-def position_of(version: str) -> int:
-    """The place in PostgreSQL's log: ``pg:0/16B3748``."""
-    high, _, low = version.removeprefix("pg:").partition("/")
-    return (int(high, 16) << 32) + int(low, 16)
-
-
 def _rows(result: dict[str, Any]) -> tuple[Row, ...]:
     return tuple((row["id"], row["author"], row["title"], row["url"], row["votes"]) for row in result["rows"])
+
+
+@dataclass(slots=True)
+class _Story:
+    """After which transactions it was another, and what."""
+
+    transactions: list[int] = field(default_factory=list)
+    states: list[tuple[int, str]] = field(default_factory=list)
+
+
+class Histories:
+    """All stories, of which each began with as many votes."""
+
+    def __init__(self, written: Written, votes_each: int) -> None:
+        self._written = written
+        self._votes_each = votes_each
+        self._stories: dict[int, _Story] = {}
+        for number, (story, votes, title) in enumerate(written.changes, start=1):
+            its = self._stories.setdefault(story, _Story())
+            before = its.states[-1] if its.states else self._first(story)
+            its.transactions.append(number)
+            its.states.append((before[0] + votes, before[1] if title is None else title))
+
+    def row(self, story: int, transactions: int) -> Row:
+        """The story after so many."""
+        votes, title = self._first(story)
+        if its := self._stories.get(story):
+            last = bisect_right(its.transactions, transactions)
+            votes, title = its.states[last - 1] if last else (votes, title)
+        return (story, story % 50000, title, f"https://news.example/stories/{story}", votes)
+
+    def included(self, position: int) -> tuple[int, int]:
+        """At least and at most so many transactions are in answers of this version."""
+        least = bisect_right(self._written.ends, position)
+        before = self._written.ends[least - 1] if least else 0
+        return least, min(len(self._written.ends), least + (position > before))
+
+    def what_is_wrong(self, answer: Answer) -> str | None:
+        """Nothing, if each row is what it must be."""
+        least, most = self.included(answer.position)
+        numbers: Sequence[int] = range(least, most + 1)
+        if answer.transactions is not None:
+            if answer.transactions not in numbers:
+                return f"{answer.transactions} transactions at a version with {least} to {most}"
+            numbers = (answer.transactions,)
+        # One number for all rows: they are of one version.
+        if any(all(rows == (self.row(story, number),) for story, rows in answer.rows) for number in numbers):
+            return None
+        told = [(story, rows, self.row(story, numbers[-1])) for story, rows in answer.rows]
+        story, rows, expected = next((one for one in told if one[1] != (one[2],)), told[0])
+        return f"story {story} after {numbers[-1]} transactions: {rows} instead of {expected}"
+
+    def behind_s(self, answer: Answer) -> float:
+        """How long ago the first transaction was committed that it does not include."""
+        _, included = self.included(answer.position)
+        if answer.transactions is not None:
+            included = answer.transactions
+        times = self._written.times
+        return max(0.0, answer.at - times[included]) if included < len(times) else 0.0
+
+    def _first(self, story: int) -> tuple[int, str]:
+        return self._votes_each, f"The story with the number {story}"

@@ -4,11 +4,10 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from load.driver.audit import Audit
-from load.experiments.resharding_clients import Failure
-from load.experiments.resharding_truth import Answer
-from load.experiments.resharding_watch import Sample
+from load.experiments.resharding_clients import Answer, Failure
 from load.report.figures import Figure, Spread, number
 from load.report.plots import Line, Plot, Table
 
@@ -19,6 +18,36 @@ _EXAMPLES = 20
 #: With random keys, all shards are asked much the same.
 _UNEVEN = 1.5
 _LONGEST = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Counts of a moment, since the start."""
+
+    at: float
+    #: Of all pods: keys that were filled, and statements that the database was asked for that.
+    upqueries: int
+    lookups: int
+    #: What the gateway asked of each shard.
+    requests: tuple[int, ...]
+    #: Shards that the gateway's workers know, at least; and whether some keys are still to move.
+    shards: int
+    moving: bool
+
+
+def sample_of(said: dict[str, Any], at: float) -> Sample:
+    """``GET /v1/stats`` of a gateway: its workers, and all pods together."""
+    workers: list[dict[str, Any]] = list(said["gateway"].values())
+    known = min((int(worker["shards"]) for worker in workers), default=0)
+    asked = [sum(int(worker["requests"].get(str(shard), 0)) for worker in workers) for shard in range(known)]
+    return Sample(
+        at=at,
+        upqueries=sum(int(view["upqueries"]) for view in said["views"].values()),
+        lookups=int(said["counters"]["lookups"]),
+        requests=tuple(asked),
+        shards=known,
+        moving=any(worker["moving"] for worker in workers),
+    )
 
 
 @dataclass(slots=True)
@@ -46,49 +75,58 @@ class Found:
     def between(self, phase: str) -> tuple[float, float]:
         """When a phase begins and ends."""
         phases = {
-            BEFORE: (self.begin, self.added), STARTING: (self.added, self.changed), DURING: (self.changed, self.moved),
+            BEFORE: (self.begin, self.added),
+            STARTING: (self.added, self.changed),
+            DURING: (self.changed, self.moved),
             AFTER: (self.moved, self.end),
-        }  # fmt: skip
+        }
         return phases[phase]
 
 
 def figures(found: Found) -> list[Figure]:
-    """What there are goals for, and what the change costs."""
+    """Counts that must be zero, and what the change costs."""
     moved_s = found.moved - found.changed
     before, during = (percentile(latencies(found, phase), 95) for phase in (BEFORE, DURING))
     rates = [per_second(found, phase, _upqueries) for phase in (BEFORE, DURING, AFTER)]
+    read = len(found.answers)
+
+    def less(name: str, value: float, unit: str, detail: str, goal: float | None = None) -> Figure:
+        return Figure(BENCH, name, Spread.of([value]), unit, goal, more_is_better=False, detail=detail)
+
+    compared = f"of {read:,}, each compared at its version while {found.written:,} transactions came"
+    at_end = f"of {found.compared.compared:,}, compared with the database"
+    upqueries = f"{number(rates[0])}/s before, {number(rates[2])}/s after"
     return [
-        Figure(
-            BENCH, "wrong answers", Spread.of([float(len(found.wrong))]), "", 0.0, False,
-            f"of {len(found.answers):,}, each compared at its version while {found.written:,} transactions came",
-        ),
-        Figure(
-            BENCH, "stories that are wrong at the end", Spread.of([float(found.compared.different)]), "", 0.0, False,
-            f"of {found.compared.compared:,}, compared with the database",
-        ),
-        Figure(
-            BENCH, "reads that failed", Spread.of([float(len(found.failures))]), "", 0.0, False,
-            f"of {len(found.answers) + len(found.failures):,}",
-        ),
+        less("wrong answers", len(found.wrong), "", compared, 0.0),
+        less("stories that are wrong at the end", found.compared.different, "", at_end, 0.0),
+        less("reads that failed", len(found.failures), "", f"of {read + len(found.failures):,}", 0.0),
         Figure(BENCH, "until all keys have their homes", Spread.of([moved_s]), "s"),
-        Figure(
-            BENCH, "busiest shard, against an even share, after", Spread.of([_uneven(found)]), "x", _UNEVEN, False,
-            "of what the gateway asks",
+        less(
+            "busiest shard, against an even share, after",
+            _uneven(found),
+            "x",
+            "of the gateway's requests",
+            _UNEVEN,
         ),
-        Figure(
-            BENCH, "p95 while keys move", Spread.of([during]), "ms", None, False, f"{number(before)} ms before",
-        ),
-        Figure(
-            BENCH, "upqueries a second while keys move", Spread.of([rates[1]]), "/s", None, False,
-            f"{number(rates[0])}/s before, {number(rates[2])}/s after",
-        ),
-    ]  # fmt: skip
+        less("p95 while keys move", during, "ms", f"{number(before)} ms before"),
+        less("upqueries a second while keys move", rates[1], "/s", upqueries),
+    ]
 
 
 def tables(found: Found) -> list[Table]:
     """The phases beside each other; what was wrong, and what failed."""
-    columns = ("phase", "s", "reads/s", "p50 ms", "p95 ms", "p99 ms", "hits", "s behind, p95", "upqueries/s",
-               "statements/s")  # fmt: skip
+    columns = (
+        "phase",
+        "s",
+        "reads/s",
+        "p50 ms",
+        "p95 ms",
+        "p99 ms",
+        "hits",
+        "s behind, p95",
+        "upqueries/s",
+        "statements/s",
+    )
     made = [Table("Before, during and after", columns, [_row(found, phase) for phase in PHASES])]
     if examples := [*found.wrong, *found.compared.examples]:
         made.append(Table("Wrong", ("what",), [(text[:_LONGEST],) for text in examples[:_EXAMPLES]]))
@@ -112,17 +150,20 @@ def plots(found: Found) -> list[Plot]:
     return [
         plot("Latency of each second", "ms", [_latency(found, 50), _latency(found, 95)]),
         plot(
-            "Upqueries", "/s", [_rates(found, "keys filled", _upqueries), _rates(found, "statements", _lookups)],
+            "Upqueries",
+            "/s",
+            [_rates(found, "keys filled", _upqueries), _rates(found, "statements", _lookups)],
             "Keys that move are filled again at their new homes, when they are read.",
         ),
         plot(
-            "Requests of the gateway", "/s",
+            "Requests of the gateway",
+            "/s",
             [
                 _rates(found, f"shard {shard}", partial(_requests, shard=shard))
                 for shard in range(max((len(sample.requests) for sample in found.samples), default=0))
             ],
         ),
-    ]  # fmt: skip
+    ]
 
 
 def latencies(found: Found, phase: str) -> list[float]:
@@ -158,11 +199,15 @@ def _row(found: Found, phase: str) -> tuple[str, ...]:
     hits = [answer.hit for answer in found.answers if begin <= answer.at < end]
     behind = sorted(late for answer, late in zip(found.answers, found.behind, strict=True) if begin <= answer.at < end)
     return (
-        phase, f"{end - begin:.1f}", number(len(mine) / max(1e-9, end - begin)),
+        phase,
+        f"{end - begin:.1f}",
+        number(len(mine) / max(1e-9, end - begin)),
         *(number(percentile(mine, percent)) for percent in (50, 95, 99)),
-        f"{sum(hits) / max(1, len(hits)):.1%}", number(percentile(behind, 95)),
-        number(per_second(found, phase, _upqueries)), number(per_second(found, phase, _lookups)),
-    )  # fmt: skip
+        f"{sum(hits) / max(1, len(hits)):.1%}",
+        number(percentile(behind, 95)),
+        number(per_second(found, phase, _upqueries)),
+        number(per_second(found, phase, _lookups)),
+    )
 
 
 def _upqueries(sample: Sample) -> float:

@@ -1,6 +1,6 @@
 """What the sides of `shard_scale` say: ratios between them, CPU time for a thing done, and what the model makes of it.
 
-Not here: the model (`shard_scale_model`), measuring (`shard_scale_turns`).
+Not here: the model (`shard_scale_model`), measuring (`shard_scale`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,14 +19,43 @@ from load.experiments.shard_scale_model import (
     points,
     stops_at,
 )
-from load.experiments.shard_scale_turns import BATCHES, DATABASE, ENGINE, GATEWAY, READER, SENDER, WORKER, Rate, Turn
 from load.report.figures import Figure, Result, Skipped, Spread, number
 from load.report.plots import Line, Plot, Table
 
 BENCH = "shard_scale"
 SHARDS = (1, 2, 4, 8, 16, 32, 64)
+#: Kinds of processes; several engines have one that reads the stream. The database's are two:
+#: what sends its log, and the others.
+ENGINE, READER, WORKER, GATEWAY = "engine", "stream reader", "API worker", "gateway"
+SENDER, DATABASE = "WAL sender", "database"
+#: Keys of a batch; two sizes tell what a part costs from what a key does.
+BATCHES = (10, 100)
 _KINDS = (ENGINE, READER, WORKER, GATEWAY, SENDER, DATABASE)
 _FEW, _MANY = BATCHES
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Things done a second, and the CPU µs of each kind of process for one of them."""
+
+    per_second: float
+    cpu_us: Mapping[str, float]
+    #: Share of a core that the client used: near 1 it was what limited the rate.
+    client_busy: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One start. Of batches a thing is a request."""
+
+    #: Changes of which no engine holds anything.
+    passed: Rate
+    misses: Rate
+    hits: Rate
+    batches: Mapping[int, Rate]
+    #: Changes whose key is in memory.
+    held: Rate
+
 
 Pick = Callable[[Turn], Rate]
 #: What is measured of each side, and what of it is but reading what is there.

@@ -174,26 +174,18 @@ def _modelled(trace: _Trace, upstream: Upstream, directory: Path, tell: Tell) ->
         _hit_rate(side)
         (directory / "measured.json").write_text(json.dumps(_documents(side)), encoding="utf-8")
     tell(f"{trace.name}: modelling its log")
-    command_ = [
-        sys.executable,
-        "-c",
-        "from service.command.cli import app; app()",
-        "workload",
-        "report",
-        "--log",
-        str(log),
-        "--measured",
-        str(directory / "measured.json"),
-        "--out",
-        str(directory),
-        "--reads",
-        "1000000",
-    ]
-    done = subprocess.run(command_, capture_output=True, text=True, check=False)
+    more = ("--measured", str(directory / "measured.json"), "--reads", "1000000")
+    done = subprocess.run(report_command(log, directory, *more), capture_output=True, text=True, check=False)
     if done.returncode:
         raise SideError(f"the log cannot be modelled: {done.stderr[-2000:]}")
     model: dict[str, Any] = json.loads((directory / "model.json").read_text(encoding="utf-8"))
     return model
+
+
+def report_command(log: Path, out: Path, *more: str) -> list[str]:
+    """The arguments of ``upquery workload report`` in a process of its own."""
+    program = (sys.executable, "-c", "from service.command.cli import app; app()")
+    return [*program, "workload", "report", "--log", str(log), "--out", str(out), *more]
 
 
 def _replay(side: Side, trace: _Trace) -> None:

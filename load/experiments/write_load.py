@@ -17,6 +17,7 @@ from typing import Self
 import psycopg
 
 from load.experiments.upquery_stats import Admin
+from load.postgres_log import log_end, log_position
 from load.started_apart import started_apart
 from load.workloads.changes import Writer
 
@@ -132,9 +133,7 @@ class LagWatch:
     def _watch_log(self) -> None:
         with psycopg.connect(self._url, autocommit=True) as connection:
             while not self._stop.wait(_LOG_SAMPLE_S):
-                row = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()
-                assert row is not None
-                self.samples.log.append((monotonic(), int(row[0])))
+                self.samples.log.append((monotonic(), log_position(log_end(connection))))
 
     def _watch_service(self) -> None:
         while not self._stop.wait(_SAMPLE_S):

@@ -15,6 +15,7 @@ import httpx
 import psycopg
 
 from load import processes
+from load.postgres_log import log_end
 from load.sides.child import free_port
 
 _START_S = 120.0
@@ -86,9 +87,7 @@ class Site:
     def position(self) -> str:
         """The end of the database's log."""
         with psycopg.connect(self.database, autocommit=True) as connection:
-            row = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
-        assert row is not None
-        return str(row[0])
+            return log_end(connection)
 
     def has_reached(self, position: str) -> bool:
         """Whether answers are as new as `position` already."""

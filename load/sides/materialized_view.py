@@ -8,6 +8,7 @@ import psycopg
 from load import processes
 from load.peers.configuration import PeerConfiguration
 from load.sides.application import running_application
+from load.sides.postgres import execute
 from load.sides.side import Side, SiteDefinition, StartSide, Upstream
 
 #: Of the materialized views.
@@ -40,16 +41,11 @@ def materialized_view(refresh_s: float = 1.0) -> StartSide:
 @contextmanager
 def _schema(url: str) -> Iterator[None]:
     """A schema for them, dropped with all of them."""
-    _execute(url, f"CREATE SCHEMA {_SCHEMA}")
+    execute(url, f"CREATE SCHEMA {_SCHEMA}")
     try:
         yield
     finally:
-        _execute(url, f"DROP SCHEMA {_SCHEMA} CASCADE")
-
-
-def _execute(url: str, sql: str) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(sql)
+        execute(url, f"DROP SCHEMA {_SCHEMA} CASCADE")
 
 
 def _size(url: str) -> int:

@@ -43,10 +43,10 @@ def running_upstream(site: SiteDefinition, load: Callable[[str], None]) -> Itera
     server = EmbeddedPostgres(directory / "server", SETTINGS)
     try:
         server.start()
-        _execute(server.url, site.schema_sql)
+        execute(server.url, site.schema_sql)
         load(server.url)
-        _execute(server.url, "VACUUM (ANALYZE, FREEZE)")
-        _execute(server.url, "CHECKPOINT")
+        execute(server.url, "VACUUM (ANALYZE, FREEZE)")
+        execute(server.url, "CHECKPOINT")
         pid = server.pid
         assert pid is not None
         yield Upstream(server.url, lambda: processes.family(pid))
@@ -55,6 +55,7 @@ def running_upstream(site: SiteDefinition, load: Callable[[str], None]) -> Itera
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _execute(url: str, sql: str) -> None:
+def execute(url: str, sql: str) -> None:
+    """Runs SQL on a connection of its own."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(sql)

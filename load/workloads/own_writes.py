@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import psycopg
 
 from load.plain_http import PlainClient
+from load.postgres_log import log_end
 from load.sides.side import SiteDefinition, SiteView
 
 VIEW = "counter"
@@ -55,9 +56,7 @@ class PostgresAuthor:
         with self._connection.transaction():
             self._connection.execute(UPDATE, [counter])
             self._connection.execute(INSERT, [entry, counter])
-        row = self._connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
-        assert row is not None
-        return str(row[0])
+        return log_end(self._connection)
 
 
 @dataclass(slots=True)

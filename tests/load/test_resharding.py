@@ -6,10 +6,19 @@ import pytest
 
 from load.driver.audit import Audit
 from load.experiments import resharding
-from load.experiments.resharding_clients import Failure, answer_of, position_of
-from load.experiments.resharding_report import PHASES, Found, figures, per_second, percentile, plots, tables
-from load.experiments.resharding_truth import Answer
-from load.experiments.resharding_watch import Sample, sample_of
+from load.experiments.resharding_clients import Answer, Failure, answer_of
+from load.experiments.resharding_report import (
+    PHASES,
+    Found,
+    Sample,
+    figures,
+    per_second,
+    percentile,
+    plots,
+    sample_of,
+    tables,
+)
+from load.postgres_log import log_position
 from load.report.figures import Figure
 
 ROW = {"id": 7, "author": 7, "title": "t", "url": "u", "votes": 3}
@@ -35,8 +44,8 @@ def found() -> Found:
 
 
 def test_versions_are_places_in_the_log() -> None:
-    assert position_of("pg:0/17CD838") == 0x17CD838
-    assert position_of("pg:2/A") == (2 << 32) + 10
+    assert log_position("pg:0/17CD838") == 0x17CD838
+    assert log_position("pg:2/A") == (2 << 32) + 10
 
 
 def test_what_one_story_and_several_answer() -> None:

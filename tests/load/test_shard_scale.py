@@ -8,9 +8,18 @@ from load.experiments.shard_scale_model import Machines, parts_of
 from load.experiments.shard_scale_report import (
     ALONE,
     APART,
+    BATCHES,
+    DATABASE,
+    ENGINE,
+    GATEWAY,
     ON_ONE_MACHINE,
+    READER,
+    SENDER,
     SHARDS,
     THINGS,
+    WORKER,
+    Rate,
+    Turn,
     Way,
     costs_of,
     figures,
@@ -18,18 +27,6 @@ from load.experiments.shard_scale_report import (
     model,
     table_of_costs,
     tables_of_turns,
-)
-from load.experiments.shard_scale_turns import (
-    BATCHES,
-    DATABASE,
-    ENGINE,
-    GATEWAY,
-    READER,
-    SENDER,
-    WORKER,
-    Rate,
-    Sizes,
-    Turn,
 )
 from load.report.figures import Figure, Skipped
 
@@ -114,7 +111,7 @@ def test_every_side_and_every_number_of_shards_has_its_rows() -> None:
 @pytest.mark.postgres
 def test_sides_are_started_read_written_and_compared() -> None:
     told: list[str] = []
-    sizes = Sizes(stories=1000, hottest=200, misses=100, changes=1000, seconds=0.1)
+    sizes = shard_scale.Sizes(stories=1000, hottest=200, misses=100, changes=1000, seconds=0.1)
     ways = (ALONE, Way(2, 1), ON_ONE_MACHINE, APART)
     options = shard_scale.Options(sizes, 1, ways, MIXES, Machines())
     report = shard_scale.run(options, Conditions(None, None), told.append)
@@ -126,4 +123,4 @@ def test_sides_are_started_read_written_and_compared() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="too few"):
-        Sizes(stories=1000, hottest=900, misses=100)
+        shard_scale.Sizes(stories=1000, hottest=900, misses=100)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from load.experiments.resharding_truth import Answer, Histories, Row, Written
+from load.experiments.resharding_clients import Answer, Histories, Row, Written
 
 #: Story 7 gains a vote, is renamed, loses one; story 8 gains one in between.
 CHANGES = [(7, 1, None), (8, 1, None), (7, 0, "new"), (7, -1, None)]
