@@ -1,6 +1,6 @@
 """``make bench``, ``upquery bench``: measures Upquery against its peers on this machine, loopback only.
 
-An experiment is a module with a function `command`, a Typer command that ends in `load.report.write.perform`; and with
+An experiment is a module with a function `command`, a Typer command that ends in `load.report.output.perform`; and with
 `SHORT`, the arguments of a short run, if its defaults take long. It is imported when it is asked for: what it needs is
 installed with ``upquery[bench]`` only.
 """

@@ -3,7 +3,7 @@
 The library (mysql-replication) makes the connection and asks for the log: authentication, checksums, what MariaDB wants
 to be told, the request itself. Then its socket is read directly, without a thread: packets go to the assembler as they
 lie in the buffer. (Through the library's objects for packets, events and rows, the same costs many times as much: see
-``load/micro/binlog_decoding.py``.)
+``load/micro/binlog_decoder.py``.)
 
 *Invariants*: `receive` never waits; after an error or the end a dump is of no use.
 

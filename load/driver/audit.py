@@ -25,7 +25,7 @@ class AuditError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Audit:
+class AuditResult:
     """What was compared, and what was not the same."""
 
     compared: int
@@ -42,7 +42,7 @@ def audit(
     ordered: Collection[str] = (),
     newer_than: str | None = None,
     at_once: int = 50,
-) -> Audit:
+) -> AuditResult:
     """Compare the answers of `side` with those of `truth`, `at_once` in one request; `newer_than` is asked of both.
 
     Raises `AuditError`, and what `SingleConnection.ask` raises.
@@ -63,7 +63,7 @@ def audit(
                     different += 1
                     if len(examples) < _EXAMPLES:
                         examples.append(f"{read[0]} {dict(read[1])}: {_brief(mine)} instead of {_brief(other)}")
-    return Audit(compared, different, tuple(examples))
+    return AuditResult(compared, different, tuple(examples))
 
 
 def _rows(

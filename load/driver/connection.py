@@ -1,4 +1,4 @@
-"""Kept-alive HTTP/1.1 connections that cost the generator little: bytes out, `Reply` in, no task a request.
+"""Kept-alive HTTP/1.1 connections that cost the generator little: bytes out, `HttpReply` in, no task a request.
 
 *Invariants*: a connection carries one request at a time, so an answer is always of the request before it. Whoever
 sent a request is told of an answer or of a breakage, once; a request that is not answered in time breaks its
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from load.driver.visit import Call, Reply, Visit
+from load.driver.visit import HttpCall, HttpReply, Visit
 
 #: Servers close connections that were idle for some time (uvicorn: 5 s); a request must not meet that.
 _REUSED_WITHIN_S = 4.0
@@ -28,7 +28,7 @@ _CHUNK = 1 << 18
 class Waiter(Protocol):
     """Who sent a request. `index` is what it gave along."""
 
-    def replied(self, index: int, reply: Reply) -> None: ...
+    def replied(self, index: int, reply: HttpReply) -> None: ...
 
     def broke(self, index: int, reason: str) -> None: ...
 
@@ -47,11 +47,11 @@ class ReplyParser:
         self._body: list[bytes] = []
         self._hit: bool | None = None
         #: The answer, once it is whole.
-        self.reply: Reply | None = None
+        self.reply: HttpReply | None = None
         #: Whether the connection may be used again.
         self.keeps = True
 
-    def feed(self, data: bytes) -> Reply | None:
+    def feed(self, data: bytes) -> HttpReply | None:
         """The reply that these bytes completed. Raises `Broken` for what is not HTTP."""
         try:
             self._parser.feed_data(data)
@@ -70,12 +70,12 @@ class ReplyParser:
     def on_message_complete(self) -> None:
         self.keeps = self._parser.should_keep_alive()
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self.reply = Reply(self._parser.get_status_code(), body, self._hit)
+        self.reply = HttpReply(self._parser.get_status_code(), body, self._hit)
         self._body = []
         self._hit = None
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One connection of a `Pool`."""
 
     __slots__ = ("_index", "_parser", "_pool", "_transport", "_waiter", "used")
@@ -142,8 +142,8 @@ class Pool:
         self._limit = limit
         self._timeout_s = timeout_s
         #: The one that was used last is used next, so that few are used where few are needed.
-        self._idle: list[Connection] = []
-        self._busy: set[Connection] = set()
+        self._idle: list[HttpConnection] = []
+        self._busy: set[HttpConnection] = set()
         self._connecting: set[asyncio.Task[None]] = set()
         self._waiting: deque[tuple[bytes, Waiter, int]] = deque()
         self._closed = False
@@ -170,7 +170,7 @@ class Pool:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._timeout_s):
-                _, connection = await loop.create_connection(lambda: Connection(self), self._host, self._port)
+                _, connection = await loop.create_connection(lambda: HttpConnection(self), self._host, self._port)
         except OSError as error:
             if self._waiting:
                 _, waiter, index = self._waiting.popleft()
@@ -179,7 +179,7 @@ class Pool:
         self._busy.add(connection)
         self.idle(connection)
 
-    def idle(self, connection: Connection) -> None:
+    def idle(self, connection: HttpConnection) -> None:
         """It has nothing under way: the next request goes on it."""
         if self._waiting:
             connection.send(*self._waiting.popleft())
@@ -188,7 +188,7 @@ class Pool:
         connection.used = monotonic()
         self._idle.append(connection)
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: HttpConnection) -> None:
         """It has ended."""
         self._busy.discard(connection)
         with suppress(ValueError):
@@ -228,7 +228,7 @@ class SingleConnection:
         for server in list(self._sockets):
             self._close(server)
 
-    def ask(self, call: Call) -> Reply:
+    def ask(self, call: HttpCall) -> HttpReply:
         """One request. Raises `Broken`, and `OSError` (a `TimeoutError` too)."""
         connection, parser = self._sockets.get(call.server) or self._open(call.server)
         try:
@@ -242,9 +242,9 @@ class SingleConnection:
             self._close(call.server)
         return reply
 
-    def make(self, visit: Visit) -> list[Reply]:
+    def make(self, visit: Visit) -> list[HttpReply]:
         """A whole visit, its calls one after another; all replies."""
-        replies: list[Reply] = []
+        replies: list[HttpReply] = []
         with suppress(StopIteration):
             calls = next(visit)
             while True:

@@ -27,7 +27,7 @@ import uvloop
 from load.driver.arrivals import Arrivals, Timer
 from load.driver.connection import Pool
 from load.driver.tally import Tally
-from load.driver.visit import Call, Reply, Spec, Visit, Workload
+from load.driver.visit import HttpCall, HttpReply, Spec, Visit, VisitSource
 
 #: After the last arrival, visits may take so long to end.
 DRAIN_S = 5.0
@@ -35,7 +35,7 @@ _SWEEP_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class GeneratorJob:
     """What one process does."""
 
     reads_url: str
@@ -59,7 +59,7 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class JobResult:
     """The last words of a process."""
 
     #: Visits that were due and never answered: how long they had waited, in microseconds, and how often.
@@ -78,8 +78,8 @@ class Crashed:
     reason: str
 
 
-def generate(job: Job, pipe: Pipe) -> None:
-    """The process: says `Ready`, is sent the time to begin, says a `Tally` a second, and `Ended`."""
+def generate(job: GeneratorJob, pipe: Pipe) -> None:
+    """The process: says `Ready`, is sent the time to begin, says a `Tally` a second, and `JobResult`."""
     try:
         if job.cores is not None:
             os.sched_setaffinity(0, set(job.cores))
@@ -101,7 +101,7 @@ def generate(job: Job, pipe: Pipe) -> None:
 class _Crowd:
     """All visits of one process."""
 
-    def __init__(self, job: Job, workload: Workload, start: float, pipe: Pipe) -> None:
+    def __init__(self, job: GeneratorJob, workload: VisitSource, start: float, pipe: Pipe) -> None:
         self._job = job
         self._workload = workload
         self._pipe = pipe
@@ -126,13 +126,13 @@ class _Crowd:
         urls = (job.reads_url, job.writes_url)
         self._pools = tuple(Pool(url, job.outstanding, job.timeout_s) for url in urls)
 
-    async def run(self) -> Ended:
+    async def run(self) -> JobResult:
         """All of it."""
         self._timer = Timer(self.pump)
         self.pump()
         await self._seconds()
         await self._drain()
-        ended = Ended(self._unanswered(), self._last_answer, self._cpu_s, self._queued_s)
+        ended = JobResult(self._unanswered(), self._last_answer, self._cpu_s, self._queued_s)
         self._report(ceil(self._job.seconds))
         self._under_way.clear()
         self._timer.close()
@@ -261,13 +261,13 @@ class _Visitor:
     hits: int = 0
     misses: int = 0
     #: Answers of the calls that were made together, and how many are still to come; below zero: the visit has ended.
-    _replies: list[Reply] = field(default_factory=list)
+    _replies: list[HttpReply] = field(default_factory=list)
     _missing: int = 0
 
-    def go_on(self, replies: Sequence[Reply] | None) -> None:
+    def go_on(self, replies: Sequence[HttpReply] | None) -> None:
         """Make the next calls."""
         try:
-            calls: Sequence[Call] = next(self.visit) if replies is None else self.visit.send(replies)
+            calls: Sequence[HttpCall] = next(self.visit) if replies is None else self.visit.send(replies)
             while not calls:
                 calls = self.visit.send(())
         except StopIteration:
@@ -282,7 +282,7 @@ class _Visitor:
         for index, call in enumerate(calls):
             self.pools[call.server].send(call.request, self, index)
 
-    def replied(self, index: int, reply: Reply) -> None:
+    def replied(self, index: int, reply: HttpReply) -> None:
         """A call was answered."""
         if self._missing < 0:
             return
@@ -310,4 +310,4 @@ class _Visitor:
         self.crowd.ended(self, failure)
 
 
-_NONE = Reply(0, b"", None)
+_NONE = HttpReply(0, b"", None)

@@ -30,7 +30,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
+class LatencySummary:
     """A distribution."""
 
     #: Visits, with those that were never answered: they count with the time they had waited at the end.
@@ -45,7 +45,7 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """One run of a workload at one offered rate."""
 
     side: str
@@ -53,8 +53,8 @@ class Outcome:
     offered_per_s: float
     achieved_per_s: float
     seconds: float
-    latency: Latency
-    by_page: dict[str, Latency]
+    latency: LatencySummary
+    by_page: dict[str, LatencySummary]
     moments: Sequence[Moment]
     failed: int
     hits: int

@@ -13,14 +13,14 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from time import monotonic
 
-from load.driver.generator import DRAIN_S, Crashed, Ended, Job, Ready, generate
-from load.driver.outcome import Limit, Moment, Outcome
+from load.driver.generator import DRAIN_S, Crashed, GeneratorJob, JobResult, Ready, generate
+from load.driver.outcome import Limit, Moment, RunOutcome
 from load.driver.tally import EXAMPLES, Distribution, Tally, moment
 from load.driver.visit import Spec
-from load.driver.watch import Watch
-from load.experiments.experiment import Conditions, Tell
+from load.driver.watch import SideWatch
+from load.experiments.experiment import RunConditions, Tell
 from load.processes import stolen_seconds
-from load.report.narrate import bar
+from load.report.progress import bar
 from load.sides.side import Side
 
 #: Workloads may compute tables before they begin.
@@ -44,7 +44,7 @@ def run_load(
     *,
     rate: float,
     seconds: float,
-    conditions: Conditions,
+    conditions: RunConditions,
     tell: Tell,
     warm_s: float = 0.0,
     outstanding: int = 256,
@@ -52,7 +52,7 @@ def run_load(
     processes: int | None = None,
     timeout_s: float = 30.0,
     seed: int = 1,
-) -> Outcome:
+) -> RunOutcome:
     """Visit `side` at `rate` visits a second for `seconds`, after `warm_s` that do not count.
 
     At most `outstanding` visits are under way. `processes` send them; by default, one a client core.
@@ -60,7 +60,7 @@ def run_load(
     """
     count = processes or len(conditions.client_cores or (0,))
     jobs = [
-        Job(
+        GeneratorJob(
             side.reads_url,
             side.writes_url,
             spec,
@@ -79,7 +79,7 @@ def run_load(
     with _on_cores(conditions.client_cores), _running(jobs) as running:
         pipes = list(running)
         _await_ready(pipes)
-        watch = Watch(side, sample_state_s, conditions.server_cores)
+        watch = SideWatch(side, sample_state_s, conditions.server_cores)
         with watch:
             start = monotonic() + _HEAD_START_S
             for pipe in pipes:
@@ -111,7 +111,7 @@ def _on_cores(cores: tuple[int, ...] | None) -> Iterator[None]:
 
 
 @contextmanager
-def _running(jobs: list[Job]) -> Iterator[list[Pipe]]:
+def _running(jobs: list[GeneratorJob]) -> Iterator[list[Pipe]]:
     """The processes, stopped at the end."""
     context = get_context("spawn")
     started: list[BaseProcess] = []
@@ -163,7 +163,7 @@ def _listen_until(pipes: list[Pipe], ledger: "_Ledger", time: float) -> None:
             said = _receive(pipe)
             if isinstance(said, Tally):
                 ledger.enter(said)
-            elif isinstance(said, Ended):
+            elif isinstance(said, JobResult):
                 ledger.ended(said)
                 pipes.remove(pipe)
 
@@ -176,7 +176,7 @@ class _Ledger:
     rate: float
     seconds: float
     begin: float
-    watch: Watch
+    watch: SideWatch
     tell: Tell
     processes: int
     _open: dict[int, tuple[int, Tally]] = field(default_factory=dict)
@@ -226,7 +226,7 @@ class _Ledger:
         ]
         return " · ".join(part for part in parts if part)
 
-    def ended(self, ended: Ended) -> None:
+    def ended(self, ended: JobResult) -> None:
         """A process has ended."""
         self._unanswered += sum(ended.unanswered.values())
         self._all.add(ended.unanswered)
@@ -234,14 +234,14 @@ class _Ledger:
         self._client_cpu_s += ended.cpu_s
         self._client_queued_s += ended.queued_s
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RunOutcome:
         """All of it."""
         total = self._total
         elapsed = max(self.seconds, self._last_answer - self.begin)
         saturated = (total.done + total.failed) / elapsed < _KEPT_UP * total.offered / self.seconds
         busy = (self._client_cpu_s + self._client_queued_s) / (self.seconds * self.processes)
         limit: Limit = "none" if not saturated else "generator" if busy >= _GENERATOR_BUSY else "side"
-        return Outcome(
+        return RunOutcome(
             side=self.side,
             offered_per_s=total.offered / self.seconds,
             achieved_per_s=total.done / elapsed,

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import sqrt
 
-from load.driver.outcome import Outcome
+from load.driver.outcome import RunOutcome
 from load.driver.run import run_load
 from load.driver.visit import Spec
-from load.experiments.experiment import Conditions, Tell
+from load.experiments.experiment import RunConditions, Tell
 from load.report.figures import number
 from load.sides.side import Side
 
@@ -27,9 +27,9 @@ class Search:
     """What a search found."""
 
     #: The run with the highest rate that was good; None: not even the lowest was.
-    best: Outcome | None
+    best: RunOutcome | None
     #: Every run, by rate.
-    tried: list[Outcome]
+    tried: list[RunOutcome]
     p95_ms: float
 
     @property
@@ -46,7 +46,7 @@ class Search:
         return f"{found}; {why_not(bad[0], self.p95_ms)} at {number(bad[0].offered_per_s)}/s" if bad else found
 
 
-def why_not(run: Outcome, p95_ms: float) -> str | None:
+def why_not(run: RunOutcome, p95_ms: float) -> str | None:
     """What is wrong with a run; None: nothing."""
     if run.failed:
         return f"{run.failed:,} visits failed ({run.failures[0]})"
@@ -65,7 +65,7 @@ def highest_rate(
     *,
     p95_ms: float,
     seconds: float,
-    conditions: Conditions,
+    conditions: RunConditions,
     tell: Tell,
     start_rate: float,
     most_rate: float = 200_000.0,
@@ -78,7 +78,7 @@ def highest_rate(
     """Search from `start_rate` until good and bad rates are `precision` apart. A bad run is repeated until it was bad
     `tries` times, since one may be bad by chance; a very bad one is not. `before_run` is called before each. Raises
     `GeneratorError`."""
-    tried: list[Outcome] = []
+    tried: list[RunOutcome] = []
 
     def is_good(rate: float) -> bool:
         reason = None
@@ -112,7 +112,7 @@ def highest_rate(
     return Search(good[-1] if good else None, tried, p95_ms)
 
 
-def _is_hopeless(run: Outcome) -> bool:
+def _is_hopeless(run: RunOutcome) -> bool:
     return run.limit == "side" and run.achieved_per_s < _HOPELESS * run.offered_per_s
 
 

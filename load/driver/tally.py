@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from hdrh.histogram import HdrHistogram
 
-from load.driver.outcome import Latency, Moment
+from load.driver.outcome import LatencySummary, Moment
 
 #: Microseconds and how often, for each page.
 Latencies = dict[str, dict[int, int]]
@@ -89,11 +89,11 @@ class Distribution:
         values = self._histogram.get_percentile_to_value_dict(list(percents))
         return {percent: us / 1000 for percent, us in values.items()}
 
-    def latency(self) -> Latency:
+    def latency(self) -> LatencySummary:
         """Its summary."""
         at = self.percentiles_ms((50, 95, 99, *_CURVE))
         count = int(self._histogram.total_count)
-        return Latency(
+        return LatencySummary(
             count=count,
             mean_ms=self._histogram.get_mean_value() / 1000 if count else 0.0,
             p50_ms=at[50],

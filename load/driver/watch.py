@@ -14,7 +14,7 @@ from load import processes
 from load.sides.side import Side, SideError
 
 
-class Watch:
+class SideWatch:
     """Samples a side every `interval_s` while entered."""
 
     def __init__(self, side: Side, interval_s: float, cores: tuple[int, ...] | None) -> None:

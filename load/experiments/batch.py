@@ -24,10 +24,10 @@ from load.experiments.batch_clients import (
     ServiceSocket,
     measure,
 )
-from load.experiments.experiment import Conditions, Report, Tell
-from load.report.figures import Figure, Spread, number
-from load.report.plots import Line, Plot, Table
-from load.report.write import JsonOption, OutputOption, perform
+from load.experiments.experiment import Report, RunConditions, Tell
+from load.report.figures import Figure, Measurement, number
+from load.report.output import JsonOption, OutputOption, perform
+from load.report.plots import Plot, PlotLine, ReportTable
 from load.sides.cache_servers import running_redis
 from load.sides.postgres import running_upstream
 from load.sides.side import SideError
@@ -105,7 +105,7 @@ def command(
 ) -> None:
     """Batch reads against Redis MGET of the same bytes: keys a second, CPU time a key. Some four minutes."""
 
-    def work(conditions: Conditions, tell: Tell) -> Report:
+    def work(conditions: RunConditions, tell: Tell) -> Report:
         return run(cases_of(keys), stories, seconds, rounds, conditions=conditions, tell=tell)
 
     perform(NAME, work, as_json=as_json, output=output)
@@ -123,7 +123,7 @@ def cases_of(keys: int) -> list[Case]:
 
 
 def run(
-    cases: Sequence[Case], stories: int, seconds: float, rounds: int, *, conditions: Conditions, tell: Tell
+    cases: Sequence[Case], stories: int, seconds: float, rounds: int, *, conditions: RunConditions, tell: Tell
 ) -> Report:
     """Both sides, in turns. Raises `SideError`, OSError."""
     core = None if conditions.client_cores is None else conditions.client_cores[0]
@@ -144,7 +144,7 @@ def report(found: Mapping[Case, Turns]) -> Report:
 
 
 @contextmanager
-def _sides(stories: int, conditions: Conditions, tell: Tell) -> Iterator[list[BatchSide]]:
+def _sides(stories: int, conditions: RunConditions, tell: Tell) -> Iterator[list[BatchSide]]:
     with (
         running_upstream(SITE, load_stories(stories, _VOTES_EACH)) as upstream,
         upquery()(upstream, SITE) as ours,
@@ -206,17 +206,17 @@ def _figure(case: Case, turns: Turns) -> Figure:
     ]
     rates = " against ".join(f"{number(_rate(turns[name]))} keys/s" for name in ("Upquery", "Redis"))
     goal = GOAL if case.cheapest and case.processes == BUSY and case.keys == KEYS else None
-    return Figure(NAME, f"Upquery / Redis MGET: {case.name}", Spread.of(ratios), "x", goal, detail=rates)
+    return Figure(NAME, f"Upquery / Redis MGET: {case.name}", Measurement.of(ratios), "x", goal, detail=rates)
 
 
-def _table(found: Mapping[Case, Turns]) -> Table:
+def _table(found: Mapping[Case, Turns]) -> ReportTable:
     rows = []
     for case, turns in found.items():
         for side, its in turns.items():
             cpu = [median(turn.server_cpu_us for turn in its), median(turn.rate.client_cpu_us for turn in its)]
             rows.append([case.name, side, number(_rate(its)), *[f"{us:.2f}" for us in cpu]])
     columns = ["case", "side", "keys/s", "server CPU µs/key", "client CPU µs/key"]
-    return Table("Rates, and CPU time a key (medians over the turns)", columns, rows)
+    return ReportTable("Rates, and CPU time a key (medians over the turns)", columns, rows)
 
 
 def _plot(found: Mapping[Case, Turns]) -> Plot:
@@ -224,7 +224,7 @@ def _plot(found: Mapping[Case, Turns]) -> Plot:
         [case for case in found if case.cheapest and case.used and case.processes == BUSY], key=lambda case: case.keys
     )
     lines = [
-        Line(name, [case.keys for case in sizes], [_rate(found[case][name]) for case in sizes])
+        PlotLine(name, [case.keys for case in sizes], [_rate(found[case][name]) for case in sizes])
         for name in ("Upquery", "Redis")
     ]
     return Plot(

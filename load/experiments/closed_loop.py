@@ -14,8 +14,8 @@ from time import monotonic, process_time
 import uvloop
 
 from load.driver.connection import Pool
-from load.driver.visit import Reply
-from load.started_apart import started_apart
+from load.driver.visit import HttpReply
+from load.worker_process import worker_process
 
 #: Above the time that is measured: connecting, and the last answers.
 _PATIENCE_S = 60.0
@@ -58,7 +58,7 @@ class Looped:
 
 def run_loop(loop: Loop) -> Looped:
     """Ask until the time is over. Raises `LoopError`."""
-    with started_apart(ask_on, loop) as pipe:
+    with worker_process(ask_on, loop) as pipe:
         pipe.send(None)
         if not pipe.poll(loop.seconds + _PATIENCE_S):
             raise LoopError(f"{loop.url}: the loop did not end")
@@ -102,7 +102,7 @@ class _Asking:
         self._pool.close()
         return self._failed or Looped(self._done, elapsed, self._hits, process_time() - cpu)
 
-    def replied(self, index: int, reply: Reply) -> None:
+    def replied(self, index: int, reply: HttpReply) -> None:
         """The next, unless this is the end."""
         self._under_way -= 1
         if reply.status != 200:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from load.driver.outcome import Outcome
+from load.driver.outcome import RunOutcome
 from load.report.figures import Result
-from load.report.plots import Plot, Table
+from load.report.plots import Plot, ReportTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +16,9 @@ class Report:
     #: What was done and how to read it, a paragraph for somebody who was not there.
     about: str
     results: Sequence[Result]
-    tables: Sequence[Table] = ()
+    tables: Sequence[ReportTable] = ()
     plots: Sequence[Plot] = ()
-    outcomes: Sequence[Outcome] = ()
+    outcomes: Sequence[RunOutcome] = ()
 
 
 #: Tells people what is being done now.
@@ -26,7 +26,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class RunConditions:
     """The cores of the servers and of the generator, alike for all sides; None: not pinned."""
 
     server_cores: tuple[int, ...] | None

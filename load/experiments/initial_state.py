@@ -13,12 +13,12 @@ from typing import Annotated
 import psycopg
 import typer
 
-from load.experiments import building
-from load.experiments.building import WAYS, Built, build
-from load.experiments.experiment import Conditions, Report, Tell
-from load.report.figures import Figure, Result, Skipped, Spread, number
-from load.report.plots import Line, Plot, Table
-from load.report.write import JsonOption, OutputOption, perform
+from load.experiments import view_build
+from load.experiments.experiment import Report, RunConditions, Tell
+from load.experiments.view_build import WAYS, Built, build
+from load.report.figures import Figure, Measurement, Result, Skipped, number
+from load.report.output import JsonOption, OutputOption, perform
+from load.report.plots import Plot, PlotLine, ReportTable
 from load.sides.postgres import running_upstream
 from load.workloads.front_page import FRONT_PAGE, SITE, load_front_page
 
@@ -41,7 +41,7 @@ class Options:
     stories: int
     votes: int
     ways: Sequence[str]
-    building: building.Conditions
+    building: view_build.BuildConditions
 
 
 def command(
@@ -58,7 +58,7 @@ def command(
     output: OutputOption = None,
 ) -> None:
     """A front page of all stories and votes, built by Spark and read directly, while transactions arrive."""
-    conditions = building.Conditions(stories, rate, before, after, patience, compared, master)
+    conditions = view_build.BuildConditions(stories, rate, before, after, patience, compared, master)
     options = Options(stories, votes, ways_of(way), conditions)
     perform(BENCH, lambda _, tell: run(options, tell), as_json=as_json, output=output)
 
@@ -91,7 +91,7 @@ def run(options: Options, tell: Tell) -> Report:
             " Nothing is pinned."
         ),
         results=[
-            Figure(BENCH, "the same SQL, once on the database", Spread.of([query_s]), "s"),
+            Figure(BENCH, "the same SQL, once on the database", Measurement.of([query_s]), "s"),
             *(figure for built in builds for figure in figures(BENCH, built.way, built, conditions)),
         ],
         tables=[table for built in builds for table in wrong_table(built.way, built)],
@@ -106,7 +106,7 @@ def _query(url: str) -> float:
         return monotonic() - begin
 
 
-def figures(bench: str, name: str, built: Built, conditions: building.Conditions) -> list[Result]:
+def figures(bench: str, name: str, built: Built, conditions: view_build.BuildConditions) -> list[Result]:
     """What was found of a build."""
     if built.ready_s is None:
         return [Skipped(bench, f"{name}: not readable within {conditions.patience_s:g} s{_after(built.ended)}")]
@@ -117,38 +117,40 @@ def figures(bench: str, name: str, built: Built, conditions: building.Conditions
     wrong = built.wrong_versions + built.wrong
     told = f"of {built.versions} versions at which it was read and {built.compared} keys at the end"
     return [
-        Figure(bench, f"{name}: until it can be read", Spread.of([ready]), "s", detail=built.ended),
-        Figure(bench, f"{name}: wrong answers", Spread.of([float(wrong)]), "", 0.0, False, told),
-        Figure(bench, f"{name}: memory of the engine's process, most", Spread.of([engine]), "MiB"),
-        Figure(bench, f"{name}: memory of Spark's processes, most", Spread.of([spark]), "MiB"),
+        Figure(bench, f"{name}: until it can be read", Measurement.of([ready]), "s", detail=built.ended),
+        Figure(bench, f"{name}: wrong answers", Measurement.of([float(wrong)]), "", 0.0, False, told),
+        Figure(bench, f"{name}: memory of the engine's process, most", Measurement.of([engine]), "MiB"),
+        Figure(bench, f"{name}: memory of Spark's processes, most", Measurement.of([spark]), "MiB"),
         Figure(
             bench,
             f"{name}: hits of another view meanwhile, p99",
-            Spread.of([_p99(during)]),
+            Measurement.of([_p99(during)]),
             "ms",
             detail=f"{_p99(quiet):.3g} ms before; {len(during):,} hits",
         ),
         Figure(
             bench,
             f"{name}: longest time without a hit",
-            Spread.of([1000 * built.longest_block_s(0, ready)]),
+            Measurement.of([1000 * built.longest_block_s(0, ready)]),
             "ms",
             detail=f"{1000 * built.longest_block_s(-conditions.before_s, 0):.0f} ms before; one is due every 5 ms",
         ),
         Figure(
             bench,
             f"{name}: transactions written meanwhile",
-            Spread.of([built.rate_between(0, ready)]),
+            Measurement.of([built.rate_between(0, ready)]),
             "/s",
             detail=f"{number(built.rate_between(-conditions.before_s, 0))}/s before, {conditions.rate:g}/s asked for",
         ),
     ]
 
 
-def wrong_table(name: str, built: Built) -> list[Table]:
+def wrong_table(name: str, built: Built) -> list[ReportTable]:
     """What was wrong, if anything was."""
     return (
-        [Table(f"{name}: wrong", ("what",), [(text[:500],) for text in built.examples[:20]])] if built.examples else []
+        [ReportTable(f"{name}: wrong", ("what",), [(text[:500],) for text in built.examples[:20]])]
+        if built.examples
+        else []
     )
 
 
@@ -161,7 +163,7 @@ def _p99(values: Sequence[float]) -> float:
 
 
 def _plots(builds: Sequence[Built]) -> list[Plot]:
-    def plot(title: str, unit: str, lines: Sequence[Line]) -> Plot:
+    def plot(title: str, unit: str, lines: Sequence[PlotLine]) -> Plot:
         marks = [(built.ready_s, f"{built.way}: readable") for built in builds if built.ready_s is not None]
         return Plot(title, "s from when the view was asked for", unit, lines, marks=((0.0, "asked for"), *marks))
 
@@ -169,8 +171,8 @@ def _plots(builds: Sequence[Built]) -> list[Plot]:
         line
         for built in builds
         for line in (
-            Line(f"{built.way}: engine", [at for at, _, _ in built.memory], [mib for _, mib, _ in built.memory]),
-            Line(
+            PlotLine(f"{built.way}: engine", [at for at, _, _ in built.memory], [mib for _, mib, _ in built.memory]),
+            PlotLine(
                 f"{built.way}: Spark",
                 [at for at, _, _ in built.memory],
                 [mib for _, _, mib in built.memory],
@@ -185,18 +187,18 @@ def _plots(builds: Sequence[Built]) -> list[Plot]:
     ]
 
 
-def _slowest(built: Built) -> Line:
+def _slowest(built: Built) -> PlotLine:
     by_second: dict[int, float] = {}
     for at, ms in built.hits:
         second = int(at // _PLOTTED_S)
         by_second[second] = max(ms, by_second.get(second, 0.0))
-    return Line(built.way, [second * _PLOTTED_S for second in by_second], list(by_second.values()))
+    return PlotLine(built.way, [second * _PLOTTED_S for second in by_second], list(by_second.values()))
 
 
-def _rates(built: Built) -> Line:
+def _rates(built: Built) -> PlotLine:
     some = built.written[:: max(1, round(_PLOTTED_S / 0.25))]
     pairs = list(itertools.pairwise(some))
-    return Line(built.way, [b[0] for _, b in pairs], [(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairs])
+    return PlotLine(built.way, [b[0] for _, b in pairs], [(b[1] - a[1]) / (b[0] - a[0]) for a, b in pairs])
 
 
-__all__ = ["Conditions", "Options", "command", "run"]
+__all__ = ["Options", "RunConditions", "command", "run"]

@@ -24,8 +24,7 @@ import psycopg
 import typer
 
 from load import processes
-from load.experiments import building
-from load.experiments.building import Built, build, spark_of
+from load.experiments import view_build
 from load.experiments.experiment import Report, Tell
 from load.experiments.initial_state import (
     ComparedOption,
@@ -39,11 +38,12 @@ from load.experiments.initial_state import (
     wrong_table,
 )
 from load.experiments.upquery_stats import Admin
+from load.experiments.view_build import Built, build, spark_of
 from load.report.figures import Result, Skipped
-from load.report.plots import Table
-from load.report.write import JsonOption, OutputOption, perform
+from load.report.output import JsonOption, OutputOption, perform
+from load.report.plots import ReportTable
 from load.sides.postgres import running_upstream
-from load.sides.side import Side, SideError, Upstream
+from load.sides.side import Side, SideError, UpstreamDatabase
 from load.workloads.front_page import SITE, load_front_page
 
 BENCH = "killed_builds"
@@ -79,7 +79,7 @@ class Options:
     #: A kill comes within so many seconds; None: within the time that the undisturbed build took.
     limit_s: float | None
     seed: int
-    building: building.Conditions
+    building: view_build.BuildConditions
 
 
 def command(
@@ -102,7 +102,7 @@ def command(
     for name in kill or ():
         if name not in KILLS:
             raise typer.BadParameter(f"{name!r} is none of {', '.join(KILLS)}")
-    conditions = building.Conditions(stories, rate, before, after, patience, compared, master)
+    conditions = view_build.BuildConditions(stories, rate, before, after, patience, compared, master)
     options = Options(stories, votes, ways_of(way), kill or tuple(KILLS), limit, seed, conditions)
     perform(BENCH, lambda _, tell: run(options, tell), as_json=as_json, output=output)
 
@@ -112,7 +112,7 @@ def run(options: Options, tell: Tell) -> Report:
     tell(f"{options.stories:,} stories and {options.votes:,} votes: loading")
     with running_upstream(SITE, load_front_page(options.stories, options.votes, tell)) as upstream:
         results: list[Result] = []
-        tables: list[Table] = []
+        tables: list[ReportTable] = []
         for way in options.ways:
             for name, found in _builds(way, upstream, options, tell):
                 if isinstance(found, Skipped):
@@ -134,7 +134,9 @@ def run(options: Options, tell: Tell) -> Report:
     )
 
 
-def _builds(way: str, upstream: Upstream, options: Options, tell: Tell) -> Iterator[tuple[str, Built | Skipped]]:
+def _builds(
+    way: str, upstream: UpstreamDatabase, options: Options, tell: Tell
+) -> Iterator[tuple[str, Built | Skipped]]:
     undisturbed = build(way, upstream, options.building, tell)
     yield f"{way}, undisturbed", undisturbed
     limit = options.limit_s or undisturbed.ready_s or options.building.patience_s / 2
@@ -151,7 +153,7 @@ def _builds(way: str, upstream: Upstream, options: Options, tell: Tell) -> Itera
             yield name, build(way, upstream, options.building, tell, partial(_end, kill, upstream, moment, limit))
 
 
-def _on_a_small_disk(way: str, upstream: Upstream, options: Options, tell: Tell) -> Built | Skipped:
+def _on_a_small_disk(way: str, upstream: UpstreamDatabase, options: Options, tell: Tell) -> Built | Skipped:
     try:
         with _small_disk() as directory:
             conditions = replace(options.building, spark={"directory": str(directory)})
@@ -179,7 +181,7 @@ def _small_disk() -> Iterator[Path]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _end(kill: str, upstream: Upstream, moment: float, limit: float, side: Side, stop: Event) -> str:
+def _end(kill: str, upstream: UpstreamDatabase, moment: float, limit: float, side: Side, stop: Event) -> str:
     """End it at that moment, or as soon after it as it is there; what was done."""
     begun = monotonic()
     stop.wait(moment)

@@ -19,22 +19,22 @@ from typing import Annotated
 
 import typer
 
-from load.driver.audit import Audit, audit
-from load.driver.outcome import Outcome
+from load.driver.audit import AuditResult, audit
+from load.driver.outcome import RunOutcome
 from load.driver.run import run_load
 from load.driver.search import Search, highest_rate
-from load.experiments.experiment import Conditions, Report, Tell
+from load.experiments.experiment import Report, RunConditions, Tell
 from load.programs import MissingProgramError
-from load.report.figures import Figure, Result, Skipped, Spread, number
-from load.report.plots import Table
-from load.report.write import JsonOption, OutputOption, perform
+from load.report.figures import Figure, Measurement, Result, Skipped, number
+from load.report.output import JsonOption, OutputOption, perform
+from load.report.plots import ReportTable
 from load.sides.cache_aside import redis
 from load.sides.direct import direct
 from load.sides.postgres import running_upstream
-from load.sides.side import Side, SiteDefinition, StartSide, Upstream
+from load.sides.side import Side, SiteDefinition, StartSide, UpstreamDatabase
 from load.sides.upquery import upquery
-from load.workloads.lobsters.dataset import Size, site
-from load.workloads.lobsters.loading import load
+from load.workloads.lobsters.bulk_load import load
+from load.workloads.lobsters.dataset import LobstersSize, site
 from load.workloads.lobsters.probes import OwnWrites, looking, reads_of
 from load.workloads.lobsters.site import ORDERED, lobsters
 from load.workloads.lobsters.workload import LobstersSpec
@@ -58,7 +58,7 @@ _READS_AT_ONCE = 20
 class Options:
     """What was asked for."""
 
-    size: Size = field(default_factory=Size)
+    size: LobstersSize = field(default_factory=LobstersSize)
     seconds: float = 20.0
     warm_s: float = 120.0
     warm_rate: float = 20.0
@@ -69,15 +69,15 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class SideResult:
     """What one side did."""
 
     side: str
     search: Search
     #: The run of a side that is overloaded at every rate.
-    overloaded: Outcome | None
+    overloaded: RunOutcome | None
     own: OwnWrites
-    audited: Audit | None
+    audited: AuditResult | None
     state_mib: float
     resident_mib: float
 
@@ -105,12 +105,12 @@ def command(
     """Lobsters at production scale: pages a second with p95 below 100 ms, and wrong answers counted."""
     if unknown := set(sides or ()) - set(_SIDES):
         raise typer.BadParameter(f"no side named {', '.join(sorted(unknown))}")
-    options = Options(Size(scale), seconds, warm, warm_rate, p95_ms, start_rate, most_rate, audit_visits)
+    options = Options(LobstersSize(scale), seconds, warm, warm_rate, p95_ms, start_rate, most_rate, audit_visits)
     starts: dict[str, StartSide] = {"upquery": upquery(memory), "direct": direct, "redis": redis(ttl_s=_TTL_S)}
     starts |= {f"{name}{_KEPT}": _over_kept(starts[name]) for name in ("direct", "redis")}
     wanted = {name: starts[name] for name in sides or _SIDES}
 
-    def work(conditions: Conditions, tell: Tell) -> Report:
+    def work(conditions: RunConditions, tell: Tell) -> Report:
         return run(options, wanted, conditions=conditions, tell=tell)
 
     perform(NAME, work, as_json=as_json, output=output)
@@ -118,16 +118,16 @@ def command(
 
 def _over_kept(start: StartSide) -> StartSide:
     @contextmanager
-    def named(upstream: Upstream, site: SiteDefinition) -> Iterator[Side]:
+    def named(upstream: UpstreamDatabase, site: SiteDefinition) -> Iterator[Side]:
         with start(upstream, site) as side:
             yield replace(side, name=f"{side.name}, columns kept")
 
     return named
 
 
-def run(options: Options, sides: Mapping[str, StartSide], *, conditions: Conditions, tell: Tell) -> Report:
+def run(options: Options, sides: Mapping[str, StartSide], *, conditions: RunConditions, tell: Tell) -> Report:
     """Each side in turn, on one database of its kind."""
-    measured: dict[str, Measured] = {}
+    measured: dict[str, SideResult] = {}
     skipped: list[Result] = []
 
     def measure(names: Sequence[str], *, kept: bool) -> None:
@@ -152,12 +152,14 @@ def run(options: Options, sides: Mapping[str, StartSide], *, conditions: Conditi
     )
 
 
-def _measure(start: StartSide, upstream: Upstream, options: Options, conditions: Conditions, tell: Tell) -> Measured:
+def _measure(
+    start: StartSide, upstream: UpstreamDatabase, options: Options, conditions: RunConditions, tell: Tell
+) -> SideResult:
     spec = LobstersSpec(options.size)
     tell("lobsters: starting a side, building what it keeps whole")
     with start(upstream, lobsters()) as side:
 
-        def at(rate: float, seconds: float) -> Outcome:
+        def at(rate: float, seconds: float) -> RunOutcome:
             return run_load(side, spec, rate=rate, seconds=seconds, conditions=conditions, tell=tell)
 
         if side.state_bytes():
@@ -180,16 +182,18 @@ def _measure(start: StartSide, upstream: Upstream, options: Options, conditions:
         with looking(side, _lookers(options.size), seed=1) as own:
             at(max(0.5, _PROBED_AT * rate), options.seconds)
         audited = _audited(side, upstream, spec, len(search.tried), options, tell) if side.state_bytes() else None
-        return Measured(side.name, search, overloaded, own, audited, state / 2**20, resident / 2**20)
+        return SideResult(side.name, search, overloaded, own, audited, state / 2**20, resident / 2**20)
 
 
-def _lookers(size: Size) -> list[int]:
+def _lookers(size: LobstersSize) -> list[int]:
     """People who visit, from the busiest."""
     votes = site(size).user_votes
     return sorted(range(1, len(votes) + 1), key=lambda user: -votes[user - 1])[:_LOOKERS]
 
 
-def _audited(side: Side, upstream: Upstream, spec: LobstersSpec, runs: int, options: Options, tell: Tell) -> Audit:
+def _audited(
+    side: Side, upstream: UpstreamDatabase, spec: LobstersSpec, runs: int, options: Options, tell: Tell
+) -> AuditResult:
     """What the visitors of the last run of the search read, asked again; the first of them."""
     tell(f"{side.name}: comparing answers with the database's")
     with direct(upstream, lobsters()) as truth:
@@ -198,7 +202,7 @@ def _audited(side: Side, upstream: Upstream, spec: LobstersSpec, runs: int, opti
         return audit(side, truth, reads, ordered=ORDERED, at_once=_READS_AT_ONCE)
 
 
-def _outcomes(measured: Measured) -> list[Outcome]:
+def _outcomes(measured: SideResult) -> list[RunOutcome]:
     return [*measured.search.tried, *([measured.overloaded] if measured.overloaded else [])]
 
 
@@ -217,14 +221,14 @@ def _about(options: Options) -> str:
     )
 
 
-def _figures(measured: Mapping[str, Measured], options: Options) -> list[Result]:
+def _figures(measured: Mapping[str, SideResult], options: Options) -> list[Result]:
     figures: list[Result] = []
     for name, each in measured.items():
         figures.append(
             Figure(
                 NAME,
                 f"{each.side}: pages/s with p95 ≤ {options.p95_ms:g} ms",
-                Spread.of([each.rate]),
+                Measurement.of([each.rate]),
                 "/s",
                 detail=_detail(each),
             )
@@ -235,7 +239,7 @@ def _figures(measured: Mapping[str, Measured], options: Options) -> list[Result]
                 Figure(
                     NAME,
                     f"Upquery against {each.side}",
-                    Spread.of([ratio]),
+                    Measurement.of([ratio]),
                     "x",
                     _GOALS[name],
                     detail="" if each.search.best else "against the most it does when overloaded",
@@ -246,7 +250,7 @@ def _figures(measured: Mapping[str, Measured], options: Options) -> list[Result]
     return figures
 
 
-def _detail(measured: Measured) -> str:
+def _detail(measured: SideResult) -> str:
     if measured.overloaded is not None:
         late = measured.overloaded.latency
         return f"at no rate: overloaded, with p50 {number(late.p50_ms)} ms and p95 {number(late.p95_ms)} ms"
@@ -255,12 +259,12 @@ def _detail(measured: Measured) -> str:
     return measured.search.verdict + cpu
 
 
-def _wrong(measured: Measured) -> Figure:
+def _wrong(measured: SideResult) -> Figure:
     stale = measured.own.not_shown + (measured.audited.different if measured.audited else 0)
-    return Figure(NAME, "stale answers of Upquery", Spread.of([float(stale)]), "", 0.0, more_is_better=False)
+    return Figure(NAME, "stale answers of Upquery", Measurement.of([float(stale)]), "", 0.0, more_is_better=False)
 
 
-def _table(measured: Mapping[str, Measured]) -> Table:
+def _table(measured: Mapping[str, SideResult]) -> ReportTable:
     columns = (
         "side",
         "answers compared when quiet",
@@ -272,10 +276,10 @@ def _table(measured: Mapping[str, Measured]) -> Table:
         "resident MiB",
         "an example",
     )
-    return Table("Wrong answers, and memory", columns, [_row(each) for each in measured.values()])
+    return ReportTable("Wrong answers, and memory", columns, [_row(each) for each in measured.values()])
 
 
-def _row(measured: Measured) -> tuple[str, ...]:
+def _row(measured: SideResult) -> tuple[str, ...]:
     audited, own = measured.audited, measured.own
     return (
         measured.side,

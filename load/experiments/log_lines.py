@@ -14,11 +14,11 @@ from typing import Annotated, Any
 import typer
 
 from load import processes
-from load.experiments.experiment import Conditions, Report, Tell
+from load.experiments.experiment import Report, RunConditions, Tell
 from load.experiments.workload_model import report_command
-from load.report.figures import Figure, Spread, number
-from load.report.plots import Table
-from load.report.write import JsonOption, OutputOption, perform
+from load.report.figures import Figure, Measurement, number
+from load.report.output import JsonOption, OutputOption, perform
+from load.report.plots import ReportTable
 from load.sides.side import SideError
 
 BENCH = "log_lines"
@@ -42,7 +42,7 @@ def command(
 ) -> None:
     """Time and memory of modelling a large access log. Some ten minutes."""
 
-    def work(_: Conditions, tell: Tell) -> Report:
+    def work(_: RunConditions, tell: Tell) -> Report:
         with tempfile.TemporaryDirectory(prefix="upquery-log-", dir=directory) as folder:
             return _run(Path(folder), lines, keys, alpha, seed, tell)
 
@@ -73,10 +73,10 @@ def _run(folder: Path, lines: int, keys: int, alpha: float, seed: int, tell: Tel
         f"{lines:,} lines of {keys:,} keys as Parquet. Time and memory are of upquery workload report, with all its"
         " processes.",
         [
-            Figure(BENCH, "modelled in", Spread.of([took_s]), "s"),
-            Figure(BENCH, "peak memory", Spread.of([peak_bytes / 2**30]), "GiB", _GOAL_GIB, more_is_better=False),
+            Figure(BENCH, "modelled in", Measurement.of([took_s]), "s"),
+            Figure(BENCH, "peak memory", Measurement.of([peak_bytes / 2**30]), "GiB", _GOAL_GIB, more_is_better=False),
         ],
-        [Table("The log and its model", ("what", "is"), rows)],
+        [ReportTable("The log and its model", ("what", "is"), rows)],
     )
 
 

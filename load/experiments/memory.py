@@ -11,17 +11,17 @@ from typing import Annotated
 
 import typer
 
-from load.driver.outcome import Latency, Outcome
+from load.driver.outcome import LatencySummary, RunOutcome
 from load.driver.run import run_load
 from load.driver.search import highest_rate
 from load.experiments import vote
-from load.experiments.experiment import Conditions, Report, Tell
+from load.experiments.experiment import Report, RunConditions, Tell
 from load.experiments.upquery_stats import Admin
-from load.report.figures import Figure, Result, Spread, number
-from load.report.plots import Line, Plot, Table
-from load.report.write import JsonOption, OutputOption, perform
+from load.report.figures import Figure, Measurement, Result, number
+from load.report.output import JsonOption, OutputOption, perform
+from load.report.plots import Plot, PlotLine, ReportTable
 from load.sides.postgres import running_upstream
-from load.sides.side import Side, Upstream
+from load.sides.side import Side, UpstreamDatabase
 from load.sides.upquery import upquery
 from load.workloads.vote import SITE, VIEW, VoteSpec, load_stories
 
@@ -58,10 +58,10 @@ class _Point:
     budget_bytes: int | None
     state_bytes: int
     stories: int
-    outcome: Outcome
+    outcome: RunOutcome
 
     @property
-    def reads(self) -> Latency:
+    def reads(self) -> LatencySummary:
         """Of the visits that read."""
         return self.outcome.by_page["read"]
 
@@ -86,7 +86,7 @@ def command(
     perform(BENCH, lambda conditions, tell: run(options, conditions, tell), as_json=as_json, output=output)
 
 
-def run(options: Options, conditions: Conditions, tell: Tell) -> Report:
+def run(options: Options, conditions: RunConditions, tell: Tell) -> Report:
     """Full state first, then budgets."""
     spec = options.spec
     tell(f"{spec.stories:,} stories with {options.votes_each} votes each: loading")
@@ -95,7 +95,7 @@ def run(options: Options, conditions: Conditions, tell: Tell) -> Report:
         whole = bench.full()
         full, rate = whole[0], whole[0].rate
         points = [bench.partial(percent, full.state_bytes, rate) for percent in options.percents]
-    full_p95 = Spread.of([point.outcome.latency.p95_ms for point in whole])
+    full_p95 = Measurement.of([point.outcome.latency.p95_ms for point in whole])
     return Report(
         title="Memory: how little is enough",
         about=(
@@ -115,7 +115,7 @@ def run(options: Options, conditions: Conditions, tell: Tell) -> Report:
 class _Bench:
     """Runs sides of one site at one rate."""
 
-    def __init__(self, options: Options, conditions: Conditions, tell: Tell, upstream: Upstream) -> None:
+    def __init__(self, options: Options, conditions: RunConditions, tell: Tell, upstream: UpstreamDatabase) -> None:
         self._options = options
         self._conditions = conditions
         self._tell = tell
@@ -169,7 +169,7 @@ class _Bench:
         return _Point(name, rate, budget, max(stats.state_bytes, _held(outcome)), stories, outcome)
 
 
-def _held(outcome: Outcome) -> int:
+def _held(outcome: RunOutcome) -> int:
     """The most state that was held during the run."""
     return max((moment.state_bytes for moment in outcome.moments), default=0)
 
@@ -178,7 +178,7 @@ def _is_enough(point: _Point, full_p95_ms: float) -> bool:
     return point.outcome.kept_up and point.outcome.latency.p95_ms < 2 * full_p95_ms
 
 
-def _figures(points: Sequence[_Point], full: _Point, full_p95: Spread) -> list[Result]:
+def _figures(points: Sequence[_Point], full: _Point, full_p95: Measurement) -> list[Result]:
     """The smallest state of an unbroken row of budgets that were enough, beginning with the largest."""
     smallest: _Point | None = None
     for point in points:
@@ -190,7 +190,7 @@ def _figures(points: Sequence[_Point], full: _Point, full_p95: Spread) -> list[R
         Figure(
             BENCH,
             "full state",
-            Spread.of([full.state_bytes / _MIB]),
+            Measurement.of([full.state_bytes / _MIB]),
             "MiB",
             detail=f"{full.state_bytes / full.stories:,.0f} bytes a story",
         ),
@@ -201,7 +201,7 @@ def _figures(points: Sequence[_Point], full: _Point, full_p95: Spread) -> list[R
             Figure(
                 BENCH,
                 "smallest state with p95 < 2x full's",
-                Spread.of([share]),
+                Measurement.of([share]),
                 "% of full's",
                 _GOAL,
                 False,
@@ -212,7 +212,7 @@ def _figures(points: Sequence[_Point], full: _Point, full_p95: Spread) -> list[R
     return results
 
 
-def _table(points: Sequence[_Point], full_p95_ms: float) -> Table:
+def _table(points: Sequence[_Point], full_p95_ms: float) -> ReportTable:
     columns = (
         "state",
         "budget MiB",
@@ -226,7 +226,7 @@ def _table(points: Sequence[_Point], full_p95_ms: float) -> Table:
         "against full's p95",
     )
     full_bytes = points[0].state_bytes
-    return Table("State and latency", columns, [_row(point, full_bytes, full_p95_ms) for point in points])
+    return ReportTable("State and latency", columns, [_row(point, full_bytes, full_p95_ms) for point in points])
 
 
 def _row(point: _Point, full_bytes: int, full_p95_ms: float) -> tuple[str, ...]:
@@ -249,9 +249,9 @@ def _plot(points: Sequence[_Point], full: _Point, full_p95_ms: float) -> Plot:
     ordered = [full, *points]
     shares = [100 * point.state_bytes / full.state_bytes for point in ordered]
     lines = [
-        Line("p95", shares, [point.outcome.latency.p95_ms for point in ordered]),
-        Line("p99", shares, [point.outcome.latency.p99_ms for point in ordered]),
-        Line("p50", shares, [point.outcome.latency.p50_ms for point in ordered]),
+        PlotLine("p95", shares, [point.outcome.latency.p95_ms for point in ordered]),
+        PlotLine("p99", shares, [point.outcome.latency.p99_ms for point in ordered]),
+        PlotLine("p50", shares, [point.outcome.latency.p50_ms for point in ordered]),
     ]
     return Plot(
         "Latency over state",

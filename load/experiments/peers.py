@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from load.experiments import vote
-from load.experiments.experiment import Conditions, Report, Tell
-from load.report.write import JsonOption, OutputOption, perform
+from load.experiments.experiment import Report, RunConditions, Tell
+from load.report.output import JsonOption, OutputOption, perform
 from load.sides.cache_aside import memcached, redis, redis_alone
 from load.sides.direct import direct
 from load.sides.empty import empty
@@ -55,7 +55,7 @@ def command(
     )
     wanted = {name: SIDES[name] for name in sides or SIDES}
 
-    def work(conditions: Conditions, tell: Tell) -> Report:
+    def work(conditions: RunConditions, tell: Tell) -> Report:
         return vote.run(options, wanted, conditions=conditions, tell=tell, name="peers")
 
     perform("peers", work, as_json=as_json, output=output)

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from load.experiments.experiment import Conditions, Report, Tell
+from load.experiments.experiment import Report, RunConditions, Tell
 from load.micro.policy_replay import DEFAULT, POLICIES, replay
-from load.report.figures import Figure, Result, Spread
-from load.report.plots import Line, Plot, Table
-from load.report.write import JsonOption, OutputOption, perform
+from load.report.figures import Figure, Measurement, Result
+from load.report.output import JsonOption, OutputOption, perform
+from load.report.plots import Plot, PlotLine, ReportTable
 from load.traces import lobsters, vote
 from load.traces.trace import Trace, read_trace, write_trace
-from load.workloads.lobsters.dataset import Size
+from load.workloads.lobsters.dataset import LobstersSize
 from load.workloads.vote import VoteSpec
 
 #: Sizes of the memory that are compared, as shares of the keys that are read at all; and more of them for plots.
@@ -64,10 +64,10 @@ def command(
 ) -> None:
     """Hit rates of the eviction policies on traces of vote and Lobsters. Some five minutes."""
 
-    def work(_: Conditions, tell: Tell) -> Report:
+    def work(_: RunConditions, tell: Tell) -> Report:
         if trace:
             return run([read_trace(path) for path in trace], PLOTTED if plots else COMPARED, tell=tell)
-        traces = list(record(reads, stories, lobsters_visits, Size(scale), seed, tell))
+        traces = list(record(reads, stories, lobsters_visits, LobstersSize(scale), seed, tell))
         if keep is not None:
             _keep(traces, keep)
         return run(traces, PLOTTED if plots else COMPARED, tell=tell)
@@ -75,7 +75,7 @@ def command(
     perform("policies", work, as_json=as_json, output=output)
 
 
-def record(reads: int, stories: int, visits: int, size: Size, seed: int, tell: Tell) -> Iterator[Trace]:
+def record(reads: int, stories: int, visits: int, size: LobstersSize, seed: int, tell: Tell) -> Iterator[Trace]:
     """The traces of both workloads."""
     tell("vote: making the traces")
     yield vote.steady(VoteSpec(stories), reads, seed)
@@ -109,7 +109,7 @@ def _differ(trace: Trace) -> bool:
     return len({(key.weight_bytes, key.cost) for key in trace.keys}) > 1
 
 
-def _traces(traces: Sequence[Trace]) -> Table:
+def _traces(traces: Sequence[Trace]) -> ReportTable:
     rows = [
         (
             trace.name,
@@ -120,7 +120,7 @@ def _traces(traces: Sequence[Trace]) -> Table:
         )
         for trace in traces
     ]
-    return Table("Traces", ("trace", "of", "reads", "keys", "bytes"), rows)
+    return ReportTable("Traces", ("trace", "of", "reads", "keys", "bytes"), rows)
 
 
 #: Policy -> share of the memory -> percentage.
@@ -135,7 +135,7 @@ def _behind(trace: Trace, mode: Mode, rates: Rates) -> Figure:
     return Figure(
         "policies",
         f"{trace.name}, {mode.name}: {DEFAULT} behind the best policy",
-        Spread(max(behind), min(behind), max(behind)),
+        Measurement(max(behind), min(behind), max(behind)),
         "points",
         GOAL_POINTS,
         more_is_better=False,
@@ -143,15 +143,15 @@ def _behind(trace: Trace, mode: Mode, rates: Rates) -> Figure:
     )
 
 
-def _table(trace: Trace, mode: Mode, rates: Rates) -> Table:
+def _table(trace: Trace, mode: Mode, rates: Rates) -> ReportTable:
     rows = [
         (f"{share:.2%}".replace(".00", ""), *(f"{of[share]:.1f}" for of in rates.values())) for share in rates[DEFAULT]
     ]
-    return Table(f"{trace.name}, {mode.name}: {_counted(mode)}, %", ("memory", *rates), rows)
+    return ReportTable(f"{trace.name}, {mode.name}: {_counted(mode)}, %", ("memory", *rates), rows)
 
 
 def _plot(trace: Trace, mode: Mode, rates: Rates) -> Plot:
-    lines = [Line(policy, [100 * share for share in of], list(of.values())) for policy, of in rates.items()]
+    lines = [PlotLine(policy, [100 * share for share in of], list(of.values())) for policy, of in rates.items()]
     held = "bytes" if mode.weighted else "keys"
     return Plot(
         f"{trace.name}, {mode.name}",

@@ -16,20 +16,20 @@ import httpx
 import psycopg
 import typer
 
-from load.driver.audit import Audit, audit
+from load.driver.audit import AuditResult, audit
 from load.experiments import vote
 from load.experiments.experiment import Report, Tell
-from load.experiments.resharding_clients import BATCH, Histories, ReadJob, Written, read_on, write_on
-from load.experiments.resharding_report import BENCH, Found, Sample, figures, plots, sample_of, tables
+from load.experiments.resharding_clients import BATCH, Histories, ReadJob, WriterLog, read_on, write_on
+from load.experiments.resharding_report import BENCH, GatewaySample, ReshardingRun, figures, plots, sample_of, tables
 from load.experiments.upquery_stats import Admin
-from load.experiments.warming import read_all
+from load.experiments.warm_up import read_all
 from load.postgres_log import log_end
-from load.report.write import JsonOption, OutputOption, perform
+from load.report.output import JsonOption, OutputOption, perform
 from load.sides.direct import direct
-from load.sides.pods import Gateway, PodSettings, running_pods
+from load.sides.pods import GatewaySide, PodSettings, running_pods
 from load.sides.postgres import running_upstream
-from load.sides.side import Side, SideError, Upstream
-from load.started_apart import ended, started_apart
+from load.sides.side import Side, SideError, UpstreamDatabase
+from load.worker_process import ended, worker_process
 from load.workloads.front_page import SITE
 from load.workloads.vote import VIEW, load_stories
 
@@ -103,14 +103,14 @@ def run(options: Options, tell: Tell) -> Report:
     )
 
 
-def _reshard(options: Options, upstream: Upstream, gateway: Gateway, tell: Tell) -> Found:
-    found = Found()
+def _reshard(options: Options, upstream: UpstreamDatabase, gateway: GatewaySide, tell: Tell) -> ReshardingRun:
+    found = ReshardingRun()
     job = ReadJob(gateway.side.reads_url, options.stories, options.reads)
     pause = Event()
     with (
-        started_apart(write_on, upstream.url, options.stories, options.rate) as writer,
-        started_apart(read_on, job) as reader,
-        Watch(gateway.side) as watch,
+        worker_process(write_on, upstream.url, options.stories, options.rate) as writer,
+        worker_process(read_on, job) as reader,
+        GatewayWatch(gateway.side) as watch,
     ):
         for pipe in (writer, reader):
             pipe.send(None)
@@ -133,7 +133,7 @@ def _reshard(options: Options, upstream: Upstream, gateway: Gateway, tell: Tell)
     return found
 
 
-def _check(found: Found, written: Written) -> None:
+def _check(found: ReshardingRun, written: WriterLog) -> None:
     """Each answer, at its version."""
     histories = Histories(written, VOTES_EACH)
     found.written = len(written.changes)
@@ -143,7 +143,7 @@ def _check(found: Found, written: Written) -> None:
             found.wrong.append(f"after {answer.at - found.begin:.1f} s: {wrong}")
 
 
-def _compare(options: Options, upstream: Upstream, side: Side) -> Audit:
+def _compare(options: Options, upstream: UpstreamDatabase, side: Side) -> AuditResult:
     """All stories with the database, nobody writing."""
     with psycopg.connect(upstream.url, autocommit=True) as connection:
         end = log_end(connection)
@@ -152,14 +152,14 @@ def _compare(options: Options, upstream: Upstream, side: Side) -> Audit:
         return audit(side, truth, reads, newer_than=end)
 
 
-class Watch:
+class GatewayWatch:
     """Takes samples while entered, in a thread of its own."""
 
     def __init__(self, side: Side) -> None:
         self._admin = Admin(side)
         self._stop = Event()
         self._thread = Thread(target=self._watch, name="watch", daemon=True)
-        self.samples: list[Sample] = []
+        self.samples: list[GatewaySample] = []
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -23,7 +23,7 @@ import psycopg
 
 from load.driver.arrivals import Arrivals
 from load.driver.connection import Broken, SingleConnection
-from load.driver.visit import Call, get, read_many
+from load.driver.visit import HttpCall, get, read_many
 from load.postgres_log import log_end, log_position
 from load.workloads.front_page import TICKS, Change, FrontPageWriter
 from load.workloads.vote import VIEW
@@ -41,7 +41,7 @@ Row = tuple[int, int, str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReadAnswer:
     """What a reader was told. Times are of `monotonic()`."""
 
     at: float
@@ -56,7 +56,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriterLog:
     """What the writer did: each transaction, the end of the log after it, and when that was known."""
 
     changes: Sequence[Change]
@@ -65,7 +65,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedRead:
     """A read that was not answered, or not with 200."""
 
     at: float
@@ -82,7 +82,7 @@ class ReadJob:
 
 
 def write_on(pipe: Pipe, url: str, stories: int, rate: float) -> None:
-    """Writes at a rate from when it is told to until it is told to end; says what was `Written`."""
+    """Writes at a rate from when it is told to until it is told to end; says what was `WriterLog`."""
     ends: list[int] = []
     times: list[float] = []
     with psycopg.connect(url, autocommit=True) as connection:
@@ -97,7 +97,7 @@ def write_on(pipe: Pipe, url: str, stories: int, rate: float) -> None:
                 ends.append(log_position(log_end(connection)))
             else:
                 sleep(_TICK_S)
-        pipe.send(Written(writer.log, ends, times))
+        pipe.send(WriterLog(writer.log, ends, times))
 
 
 def read_on(pipe: Pipe, job: ReadJob) -> None:
@@ -115,11 +115,11 @@ def read_on(pipe: Pipe, job: ReadJob) -> None:
     pipe.send((answers, failures))
 
 
-def _read(job: ReadJob, number: int, over: Event) -> tuple[list[Answer], list[Failure]]:
+def _read(job: ReadJob, number: int, over: Event) -> tuple[list[ReadAnswer], list[FailedRead]]:
     random = Random(number)
     arrivals = Arrivals(job.rate / THREADS, monotonic(), f"reader {number}")
-    answers: list[Answer] = []
-    failures: list[Failure] = []
+    answers: list[ReadAnswer] = []
+    failures: list[FailedRead] = []
     with SingleConnection(job.url, job.url, _TIMEOUT_S) as connection:
         while not over.wait(max(0.0, arrivals.due - monotonic())):
             due = arrivals.step()
@@ -127,11 +127,11 @@ def _read(job: ReadJob, number: int, over: Event) -> tuple[list[Answer], list[Fa
             try:
                 reply = connection.ask(_request(stories))
             except (OSError, Broken) as error:
-                failures.append(Failure(monotonic(), f"{type(error).__name__}: {error}"))
+                failures.append(FailedRead(monotonic(), f"{type(error).__name__}: {error}"))
                 continue
             at = monotonic()
             if reply.status != 200:
-                failures.append(Failure(at, f"{reply.status} {reply.body[:300].decode(errors='replace')}"))
+                failures.append(FailedRead(at, f"{reply.status} {reply.body[:300].decode(errors='replace')}"))
             else:
                 answers.append(answer_of(stories, orjson.loads(reply.body), bool(reply.hit), at, 1000 * (at - due)))
     return answers, failures
@@ -143,21 +143,21 @@ def _stories(random: Random, stories: int) -> list[int]:
     return [random.randint(1, last) for _ in range(BATCH if random.random() < 0.5 else 1)]
 
 
-def _request(stories: Sequence[int]) -> Call:
+def _request(stories: Sequence[int]) -> HttpCall:
     if len(stories) == 1:
         return get(VIEW, {"id": stories[0]})
     return read_many([*((VIEW, {"id": story}) for story in stories), (TICKS.name, {})])
 
 
-def answer_of(stories: Sequence[int], body: dict[str, Any], hit: bool, at: float, ms: float) -> Answer:
+def answer_of(stories: Sequence[int], body: dict[str, Any], hit: bool, at: float, ms: float) -> ReadAnswer:
     """The answer that a body is, to a request for these stories."""
     position = log_position(body["version"])
     if len(stories) == 1:
-        return Answer(at, ms, hit, position, None, ((stories[0], _rows(body)),))
+        return ReadAnswer(at, ms, hit, position, None, ((stories[0], _rows(body)),))
     *results, ticks = body["results"]
     transactions = int(ticks["rows"][0]["n"])
     rows = tuple((story, _rows(result)) for story, result in zip(stories, results, strict=True))
-    return Answer(at, ms, hit, position, transactions, rows)
+    return ReadAnswer(at, ms, hit, position, transactions, rows)
 
 
 def _rows(result: dict[str, Any]) -> tuple[Row, ...]:
@@ -175,7 +175,7 @@ class _Story:
 class Histories:
     """All stories, of which each began with as many votes."""
 
-    def __init__(self, written: Written, votes_each: int) -> None:
+    def __init__(self, written: WriterLog, votes_each: int) -> None:
         self._written = written
         self._votes_each = votes_each
         self._stories: dict[int, _Story] = {}
@@ -199,7 +199,7 @@ class Histories:
         before = self._written.ends[least - 1] if least else 0
         return least, min(len(self._written.ends), least + (position > before))
 
-    def what_is_wrong(self, answer: Answer) -> str | None:
+    def what_is_wrong(self, answer: ReadAnswer) -> str | None:
         """Nothing, if each row is what it must be."""
         least, most = self.included(answer.position)
         numbers: Sequence[int] = range(least, most + 1)
@@ -214,7 +214,7 @@ class Histories:
         story, rows, expected = next((one for one in told if one[1] != (one[2],)), told[0])
         return f"story {story} after {numbers[-1]} transactions: {rows} instead of {expected}"
 
-    def behind_s(self, answer: Answer) -> float:
+    def behind_s(self, answer: ReadAnswer) -> float:
         """How long ago the first transaction was committed that it does not include."""
         _, included = self.included(answer.position)
         if answer.transactions is not None:

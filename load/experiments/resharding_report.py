@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from load.driver.audit import Audit
-from load.experiments.resharding_clients import Answer, Failure
-from load.report.figures import Figure, Spread, number
-from load.report.plots import Line, Plot, Table
+from load.driver.audit import AuditResult
+from load.experiments.resharding_clients import FailedRead, ReadAnswer
+from load.report.figures import Figure, Measurement, number
+from load.report.plots import Plot, PlotLine, ReportTable
 
 BENCH = "resharding"
 #: A pod that is started takes from the machine, here all pods' one.
@@ -21,7 +21,7 @@ _LONGEST = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class GatewaySample:
     """Counts of a moment, since the start."""
 
     at: float
@@ -35,12 +35,12 @@ class Sample:
     moving: bool
 
 
-def sample_of(said: dict[str, Any], at: float) -> Sample:
+def sample_of(said: dict[str, Any], at: float) -> GatewaySample:
     """``GET /v1/stats`` of a gateway: its workers, and all pods together."""
     workers: list[dict[str, Any]] = list(said["gateway"].values())
     known = min((int(worker["shards"]) for worker in workers), default=0)
     asked = [sum(int(worker["requests"].get(str(shard), 0)) for worker in workers) for shard in range(known)]
-    return Sample(
+    return GatewaySample(
         at=at,
         upqueries=sum(int(view["upqueries"]) for view in said["views"].values()),
         lookups=int(said["counters"]["lookups"]),
@@ -51,7 +51,7 @@ def sample_of(said: dict[str, Any], at: float) -> Sample:
 
 
 @dataclass(slots=True)
-class Found:
+class ReshardingRun:
     """All that was seen. Times are of `monotonic()`."""
 
     begin: float = 0.0
@@ -61,16 +61,16 @@ class Found:
     changed: float = 0.0
     moved: float = 0.0
     end: float = 0.0
-    samples: list[Sample] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
+    samples: list[GatewaySample] = field(default_factory=list)
+    answers: list[ReadAnswer] = field(default_factory=list)
+    failures: list[FailedRead] = field(default_factory=list)
     #: Of answers, what is wrong; and of each, how many seconds it was behind the database.
     wrong: list[str] = field(default_factory=list)
     behind: list[float] = field(default_factory=list)
     #: Transactions.
     written: int = 0
     #: At the end, nobody writing.
-    compared: Audit = field(default_factory=lambda: Audit(0, 0))
+    compared: AuditResult = field(default_factory=lambda: AuditResult(0, 0))
 
     def between(self, phase: str) -> tuple[float, float]:
         """When a phase begins and ends."""
@@ -83,7 +83,7 @@ class Found:
         return phases[phase]
 
 
-def figures(found: Found) -> list[Figure]:
+def figures(found: ReshardingRun) -> list[Figure]:
     """Counts that must be zero, and what the change costs."""
     moved_s = found.moved - found.changed
     before, during = (percentile(latencies(found, phase), 95) for phase in (BEFORE, DURING))
@@ -91,7 +91,7 @@ def figures(found: Found) -> list[Figure]:
     read = len(found.answers)
 
     def less(name: str, value: float, unit: str, detail: str, goal: float | None = None) -> Figure:
-        return Figure(BENCH, name, Spread.of([value]), unit, goal, more_is_better=False, detail=detail)
+        return Figure(BENCH, name, Measurement.of([value]), unit, goal, more_is_better=False, detail=detail)
 
     compared = f"of {read:,}, each compared at its version while {found.written:,} transactions came"
     at_end = f"of {found.compared.compared:,}, compared with the database"
@@ -100,7 +100,7 @@ def figures(found: Found) -> list[Figure]:
         less("wrong answers", len(found.wrong), "", compared, 0.0),
         less("stories that are wrong at the end", found.compared.different, "", at_end, 0.0),
         less("reads that failed", len(found.failures), "", f"of {read + len(found.failures):,}", 0.0),
-        Figure(BENCH, "until all keys have their homes", Spread.of([moved_s]), "s"),
+        Figure(BENCH, "until all keys have their homes", Measurement.of([moved_s]), "s"),
         less(
             "busiest shard, against an even share, after",
             _uneven(found),
@@ -113,7 +113,7 @@ def figures(found: Found) -> list[Figure]:
     ]
 
 
-def tables(found: Found) -> list[Table]:
+def tables(found: ReshardingRun) -> list[ReportTable]:
     """The phases beside each other; what was wrong, and what failed."""
     columns = (
         "phase",
@@ -127,19 +127,19 @@ def tables(found: Found) -> list[Table]:
         "upqueries/s",
         "statements/s",
     )
-    made = [Table("Before, during and after", columns, [_row(found, phase) for phase in PHASES])]
+    made = [ReportTable("Before, during and after", columns, [_row(found, phase) for phase in PHASES])]
     if examples := [*found.wrong, *found.compared.examples]:
-        made.append(Table("Wrong", ("what",), [(text[:_LONGEST],) for text in examples[:_EXAMPLES]]))
+        made.append(ReportTable("Wrong", ("what",), [(text[:_LONGEST],) for text in examples[:_EXAMPLES]]))
     if found.failures:
         told = [(f"{failure.at - found.begin:.1f}", failure.reason[:_LONGEST]) for failure in found.failures]
-        made.append(Table("Failed", ("after s", "why"), told[:_EXAMPLES]))
+        made.append(ReportTable("Failed", ("after s", "why"), told[:_EXAMPLES]))
     return made
 
 
-def plots(found: Found) -> list[Plot]:
+def plots(found: ReshardingRun) -> list[Plot]:
     """All of it over time."""
 
-    def plot(title: str, unit: str, lines: Sequence[Line], caption: str = "") -> Plot:
+    def plot(title: str, unit: str, lines: Sequence[PlotLine], caption: str = "") -> Plot:
         marks = (
             (found.added - found.changed, "a pod starts"),
             (0.0, "the gateway is told"),
@@ -166,13 +166,13 @@ def plots(found: Found) -> list[Plot]:
     ]
 
 
-def latencies(found: Found, phase: str) -> list[float]:
+def latencies(found: ReshardingRun, phase: str) -> list[float]:
     """Of the answers of a phase, in order of size."""
     begin, end = found.between(phase)
     return sorted(answer.ms for answer in found.answers if begin <= answer.at < end)
 
 
-def per_second(found: Found, phase: str, value: Callable[[Sample], float]) -> float:
+def per_second(found: ReshardingRun, phase: str, value: Callable[[GatewaySample], float]) -> float:
     """How fast a count rose in a phase."""
     begin, end = found.between(phase)
     inside = [sample for sample in found.samples if begin <= sample.at < end]
@@ -186,14 +186,14 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] if ordered else 0.0
 
 
-def _uneven(found: Found) -> float:
+def _uneven(found: ReshardingRun) -> float:
     """How much more the shard that is asked most is asked than if all were alike; 0 if nothing was asked."""
     shards = max((len(sample.requests) for sample in found.samples), default=0)
     rates = [per_second(found, AFTER, partial(_requests, shard=shard)) for shard in range(shards)]
     return max(rates) * shards / sum(rates) if sum(rates) else 0.0
 
 
-def _row(found: Found, phase: str) -> tuple[str, ...]:
+def _row(found: ReshardingRun, phase: str) -> tuple[str, ...]:
     begin, end = found.between(phase)
     mine = latencies(found, phase)
     hits = [answer.hit for answer in found.answers if begin <= answer.at < end]
@@ -210,31 +210,31 @@ def _row(found: Found, phase: str) -> tuple[str, ...]:
     )
 
 
-def _upqueries(sample: Sample) -> float:
+def _upqueries(sample: GatewaySample) -> float:
     return sample.upqueries
 
 
-def _lookups(sample: Sample) -> float:
+def _lookups(sample: GatewaySample) -> float:
     return sample.lookups
 
 
-def _requests(sample: Sample, shard: int) -> int:
+def _requests(sample: GatewaySample, shard: int) -> int:
     return sample.requests[shard] if shard < len(sample.requests) else 0
 
 
-def _latency(found: Found, percent: float) -> Line:
+def _latency(found: ReshardingRun, percent: float) -> PlotLine:
     by_second: dict[int, list[float]] = {}
     for answer in found.answers:
         by_second.setdefault(int((answer.at - found.changed) // 1), []).append(answer.ms)
     seconds = sorted(by_second)
-    return Line(f"p{percent:g}", seconds, [percentile(sorted(by_second[second]), percent) for second in seconds])
+    return PlotLine(f"p{percent:g}", seconds, [percentile(sorted(by_second[second]), percent) for second in seconds])
 
 
-def _rates(found: Found, name: str, value: Callable[[Sample], float]) -> Line:
+def _rates(found: ReshardingRun, name: str, value: Callable[[GatewaySample], float]) -> PlotLine:
     """Of each second: a smaller step shows only when the counts were told."""
     by_second = {int((sample.at - found.changed) // 1): sample for sample in found.samples}
     pairs = list(itertools.pairwise(by_second[second] for second in sorted(by_second)))
-    return Line(
+    return PlotLine(
         name,
         [later.at - found.changed for _, later in pairs],
         [(value(later) - value(earlier)) / (later.at - earlier.at) for earlier, later in pairs],

@@ -13,13 +13,13 @@ import typer
 
 from load.experiments.experiment import Report, Tell
 from load.plain_http import PlainClient
-from load.report.figures import Figure, Spread
-from load.report.plots import Table
-from load.report.write import JsonOption, OutputOption, perform
+from load.report.figures import Figure, Measurement
+from load.report.output import JsonOption, OutputOption, perform
+from load.report.plots import ReportTable
 from load.sides.postgres import running_upstream
 from load.sides.upquery import upquery
 from load.workloads import own_writes
-from load.workloads.own_writes import Found, Pairs, PostgresAuthor
+from load.workloads.own_writes import PairCounts, Pairs, PostgresAuthor
 
 BENCH = "ryw"
 SHORT = ("--pairs", "2000")
@@ -62,7 +62,7 @@ def _load(url: str) -> None:
         connection.execute(own_writes.fill_sql(_COUNTERS))
 
 
-def _report(with_token: Found, without: Found, workers: int) -> Report:
+def _report(with_token: PairCounts, without: PairCounts, workers: int) -> Report:
     about = (
         f"One client commits a transaction of two statements and reads what it changed at once, {with_token.pairs:,}"
         f" times with a token (the database's position, asked for after the commit) and as often without, by"
@@ -77,7 +77,7 @@ def _report(with_token: Found, without: Found, workers: int) -> Report:
             Figure(
                 BENCH,
                 "own writes missed, with the token",
-                Spread.of([float(with_token.missed)]),
+                Measurement.of([float(with_token.missed)]),
                 "",
                 0.0,
                 False,
@@ -86,7 +86,7 @@ def _report(with_token: Found, without: Found, workers: int) -> Report:
             Figure(
                 BENCH,
                 "own writes missed, without",
-                Spread.of([share]),
+                Measurement.of([share]),
                 "%",
                 None,
                 False,
@@ -97,10 +97,10 @@ def _report(with_token: Found, without: Found, workers: int) -> Report:
     )
 
 
-def _table(*sides: Found) -> Table:
+def _table(*sides: PairCounts) -> ReportTable:
     ordered = [sorted(found.milliseconds) for found in sides]
     rows = [(f"read, p{p:g}, ms", *(f"{_percentile(one, p):.2f}" for one in ordered)) for p in _PERCENTILES]
-    return Table("How long the reads took", ("what", "with the token", "without"), rows)
+    return ReportTable("How long the reads took", ("what", "with the token", "without"), rows)
 
 
 def _percentile(values: Sequence[float], percent: float) -> float:

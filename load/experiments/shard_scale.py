@@ -30,7 +30,7 @@ from load.driver.connection import SingleConnection
 from load.driver.visit import get, read_keys, read_many
 from load.experiments import vote
 from load.experiments.closed_loop import Loop, run_loop
-from load.experiments.experiment import Conditions, Report, Tell
+from load.experiments.experiment import Report, RunConditions, Tell
 from load.experiments.shard_scale_model import Machines
 from load.experiments.shard_scale_report import (
     ALONE,
@@ -45,8 +45,8 @@ from load.experiments.shard_scale_report import (
     WORKER,
     Mix,
     Rate,
+    ShardSetup,
     Turn,
-    Way,
     costs_of,
     figures,
     mixes,
@@ -54,15 +54,15 @@ from load.experiments.shard_scale_report import (
     table_of_costs,
     tables_of_turns,
 )
-from load.experiments.warming import read_all
+from load.experiments.warm_up import read_all
 from load.postgres_log import log_end
 from load.report.figures import number
-from load.report.write import JsonOption, OutputOption, perform
+from load.report.output import JsonOption, OutputOption, perform
 from load.sides.pods import PodSettings, running_pods
 from load.sides.postgres import running_upstream
-from load.sides.side import Side, SideError, Upstream
+from load.sides.side import Side, SideError, UpstreamDatabase
 from load.sides.upquery import upquery
-from load.workloads.changes import Writer, votes
+from load.workloads.changes import ChangeWriter, votes
 from load.workloads.vote import STORY_WITH_VOTES, VIEW
 
 SHORT = (
@@ -81,7 +81,7 @@ SHORT = (
     "--gateway",
 )
 #: One machine's.
-WAYS = (ALONE, Way(1, 2), Way(2, 1), Way(2, 2))
+WAYS = (ALONE, ShardSetup(1, 2), ShardSetup(2, 1), ShardSetup(2, 2))
 _VOTES_EACH = 3
 _MEMORY = "2GiB"
 
@@ -116,11 +116,11 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningSide:
     """A side under measurement."""
 
     side: Side
-    upstream: Upstream
+    upstream: UpstreamDatabase
     #: The processes of each kind, but the database's, which come and go.
     pids: Pids
 
@@ -131,7 +131,7 @@ class Options:
 
     sizes: Sizes
     rounds: int
-    ways: Sequence[Way]
+    ways: Sequence[ShardSetup]
     #: What the model is asked.
     mixes: Sequence[Mix]
     machines: Machines
@@ -165,10 +165,10 @@ def command(
     perform(BENCH, lambda conditions, tell: run(options, conditions, tell), as_json=as_json, output=output)
 
 
-def run(options: Options, conditions: Conditions, tell: Tell) -> Report:
+def run(options: Options, conditions: RunConditions, tell: Tell) -> Report:
     """All starts, in turns; then the model."""
     sizes = options.sizes
-    turns: dict[Way, list[Turn]] = {way: [] for way in options.ways}
+    turns: dict[ShardSetup, list[Turn]] = {way: [] for way in options.ways}
     changes = votes(sizes.stories, _VOTES_EACH, 0.0, sizes.hottest)
     tell(f"{sizes.stories:,} stories with {_VOTES_EACH} votes each: loading")
     with running_upstream(changes.site, changes.load) as upstream:
@@ -204,7 +204,7 @@ def _about(options: Options) -> str:
 
 
 @contextmanager
-def _running(way: Way, upstream: Upstream) -> Iterator[Running]:
+def _running(way: ShardSetup, upstream: UpstreamDatabase) -> Iterator[RunningSide]:
     # Votes are not written through the side.
     site = replace(votes(1, 1, 0.0, 1).site, writes=())
     if way.gateway:
@@ -213,11 +213,11 @@ def _running(way: Way, upstream: Upstream) -> Iterator[Running]:
             pods = gateway.behind.pods
             kinds = _kinds([pid for pod in pods for pid in pod.pids()])
             gateways = _kinds(processes.family(gateway.served.pid))[WORKER]
-            yield Running(gateway.side, upstream, {**kinds, GATEWAY: gateways})
+            yield RunningSide(gateway.side, upstream, {**kinds, GATEWAY: gateways})
         return
     sections = {"engine": {"shards": way.shards}}
     with upquery(_MEMORY, workers=way.workers, name=way.name, sections=sections)(upstream, site) as side:
-        yield Running(side, upstream, _kinds(side.pids()))
+        yield RunningSide(side, upstream, _kinds(side.pids()))
 
 
 def _kinds(pids: Sequence[int]) -> Pids:
@@ -230,7 +230,7 @@ def _kinds(pids: Sequence[int]) -> Pids:
     return {kind: of_kind for kind, of_kind in found.items() if of_kind}
 
 
-def turn(running: Running, sizes: Sizes, conditions: Conditions, tell: Tell) -> Turn:
+def turn(running: RunningSide, sizes: Sizes, conditions: RunConditions, tell: Tell) -> Turn:
     """All of it, on a side that has just been started. Raises `SideError`, `LoopError`."""
     if conditions.server_cores is not None:
         processes.pin(running.side.pids(), *conditions.server_cores)
@@ -250,7 +250,7 @@ def turn(running: Running, sizes: Sizes, conditions: Conditions, tell: Tell) -> 
 class _Measuring:
     """One start."""
 
-    def __init__(self, running: Running, sizes: Sizes, conditions: Conditions) -> None:
+    def __init__(self, running: RunningSide, sizes: Sizes, conditions: RunConditions) -> None:
         self._running, self._sizes, self._conditions = running, sizes, conditions
         self._random = Random(1)
 
@@ -321,7 +321,7 @@ class _Measuring:
     def _vote(self, changes: int) -> str:
         """The log's end after so many votes, each story as often."""
         with psycopg.connect(self._running.upstream.url, autocommit=True) as connection:
-            Writer(connection, self._sizes.hottest, 0.0, MANY).write(changes)
+            ChangeWriter(connection, self._sizes.hottest, 0.0, MANY).write(changes)
             return log_end(connection)
 
     def _pids(self) -> Pids:

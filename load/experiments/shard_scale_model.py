@@ -30,7 +30,7 @@ DATABASE = "database"
 
 
 @dataclass(frozen=True, slots=True)
-class BatchRun:
+class BatchSample:
     """What requests with so many keys, in so many parts, cost: CPU µs for each of them."""
 
     parts: float
@@ -46,7 +46,7 @@ class BatchCost:
     key_us: float
 
     @classmethod
-    def through(cls, few: "BatchRun", many: "BatchRun") -> "BatchCost":
+    def through(cls, few: "BatchSample", many: "BatchSample") -> "BatchCost":
         """What explains both, which have different numbers of keys; what comes out below nothing is nothing."""
         determinant = few.parts * many.keys - many.parts * few.keys
         part_us = (few.us * many.keys - many.us * few.keys) / determinant
@@ -114,7 +114,7 @@ class Machines:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ShardPoint:
     """What so many shards do."""
 
     shards: int
@@ -159,7 +159,7 @@ def parts_of(shards: int, keys: int) -> float:
     return shards * (1 - (1 - 1 / shards) ** keys)
 
 
-def point(shards: int, costs: Costs, traffic: Traffic, machines: Machines) -> Point:
+def point(shards: int, costs: Costs, traffic: Traffic, machines: Machines) -> ShardPoint:
     """What so many shards do."""
     pods = shards * machines.replicas
     parts = parts_of(shards, traffic.keys)
@@ -171,7 +171,7 @@ def point(shards: int, costs: Costs, traffic: Traffic, machines: Machines) -> Po
         key=lambda resource: resource.most,
     )
     gateway_cores = _gateway_cores(first.most, shards, parts, costs, traffic)
-    return Point(
+    return ShardPoint(
         shards=shards,
         reads_per_s=first.most,
         binds=first.name,
@@ -186,12 +186,12 @@ def point(shards: int, costs: Costs, traffic: Traffic, machines: Machines) -> Po
     )
 
 
-def points(shards: Sequence[int], costs: Costs, traffic: Traffic, machines: Machines) -> list[Point]:
+def points(shards: Sequence[int], costs: Costs, traffic: Traffic, machines: Machines) -> list[ShardPoint]:
     """One for each number of shards."""
     return [point(number, costs, traffic, machines) for number in shards]
 
 
-def stops_at(found: Sequence[Point], worth: float = 1.5) -> Point | None:
+def stops_at(found: Sequence[ShardPoint], worth: float = 1.5) -> ShardPoint | None:
     """The first after which twice the shards are less than `worth` times the reads; None: not among these, which double
     from one to the next."""
     for now, doubled in itertools.pairwise(found):

@@ -9,18 +9,18 @@ from statistics import median
 
 from load.experiments.shard_scale_model import (
     BatchCost,
-    BatchRun,
+    BatchSample,
     Costs,
     GatewayCost,
     Machines,
-    Point,
+    ShardPoint,
     Traffic,
     parts_of,
     points,
     stops_at,
 )
-from load.report.figures import Figure, Result, Skipped, Spread, number
-from load.report.plots import Line, Plot, Table
+from load.report.figures import Figure, Measurement, Result, Skipped, number
+from load.report.plots import Plot, PlotLine, ReportTable
 
 BENCH = "shard_scale"
 SHARDS = (1, 2, 4, 8, 16, 32, 64)
@@ -70,7 +70,7 @@ _READS = ("hits", *(f"batches of {keys}" for keys in BATCHES))
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ShardSetup:
     """A side: so many shards, and API workers of all of them together."""
 
     shards: int
@@ -86,9 +86,9 @@ class Way:
 
 
 #: What the others are compared with, and what costs are taken from; what a gateway is compared with; and the gateway.
-ALONE, ON_ONE_MACHINE, APART = Way(1, 1), Way(2, 2), Way(2, 2, gateway=True)
+ALONE, ON_ONE_MACHINE, APART = ShardSetup(1, 1), ShardSetup(2, 2), ShardSetup(2, 2, gateway=True)
 
-Turns = Mapping[Way, Sequence[Turn]]
+Turns = Mapping[ShardSetup, Sequence[Turn]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def _us(turns: Sequence[Turn], pick: Pick, kind: str) -> float:
 
 def _batch_cost(turns: Sequence[Turn], shards: int, kind: str) -> BatchCost:
     few, many = (
-        BatchRun(parts_of(shards, keys), keys, _us(turns, lambda turn, keys=keys: turn.batches[keys], kind))  # type: ignore[misc]
+        BatchSample(parts_of(shards, keys), keys, _us(turns, lambda turn, keys=keys: turn.batches[keys], kind))  # type: ignore[misc]
         for keys in BATCHES
     )
     return BatchCost.through(few, many)
@@ -161,26 +161,26 @@ def figures(turns: Turns) -> list[Result]:
     return results
 
 
-def _ratio(turns: Turns, way: Way, peer: Way, thing: str, pick: Pick) -> Figure:
+def _ratio(turns: Turns, way: ShardSetup, peer: ShardSetup, thing: str, pick: Pick) -> Figure:
     mine, theirs = ([pick(turn).per_second for turn in turns[side]] for side in (way, peer))
     ratios = [one / other for one, other in zip(mine, theirs, strict=True)]
     detail = f"{number(median(mine))}/s against {number(median(theirs))}/s"
-    return Figure(BENCH, f"{thing}: {way.name} / {peer.name}", Spread.of(ratios), "x", detail=detail)
+    return Figure(BENCH, f"{thing}: {way.name} / {peer.name}", Measurement.of(ratios), "x", detail=detail)
 
 
-def _cpu_ratio(turns: Turns, way: Way, thing: str, pick: Pick) -> Figure:
+def _cpu_ratio(turns: Turns, way: ShardSetup, thing: str, pick: Pick) -> Figure:
     mine, theirs = ([_all_us(pick(turn)) for turn in turns[side]] for side in (way, ON_ONE_MACHINE))
     ratios = [one / max(1e-9, other) for one, other in zip(mine, theirs, strict=True)]
     detail = f"{number(median(mine))} µs against {number(median(theirs))} µs"
     name = f"{thing}: CPU time of all that serves, {way.name} / {ON_ONE_MACHINE.name}"
-    return Figure(BENCH, name, Spread.of(ratios), "x", None, False, detail)
+    return Figure(BENCH, name, Measurement.of(ratios), "x", None, False, detail)
 
 
 def _all_us(rate: Rate) -> float:
     return sum(rate.cpu_us.values())
 
 
-def tables_of_turns(turns: Turns) -> list[Table]:
+def tables_of_turns(turns: Turns) -> list[ReportTable]:
     """Rates and CPU time, medians over the rounds."""
     rows = [
         (
@@ -194,7 +194,7 @@ def tables_of_turns(turns: Turns) -> list[Table]:
         for way, its in turns.items()
     ]
     columns = ("what", "side", "/s", *(f"{kind}, µs" for kind in _KINDS), "client busy")
-    return [Table("Rates, and CPU time of each kind of process for one", columns, rows)]
+    return [ReportTable("Rates, and CPU time of each kind of process for one", columns, rows)]
 
 
 def _cpu(pick: Pick, turns: Sequence[Turn]) -> list[str]:
@@ -204,9 +204,9 @@ def _cpu(pick: Pick, turns: Sequence[Turn]) -> list[str]:
     ]
 
 
-def table_of_costs(costs: Costs, turns: Turns) -> Table:
+def table_of_costs(costs: Costs, turns: Turns) -> ReportTable:
     """What the model was given, and what it says of two shards that were measured."""
-    both = turns[Way(2, 1)]
+    both = turns[ShardSetup(2, 1)]
     # They do not decode: what passing over a change costs them is measured, what holding it adds is as of one alone.
     passed = _us(both, lambda turn: turn.passed, ENGINE) / 2
     computed = passed + (costs.held_us - costs.passed_us) / 2
@@ -225,7 +225,7 @@ def table_of_costs(costs: Costs, turns: Turns) -> Table:
         ("two shards, a change that is held: each engine, computed", number(computed)),
         ("two shards, a change that is held: each engine", number(_us(both, lambda turn: turn.held, ENGINE) / 2)),
     ]
-    return Table("What the model is given: CPU µs", ("what", "µs"), rows)
+    return ReportTable("What the model is given: CPU µs", ("what", "µs"), rows)
 
 
 def _gateway_rows(cost: GatewayCost | None) -> list[tuple[str, str]]:
@@ -243,14 +243,14 @@ def _batch(cost: BatchCost) -> str:
     return f"{number(cost.part_us)} + {number(cost.key_us)} a key"
 
 
-def model(costs: Costs, mixed: Sequence[Mix], machines: Machines) -> tuple[list[Table], list[Plot]]:
+def model(costs: Costs, mixed: Sequence[Mix], machines: Machines) -> tuple[list[ReportTable], list[Plot]]:
     """What so many pods would do."""
     found = {mix.name: points(SHARDS, costs, mix.traffic, machines) for mix in mixed}
     each = next(iter(found.values()))
     return [_reads_table(found), _changes_table(each)], [_reads_plot(found), _changes_plot(each)]
 
 
-def _reads_table(found: Mapping[str, Sequence[Point]]) -> Table:
+def _reads_table(found: Mapping[str, Sequence[ShardPoint]]) -> ReportTable:
     columns = (
         "traffic",
         "shards",
@@ -275,18 +275,18 @@ def _reads_table(found: Mapping[str, Sequence[Point]]) -> Table:
         for name, each in found.items()
         for point in each
     ]
-    return Table("Computed: keys read a second", columns, rows)
+    return ReportTable("Computed: keys read a second", columns, rows)
 
 
-def _times(point: Point, one: Point) -> float:
+def _times(point: ShardPoint, one: ShardPoint) -> float:
     return point.reads_per_s / one.reads_per_s if one.reads_per_s else 0.0
 
 
-def _binds(point: Point, each: Sequence[Point]) -> str:
+def _binds(point: ShardPoint, each: Sequence[ShardPoint]) -> str:
     return point.binds + ("; twice as many give less than 1.5 times" if point == stops_at(each) else "")
 
 
-def _changes_table(each: Sequence[Point]) -> Table:
+def _changes_table(each: Sequence[ShardPoint]) -> ReportTable:
     columns = ("shards", "changes/s at most", "binds first", "replication slots", "connections", "cores that send")
     rows = [
         (
@@ -299,17 +299,17 @@ def _changes_table(each: Sequence[Point]) -> Table:
         )
         for point in each
     ]
-    return Table("Computed: changes a second, and what the database must have", columns, rows)
+    return ReportTable("Computed: changes a second, and what the database must have", columns, rows)
 
 
-def _reads_plot(found: Mapping[str, Sequence[Point]]) -> Plot:
+def _reads_plot(found: Mapping[str, Sequence[ShardPoint]]) -> Plot:
     lines = [
-        Line(name, [point.shards for point in each], [max(1.0, point.reads_per_s) for point in each])
+        PlotLine(name, [point.shards for point in each], [max(1.0, point.reads_per_s) for point in each])
         for name, each in found.items()
     ]
     first = next(iter(found.values()))
     ideal = [first[0].reads_per_s * point.shards for point in first]
-    lines.append(Line("single keys, if pods were all", [point.shards for point in first], ideal, dashed=True))
+    lines.append(PlotLine("single keys, if pods were all", [point.shards for point in first], ideal, dashed=True))
     return Plot(
         "Computed: reads over shards",
         "shards, a pod each",
@@ -321,8 +321,8 @@ def _reads_plot(found: Mapping[str, Sequence[Point]]) -> Plot:
     )
 
 
-def _changes_plot(each: Sequence[Point]) -> Plot:
-    line = Line("changes, at most", [point.shards for point in each], [point.changes_per_s for point in each])
+def _changes_plot(each: Sequence[ShardPoint]) -> Plot:
+    line = PlotLine("changes, at most", [point.shards for point in each], [point.changes_per_s for point in each])
     return Plot(
         "Computed: changes over shards",
         "shards, a pod each",

@@ -11,15 +11,15 @@ from typing import Annotated
 
 import typer
 
-from load.driver.outcome import Moment, Outcome
+from load.driver.outcome import Moment, RunOutcome
 from load.driver.run import run_load
 from load.driver.search import highest_rate
 from load.experiments import vote
-from load.experiments.experiment import Conditions, Report, Tell
+from load.experiments.experiment import Report, RunConditions, Tell
 from load.experiments.regression import slope
-from load.report.figures import Figure, Result, Spread, number
-from load.report.plots import Line, Plot
-from load.report.write import JsonOption, OutputOption, perform
+from load.report.figures import Figure, Measurement, Result, number
+from load.report.output import JsonOption, OutputOption, perform
+from load.report.plots import Plot, PlotLine
 from load.sides.postgres import running_upstream
 from load.sides.side import Side
 from load.sides.upquery import upquery
@@ -70,7 +70,7 @@ def command(
     perform(BENCH, lambda conditions, tell: run(options, conditions, tell), as_json=as_json, output=output)
 
 
-def run(options: Options, conditions: Conditions, tell: Tell) -> Report:
+def run(options: Options, conditions: RunConditions, tell: Tell) -> Report:
     """One run."""
     spec = options.spec
     tell(f"{spec.stories:,} stories with {options.votes_each} votes each: loading")
@@ -104,14 +104,14 @@ def run(options: Options, conditions: Conditions, tell: Tell) -> Report:
     )
 
 
-def _capacity(side: Side, spec: VoteSpec, conditions: Conditions, tell: Tell) -> float:
+def _capacity(side: Side, spec: VoteSpec, conditions: RunConditions, tell: Tell) -> float:
     found = highest_rate(
         side, spec, p95_ms=_P95_MS, seconds=_SEARCH_S, start_rate=500, conditions=conditions, tell=tell, precision=0.15
     )
     return 500.0 if found.best is None else found.best.achieved_per_s
 
 
-def _figures(outcome: Outcome) -> list[Result]:
+def _figures(outcome: RunOutcome) -> list[Result]:
     memory = _resident(outcome.moments)
     latency = [moment.p95_ms for moment in outcome.moments]
     done = f"{outcome.latency.count:,} visits, {outcome.failed:,} failed, hit rate {outcome.hit_rate or 0:.1%}"
@@ -136,12 +136,14 @@ def _figures(outcome: Outcome) -> list[Result]:
             more_is_better=False,
             detail=_stolen(outcome.moments),
         ),
-        Figure(BENCH, "visits that failed", Spread.of([outcome.failed]), "", 0, False, "; ".join(outcome.failures)),
+        Figure(
+            BENCH, "visits that failed", Measurement.of([outcome.failed]), "", 0, False, "; ".join(outcome.failures)
+        ),
     ]
 
 
-def _late(moments: Sequence[Moment]) -> Spread:
-    return Spread.of([float(sum(moment.p95_ms > _LATE_MS for moment in moments))])
+def _late(moments: Sequence[Moment]) -> Measurement:
+    return Measurement.of([float(sum(moment.p95_ms > _LATE_MS for moment in moments))])
 
 
 def _stolen(moments: Sequence[Moment]) -> str:
@@ -155,13 +157,13 @@ def _resident(moments: Sequence[Moment]) -> list[float]:
     return [moment.resident_bytes / _MIB for moment in moments]
 
 
-def _ratio(values: Sequence[float]) -> Spread:
+def _ratio(values: Sequence[float]) -> Measurement:
     """Means of the last fifth and of the third; the extremes are those of its halves."""
     fifth = max(2, len(values) // 5)
     middle = fmean(values[2 * fifth : 3 * fifth])
     last = values[-fifth:]
     halves = [fmean(half) / middle for half in (last[: fifth // 2], last[fifth // 2 :])]
-    return Spread(fmean(last) / middle, min(halves), max(halves))
+    return Measurement(fmean(last) / middle, min(halves), max(halves))
 
 
 def _slope(moments: Sequence[Moment], name: str, values: Sequence[float]) -> list[Result]:
@@ -173,7 +175,7 @@ def _slope(moments: Sequence[Moment], name: str, values: Sequence[float]) -> lis
     except ValueError:
         return []
     scale = 3600 * 100 / max(1e-9, median(values[half:]))
-    spread = Spread(found.value * scale, found.low * scale, found.high * scale)
+    spread = Measurement(found.value * scale, found.low * scale, found.high * scale)
     flat = "not told from 0" if found.low <= 0 <= found.high else "told from 0"
     return [Figure(BENCH, name, spread, "% an hour", detail=f"second half, 95 % confidence; {flat}")]
 
@@ -181,7 +183,7 @@ def _slope(moments: Sequence[Moment], name: str, values: Sequence[float]) -> lis
 def _plots(moments: Sequence[Moment]) -> list[Plot]:
     def over_time(title: str, unit: str, lines: dict[str, Callable[[Moment], float]]) -> Plot:
         minutes = [moment.second / 60 for moment in moments]
-        drawn = [Line(name, minutes, [value(moment) for moment in moments]) for name, value in lines.items()]
+        drawn = [PlotLine(name, minutes, [value(moment) for moment in moments]) for name, value in lines.items()]
         return Plot(title, "minutes", unit, drawn)
 
     return [

@@ -20,16 +20,16 @@ import typer
 import uvloop
 
 from load import processes
-from load.experiments.experiment import Conditions, Report, Tell
-from load.report.figures import Figure, Result, Spread
-from load.report.plots import Line, Plot, Table
-from load.report.write import JsonOption, OutputOption, perform
+from load.experiments.experiment import Report, RunConditions, Tell
+from load.report.figures import Figure, Measurement, Result
+from load.report.output import JsonOption, OutputOption, perform
+from load.report.plots import Plot, PlotLine, ReportTable
 from load.sides.postgres import running_upstream
 from load.sides.side import Side
 from load.sides.upquery import upquery
 from load.subscribers import boards
-from load.subscribers.rows import Rows
-from load.subscribers.stream import Event, EventSource
+from load.subscribers.rows import SubscriberRows
+from load.subscribers.stream import EventSource, StreamEvent
 
 BENCH = "subscribers"
 SHORT = ("--seconds", "10")
@@ -69,7 +69,7 @@ def command(
     perform(BENCH, lambda conditions, tell: run(options, conditions, tell), as_json=as_json, output=output)
 
 
-def run(options: Options, conditions: Conditions, tell: Tell) -> Report:
+def run(options: Options, conditions: RunConditions, tell: Tell) -> Report:
     """One run."""
     tell(f"{options.keys} boards of {boards.NOTES_EACH} notes: loading")
     heavy_rate = _HEAVY_PER_S if options.stalled else 0.0
@@ -88,7 +88,7 @@ def run(options: Options, conditions: Conditions, tell: Tell) -> Report:
 
 
 @contextmanager
-def _pinned(side: Side, conditions: Conditions) -> Iterator[None]:
+def _pinned(side: Side, conditions: RunConditions) -> Iterator[None]:
     """The servers on their cores, this process and what it starts on the others."""
     before = os.sched_getaffinity(0)
     if conditions.server_cores is not None and conditions.client_cores is not None:
@@ -124,7 +124,7 @@ class _Subscriber:
 
     def __init__(self, url: str, board: int) -> None:
         self.url, self.board = url, board
-        self.rows = Rows()
+        self.rows = SubscriberRows()
         self.heard: list[tuple[int, float]] = []
         self.source: EventSource | None = None
 
@@ -136,7 +136,7 @@ class _Subscriber:
             await self.source.ended
             raise RuntimeError(f"a subscription was refused: {self.source.problem}")
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: StreamEvent) -> None:
         if event.kind == "change":
             now = monotonic()
             self.heard += [(row["change"], now) for row in event.data["added"] if row["change"]]
@@ -281,7 +281,7 @@ def _report(options: Options, found: _Found) -> Report:
 
 def _figures(options: Options, found: _Found) -> list[Result]:
     delays = found.delays or [float("nan")]
-    middle = Spread(_percentile(delays, 99), median(delays), delays[-1])
+    middle = Measurement(_percentile(delays, 99), median(delays), delays[-1])
     results: list[Result] = [
         Figure(
             BENCH,
@@ -294,7 +294,7 @@ def _figures(options: Options, found: _Found) -> list[Result]:
         Figure(
             BENCH,
             "subscribers with exactly the database's rows",
-            Spread.of([found.right / options.subscribers]),
+            Measurement.of([found.right / options.subscribers]),
             "",
             1.0,
             detail=f"{found.snapshots:,} snapshots for {options.subscribers:,} subscribers: nobody began anew",
@@ -305,12 +305,12 @@ def _figures(options: Options, found: _Found) -> list[Result]:
             f"{options.stalled} of them, each of whom {found.offered_bytes / 1e6:.1f} MB of events came for;"
             f" {found.refetched} were told to fetch anew. It is the service's growth, all of it laid to them"
         )
-        held = Spread.of([found.stalled_bytes / 1000])
+        held = Measurement.of([found.stalled_bytes / 1000])
         results.append(Figure(BENCH, "memory for who does not read", held, "kB", None, False, detail))
     return results
 
 
-def _table(options: Options, found: _Found) -> Table:
+def _table(options: Options, found: _Found) -> ReportTable:
     rows = [(f"commit to event, p{p:g}, ms", f"{_percentile(found.delays, p):.1f}") for p in _PERCENTILES]
     rows += [
         ("events", f"{found.events:,}"),
@@ -318,12 +318,12 @@ def _table(options: Options, found: _Found) -> Table:
         ("came back and went on", f"{found.came_back:,}"),
         ("kernel memory for who does not read, kB", f"{found.kernel_bytes / 1000:.0f}" if options.stalled else "-"),
     ]
-    return Table("What was seen", ("what", "value"), rows)
+    return ReportTable("What was seen", ("what", "value"), rows)
 
 
 def _plot(found: _Found) -> Plot:
     shares = [percent / 2 for percent in range(200)] + [99.5, 99.9]
-    line = Line("commit to event", shares, [_percentile(found.delays, share) for share in shares])
+    line = PlotLine("commit to event", shares, [_percentile(found.delays, share) for share in shares])
     return Plot(
         "From a commit to its event",
         "% of events",

@@ -9,7 +9,7 @@ from load.sides.side import Side, SideError
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
+class ServiceStats:
     """``GET /v1/stats``, of one moment."""
 
     document: dict[str, Any]
@@ -52,9 +52,9 @@ class Admin:
             raise SideError(f"{side.name} is no Upquery")
         self._client = httpx.Client(base_url=side.admin_url, timeout=300)
 
-    def stats(self) -> Stats:
+    def stats(self) -> ServiceStats:
         """Now."""
-        return Stats(_document(self._client.get("/v1/stats")))
+        return ServiceStats(_document(self._client.get("/v1/stats")))
 
     def put(self, view: str, sql: str, **options: Any) -> None:
         """Install a view; it may still be building when this returns."""

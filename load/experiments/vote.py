@@ -10,15 +10,15 @@ from typing import Annotated
 
 import typer
 
-from load.driver.outcome import Outcome
+from load.driver.outcome import RunOutcome
 from load.driver.search import Search, highest_rate
-from load.experiments.experiment import Conditions, Report, Tell
-from load.experiments.warming import read_all
+from load.experiments.experiment import Report, RunConditions, Tell
+from load.experiments.warm_up import read_all
 from load.programs import MissingProgramError
-from load.report.figures import Figure, Result, Skipped, Spread, number
-from load.report.write import JsonOption, OutputOption, perform
+from load.report.figures import Figure, Measurement, Result, Skipped, number
+from load.report.output import JsonOption, OutputOption, perform
 from load.sides.postgres import running_upstream
-from load.sides.side import Side, StartSide, Upstream
+from load.sides.side import Side, StartSide, UpstreamDatabase
 from load.sides.upquery import upquery
 from load.workloads.vote import SITE, VIEW, VoteSpec, load_stories
 from load.workloads.zipf import Zipf
@@ -75,14 +75,14 @@ def command(
     if full:
         sides["Upquery, full"] = upquery("64GiB", full=True)
 
-    def work(conditions: Conditions, tell: Tell) -> Report:
+    def work(conditions: RunConditions, tell: Tell) -> Report:
         return run(options, sides, conditions=conditions, tell=tell)
 
     perform("vote", work, as_json=as_json, output=output)
 
 
 def run(
-    options: Options, sides: Mapping[str, StartSide], *, conditions: Conditions, tell: Tell, name: str = "vote"
+    options: Options, sides: Mapping[str, StartSide], *, conditions: RunConditions, tell: Tell, name: str = "vote"
 ) -> Report:
     """Search the highest rate of each side, in turns; ratios are the first side's over another's."""
     spec = options.spec
@@ -112,7 +112,9 @@ def run(
     )
 
 
-def _search(start: StartSide, upstream: Upstream, options: Options, conditions: Conditions, tell: Tell) -> Search:
+def _search(
+    start: StartSide, upstream: UpstreamDatabase, options: Options, conditions: RunConditions, tell: Tell
+) -> Search:
     with start(upstream, SITE) as side:
         read_hottest(side, options.spec, options.hottest, tell)
         return highest_rate(
@@ -142,13 +144,13 @@ def _figures(name: str, searches: Mapping[str, Sequence[Search]], p95_ms: float)
         rates = [search.best.achieved_per_s if search.best else 0.0 for search in made]
         detail = "; ".join(search.verdict for search in made) + _cost(made)
         figures.append(
-            Figure(name, f"{side}: visits/s with p95 ≤ {p95_ms:g} ms", Spread.of(rates), "/s", detail=detail)
+            Figure(name, f"{side}: visits/s with p95 ≤ {p95_ms:g} ms", Measurement.of(rates), "/s", detail=detail)
         )
         if first is None:
             first = rates
         elif all(rates):
             ratios = [mine / other for mine, other in zip(first, rates, strict=False)]
-            figures.append(Figure(name, f"{next(iter(searches))} against {side}", Spread.of(ratios), "x"))
+            figures.append(Figure(name, f"{next(iter(searches))} against {side}", Measurement.of(ratios), "x"))
     return figures
 
 
@@ -160,5 +162,5 @@ def _cost(made: Sequence[Search]) -> str:
     return f"; {number(_median_cpu(best))} µs of CPU a visit{limited}"
 
 
-def _median_cpu(runs: Sequence[Outcome]) -> float:
-    return Spread.of([run.server_cpu_us for run in runs]).median
+def _median_cpu(runs: Sequence[RunOutcome]) -> float:
+    return Measurement.of([run.server_cpu_us for run in runs]).median

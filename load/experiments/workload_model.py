@@ -21,18 +21,18 @@ import httpx
 import typer
 
 from load.driver.connection import Broken, SingleConnection
-from load.driver.visit import READS, Call, Visit
-from load.experiments.experiment import Conditions, Report, Tell
-from load.report.figures import Figure, Spread, number
-from load.report.plots import Line, Plot, Table
-from load.report.write import JsonOption, OutputOption, perform
+from load.driver.visit import READS, HttpCall, Visit
+from load.experiments.experiment import Report, RunConditions, Tell
+from load.report.figures import Figure, Measurement, number
+from load.report.output import JsonOption, OutputOption, perform
+from load.report.plots import Plot, PlotLine, ReportTable
 from load.sides.direct import direct
 from load.sides.postgres import running_upstream
-from load.sides.side import Side, SideError, SiteDefinition, Upstream
+from load.sides.side import Side, SideError, SiteDefinition, UpstreamDatabase
 from load.sides.upquery import upquery
 from load.workloads import vote
-from load.workloads.lobsters.dataset import Size
-from load.workloads.lobsters.loading import load as load_lobsters
+from load.workloads.lobsters.bulk_load import load as load_lobsters
+from load.workloads.lobsters.dataset import LobstersSize
 from load.workloads.lobsters.site import lobsters
 from load.workloads.lobsters.workload import LobstersSpec
 
@@ -57,7 +57,7 @@ class _Trace:
     name: str
     about: str
     site: SiteDefinition
-    calls: Sequence[Call]
+    calls: Sequence[HttpCall]
     per_s: float | None = None
 
 
@@ -90,10 +90,10 @@ def command(
 ) -> None:
     """Predicted against measured hit rates at four budgets, for vote and Lobsters."""
 
-    def work(_: Conditions, tell: Tell) -> Report:
+    def work(_: RunConditions, tell: Tell) -> Report:
         compared = _vote(stories, reads, alpha, seed, tell) if reads else []
         if lobsters_visits:
-            compared += _lobsters(Size(scale), lobsters_visits, per_s, seed, tell)
+            compared += _lobsters(LobstersSize(scale), lobsters_visits, per_s, seed, tell)
         return _report(compared)
 
     perform(BENCH, work, as_json=as_json, output=output)
@@ -108,11 +108,11 @@ def _vote(stories: int, reads: int, alpha: float, seed: int, tell: Tell) -> list
         return _compare(trace, upstream, tell)
 
 
-def _lobsters(size: Size, visits: int, per_s: float, seed: int, tell: Tell) -> list[_Compared]:
+def _lobsters(size: LobstersSize, visits: int, per_s: float, seed: int, tell: Tell) -> list[_Compared]:
     site = lobsters()
     tell("lobsters: writing the site")
     with running_upstream(site, lambda url: load_lobsters(url, size, kept=True)) as upstream:
-        calls: list[Call] = []
+        calls: list[HttpCall] = []
         workload, random = LobstersSpec(size).start(0, 1), Random(seed)
         with direct(upstream, site) as side, SingleConnection(side.reads_url, side.writes_url) as connection:
             for number_ in range(visits):
@@ -131,7 +131,7 @@ def _make(connection: SingleConnection, visit: Visit) -> None:
         return
 
 
-def _noted(visit: Visit, calls: list[Call]) -> Visit:
+def _noted(visit: Visit, calls: list[HttpCall]) -> Visit:
     """The visit; what it reads is noted, without the version that it wants."""
     try:
         asked = next(visit)
@@ -142,14 +142,14 @@ def _noted(visit: Visit, calls: list[Call]) -> Visit:
         return
 
 
-def _plain(call: Call) -> Call:
+def _plain(call: HttpCall) -> HttpCall:
     head, separator, body = call.request.partition(b"\r\n\r\n")
     dropped = (b"upquery-min-version:", b"prefer:")
     lines = [line for line in head.split(b"\r\n") if not line.startswith(dropped)]
-    return Call(call.server, b"\r\n".join(lines) + separator + body)
+    return HttpCall(call.server, b"\r\n".join(lines) + separator + body)
 
 
-def _compare(trace: _Trace, upstream: Upstream, tell: Tell) -> list[_Compared]:
+def _compare(trace: _Trace, upstream: UpstreamDatabase, tell: Tell) -> list[_Compared]:
     with tempfile.TemporaryDirectory(prefix="upquery-workload-") as directory:
         model = _modelled(trace, upstream, Path(directory), tell)
     points = {point["share"]: point for point in model["curve"]}
@@ -164,7 +164,7 @@ def _compare(trace: _Trace, upstream: Upstream, tell: Tell) -> list[_Compared]:
     return found
 
 
-def _modelled(trace: _Trace, upstream: Upstream, directory: Path, tell: Tell) -> dict[str, Any]:
+def _modelled(trace: _Trace, upstream: UpstreamDatabase, directory: Path, tell: Tell) -> dict[str, Any]:
     """The model of a service with ample memory."""
     tell(f"{trace.name}: {len(trace.calls):,} requests with memory for all")
     log = directory / "log"
@@ -252,20 +252,20 @@ def _report(compared: Sequence[_Compared]) -> Report:
             Figure(
                 BENCH,
                 f"{trace}: prediction off by at most",
-                Spread(max(off), min(off), max(off)),
+                Measurement(max(off), min(off), max(off)),
                 "points",
                 _GOAL,
                 more_is_better=False,
             )
         )
         shares = [100 * c.share for c in of_trace]
-        lines.append(Line(f"{trace}, predicted", shares, [100 * c.predicted for c in of_trace], trace, dashed=True))
-        lines.append(Line(f"{trace}, measured", shares, [100 * c.measured for c in of_trace], trace))
+        lines.append(PlotLine(f"{trace}, predicted", shares, [100 * c.predicted for c in of_trace], trace, dashed=True))
+        lines.append(PlotLine(f"{trace}, measured", shares, [100 * c.measured for c in of_trace], trace))
     return Report(
         "Workload models: predicted against measured hit rates",
         "The reads of each workload went to a service with memory for all keys; its access log was modelled. Then the"
         " same requests went to services with budgets of shares of what all keys take, beginning with nothing.",
         figures,
-        [Table("Hit rates", columns, rows)],
+        [ReportTable("Hit rates", columns, rows)],
         [Plot("Hit rate over memory", "memory, % of all keys'", "hits, %", lines)],
     )

@@ -18,8 +18,8 @@ import psycopg
 
 from load.experiments.upquery_stats import Admin
 from load.postgres_log import log_end, log_position
-from load.started_apart import started_apart
-from load.workloads.changes import Writer
+from load.worker_process import worker_process
+from load.workloads.changes import ChangeWriter
 
 _TICK_S = 0.02
 #: Changes of one statement: what is due beyond that comes in the next.
@@ -47,7 +47,7 @@ def write_on(pipe: Pipe, job: WriteJob) -> None:
     if job.cores is not None:
         os.sched_setaffinity(0, set(job.cores))
     with psycopg.connect(job.url, autocommit=True) as connection:
-        writer = Writer(connection, job.ids, job.alpha, job.many)
+        writer = ChangeWriter(connection, job.ids, job.alpha, job.many)
         pipe.send(0)
         pipe.recv()
         start, done = monotonic(), 0
@@ -66,11 +66,11 @@ def write_on(pipe: Pipe, job: WriteJob) -> None:
 
 def ready_writer(job: WriteJob) -> AbstractContextManager[Pipe]:
     """The process, ready to begin: send it anything. Killed at the end if it has not ended."""
-    return started_apart(write_on, job)
+    return worker_process(write_on, job)
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class LagSample:
     """What the service had applied at a moment."""
 
     at: float
@@ -84,7 +84,7 @@ class Sample:
 class Samples:
     """Moments in order, and what they say."""
 
-    taken: list[Sample] = field(default_factory=list)
+    taken: list[LagSample] = field(default_factory=list)
     #: (time, position): how far the database's log was.
     log: list[tuple[float, int]] = field(default_factory=list)
 
@@ -138,4 +138,4 @@ class LagWatch:
     def _watch_service(self) -> None:
         while not self._stop.wait(_SAMPLE_S):
             stats = self._admin.stats()
-            self.samples.taken.append(Sample(monotonic(), stats.position, stats.counter("rows")))
+            self.samples.taken.append(LagSample(monotonic(), stats.position, stats.counter("rows")))

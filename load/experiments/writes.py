@@ -18,19 +18,19 @@ import typer
 
 from load import processes
 from load.experiments import vote
-from load.experiments.experiment import Conditions, Report, Tell
+from load.experiments.experiment import Report, RunConditions, Tell
 from load.experiments.profile import Profile, profile
 from load.experiments.upquery_stats import Admin
-from load.experiments.warming import read_all
+from load.experiments.warm_up import read_all
 from load.experiments.write_load import LagWatch, WriteJob, ready_writer
 from load.programs import MissingProgramError
-from load.report.figures import Figure, Result, Skipped, Spread, number
-from load.report.plots import Line, Plot, Table
-from load.report.write import JsonOption, OutputOption, perform
+from load.report.figures import Figure, Measurement, Result, Skipped, number
+from load.report.output import JsonOption, OutputOption, perform
+from load.report.plots import Plot, PlotLine, ReportTable
 from load.sides.postgres import running_upstream
-from load.sides.side import Side, Upstream
+from load.sides.side import Side, UpstreamDatabase
 from load.sides.upquery import upquery
-from load.workloads.changes import Changes, notifications, votes
+from load.workloads.changes import ChangeWorkload, notifications, votes
 
 BENCH = "writes"
 SHORT = ("--stories", "20000", "--scale", "0.02", "--seconds", "3", "--start-rate", "500", "--most-rate", "1000")
@@ -124,7 +124,7 @@ def command(
     perform(BENCH, lambda conditions, tell: run(options, conditions, tell), as_json=as_json, output=output)
 
 
-def run(options: Options, conditions: Conditions, tell: Tell) -> Report:
+def run(options: Options, conditions: RunConditions, tell: Tell) -> Report:
     """Both kinds of changes, in transactions of each size."""
     kinds = (
         votes(options.stories, options.votes_each, options.alpha, options.hottest),
@@ -147,7 +147,7 @@ def run(options: Options, conditions: Conditions, tell: Tell) -> Report:
     )
 
 
-def _ramps(changes: Changes, options: Options, conditions: Conditions, tell: Tell) -> list[_Ramp]:
+def _ramps(changes: ChangeWorkload, options: Options, conditions: RunConditions, tell: Tell) -> list[_Ramp]:
     tell(f"{changes.name}: loading")
     with (
         running_upstream(changes.site, changes.load) as upstream,
@@ -163,12 +163,12 @@ class _Bench:
 
     def __init__(
         self,
-        changes: Changes,
+        changes: ChangeWorkload,
         many: int,
         side: Side,
-        upstream: Upstream,
+        upstream: UpstreamDatabase,
         options: Options,
-        conditions: Conditions,
+        conditions: RunConditions,
         tell: Tell,
     ) -> None:
         self._changes, self._many = changes, many
@@ -295,11 +295,19 @@ def _figures(ramp: _Ramp) -> list[Result]:
         f"; {number(capacity)} rows/s applied when there was more to do{limited}"
     )
     return [
-        Figure(BENCH, f"{ramp.name}: changes/s kept up with", Spread.of([best.written_per_s]), "/s", goal, True, detail)
+        Figure(
+            BENCH,
+            f"{ramp.name}: changes/s kept up with",
+            Measurement.of([best.written_per_s]),
+            "/s",
+            goal,
+            True,
+            detail,
+        )
     ]
 
 
-def _tables(ramp: _Ramp) -> list[Table]:
+def _tables(ramp: _Ramp) -> list[ReportTable]:
     runs = sorted(ramp.runs, key=lambda run: run.rate)
     columns = ("asked for /s", "written /s", "rows applied /s", "s behind", *(f"{name}, cores" for name in runs[0].cpu))
     rows = [
@@ -312,22 +320,22 @@ def _tables(ramp: _Ramp) -> list[Table]:
         )
         for run in runs
     ]
-    tables = [Table(ramp.name, columns, rows)]
+    tables = [ReportTable(ramp.name, columns, rows)]
     if ramp.profile is not None:
         tables += [
-            Table(
+            ReportTable(
                 f"{ramp.name}: the engine process beyond its limit, by part",
                 ("part", "of its time"),
                 [(name, f"{share:.1%}") for name, share in ramp.profile.by_part[:_SHOWN]],
             ),
-            Table(
+            ReportTable(
                 f"{ramp.name}: by function",
                 ("function, with what it calls outside", "of its time"),
                 [(name, f"{share:.1%}") for name, share in ramp.profile.by_function[:_SHOWN]],
             ),
         ]
     elif ramp.why_no_profile:
-        tables.append(Table(f"{ramp.name}: no profile", ("why",), [(ramp.why_no_profile,)]))
+        tables.append(ReportTable(f"{ramp.name}: no profile", ("why",), [(ramp.why_no_profile,)]))
     return tables
 
 
@@ -335,7 +343,9 @@ def _plot(ramps: Sequence[_Ramp]) -> Plot:
     lines = []
     for ramp in ramps:
         runs = sorted(ramp.runs, key=lambda run: run.rate)
-        lines.append(Line(ramp.name, [run.written_per_s for run in runs], [max(0.01, run.behind_s) for run in runs]))
+        lines.append(
+            PlotLine(ramp.name, [run.written_per_s for run in runs], [max(0.01, run.behind_s) for run in runs])
+        )
     return Plot(
         "How far behind, over the rate",
         "changes written a second",

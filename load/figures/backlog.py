@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from load import processes
-from load.figures.demo_site import STORIES, Site, SiteError
+from load.figures.demo_site import STORIES, DemoSite, SiteError
 from load.figures.votes import BATCH, cast_votes
-from load.report.figures import Figure, Result, Spread, number
+from load.report.figures import Figure, Measurement, Result, number
 
 BENCH = "backlog"
 CHANGES = 200_000
@@ -21,7 +21,7 @@ ROUNDS = 3
 
 
 @contextmanager
-def stopped_engine(site: Site) -> Iterator[None]:
+def stopped_engine(site: DemoSite) -> Iterator[None]:
     """The engine process stands still inside, and goes on in any case afterwards."""
     engine = site.engine
     os.kill(engine, signal.SIGSTOP)
@@ -31,12 +31,12 @@ def stopped_engine(site: Site) -> Iterator[None]:
         os.kill(engine, signal.SIGCONT)
 
 
-def warm_all_stories(site: Site) -> None:
+def warm_all_stories(site: DemoSite) -> None:
     """Every key of ``story_with_votes`` is in memory afterwards."""
     site.warm("story_with_votes", [{"id": story} for story in range(1, STORIES + 1)])
 
 
-def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]:  # noqa: ARG001
+def run(site: DemoSite, seconds: int, cores: tuple[int, int] | None) -> list[Result]:  # noqa: ARG001
     """Drain it a few times."""
     warm_all_stories(site)
     if cores:
@@ -54,9 +54,9 @@ def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]
         cpu.append((processes.cpu_seconds([site.engine]) - engine_cpu) / backlog.changes * 1e6)
         if _votes(site) != before_votes + backlog.changes // STORIES:
             raise SiteError("the backlog was drained, and the answer is wrong")
-    detail = f"transactions of {BATCH} votes; {number(Spread.of(cpu).median)} µs of the engine's CPU a change"
-    return [Figure(BENCH, "draining a backlog, changes", Spread.of(rates), "/s", 30_000, detail=detail)]
+    detail = f"transactions of {BATCH} votes; {number(Measurement.of(cpu).median)} µs of the engine's CPU a change"
+    return [Figure(BENCH, "draining a backlog, changes", Measurement.of(rates), "/s", 30_000, detail=detail)]
 
 
-def _votes(site: Site) -> int:
+def _votes(site: DemoSite) -> int:
     return int(site.read("story_with_votes", id=1).json()["rows"][0]["votes"])

@@ -9,15 +9,15 @@ from typing import Annotated
 
 import typer
 
-from load.experiments.experiment import Conditions, Report, Tell
+from load.experiments.experiment import Report, RunConditions, Tell
 from load.figures import backlog, engine_rate, freshness, hits, installs, misses, reads_under_writes
-from load.figures.demo_site import Site, SiteError, running_site
+from load.figures.demo_site import DemoSite, SiteError, running_site
 from load.programs import MissingProgramError
 from load.report.figures import Result, Skipped
-from load.report.write import FAILURES, JsonOption, OutputOption, perform
+from load.report.output import FAILURES, JsonOption, OutputOption, perform
 from load.wrk import LoadError
 
-Bench = Callable[[Site, int, tuple[int, int] | None], list[Result]]
+Bench = Callable[[DemoSite, int, tuple[int, int] | None], list[Result]]
 
 #: In this order: what needs untouched keys first.
 BENCHES: dict[str, Bench] = {
@@ -45,7 +45,7 @@ def command(
     wanted = only or [ENGINE, *BENCHES]
     failed: list[str] = []
 
-    def work(conditions: Conditions, tell: Tell) -> Report:
+    def work(conditions: RunConditions, tell: Tell) -> Report:
         return run(wanted, seconds, conditions=conditions, tell=tell, failed=failed)
 
     perform("figures", work, as_json=as_json, output=output)
@@ -53,7 +53,7 @@ def command(
         raise typer.Exit(1)
 
 
-def run(wanted: Sequence[str], seconds: int, *, conditions: Conditions, tell: Tell, failed: list[str]) -> Report:
+def run(wanted: Sequence[str], seconds: int, *, conditions: RunConditions, tell: Tell, failed: list[str]) -> Report:
     """The wanted benchmarks; those that fail are added to `failed`."""
     cores = _cores(conditions)
     results: list[Result] = []
@@ -86,7 +86,7 @@ def _run_on_site(
     return results
 
 
-def _cores(conditions: Conditions) -> tuple[int, int] | None:
+def _cores(conditions: RunConditions) -> tuple[int, int] | None:
     """The server's core and the client's."""
     if conditions.server_cores is None or conditions.client_cores is None:
         return None

@@ -30,7 +30,7 @@ class SiteError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class DemoSite:
     """A running demo: where it is and which processes it is made of."""
 
     api: str
@@ -111,7 +111,7 @@ class Site:
 
 
 @contextmanager
-def running_site() -> Iterator[Site]:
+def running_site() -> Iterator[DemoSite]:
     """A site of its own, stopped at the end."""
     command = [sys.executable, "-c", "from service.command.cli import app; app()", "demo", "--no-load", "--json"]
     ports = ["--port", str(free_port()), "--admin-port", str(free_port())]
@@ -120,7 +120,7 @@ def running_site() -> Iterator[Site]:
     )
     try:
         started = _first_line(process)
-        yield Site(started["api"], started["admin"], started["database"], started["pid"])
+        yield DemoSite(started["api"], started["admin"], started["database"], started["pid"])
     finally:
         process.send_signal(signal.SIGTERM)
         try:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from load.figures.demo_site import SiteError
-from load.report.figures import Figure, Result, Spread
+from load.report.figures import Figure, Measurement, Result
 
 BENCH = "engine"
 _TIMEOUT_S = 120
@@ -26,7 +26,7 @@ def run(cores: tuple[int, int] | None) -> list[Result]:
     if done.returncode != 0:
         raise SiteError(f"the vote dataflow: {done.stderr}")
     rates = json.loads(done.stdout)
-    pure, uniform, committed = [Spread.of(rates[name]) for name in ("pure", "uniform", "committed")]
+    pure, uniform, committed = [Measurement.of(rates[name]) for name in ("pure", "uniform", "committed")]
     return [
         Figure(BENCH, "engine, changes in batches of 100", pure, "/s", 100_000, detail="Engine.step alone, Zipf 1.08"),
         Figure(

@@ -11,9 +11,9 @@ from time import perf_counter, sleep
 
 import psycopg
 
-from load.figures.demo_site import STORIES, Site, SiteError
+from load.figures.demo_site import STORIES, DemoSite, SiteError
 from load.plain_http import PlainClient
-from load.report.figures import Figure, Result, Spread, number
+from load.report.figures import Figure, Measurement, Result, number
 
 BENCH = "freshness"
 RATE_PER_S = 500.0
@@ -26,7 +26,7 @@ _PERCENTILES = ((50, 5.0), (99, 25.0))
 _runs = count(1)
 
 
-class Writer(threading.Thread):
+class VoteThread(threading.Thread):
     """Votes at a steady rate until told to stop."""
 
     def __init__(self, database: str, per_second: float, voter: str) -> None:
@@ -69,7 +69,7 @@ def vote(connection: psycopg.Connection, story: int, voter: str) -> None:
         connection.execute("UPDATE stories SET score = score + 1 WHERE id = %s", (story,))
 
 
-def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]:  # noqa: ARG001
+def run(site: DemoSite, seconds: int, cores: tuple[int, int] | None) -> list[Result]:  # noqa: ARG001
     """For four times `seconds`."""
     run_name = f"fresh-{next(_runs)}"
     with psycopg.connect(site.database, autocommit=True) as connection:
@@ -78,7 +78,7 @@ def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]
             " FROM generate_series(0, 20000) n",
             (f"{run_name}-",),
         )
-        writer = Writer(site.database, RATE_PER_S * (1 - 1 / WATCHED), run_name)
+        writer = VoteThread(site.database, RATE_PER_S * (1 - 1 / WATCHED), run_name)
         writer.start()
         started = perf_counter()
         try:
@@ -93,7 +93,7 @@ def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]
         Figure(
             BENCH,
             f"commit to visible, p{p}",
-            Spread(_percentile(delays, p), delays[0], delays[-1]),
+            Measurement(_percentile(delays, p), delays[0], delays[-1]),
             "ms",
             goal,
             more_is_better=False,
@@ -103,7 +103,7 @@ def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]
     ]
 
 
-def _watch(site: Site, connection: psycopg.Connection, voter: str, seconds: float) -> list[float]:
+def _watch(site: DemoSite, connection: psycopg.Connection, voter: str, seconds: float) -> list[float]:
     """Milliseconds from each watched commit to the answer that shows it."""
     target = f"/v1/views/story_with_votes?id={STORY}"
     interval = WATCHED / RATE_PER_S

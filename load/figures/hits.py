@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import httpx
 
 from load import processes
-from load.figures.demo_site import Site
+from load.figures.demo_site import DemoSite
 from load.figures.story import SITE, story_url, upstream_of
 from load.programs import MissingProgramError
-from load.report.figures import Figure, Result, Skipped, Spread, number
+from load.report.figures import Figure, Measurement, Result, Skipped, number
 from load.sides import cache_aside
 from load.sides.direct import direct
 from load.sides.empty import empty
@@ -48,7 +48,7 @@ class Turns:
         self.cpu_us.append(used / run.requests * 1e6)
 
 
-def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]:
+def run(site: DemoSite, seconds: int, cores: tuple[int, int] | None) -> list[Result]:
     """Upquery beside its peers; each turn of each side takes `seconds`."""
     results: list[Result] = []
     hit = site.read("story_with_votes", id=STORY)
@@ -86,7 +86,8 @@ def _like(hit: httpx.Response) -> StartSide:
 
 def _figure(ours: Turns, peer: Turns) -> Figure:
     ratios = [mine / theirs for mine, theirs in zip(ours.rates, peer.rates, strict=True)]
-    mine, theirs = Spread.of(ours.rates).median, Spread.of(peer.rates).median
-    cpu = f"{Spread.of(ours.cpu_us).median:.0f} against {Spread.of(peer.cpu_us).median:.0f} µs of server CPU a request"
+    mine, theirs = Measurement.of(ours.rates).median, Measurement.of(peer.rates).median
+    my_us, their_us = Measurement.of(ours.cpu_us).median, Measurement.of(peer.cpu_us).median
+    cpu = f"{my_us:.0f} against {their_us:.0f} µs of server CPU a request"
     detail = f"{number(mine)}/s against {number(theirs)}/s; {cpu}"
-    return Figure(BENCH, f"hit throughput / {peer.name}", Spread.of(ratios), "x", peer.goal, detail=detail)
+    return Figure(BENCH, f"hit throughput / {peer.name}", Measurement.of(ratios), "x", peer.goal, detail=detail)

@@ -13,9 +13,9 @@ from time import perf_counter, sleep
 import httpx
 import psycopg
 
-from load.figures.demo_site import Site, SiteError
+from load.figures.demo_site import DemoSite, SiteError
 from load.plain_http import PlainClient
-from load.report.figures import Figure, Result, Spread, number
+from load.report.figures import Figure, Measurement, Result, number
 
 BENCH = "installs"
 STORIES = 1_000_000
@@ -47,7 +47,7 @@ WHERE s.id = :id GROUP BY s.id, s.title
 _PAGED = "SELECT user_id, cast_at FROM big_votes WHERE story_id = :id ORDER BY cast_at DESC"
 
 
-def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]:  # noqa: ARG001
+def run(site: DemoSite, seconds: int, cores: tuple[int, int] | None) -> list[Result]:  # noqa: ARG001
     """Install, drop, install again; then read two pages."""
     with psycopg.connect(site.database, autocommit=True) as connection:
         connection.execute(_TABLES.encode())
@@ -68,7 +68,7 @@ def _install(admin: httpx.Client, name: str, sql: str) -> float:
     return elapsed
 
 
-def _installs(site: Site, admin: httpx.Client, joining: float) -> list[Result]:
+def _installs(site: DemoSite, admin: httpx.Client, joining: float) -> list[Result]:
     site.read("story_with_votes", id=7)
     took: list[float] = []
     with _hits(site) as quiet:
@@ -86,7 +86,7 @@ def _installs(site: Site, admin: httpx.Client, joining: float) -> list[Result]:
         Figure(
             BENCH,
             "installing a partial view",
-            Spread.of(took),
+            Measurement.of(took),
             "ms",
             100,
             more_is_better=False,
@@ -95,7 +95,7 @@ def _installs(site: Site, admin: httpx.Client, joining: float) -> list[Result]:
         Figure(
             BENCH,
             "hits of another view meanwhile, 99th percentile",
-            Spread.of([slower]),
+            Measurement.of([slower]),
             "x of quiet",
             detail=f"{number(_percentile(quiet, 0.99) * 1e3)} ms quiet, {number(_percentile(busy, 0.99) * 1e3)} ms"
             f" while installing; medians {number(_percentile(quiet, 0.5) * 1e3)} and "
@@ -105,7 +105,7 @@ def _installs(site: Site, admin: httpx.Client, joining: float) -> list[Result]:
 
 
 @contextmanager
-def _hits(site: Site) -> Iterator[list[float]]:
+def _hits(site: DemoSite) -> Iterator[list[float]]:
     """Latencies of hits while the block runs."""
     latencies: list[float] = []
     stop = threading.Event()
@@ -128,7 +128,7 @@ def _percentile(values: list[float], share: float) -> float:
     return sorted(values)[int(len(values) * share)]
 
 
-def _pages(site: Site, admin: httpx.Client) -> list[Result]:
+def _pages(site: DemoSite, admin: httpx.Client) -> list[Result]:
     """Two pages of the long key: rows that the database gave for each, and what they took."""
     fetched: list[float] = []
     latencies: list[float] = []
@@ -147,7 +147,7 @@ def _pages(site: Site, admin: httpx.Client) -> list[Result]:
         Figure(
             BENCH,
             "rows fetched for the second page",
-            Spread.of(fetched[1:]),
+            Measurement.of(fetched[1:]),
             "rows",
             4 * PAGE,
             more_is_better=False,

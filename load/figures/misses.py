@@ -12,10 +12,10 @@ from time import perf_counter
 
 import psycopg
 
-from load.figures.demo_site import STORIES, Site, SiteError
+from load.figures.demo_site import STORIES, DemoSite, SiteError
 from load.figures.story import SITE, STORY_SQL, VIEW, upstream_of
 from load.plain_http import PlainClient
-from load.report.figures import Figure, Result, Spread, number
+from load.report.figures import Figure, Measurement, Result, number
 from load.sides.direct import direct
 
 BENCH = "misses"
@@ -44,7 +44,7 @@ Ask = Callable[[int], float]
 CASES = (Case(VIEW, "id", STORY_SQL.replace(":id", "%s")), Case("comments_of_story", "story_id", _COMMENTS_SQL))
 
 
-def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]:  # noqa: ARG001
+def run(site: DemoSite, seconds: int, cores: tuple[int, int] | None) -> list[Result]:  # noqa: ARG001
     """One figure a view, and one against the same SQL behind the same HTTP server."""
     results: list[Result] = []
     with ExitStack() as stack:
@@ -89,7 +89,7 @@ def _measure(name: str, case: Case, client: PlainClient, query: Ask, goal: float
         theirs.append(other)
         ratios.append(mine / other)
     detail = f"{number(median(ours) * 1000)} ms against {number(median(theirs) * 1000)} ms (medians)"
-    return Figure(BENCH, name, Spread.of(ratios), "x", goal, more_is_better=False, detail=detail)
+    return Figure(BENCH, name, Measurement.of(ratios), "x", goal, more_is_better=False, detail=detail)
 
 
 def _in_turns(miss: Callable[[int], float | None], query: Ask, stories: Iterator[int]) -> tuple[float, float]:

@@ -6,9 +6,9 @@ backlog of votes in the database's log, large enough that the engine is at it fo
 
 from load import processes
 from load.figures.backlog import stopped_engine, warm_all_stories
-from load.figures.demo_site import Site, SiteError
+from load.figures.demo_site import DemoSite, SiteError
 from load.figures.votes import cast_votes
-from load.report.figures import Figure, Result, Skipped, Spread, number
+from load.report.figures import Figure, Measurement, Result, Skipped, number
 from load.wrk import run_wrk
 
 BENCH = "reads under writes"
@@ -18,7 +18,7 @@ ROUNDS = 3
 CHANGES_PER_S = 150_000
 
 
-def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]:
+def run(site: DemoSite, seconds: int, cores: tuple[int, int] | None) -> list[Result]:
     """Quiet and saturated turns, one after the other."""
     if cores is None:
         return [Skipped(BENCH, "needs two cores")]
@@ -42,7 +42,7 @@ def run(site: Site, seconds: int, cores: tuple[int, int] | None) -> list[Result]
         site.wait_for(position)
     ratios = [busy / idle for busy, idle in zip(saturated, quiet, strict=True)]
     detail = (
-        f"{number(Spread.of(saturated).median)}/s against {number(Spread.of(quiet).median)}/s;"
-        f" the engine had {Spread.of(shares).median:.0%} of the other core, beside the database"
+        f"{number(Measurement.of(saturated).median)}/s against {number(Measurement.of(quiet).median)}/s;"
+        f" the engine had {Measurement.of(shares).median:.0%} of the other core, beside the database"
     )
-    return [Figure(BENCH, "reads under a saturated engine / quiet", Spread.of(ratios), "x", 0.8, detail=detail)]
+    return [Figure(BENCH, "reads under a saturated engine / quiet", Measurement.of(ratios), "x", 0.8, detail=detail)]

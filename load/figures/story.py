@@ -1,7 +1,7 @@
 """One view of the demo's site, for the sides that it is compared with."""
 
-from load.figures.demo_site import Site
-from load.sides.side import Side, SiteDefinition, SiteView, Upstream
+from load.figures.demo_site import DemoSite
+from load.sides.side import Side, SiteDefinition, SiteView, UpstreamDatabase
 
 VIEW = "story_with_votes"
 STORY_SQL = """
@@ -12,9 +12,9 @@ WHERE s.id = :id GROUP BY s.id, s.title, s.author
 SITE = SiteDefinition("demo", "", (SiteView(VIEW, STORY_SQL, {"id": "bigint"}),), ())
 
 
-def upstream_of(site: Site) -> Upstream:
+def upstream_of(site: DemoSite) -> UpstreamDatabase:
     """The demo's database."""
-    return Upstream(site.database, site.database_processes)
+    return UpstreamDatabase(site.database, site.database_processes)
 
 
 def story_url(side: Side, story: int) -> str:

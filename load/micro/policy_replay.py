@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from load.micro.policies import DEFAULT, POLICIES, by_name
 from load.traces.trace import Trace
 
-__all__ = ["DEFAULT", "POLICIES", "Replayed", "replay"]
+__all__ = ["DEFAULT", "POLICIES", "PolicyReplay", "replay"]
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class PolicyReplay:
     """What a memory of one size was worth."""
 
     reads: int
@@ -33,7 +33,7 @@ class Replayed:
         return self.saved / self.cost
 
 
-def replay(policy_name: str, trace: Trace, share: float, *, weighted: bool, sample: int = 0) -> Replayed:
+def replay(policy_name: str, trace: Trace, share: float, *, weighted: bool, sample: int = 0) -> PolicyReplay:
     """The trace in a memory that holds `share` of its keys, all alike; or `weighted`: of its bytes, each key with its
     weight and cost. `sample`: so many hits are told at a time; 0: each at once."""
     policy = by_name(policy_name)
@@ -61,4 +61,4 @@ def replay(policy_name: str, trace: Trace, share: float, *, weighted: bool, samp
             assert victim is not None
             held[victim] = 0
             room += weights[victim]
-    return Replayed(len(trace.reads), hits, sum(costs[key] for key in trace.reads), saved)
+    return PolicyReplay(len(trace.reads), hits, sum(costs[key] for key in trace.reads), saved)

@@ -9,7 +9,7 @@ from load.peers.statements import Values
 Read = tuple[str, Values]
 
 
-class Answers(NamedTuple):
+class BackendAnswers(NamedTuple):
     """JSON arrays of rows, in the reads' order; `hit`: all of them from the cache, None: there is none."""
 
     rows: Sequence[bytes]
@@ -23,7 +23,7 @@ class Backend(Protocol):
         """Connects; before the first request."""
         ...
 
-    async def read(self, reads: Sequence[Read]) -> Answers:
+    async def read(self, reads: Sequence[Read]) -> BackendAnswers:
         """The rows of one key or of several."""
         ...
 

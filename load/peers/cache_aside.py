@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from load.peers.backend import Answers, Read
+from load.peers.backend import BackendAnswers, Read
 from load.peers.cache import Cache, key_of
 from load.peers.database import Database
 from load.peers.objects import of_one, reads_of_each, together
@@ -42,7 +42,7 @@ class CacheAside:
         """Connect to the database."""
         await self._database.open()
 
-    async def read(self, reads: Sequence[Read]) -> Answers:
+    async def read(self, reads: Sequence[Read]) -> BackendAnswers:
         """From the cache, else from the database."""
         if self._objects.isdisjoint([view for view, _ in reads]):
             return await self._read(reads)
@@ -51,23 +51,23 @@ class CacheAside:
         following = iter(answers.rows)
         taken = [list(islice(following, len(parts))) for parts in apart]
         rows = [together(t) if view in self._objects else t[0] for (view, _), t in zip(reads, taken, strict=True)]
-        return Answers(rows, answers.hit)
+        return BackendAnswers(rows, answers.hit)
 
-    async def _read(self, reads: Sequence[Read]) -> Answers:
+    async def _read(self, reads: Sequence[Read]) -> BackendAnswers:
         if len(reads) == 1:
             key = key_of(reads[0])
             found = await self._cache.get(key)
             if found is not None:
-                return Answers([found], hit=True)
-            return Answers([(await self._fill({key: reads[0]}))[key]], hit=False)
+                return BackendAnswers([found], hit=True)
+            return BackendAnswers([(await self._fill({key: reads[0]}))[key]], hit=False)
         if not reads:
-            return Answers([], hit=True)
+            return BackendAnswers([], hit=True)
         keys = [key_of(read) for read in reads]
         cached = await self._cache.get_many(keys)
         missing = {key: read for key, read, rows in zip(keys, reads, cached, strict=True) if rows is None}
         filled = await self._fill(missing) if missing else {}
         rows = [filled[key] if rows is None else rows for key, rows in zip(keys, cached, strict=True)]
-        return Answers(rows, hit=not missing)
+        return BackendAnswers(rows, hit=not missing)
 
     async def write(self, name: str, values: Values) -> str:
         """Into the database; then what was cached of it goes."""

@@ -18,7 +18,7 @@ from psycopg.pq import TransactionStatus
 
 from load.peers.json_forms import register
 from load.peers.statements import Values, numbered
-from load.peers.view_query import Prepared, Question, ViewQuery
+from load.peers.view_query import BatchStatement, NumberedStatement, ViewQuery
 from load.sides.side import SiteDefinition, SiteView
 
 #: More than the server's cores can use; fewer would queue where a statement waits for a lock.
@@ -40,7 +40,9 @@ class Database:
         self._url = url
         self._views = {view.name: ViewQuery(view.sql, view.parameters) for view in site.views}
         self._writes = {
-            write.name: [Prepared.of(numbered(sql, write.parameters), write.parameters) for sql in write.statements]
+            write.name: [
+                NumberedStatement.of(numbered(sql, write.parameters), write.parameters) for sql in write.statements
+            ]
             for write in site.writes
         }
         self._free: asyncio.LifoQueue[AsyncConnection[Any]] = asyncio.LifoQueue()
@@ -91,7 +93,7 @@ class Database:
                     answers[question.places[0]] = await query.answer(cursor)
         return answers
 
-    def _questions(self, reads: Sequence[tuple[str, Values]]) -> list[Question]:
+    def _questions(self, reads: Sequence[tuple[str, Values]]) -> list[BatchStatement]:
         by_view: dict[str, list[int]] = {}
         for place, (view, _) in enumerate(reads):
             by_view.setdefault(view, []).append(place)
@@ -133,7 +135,7 @@ class Database:
                 self._free.put_nowait(connection)
 
 
-async def _ask(connection: AsyncConnection[Any], questions: Sequence[Question]) -> list[AsyncCursor[Any]]:
+async def _ask(connection: AsyncConnection[Any], questions: Sequence[BatchStatement]) -> list[AsyncCursor[Any]]:
     if len(questions) == 1:
         return [await connection.execute(questions[0].sql, questions[0].arguments, prepare=True)]
     async with connection.pipeline():

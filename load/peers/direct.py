@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from load.peers.backend import Answers, Read
+from load.peers.backend import BackendAnswers, Read
 from load.peers.database import Database
 from load.peers.statements import Values
 
 
-class Direct:
+class DirectBackend:
     """A `Backend` of nothing but the database."""
 
     def __init__(self, database: Database) -> None:
@@ -17,9 +17,9 @@ class Direct:
         """Connect."""
         await self._database.open()
 
-    async def read(self, reads: Sequence[Read]) -> Answers:
+    async def read(self, reads: Sequence[Read]) -> BackendAnswers:
         """From the database."""
-        return Answers(await self._database.read_many(reads), None)
+        return BackendAnswers(await self._database.read_many(reads), None)
 
     async def write(self, name: str, values: Values) -> str:
         """Into the database."""

@@ -13,7 +13,7 @@ from typing import Any
 from psycopg import AsyncConnection, errors
 from psycopg.sql import SQL, Identifier
 
-from load.peers.backend import Answers, Read
+from load.peers.backend import BackendAnswers, Read
 from load.peers.database import Database
 from load.peers.materialized_sql import Materialized, UnsuitableError, materialized
 from load.peers.statements import Values
@@ -47,9 +47,9 @@ class MaterializedViews:
         await self._database.open()
         self._refreshing = asyncio.create_task(self._refresh(connection))
 
-    async def read(self, reads: Sequence[Read]) -> Answers:
+    async def read(self, reads: Sequence[Read]) -> BackendAnswers:
         """From the materialized views."""
-        return Answers(await self._database.read_many(reads), None)
+        return BackendAnswers(await self._database.read_many(reads), None)
 
     async def write(self, name: str, values: Values) -> str:
         """Into the database; the views have it after a refresh."""

@@ -24,7 +24,7 @@ from load.peers.cache import Cache
 from load.peers.cache_aside import CacheAside
 from load.peers.configuration import LENGTH, PeerConfiguration
 from load.peers.database import Database
-from load.peers.direct import Direct
+from load.peers.direct import DirectBackend
 from load.peers.fixed import FixedApplication
 from load.peers.materialized import MaterializedViews
 from load.peers.requests import Requests
@@ -40,7 +40,7 @@ class Peer:
 
 
 def _direct(configuration: PeerConfiguration) -> Peer:
-    return _web(configuration, Direct(_database(configuration)))
+    return _web(configuration, DirectBackend(_database(configuration)))
 
 
 def _redis(configuration: PeerConfiguration) -> Peer:

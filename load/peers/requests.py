@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 import orjson
 from psycopg import DataError, IntegrityError
 
-from load.peers.backend import Answers, Backend, Read
+from load.peers.backend import Backend, BackendAnswers, Read
 from load.peers.statements import ParameterError, Parameters
 from load.sides.side import SiteDefinition
 
@@ -70,7 +70,7 @@ class Requests:
         return Response(200, b'{"version":"%b"}' % version.encode())
 
     async def _read_many(self, reads: Sequence[Read]) -> Response:
-        answers: Answers = await self._backend.read(reads)
+        answers: BackendAnswers = await self._backend.read(reads)
         rows = b'},{"rows":'.join(answers.rows)
         return Response(200, b'{"results":[{"rows":%b}]}' % rows if reads else b'{"results":[]}', answers.hit)
 

@@ -29,19 +29,19 @@ class ParameterError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class NamedStatement:
     """SQL with ``$1`` … and which of the given parameters those are."""
 
     sql: str
     names: tuple[str, ...]
 
 
-def numbered(sql: str, types: Mapping[str, str]) -> Statement:
+def numbered(sql: str, types: Mapping[str, str]) -> NamedStatement:
     """The statement with a typed ``$n`` for each ``:name``. ValueError if a name has no type."""
     return _replaced(sql, types, lambda name, n: f"${n}::{types[name]}")
 
 
-def batched(sql: str, types: Mapping[str, str]) -> Statement | None:
+def batched(sql: str, types: Mapping[str, str]) -> NamedStatement | None:
     """The same for many keys in one statement, each parameter a list of values; its first column is the number of the
     key, from 1. None if that cannot be written.
 
@@ -55,10 +55,10 @@ def batched(sql: str, types: Mapping[str, str]) -> Statement | None:
     columns = ", ".join(f"p{n}" for n in range(1, len(keyed.names) + 1))
     keys = f'unnest({lists}) WITH ORDINALITY "$key" ({columns}, n)'
     rows = f'LATERAL (SELECT * FROM ({keyed.sql}) "$one" OFFSET 0) "$rows"'
-    return Statement(f'SELECT "$key".n, "$rows".* FROM {keys} CROSS JOIN {rows}', keyed.names)
+    return NamedStatement(f'SELECT "$key".n, "$rows".* FROM {keys} CROSS JOIN {rows}', keyed.names)
 
 
-def _replaced(sql: str, types: Mapping[str, str], form: Callable[[str, int], str]) -> Statement:
+def _replaced(sql: str, types: Mapping[str, str], form: Callable[[str, int], str]) -> NamedStatement:
     """`form` says what stands for a name, of its number from 1."""
     names: list[str] = []
 
@@ -79,7 +79,7 @@ def _replaced(sql: str, types: Mapping[str, str], form: Callable[[str, int], str
             return f"{match['negated'] or ''}IN ({place(name)})"
         return f"<> ALL ({place(name)})" if match["negated"] else f"= ANY ({place(name)})"
 
-    return Statement(_TOKEN.sub(replaced, sql), tuple(names))
+    return NamedStatement(_TOKEN.sub(replaced, sql), tuple(names))
 
 
 class Parameters:

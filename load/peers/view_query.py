@@ -8,20 +8,20 @@ from typing import Any
 import orjson
 from psycopg import AsyncConnection, AsyncCursor, Error
 
-from load.peers.statements import Statement, Values, batched, numbered, wire_form
+from load.peers.statements import NamedStatement, Values, batched, numbered, wire_form
 
 _Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class NumberedStatement:
     """A statement and where its values are among those that are given."""
 
     sql: str
     places: tuple[int, ...]
 
     @classmethod
-    def of(cls, statement: Statement, parameters: Mapping[str, str]) -> "Prepared":
+    def of(cls, statement: NamedStatement, parameters: Mapping[str, str]) -> "NumberedStatement":
         """The statement for the values of all these parameters, in their order."""
         order = list(parameters)
         return cls(statement.sql, tuple([order.index(name) for name in statement.names]))
@@ -36,7 +36,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class BatchStatement:
     """A statement to run, and the places of the reads that it answers."""
 
     view: str
@@ -50,9 +50,9 @@ class ViewQuery:
     """A view's statements. *State*: `_columns` has the names of its columns, once it was read."""
 
     def __init__(self, sql: str, parameters: Mapping[str, str]) -> None:
-        self.one = Prepared.of(numbered(sql, parameters), parameters)
+        self.one = NumberedStatement.of(numbered(sql, parameters), parameters)
         statement = batched(sql, parameters)
-        self._many = None if statement is None else Prepared.of(statement, parameters)
+        self._many = None if statement is None else NumberedStatement.of(statement, parameters)
         self._columns: tuple[str, ...] = ()
 
     async def try_batch(self, connection: AsyncConnection[Any]) -> None:
@@ -64,13 +64,13 @@ class ViewQuery:
         except Error:
             self._many = None
 
-    def questions(self, view: str, places: Sequence[int], keys: Sequence[Values]) -> list[Question]:
+    def questions(self, view: str, places: Sequence[int], keys: Sequence[Values]) -> list[BatchStatement]:
         """What to ask for keys, given their places among a request's reads."""
         if self._many is not None and len(keys) > 1:
-            return [Question(view, self._many.sql, self._many.lists(keys), places, many=True)]
+            return [BatchStatement(view, self._many.sql, self._many.lists(keys), places, many=True)]
         one = self.one
         return [
-            Question(view, one.sql, one.arguments(values), [place], many=False)
+            BatchStatement(view, one.sql, one.arguments(values), [place], many=False)
             for place, values in zip(places, keys, strict=True)
         ]
 

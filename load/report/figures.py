@@ -11,7 +11,7 @@ from rich.text import Text
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class Measurement:
     """Several measurements of one thing: the middle one and the extremes."""
 
     median: float
@@ -19,7 +19,7 @@ class Spread:
     high: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> "Spread":
+    def of(cls, values: Sequence[float]) -> "Measurement":
         """Of at least one value."""
         return cls(median(values), min(values), max(values))
 
@@ -30,7 +30,7 @@ class Figure:
 
     bench: str
     name: str
-    value: Spread
+    value: Measurement
     unit: str
     #: What it should be, and on which side of it is good; None: only told.
     goal: float | None = None

@@ -8,10 +8,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from load.experiments.experiment import Report
-from load.report.draw import svg
 from load.report.figures import Figure, number
 from load.report.plots import Plot
 from load.report.runs import plots_of_runs, table_of_pages, table_of_runs
+from load.report.svg import svg
 
 _TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent),

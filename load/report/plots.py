@@ -6,7 +6,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlotLine:
     """One line of a plot: points in order."""
 
     name: str
@@ -24,7 +24,7 @@ class Plot:
     title: str
     x_label: str
     y_label: str
-    lines: Sequence[Line]
+    lines: Sequence[PlotLine]
     #: What a reader should look at.
     caption: str = ""
     x_scale: Literal["linear", "log"] = "linear"
@@ -39,7 +39,7 @@ class Plot:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """A table of a report."""
 
     title: str

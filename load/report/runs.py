@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Sequence
 
-from load.driver.outcome import Moment, Outcome
+from load.driver.outcome import Moment, RunOutcome
 from load.report.figures import number
-from load.report.plots import Line, Plot, Table
+from load.report.plots import Plot, PlotLine, ReportTable
 
 _MIB = 1 << 20
 #: A generator as busy as that may have been late itself.
 _BUSY = 0.8
 
 
-def table_of_runs(runs: Sequence[Outcome]) -> Table:
+def table_of_runs(runs: Sequence[RunOutcome]) -> ReportTable:
     """A run a row."""
     columns = (
         "side",
@@ -28,21 +28,21 @@ def table_of_runs(runs: Sequence[Outcome]) -> Table:
         "state MiB",
         "remarks",
     )
-    return Table("Runs", columns, [_row(run) for run in runs])
+    return ReportTable("Runs", columns, [_row(run) for run in runs])
 
 
 #: Of the columns, those that fit on a console.
 _ON_A_CONSOLE = (0, 1, 2, 3, 4, 7, 8, 12)
 
 
-def narrow_table_of_runs(runs: Sequence[Outcome]) -> Table:
+def narrow_table_of_runs(runs: Sequence[RunOutcome]) -> ReportTable:
     """The same with fewer columns."""
     whole = table_of_runs(runs)
     rows = [tuple(row[column] for column in _ON_A_CONSOLE) for row in whole.rows]
-    return Table(whole.title, tuple(whole.columns[column] for column in _ON_A_CONSOLE), rows)
+    return ReportTable(whole.title, tuple(whole.columns[column] for column in _ON_A_CONSOLE), rows)
 
 
-def _row(run: Outcome) -> tuple[str, ...]:
+def _row(run: RunOutcome) -> tuple[str, ...]:
     latency = run.latency
     last = run.moments[-1] if run.moments else None
     return (
@@ -62,7 +62,7 @@ def _row(run: Outcome) -> tuple[str, ...]:
     )
 
 
-def _remarks(run: Outcome) -> str:
+def _remarks(run: RunOutcome) -> str:
     remarks = [
         "" if run.limit == "none" else f"{run.limit}'s limit",
         f"{run.failed:,} failed" if run.failed else "",
@@ -72,7 +72,7 @@ def _remarks(run: Outcome) -> str:
     return ", ".join(remark for remark in remarks if remark)
 
 
-def table_of_pages(runs: Sequence[Outcome]) -> Table | None:
+def table_of_pages(runs: Sequence[RunOutcome]) -> ReportTable | None:
     """p95 of each page and side, in the runs that are shown; None where pages are all alike."""
     best = best_runs(runs)
     pages = sorted({page for run in best for page in run.by_page})
@@ -82,10 +82,10 @@ def table_of_pages(runs: Sequence[Outcome]) -> Table | None:
     for page in pages:
         latencies = [run.by_page.get(page) for run in best]
         rows.append((page, *("" if latency is None else number(latency.p95_ms) for latency in latencies)))
-    return Table("p95 ms by page", ("page", *(_named(run) for run in best)), rows)
+    return ReportTable("p95 ms by page", ("page", *(_named(run) for run in best)), rows)
 
 
-def plots_of_runs(runs: Sequence[Outcome]) -> list[Plot]:
+def plots_of_runs(runs: Sequence[RunOutcome]) -> list[Plot]:
     """Throughput against p95; then, for the highest rate that each side kept up with: latency, memory, hits."""
     if not runs:
         return []
@@ -97,9 +97,9 @@ def plots_of_runs(runs: Sequence[Outcome]) -> list[Plot]:
     return plots
 
 
-def best_runs(runs: Sequence[Outcome]) -> list[Outcome]:
+def best_runs(runs: Sequence[RunOutcome]) -> list[RunOutcome]:
     """Of each side the run with the highest rate that it kept up with; if with none, that with the lowest."""
-    best: list[Outcome] = []
+    best: list[RunOutcome] = []
     for side in _sides(runs):
         mine = sorted((run for run in runs if run.side == side), key=lambda run: run.offered_per_s)
         kept_up = [run for run in mine if run.kept_up]
@@ -107,17 +107,17 @@ def best_runs(runs: Sequence[Outcome]) -> list[Outcome]:
     return best
 
 
-def _sides(runs: Sequence[Outcome]) -> list[str]:
+def _sides(runs: Sequence[RunOutcome]) -> list[str]:
     return list(dict.fromkeys(run.side for run in runs))
 
 
-def _throughput(runs: Sequence[Outcome]) -> Plot:
+def _throughput(runs: Sequence[RunOutcome]) -> Plot:
     lines = []
     for side in _sides(runs):
         mine = sorted(
             (run for run in runs if run.side == side and run.latency.count), key=lambda run: run.offered_per_s
         )
-        lines.append(Line(side, [run.offered_per_s for run in mine], [run.latency.p95_ms for run in mine]))
+        lines.append(PlotLine(side, [run.offered_per_s for run in mine], [run.latency.p95_ms for run in mine]))
     return Plot(
         "Throughput against latency",
         "visits due a second",
@@ -136,15 +136,15 @@ def _is_wide(values: Sequence[float]) -> bool:
     return bool(positive) and max(positive) > 20 * min(positive)
 
 
-def _named(run: Outcome) -> str:
+def _named(run: RunOutcome) -> str:
     return f"{run.side}, {number(run.offered_per_s)}/s"
 
 
-def _distribution(best: Sequence[Outcome]) -> Plot:
+def _distribution(best: Sequence[RunOutcome]) -> Plot:
     lines = []
     for run in best:
         points = [(ms, share) for share, ms in run.latency.curve if ms > 0]
-        lines.append(Line(_named(run), [ms for ms, _ in points], [share * 100 for _, share in points], run.side))
+        lines.append(PlotLine(_named(run), [ms for ms, _ in points], [share * 100 for _, share in points], run.side))
     return Plot(
         "Latency",
         "ms from when a visit was due to its last answer",
@@ -156,7 +156,7 @@ def _distribution(best: Sequence[Outcome]) -> Plot:
     )
 
 
-def _memory(best: Sequence[Outcome]) -> list[Plot]:
+def _memory(best: Sequence[RunOutcome]) -> list[Plot]:
     resident = _over_time(best, lambda moment: moment.resident_bytes / _MIB, "resident")
     state = _over_time(best, lambda moment: moment.state_bytes / _MIB, "own state", dashed=True)
     if not resident and not state:
@@ -165,7 +165,7 @@ def _memory(best: Sequence[Outcome]) -> list[Plot]:
     return [Plot("Memory over time", "s", "MiB", [*resident, *state], caption, y_range=(0, None))]
 
 
-def _hits(best: Sequence[Outcome]) -> list[Plot]:
+def _hits(best: Sequence[RunOutcome]) -> list[Plot]:
     def rate(moment: Moment) -> float:
         return 100 * moment.hits / max(1, moment.hits + moment.misses)
 
@@ -175,12 +175,12 @@ def _hits(best: Sequence[Outcome]) -> list[Plot]:
 
 
 def _over_time(
-    runs: Sequence[Outcome], value: Callable[[Moment], float], what: str, *, dashed: bool = False
-) -> list[Line]:
+    runs: Sequence[RunOutcome], value: Callable[[Moment], float], what: str, *, dashed: bool = False
+) -> list[PlotLine]:
     lines = []
     for run in runs:
         y = [value(moment) for moment in run.moments]
         if any(y):
             name = f"{_named(run)}: {what}" if what else _named(run)
-            lines.append(Line(name, [moment.second + 1 for moment in run.moments], y, run.side, dashed))
+            lines.append(PlotLine(name, [moment.second + 1 for moment in run.moments], y, run.side, dashed))
     return lines

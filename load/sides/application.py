@@ -12,7 +12,7 @@ import httpx
 
 from load.peers.configuration import LENGTH, PeerConfiguration
 from load.sides.child import running, wait_until
-from load.sides.side import SiteDefinition, Upstream
+from load.sides.side import SiteDefinition, UpstreamDatabase
 
 _START_S = 60.0
 
@@ -40,7 +40,7 @@ def running_application(configuration: PeerConfiguration) -> Iterator[Applicatio
 
 
 @contextmanager
-def running_writes(upstream: Upstream, site: SiteDefinition) -> Iterator[Application | None]:
+def running_writes(upstream: UpstreamDatabase, site: SiteDefinition) -> Iterator[Application | None]:
     """The application that takes the site's writes, until the end; None if the site has none. Raises `SideError`."""
     if not site.writes:
         yield None

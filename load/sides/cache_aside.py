@@ -8,7 +8,7 @@ from load import processes
 from load.peers.configuration import PeerConfiguration
 from load.sides.application import running_application
 from load.sides.cache_servers import CacheServer, running_memcached, running_redis
-from load.sides.side import Side, SiteDefinition, StartSide, Upstream
+from load.sides.side import Side, SiteDefinition, StartSide, UpstreamDatabase
 
 
 def redis(invalidate: bool = True, ttl_s: int | None = 3600, memory_mib: int | None = None) -> StartSide:
@@ -62,7 +62,7 @@ def _cache_aside(
     options: Callable[[CacheServer], dict[str, Any]],
 ) -> StartSide:
     @contextmanager
-    def start(upstream: Upstream, site: SiteDefinition) -> Iterator[Side]:
+    def start(upstream: UpstreamDatabase, site: SiteDefinition) -> Iterator[Side]:
         with (
             running_cache() as cache,
             running_application(PeerConfiguration(peer, site, upstream.url, options(cache))) as app,

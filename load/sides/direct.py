@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from load import processes
 from load.peers.configuration import PeerConfiguration
 from load.sides.application import running_application
-from load.sides.side import Side, SiteDefinition, Upstream
+from load.sides.side import Side, SiteDefinition, UpstreamDatabase
 
 NAME = "direct"
 
 
 @contextmanager
-def direct(upstream: Upstream, site: SiteDefinition) -> Iterator[Side]:
+def direct(upstream: UpstreamDatabase, site: SiteDefinition) -> Iterator[Side]:
     """A `StartSide`."""
     with running_application(PeerConfiguration("direct", site, upstream.url)) as app:
         yield Side(

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from load import processes
 from load.peers.configuration import PeerConfiguration
 from load.sides.application import running_application
-from load.sides.side import Side, SiteDefinition, StartSide, Upstream
+from load.sides.side import Side, SiteDefinition, StartSide, UpstreamDatabase
 
 #: As many as a hit has.
 _HEADERS = (
@@ -25,7 +25,7 @@ def empty(headers: Sequence[tuple[str, str]] = _HEADERS, body: str = _BODY) -> S
     """The headers (``content-length`` is added) and the body that everybody gets."""
 
     @contextmanager
-    def start(upstream: Upstream, site: SiteDefinition) -> Iterator[Side]:
+    def start(upstream: UpstreamDatabase, site: SiteDefinition) -> Iterator[Side]:
         options = {"headers": tuple(headers), "body": body}
         with running_application(PeerConfiguration("empty", site, upstream.url, options)) as app:
             yield Side(

@@ -9,7 +9,7 @@ from load import processes
 from load.peers.configuration import PeerConfiguration
 from load.sides.application import running_application
 from load.sides.postgres import execute
-from load.sides.side import Side, SiteDefinition, StartSide, Upstream
+from load.sides.side import Side, SiteDefinition, StartSide, UpstreamDatabase
 
 #: Of the materialized views.
 _SCHEMA = "materialized"
@@ -20,7 +20,7 @@ def materialized_view(refresh_s: float = 1.0) -> StartSide:
     """Refreshed so many seconds after the last refresh has ended. The state's bytes are those of its relations."""
 
     @contextmanager
-    def start(upstream: Upstream, site: SiteDefinition) -> Iterator[Side]:
+    def start(upstream: UpstreamDatabase, site: SiteDefinition) -> Iterator[Side]:
         options = {"refresh_s": refresh_s, "schema": _SCHEMA}
         with (
             _schema(upstream.url),

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from load import processes
 from load.sides.application import running_writes
-from load.sides.serving import Sections, Served, memory_directory, serving, stack_sections, write_config
-from load.sides.side import Side, SiteDefinition, Upstream
-from load.sides.together import together
-from load.sides.upquery import AdminPort
+from load.sides.concurrent_start import together
+from load.sides.service_process import Sections, Served, memory_directory, running_service, stack_sections, write_config
+from load.sides.side import Side, SiteDefinition, UpstreamDatabase
+from load.sides.upquery import AdminClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Pods:
     """Those that run; they end with `stack`."""
 
     settings: PodSettings
-    upstream: Upstream
+    upstream: UpstreamDatabase
     stack: ExitStack
     directory: Path
     #: By shard.
@@ -54,7 +54,9 @@ class Pods:
         with tempfile.TemporaryDirectory(prefix="upquery-load-", dir=memory_directory()) as run:
             engine = {"memory": self.settings.memory}
             usual = stack_sections(self.upstream.url, directory, run, engine, self.settings.workers)
-            with serving(directory / "upquery.toml", {**usual, "shard": {"number": number, "of": of}}) as served:
+            with running_service(
+                directory / "upquery.toml", {**usual, "shard": {"number": number, "of": of}}
+            ) as served:
                 yield _pod(f"pod {number}", served, Path(run))
 
     def pids(self) -> list[int]:
@@ -63,7 +65,7 @@ class Pods:
 
 
 @dataclass(frozen=True, slots=True)
-class Gateway:
+class GatewaySide:
     """A gateway and what is behind it."""
 
     behind: Pods
@@ -78,7 +80,9 @@ class Gateway:
 
 
 @contextmanager
-def running_pods(upstream: Upstream, site: SiteDefinition, shards: int, settings: PodSettings) -> Iterator[Gateway]:
+def running_pods(
+    upstream: UpstreamDatabase, site: SiteDefinition, shards: int, settings: PodSettings
+) -> Iterator[GatewaySide]:
     """So many pods with the site's views, and a gateway. Raises `SideError`."""
     with (
         running_writes(upstream, site) as application,
@@ -89,8 +93,8 @@ def running_pods(upstream: Upstream, site: SiteDefinition, shards: int, settings
         behind.add(shards, shards)
         config = Path(directory) / "gateway.toml"
         # It ends before its pods do.
-        with serving(config, _gateway_sections(behind), "--role", "gateway") as served:
-            admin = AdminPort(served.admin)
+        with running_service(config, _gateway_sections(behind), "--role", "gateway") as served:
+            admin = AdminClient(served.admin)
             admin.install(site, full=False)
             applications = [] if application is None else [application.pid]
             side = Side(
@@ -103,12 +107,12 @@ def running_pods(upstream: Upstream, site: SiteDefinition, shards: int, settings
                 flush=admin.evict_all,
                 admin_url=served.admin,
             )
-            yield Gateway(behind, served, side, config)
+            yield GatewaySide(behind, served, side, config)
 
 
 def _pod(name: str, served: Served, run: Path) -> Side:
     """A pod by itself: it answers any key, and of whole views its own."""
-    admin = AdminPort(served.admin)
+    admin = AdminClient(served.admin)
     return Side(
         name=name,
         reads_url=served.http,

@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 
 from load import processes
-from load.sides.side import SiteDefinition, Upstream
+from load.sides.side import SiteDefinition, UpstreamDatabase
 from service.demo.postgres_server import EmbeddedPostgres
 
 SETTINGS = {
@@ -35,7 +35,7 @@ SETTINGS = {
 
 
 @contextmanager
-def running_upstream(site: SiteDefinition, load: Callable[[str], None]) -> Iterator[Upstream]:
+def running_upstream(site: SiteDefinition, load: Callable[[str], None]) -> Iterator[UpstreamDatabase]:
     """A server with the site's schema, and the rows that `load` (given its URL) writes; gone at the end."""
     directory = Path(tempfile.mkdtemp(prefix="upquery-load-"))
     # mkdtemp's directory is private; it is ours alone, so the server's account may pass through.
@@ -49,7 +49,7 @@ def running_upstream(site: SiteDefinition, load: Callable[[str], None]) -> Itera
         execute(server.url, "CHECKPOINT")
         pid = server.pid
         assert pid is not None
-        yield Upstream(server.url, lambda: processes.family(pid))
+        yield UpstreamDatabase(server.url, lambda: processes.family(pid))
     finally:
         server.stop("immediate")
         shutil.rmtree(directory, ignore_errors=True)

@@ -46,7 +46,7 @@ class SiteDefinition:
 
 
 @dataclass(frozen=True, slots=True)
-class Upstream:
+class UpstreamDatabase:
     """The database that a site's data is in: its URL and how to find its processes."""
 
     url: str
@@ -76,4 +76,4 @@ class Side:
 class StartSide(Protocol):
     """Starts a side; it is stopped at the end."""
 
-    def __call__(self, upstream: Upstream, site: SiteDefinition) -> AbstractContextManager[Side]: ...
+    def __call__(self, upstream: UpstreamDatabase, site: SiteDefinition) -> AbstractContextManager[Side]: ...

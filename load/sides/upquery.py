@@ -11,9 +11,9 @@ import httpx
 
 from load import processes
 from load.sides.application import Application, running_writes
-from load.sides.serving import Sections, Served, joined, memory_directory, serving, stack_sections
-from load.sides.side import Side, SideError, SiteDefinition, SiteView, StartSide, Upstream
-from load.sides.together import together
+from load.sides.concurrent_start import together
+from load.sides.service_process import Sections, Served, joined, memory_directory, running_service, stack_sections
+from load.sides.side import Side, SideError, SiteDefinition, SiteView, StartSide, UpstreamDatabase
 
 #: Until all shards answer, and until all views are ready (full ones are built first).
 _START_S = 120.0
@@ -36,22 +36,22 @@ def upquery(
     title = name or ("Upquery, full" if full else "Upquery")
 
     @contextmanager
-    def start(upstream: Upstream, site: SiteDefinition) -> Iterator[Side]:
+    def start(upstream: UpstreamDatabase, site: SiteDefinition) -> Iterator[Side]:
         with (
             tempfile.TemporaryDirectory(prefix="upquery-load-") as directory,
             tempfile.TemporaryDirectory(prefix="upquery-load-", dir=memory_directory()) as run,
         ):
             usual = stack_sections(upstream.url, Path(directory), run, engine, workers)
-            service = serving(Path(directory) / "upquery.toml", joined(usual, sections or {}))
+            service = running_service(Path(directory) / "upquery.toml", joined(usual, sections or {}))
             with together(running_writes(upstream, site), service) as (application, served):
-                AdminPort(served.admin).install(site, full=full)
+                AdminClient(served.admin).install(site, full=full)
                 yield _side(title, upstream, application, served, Path(run))
 
     return start
 
 
-def _side(title: str, upstream: Upstream, application: Application | None, served: Served, run: Path) -> Side:
-    admin = AdminPort(served.admin)
+def _side(title: str, upstream: UpstreamDatabase, application: Application | None, served: Served, run: Path) -> Side:
+    admin = AdminClient(served.admin)
     applications = [] if application is None else [application.pid]
     return Side(
         name=title,
@@ -65,7 +65,7 @@ def _side(title: str, upstream: Upstream, application: Application | None, serve
     )
 
 
-class AdminPort:
+class AdminClient:
     """The admin port of a stack, of a pod, or of a gateway."""
 
     def __init__(self, url: str) -> None:

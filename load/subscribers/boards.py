@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 
 from load.sides.side import SiteDefinition, SiteView
-from load.started_apart import started_apart
+from load.worker_process import worker_process
 
 VIEW = "board"
 #: Boards 1 … are the subscribers'; this one is changed a lot, for those who do not read.
@@ -142,4 +142,4 @@ def change_on(pipe: Pipe, job: ChangeJob) -> None:
 
 def changing(job: ChangeJob) -> AbstractContextManager[Pipe]:
     """The process, ready to begin: send it anything, and receive the times of all changes by their numbers."""
-    return started_apart(change_on, job)
+    return worker_process(change_on, job)

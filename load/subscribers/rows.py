@@ -7,14 +7,14 @@ came twice is noticed.
 from functools import lru_cache
 from typing import Any
 
-from load.subscribers.stream import Event
+from load.subscribers.stream import StreamEvent
 
 
 class LostTrack(RuntimeError):
     """An event does not fit what was there."""
 
 
-class Rows:
+class SubscriberRows:
     """*State*: `rows` are exact at `version`; `changes` counts events that changed them; `over`, that a new beginning
     was asked for."""
 
@@ -25,7 +25,7 @@ class Rows:
         self.changes = 0
         self.over = False
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: StreamEvent) -> None:
         """Take an event in. Raises `LostTrack`."""
         data = event.data
         if event.kind == "must-refetch":

@@ -1,4 +1,4 @@
-"""A stream of server-sent events as a client reads it, with little of its own cost: bytes in, `Event` out.
+"""A stream of server-sent events as a client reads it, with little of its own cost: bytes in, `StreamEvent` out.
 
 *Invariants*: an event is told once it is whole; comments are not told. A connection that ends says so once.
 """
@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 import httptools
 import orjson
 
-Heard = Callable[["Event"], None]
+Heard = Callable[["StreamEvent"], None]
 #: Of the socket, of a client that is to be stalled soon.
 SMALL_BUFFER = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StreamEvent:
     """One event."""
 
     kind: str
@@ -38,7 +38,7 @@ class EventParser:
         self.last_id = ""
         self.retry_ms: int | None = None
 
-    def feed(self, data: bytes) -> list[Event]:
+    def feed(self, data: bytes) -> list[StreamEvent]:
         """The events that these bytes completed."""
         *blocks, self._rest = (self._rest + data).split(b"\n\n")
         events = []
@@ -56,7 +56,7 @@ class EventParser:
 class _Block:
     """What stands between two empty lines."""
 
-    event: Event | None
+    event: StreamEvent | None
     id: str | None
     retry_ms: int | None
 
@@ -76,7 +76,7 @@ def _read(block: bytes) -> _Block:
             lines.append(value)
         elif name == b"retry":
             retry_ms = int(value)
-    return _Block(Event(kind, orjson.loads(b"\n".join(lines))) if lines else None, last_id, retry_ms)
+    return _Block(StreamEvent(kind, orjson.loads(b"\n".join(lines))) if lines else None, last_id, retry_ms)
 
 
 class EventSource(asyncio.Protocol):

@@ -13,8 +13,8 @@ from load.sides.direct import direct
 from load.sides.postgres import running_upstream
 from load.traces.recorder import Recorder, costs_of
 from load.traces.trace import Trace, TraceError
-from load.workloads.lobsters.dataset import Size
-from load.workloads.lobsters.loading import load
+from load.workloads.lobsters.bulk_load import load
+from load.workloads.lobsters.dataset import LobstersSize
 from load.workloads.lobsters.site import lobsters
 from load.workloads.lobsters.workload import LobstersSpec
 
@@ -24,7 +24,7 @@ _TOLD_VISITS = 100
 _FAILED = 0.05
 
 
-def record(size: Size, visits: int, seed: int, tell: Tell) -> Trace:
+def record(size: LobstersSize, visits: int, seed: int, tell: Tell) -> Trace:
     """So many visits of a site of that size."""
     site = lobsters()
     recorder = Recorder(costs_of(site.views))

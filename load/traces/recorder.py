@@ -6,7 +6,7 @@
 from array import array
 from collections.abc import Mapping, Sequence
 
-from load.driver.visit import Call, Reply, Visit
+from load.driver.visit import HttpCall, HttpReply, Visit
 from load.sides.side import SiteView
 from load.traces.requests import keys_read
 from load.traces.trace import Trace, TracedKey
@@ -46,7 +46,7 @@ class Recorder:
         except StopIteration:
             return
 
-    def _note_all(self, calls: Sequence[Call], replies: Sequence[Reply]) -> None:
+    def _note_all(self, calls: Sequence[HttpCall], replies: Sequence[HttpReply]) -> None:
         for call, reply in zip(calls, replies, strict=True):
             for read in keys_read(call, reply):
                 self.note(*read)

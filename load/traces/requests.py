@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import orjson
 
-from load.driver.visit import READS, Call, Reply
+from load.driver.visit import READS, HttpCall, HttpReply
 
 _VIEWS = "/v1/views/"
 
@@ -24,7 +24,7 @@ class KeyRead(NamedTuple):
     answer_bytes: int
 
 
-def keys_read(call: Call, reply: Reply) -> Iterator[KeyRead]:
+def keys_read(call: HttpCall, reply: HttpReply) -> Iterator[KeyRead]:
     """What the reads of a request read; writes, and what failed, read nothing."""
     if call.server != READS or reply.status != 200:
         return
@@ -48,7 +48,7 @@ def _view(path: str) -> str:
     return unquote(path.removeprefix(_VIEWS).removesuffix("/query"))
 
 
-def _sizes(reply: Reply) -> Sequence[int]:
+def _sizes(reply: HttpReply) -> Sequence[int]:
     return [len(orjson.dumps(result["rows"])) for result in orjson.loads(reply.body)["results"]]
 
 

@@ -6,13 +6,13 @@ from random import Random
 
 import orjson
 
-from load.driver.visit import Reply, Visit, get
+from load.driver.visit import HttpReply, Visit, get
 from load.traces.recorder import Recorder, costs_of
 from load.traces.trace import Trace
 from load.workloads.vote import SITE, VIEW, VoteSpec
 
 #: An answer of one story.
-_ANSWER = Reply(200, orjson.dumps({"rows": [{"id": 1, "author": 1, "title": "t" * 30, "url": "u" * 40}]}), None)
+_ANSWER = HttpReply(200, orjson.dumps({"rows": [{"id": 1, "author": 1, "title": "t" * 30, "url": "u" * 40}]}), None)
 
 
 def steady(spec: VoteSpec, reads: int, seed: int) -> Trace:

@@ -14,8 +14,8 @@ import psycopg
 
 from load.sides.side import SiteDefinition
 from load.workloads import vote
-from load.workloads.lobsters.dataset import Size
-from load.workloads.lobsters.loading import load as load_lobsters
+from load.workloads.lobsters.bulk_load import load as load_lobsters
+from load.workloads.lobsters.dataset import LobstersSize
 from load.workloads.lobsters.site import lobsters
 from load.workloads.zipf import Zipf
 
@@ -34,7 +34,7 @@ _NOTIFICATIONS = "notifications"
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ChangeWorkload:
     """A site that changes in one way. What is written is drawn from ids 1 … `ids` with skew `alpha`."""
 
     name: str
@@ -48,7 +48,7 @@ class Changes:
     count_sql: str
 
 
-def votes(stories: int, votes_each: int, alpha: float, hottest: int) -> Changes:
+def votes(stories: int, votes_each: int, alpha: float, hottest: int) -> ChangeWorkload:
     """Votes, by Zipf's distribution; the hottest stories are in memory."""
 
     def keys() -> Iterator[dict[str, int]]:
@@ -58,12 +58,12 @@ def votes(stories: int, votes_each: int, alpha: float, hottest: int) -> Changes:
         vote.load_stories(stories, votes_each)(url)
         _create(url, _VOTE)
 
-    return Changes("votes", vote.SITE, load, vote.VIEW, keys, alpha, "SELECT count(*) FROM stories")
+    return ChangeWorkload("votes", vote.SITE, load, vote.VIEW, keys, alpha, "SELECT count(*) FROM stories")
 
 
-def notifications(scale: float) -> Changes:
+def notifications(scale: float) -> ChangeWorkload:
     """Ribbons of Lobsters, each as often; everybody's notifications are in memory."""
-    size = Size(scale)
+    size = LobstersSize(scale)
     whole = lobsters()
     views = tuple(view for view in whole.views if view.name == _NOTIFICATIONS)
     site = SiteDefinition(whole.name, whole.schema_sql, views, ())
@@ -75,7 +75,7 @@ def notifications(scale: float) -> Changes:
         load_lobsters(url, size)
         _create(url, _SEE)
 
-    return Changes("notifications", site, load, _NOTIFICATIONS, keys, 0.0, "SELECT count(*) FROM read_ribbons")
+    return ChangeWorkload("notifications", site, load, _NOTIFICATIONS, keys, 0.0, "SELECT count(*) FROM read_ribbons")
 
 
 def _create(url: str, statement: str) -> None:
@@ -83,7 +83,7 @@ def _create(url: str, statement: str) -> None:
         connection.execute(_PROCEDURE.format(statement=statement).encode())
 
 
-class Writer:
+class ChangeWriter:
     """Makes changes through one connection."""
 
     def __init__(self, connection: psycopg.Connection[Any], ids: int, alpha: float, many: int) -> None:

@@ -60,7 +60,7 @@ class PostgresAuthor:
 
 
 @dataclass(slots=True)
-class Found:
+class PairCounts:
     """What the reads of some pairs found."""
 
     pairs: int = 0
@@ -81,9 +81,9 @@ class Pairs:
         self.written = [0] * counters
         self._entries = 0
 
-    def run(self, pairs: int, *, with_token: bool) -> Found:
+    def run(self, pairs: int, *, with_token: bool) -> PairCounts:
         """So many pairs, each of one counter, read through one connection after the other."""
-        found = Found()
+        found = PairCounts()
         for number in range(pairs):
             counter = number % len(self.written)
             token = self._author.write(counter, self._entries)

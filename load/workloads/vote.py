@@ -10,7 +10,7 @@ from random import Random
 
 import psycopg
 
-from load.driver.visit import READS, Call, Visit, get, read_keys, write
+from load.driver.visit import READS, HttpCall, Visit, get, read_keys, write
 from load.sides.side import SiteDefinition, SiteView, SiteWrite
 from load.workloads.zipf import Zipf
 
@@ -90,7 +90,7 @@ class VoteWorkload:
         if random.random() >= self._spec.read_share:
             return "vote", _once(vote(self._story(random)))
         if self._spec.batch == 1:
-            return "read", _once(Call(READS, _READ % self._story(random)))
+            return "read", _once(HttpCall(READS, _READ % self._story(random)))
         keys = [{"id": self._story(random)} for _ in range(self._spec.batch)]
         return "read", _once(read_keys(VIEW, keys))
 
@@ -99,12 +99,12 @@ class VoteWorkload:
         return self._zipf.draw(random, shift)
 
 
-def vote(story: int) -> Call:
+def vote(story: int) -> HttpCall:
     """Somebody votes."""
     return write(VOTE.name, {"story": story})
 
 
-def _once(call: Call) -> Visit:
+def _once(call: HttpCall) -> Visit:
     yield (call,)
 
 

@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 import httpx
 
-from load.subscribers.rows import LostTrack, Rows
-from load.subscribers.stream import Event, EventSource
+from load.subscribers.rows import LostTrack, SubscriberRows
+from load.subscribers.stream import EventSource, StreamEvent
 from tests.fixtures.service import LIMIT_S, until
 from tests.integration.consistency import Client, Load, Unanswered, ask, comparable
 from tests.integration.news_workload import OWNERS, USERS, VIEWS
@@ -24,7 +24,7 @@ class Follower:
 
     def __init__(self, name: str, value: str) -> None:
         self.name, self.value = name, value
-        self.rows = Rows()
+        self.rows = SubscriberRows()
         self.failure: LostTrack | None = None
         self.connections = 0
         self._last_id = ""
@@ -33,7 +33,7 @@ class Follower:
     async def follow(self, http: str) -> None:
         """Subscribe once, until that ends."""
         if self.rows.over or not self._last_id:
-            self.rows, self._last_id = Rows(), ""
+            self.rows, self._last_id = SubscriberRows(), ""
         parameters = urlencode({VIEWS[self.name][1]: self.value})
         url = f"{http}/v1/views/{self.name}/subscribe?{parameters}"
         self._source = source = await EventSource.open(url, self._hear, self._last_id)
@@ -47,7 +47,7 @@ class Follower:
         if source.status in (httpx.codes.CONFLICT, httpx.codes.GONE):
             self._last_id = ""
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: StreamEvent) -> None:
         try:
             self.rows.hear(event)
         except LostTrack as lost:

@@ -13,8 +13,8 @@ import httpx
 import psycopg
 
 from load.subscribers import boards
-from load.subscribers.rows import LostTrack, Rows
-from load.subscribers.stream import Event, EventSource
+from load.subscribers.rows import LostTrack, SubscriberRows
+from load.subscribers.stream import EventSource, StreamEvent
 from service.demo.postgres_server import EmbeddedPostgres
 from tests.fixtures.postgres import Database
 from tests.fixtures.service import LIMIT_S, RunningService, running_service
@@ -69,8 +69,8 @@ class Follower:
     def __init__(self, place: Place, view: str, board: int) -> None:
         self.view, self.board = view, board
         self.place = place
-        self.rows = Rows()
-        self.events: list[Event] = []
+        self.rows = SubscriberRows()
+        self.events: list[StreamEvent] = []
         self.failure: LostTrack | None = None
         self.source: EventSource | None = None
 
@@ -82,7 +82,7 @@ class Follower:
         self.source = await EventSource.open(url, self._hear, last_id, small=small)
         return self.source
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: StreamEvent) -> None:
         self.events.append(event)
         try:
             self.rows.hear(event)

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from load.subscribers import boards
-from load.subscribers.rows import Rows
+from load.subscribers.rows import SubscriberRows
 from service.demo.postgres_server import EmbeddedPostgres
 from service.gateway.homes import home_of
 from tests.fixtures.postgres import Database
@@ -203,7 +203,7 @@ class Boards:
                 self._socket.hear()
 
     def _begin(self, board: int) -> None:
-        self._socket.rows[board] = Rows()
+        self._socket.rows[board] = SubscriberRows()
         self._socket.subscribe(board, "board", board=board)
         self.begun += 1
 

@@ -13,8 +13,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from load.subscribers import boards
-from load.subscribers.rows import Rows
-from load.subscribers.stream import Event
+from load.subscribers.rows import SubscriberRows
+from load.subscribers.stream import StreamEvent
 from service.demo.postgres_server import EmbeddedPostgres
 from tests.fixtures.service import LIMIT_S, alive
 from tests.fixtures.service import until as wait_until
@@ -48,7 +48,7 @@ class Socket:
 
     def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection
-        self.rows: dict[int | str, Rows] = {}
+        self.rows: dict[int | str, SubscriberRows] = {}
         self.tokens: dict[int | str, str] = {}
         self.problems: list[tuple[Any, str]] = []
         self.unsubscribed: list[int | str] = []
@@ -71,7 +71,7 @@ class Socket:
             self.unsubscribed.append(number)
         else:
             self.tokens[number] = message.pop("token")
-            self.rows.setdefault(number, Rows()).hear(Event(kind, message))
+            self.rows.setdefault(number, SubscriberRows()).hear(StreamEvent(kind, message))
 
     def hear_until(self, condition: Any) -> None:
         """All messages until then; each of them comes within the limit."""

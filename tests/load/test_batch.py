@@ -7,7 +7,7 @@ import pytest
 
 from load.experiments.batch import KEYS, Case, Turn, cases_of, report, run
 from load.experiments.batch_clients import BatchRate, BatchRun, RedisConnection, ServiceSocket, measure
-from load.experiments.experiment import Conditions
+from load.experiments.experiment import RunConditions
 from load.programs import REDIS
 from load.report.figures import Figure
 from load.sides.cache_servers import free_port
@@ -49,7 +49,7 @@ def test_a_side_that_does_not_answer_fails_the_run(client: partial[ServiceSocket
 def test_both_sides_are_filled_compared_and_measured() -> None:
     told: list[str] = []
     case = Case(KEYS, 1, used=True)
-    made = run([case], 1000, 0.05, 1, conditions=Conditions(None, None), tell=told.append)
+    made = run([case], 1000, 0.05, 1, conditions=RunConditions(None, None), tell=told.append)
     (figure,) = [figure for figure in made.results if isinstance(figure, Figure)]
     assert figure.value.median > 0
     assert told[-1].startswith(case.name)

@@ -70,7 +70,7 @@ def test_an_unknown_command_is_a_mistake() -> None:
 
 def test_without_their_packages_commands_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     # None there makes an import fail as that of a package that is not installed.
-    for module in ("matplotlib", "load.figures.command", "load.report.draw", "load.report.html", "load.report.write"):
+    for module in ("matplotlib", "load.figures.command", "load.report.svg", "load.report.html", "load.report.output"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     shown = CliRunner().invoke(bench.bench, ["figures"])

@@ -7,10 +7,10 @@ from random import Random
 import orjson
 import pytest
 
-from load.driver.visit import READS, Call, Reply, Visit
+from load.driver.visit import READS, HttpCall, HttpReply, Visit
 from load.sides.side import SiteView
-from load.workloads.lobsters.dataset import Site, Size, site, tables
-from load.workloads.lobsters.loading import load
+from load.workloads.lobsters.bulk_load import load
+from load.workloads.lobsters.dataset import LobstersSite, LobstersSize, site, tables
 from load.workloads.lobsters.site import WRITES, lobsters, views
 from load.workloads.lobsters.statistics import (
     COMMENTS_PER_STORY,
@@ -24,11 +24,11 @@ from load.workloads.lobsters.statistics import (
 from load.workloads.lobsters.workload import LobstersSpec
 from tests.fixtures.postgres import Database
 
-SMALL = Size(0.01)
+SMALL = LobstersSize(0.01)
 
 
 @pytest.fixture(scope="module")
-def small() -> Site:
+def small() -> LobstersSite:
     """A hundredth of the site."""
     return site(SMALL)
 
@@ -42,7 +42,7 @@ def test_the_statistics_agree_with_each_other() -> None:
 
 
 def test_the_site_has_the_published_size() -> None:
-    whole = site(Size())
+    whole = site(LobstersSize())
     assert len(whole.story_votes) == 40_650
     assert len(whole.comment_story) == len(whole.comment_votes) == 121_270
     assert sum(whole.story_comments) == 121_270
@@ -57,14 +57,14 @@ def test_ids_are_drawn_as_often_as_they_weigh() -> None:
     assert drawn[3] / drawn[1] == pytest.approx(3, rel=0.15)
 
 
-def test_the_rows_are_those_of_the_seed(small: Site) -> None:
+def test_the_rows_are_those_of_the_seed(small: LobstersSite) -> None:
     once = {rows.table: list(rows.lines) for rows in tables(small)}
     again = {rows.table: list(rows.lines) for rows in tables(site(SMALL))}
     assert once == again
     assert len(once["stories"]) == len(small.story_votes)
 
 
-def test_nobody_votes_twice_for_anything(small: Site) -> None:
+def test_nobody_votes_twice_for_anything(small: LobstersSite) -> None:
     votes = next(list(rows.lines) for rows in tables(small) if rows.table == "votes")
     of_whom = [line.rsplit("\t", 1)[0] for line in votes]
     assert len(of_whom) == len(set(of_whom))
@@ -101,16 +101,16 @@ class Answers:
         except StopIteration:
             return
 
-    def _reply(self, call: Call) -> Reply:
+    def _reply(self, call: HttpCall) -> HttpReply:
         head, _, body = call.request.partition(b"\r\n\r\n")
         given = orjson.loads(body)
         if call.server != READS:
             name = head.split(b" ")[1].decode().rpartition("/")[2]
             assert given.keys() == self._writes[name].parameters.keys()
             self.asked["writes"] += 1
-            return Reply(200, b'{"version": "0/1"}', None)
+            return HttpReply(200, b'{"version": "0/1"}', None)
         results = [{"rows": self._rows(self._views[read["view"]], read["params"])} for read in given["reads"]]
-        return Reply(200, orjson.dumps({"results": results}), None)
+        return HttpReply(200, orjson.dumps({"results": results}), None)
 
     def _rows(self, view: SiteView, given: dict[str, object]) -> Sequence[dict[str, object]]:
         assert given.keys() == view.parameters.keys()

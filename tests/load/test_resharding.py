@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from load.driver.audit import Audit
+from load.driver.audit import AuditResult
 from load.experiments import resharding
-from load.experiments.resharding_clients import Answer, Failure, answer_of
+from load.experiments.resharding_clients import FailedRead, ReadAnswer, answer_of
 from load.experiments.resharding_report import (
     PHASES,
-    Found,
-    Sample,
+    GatewaySample,
+    ReshardingRun,
     figures,
     per_second,
     percentile,
@@ -24,22 +24,24 @@ from load.report.figures import Figure
 ROW = {"id": 7, "author": 7, "title": "t", "url": "u", "votes": 3}
 
 
-def found() -> Found:
+def found() -> ReshardingRun:
     """Nine seconds before, one of starting, twenty of moving, ten after; upqueries only while keys move."""
-    return Found(
+    return ReshardingRun(
         begin=100.0,
         added=109.0,
         changed=110.0,
         moved=130.0,
         end=140.0,
         samples=[
-            Sample(100.0 + second, 50 + 10 * min(20, max(0, second - 10)), second, (second, second), 2, moving=False)
+            GatewaySample(
+                100.0 + second, 50 + 10 * min(20, max(0, second - 10)), second, (second, second), 2, moving=False
+            )
             for second in range(40)
         ],
-        answers=[Answer(100.5 + second, 1.0 if second < 10 else 5.0, True, 1, None, ()) for second in range(40)],
+        answers=[ReadAnswer(100.5 + second, 1.0 if second < 10 else 5.0, True, 1, None, ()) for second in range(40)],
         behind=[0.01] * 40,
         written=300,
-        compared=Audit(20, 0),
+        compared=AuditResult(20, 0),
     )
 
 
@@ -50,7 +52,7 @@ def test_versions_are_places_in_the_log() -> None:
 
 def test_what_one_story_and_several_answer() -> None:
     one = answer_of([7], {"rows": [ROW], "version": "pg:0/A", "next": None}, hit=True, at=1.0, ms=2.0)
-    assert one == Answer(1.0, 2.0, True, 10, None, ((7, ((7, 7, "t", "u", 3),)),))
+    assert one == ReadAnswer(1.0, 2.0, True, 10, None, ((7, ((7, 7, "t", "u", 3),)),))
     results = [{"rows": [ROW]}, {"rows": []}, {"rows": [{"n": 4}]}]
     several = answer_of([7, 8], {"results": results, "version": "pg:0/A"}, hit=False, at=1.0, ms=2.0)
     assert several.transactions == 4
@@ -65,8 +67,8 @@ def test_what_a_gateway_says() -> None:
         "views": {"a": {"upqueries": 3}, "b": {"upqueries": 4}},
         "counters": {"lookups": 2},
     }
-    assert sample_of(said, 1.0) == Sample(1.0, 7, 2, (5, 7), 2, moving=True)
-    assert sample_of({**said, "gateway": {}}, 1.0) == Sample(1.0, 7, 2, (), 0, moving=False)
+    assert sample_of(said, 1.0) == GatewaySample(1.0, 7, 2, (5, 7), 2, moving=True)
+    assert sample_of({**said, "gateway": {}}, 1.0) == GatewaySample(1.0, 7, 2, (), 0, moving=False)
 
 
 def test_phases_are_told_apart() -> None:
@@ -84,7 +86,7 @@ def test_phases_are_told_apart() -> None:
 
 def test_what_is_wrong_is_told() -> None:
     seen = replace(
-        found(), wrong=["after 3 s: story 7"], failures=[Failure(105.0, "503")], compared=Audit(20, 1, ("x",))
+        found(), wrong=["after 3 s: story 7"], failures=[FailedRead(105.0, "503")], compared=AuditResult(20, 1, ("x",))
     )
     _, wrong, failed = tables(seen)
     assert [row[0] for row in wrong.rows] == ["after 3 s: story 7", "x"]

@@ -4,19 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from load.experiments.resharding_clients import Answer, Histories, Row, Written
+from load.experiments.resharding_clients import Histories, ReadAnswer, Row, WriterLog
 
 #: Story 7 gains a vote, is renamed, loses one; story 8 gains one in between.
 CHANGES = [(7, 1, None), (8, 1, None), (7, 0, "new"), (7, -1, None)]
-HISTORIES = Histories(Written(CHANGES, [100, 200, 300, 400], [1.0, 2.0, 3.0, 4.0]), votes_each=3)
+HISTORIES = Histories(WriterLog(CHANGES, [100, 200, 300, 400], [1.0, 2.0, 3.0, 4.0]), votes_each=3)
 
 
 def row(story: int, votes: int, title: str = "") -> Row:
     return (story, story, title or f"The story with the number {story}", f"https://news.example/stories/{story}", votes)
 
 
-def answer(position: int, *rows: Row, transactions: int | None = None) -> Answer:
-    return Answer(10.0, 1.0, True, position, transactions, tuple((each[0], (each,)) for each in rows))
+def answer(position: int, *rows: Row, transactions: int | None = None) -> ReadAnswer:
+    return ReadAnswer(10.0, 1.0, True, position, transactions, tuple((each[0], (each,)) for each in rows))
 
 
 def test_a_story_after_each_transaction() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from load.experiments import shard_scale
-from load.experiments.experiment import Conditions
+from load.experiments.experiment import RunConditions
 from load.experiments.shard_scale_model import Machines, parts_of
 from load.experiments.shard_scale_report import (
     ALONE,
@@ -19,8 +19,8 @@ from load.experiments.shard_scale_report import (
     THINGS,
     WORKER,
     Rate,
+    ShardSetup,
     Turn,
-    Way,
     costs_of,
     figures,
     mixes,
@@ -33,7 +33,7 @@ from load.report.figures import Figure, Skipped
 MIXES = mixes(1000, 0.02, 50, 0.05)
 
 
-def turn(way: Way, faster: float = 1.0) -> Turn:
+def turn(way: ShardSetup, faster: float = 1.0) -> Turn:
     """Costs as they would be if the model were exact: 60 µs a part and 5 a key, of a gateway 40 and 2."""
     shards = way.shards if way.gateway else 1
     batches = {
@@ -112,9 +112,9 @@ def test_every_side_and_every_number_of_shards_has_its_rows() -> None:
 def test_sides_are_started_read_written_and_compared() -> None:
     told: list[str] = []
     sizes = shard_scale.Sizes(stories=1000, hottest=200, misses=100, changes=1000, seconds=0.1)
-    ways = (ALONE, Way(2, 1), ON_ONE_MACHINE, APART)
+    ways = (ALONE, ShardSetup(2, 1), ON_ONE_MACHINE, APART)
     options = shard_scale.Options(sizes, 1, ways, MIXES, Machines())
-    report = shard_scale.run(options, Conditions(None, None), told.append)
+    report = shard_scale.run(options, RunConditions(None, None), told.append)
     rates = {(row[0], row[1]): float(row[2].replace(",", "")) for row in report.tables[0].rows}
     assert set(rates) == {(thing, way.name) for thing in THINGS for way in ways}
     assert all(rate > 0 for rate in rates.values())

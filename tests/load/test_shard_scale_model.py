@@ -11,7 +11,7 @@ from load.experiments.shard_scale_model import (
     WHOLE,
     WORKERS,
     BatchCost,
-    BatchRun,
+    BatchSample,
     Costs,
     GatewayCost,
     Machines,
@@ -147,8 +147,8 @@ def test_what_the_database_must_have_for_each_pod() -> None:
 
 def test_costs_of_batches_are_those_that_explain_two_of_them() -> None:
     cost = BatchCost(60, 5)
-    few, many = (BatchRun(parts_of(2, keys), keys, 60 * parts_of(2, keys) + 5 * keys) for keys in (2, 100))
+    few, many = (BatchSample(parts_of(2, keys), keys, 60 * parts_of(2, keys) + 5 * keys) for keys in (2, 100))
     found = BatchCost.through(few, many)
     assert (found.part_us, found.key_us) == (pytest.approx(cost.part_us), pytest.approx(cost.key_us))
     # A measurement that is off by more than there is.
-    assert BatchCost.through(BatchRun(1, 10, 10), BatchRun(1, 100, 200)).part_us == 0
+    assert BatchCost.through(BatchSample(1, 10, 10), BatchSample(1, 100, 200)).part_us == 0

@@ -17,7 +17,7 @@ from load.sides.direct import direct
 from load.sides.empty import empty
 from load.sides.materialized_view import materialized_view
 from load.sides.postgres import running_upstream
-from load.sides.side import Side, SiteView, StartSide, Upstream
+from load.sides.side import Side, SiteView, StartSide, UpstreamDatabase
 from load.sides.upquery import upquery
 from tests.fixtures.service import until
 from tests.load.small_site import SITE, STORIES, load_rows
@@ -103,19 +103,19 @@ def _ordered(view: str, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Upstream]:
+def server() -> Iterator[UpstreamDatabase]:
     """The site's database, which nobody writes."""
     with running_upstream(SITE, load_rows) as running:
         yield running
 
 
 @pytest.fixture
-def upstream(server: Upstream) -> Upstream:
+def upstream(server: UpstreamDatabase) -> UpstreamDatabase:
     """A copy of it."""
     return copy_of(server)
 
 
-def copy_of(server: Upstream) -> Upstream:
+def copy_of(server: UpstreamDatabase) -> UpstreamDatabase:
     name = f"copy_{next(_databases)}"
     base = server.url.removesuffix("postgres")
     with psycopg.connect(f"{base}template1", autocommit=True) as connection:
@@ -124,7 +124,7 @@ def copy_of(server: Upstream) -> Upstream:
 
 
 @pytest.fixture(scope="module")
-def application(server: Upstream) -> Iterator[Side]:
+def application(server: UpstreamDatabase) -> Iterator[Side]:
     """The application of a copy, without a cache."""
     with direct(copy_of(server), SITE) as side:
         yield side
@@ -161,7 +161,9 @@ def write_everything(visitor: Visitor) -> None:
 
 
 @pytest.mark.parametrize("start", FOLLOWING)
-def test_a_side_answers_as_the_database_does(start: StartSide, upstream: Upstream, before: Any, after: Any) -> None:
+def test_a_side_answers_as_the_database_does(
+    start: StartSide, upstream: UpstreamDatabase, before: Any, after: Any
+) -> None:
     with start(upstream, SITE) as side:
         assert everything(side) == before
         write_everything(visitor := Visitor(side))
@@ -173,7 +175,7 @@ def test_a_side_answers_as_the_database_does(start: StartSide, upstream: Upstrea
 
 @pytest.mark.parametrize("start", EXPIRING)
 def test_a_side_without_invalidation_answers_as_the_database_did(
-    start: StartSide, upstream: Upstream, before: Any, after: Any
+    start: StartSide, upstream: UpstreamDatabase, before: Any, after: Any
 ) -> None:
     with start(upstream, SITE) as side:
         assert _hits(side) == [False, True]
@@ -186,7 +188,7 @@ def test_a_side_without_invalidation_answers_as_the_database_did(
 
 
 def test_materialized_views_answer_as_the_database_does_after_a_refresh(
-    upstream: Upstream, before: Any, after: Any
+    upstream: UpstreamDatabase, before: Any, after: Any
 ) -> None:
     with materialized_view(refresh_s=0.1)(upstream, SITE) as side:
         assert everything(side) == before
@@ -197,7 +199,7 @@ def test_materialized_views_answer_as_the_database_does_after_a_refresh(
         assert connection.execute("SELECT count(*) FROM pg_matviews").fetchone() == (0,)
 
 
-def test_an_empty_side_says_the_same_to_everybody(upstream: Upstream) -> None:
+def test_an_empty_side_says_the_same_to_everybody(upstream: UpstreamDatabase) -> None:
     with empty(body='{"rows":[]}')(upstream, SITE) as side:
         assert Visitor(side).get("anything", {}) == []
 
@@ -215,7 +217,7 @@ def _takes_memory(side: Side) -> None:
 
 
 @_with_redis
-def test_requests_that_miss_at_the_same_time_ask_the_database_once(upstream: Upstream) -> None:
+def test_requests_that_miss_at_the_same_time_ask_the_database_once(upstream: UpstreamDatabase) -> None:
     with psycopg.connect(upstream.url, autocommit=True) as connection:
         connection.execute("CREATE SEQUENCE asked")
     counting = SiteView("counting", "SELECT nextval('asked') AS n, pg_sleep(0.5)::text AS slept", {})
@@ -224,7 +226,7 @@ def test_requests_that_miss_at_the_same_time_ask_the_database_once(upstream: Ups
     assert {reply["rows"][0]["n"] for reply in replies} == {1}
 
 
-def test_keys_that_one_statement_cannot_take_are_asked_one_by_one(upstream: Upstream) -> None:
+def test_keys_that_one_statement_cannot_take_are_asked_one_by_one(upstream: UpstreamDatabase) -> None:
     sql = "SELECT id FROM stories WHERE author = :author ORDER BY id LIMIT :n"
     site = replace(SITE, views=(SiteView("first", sql, {"author": "text", "n": "bigint"}),))
     with direct(upstream, site) as side:

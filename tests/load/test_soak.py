@@ -3,7 +3,7 @@
 import pytest
 
 from load.experiments import soak
-from load.experiments.experiment import Conditions
+from load.experiments.experiment import RunConditions
 from load.report.figures import Figure
 from load.workloads.vote import VoteSpec
 
@@ -22,7 +22,7 @@ def test_memory_stays_flat_while_the_working_set_moves_on() -> None:
         hottest=1000,
         warm_s=0.5,
     )
-    report = soak.run(options, Conditions(None, None), lambda _: None)
+    report = soak.run(options, RunConditions(None, None), lambda _: None)
     (outcome,) = report.outcomes
     assert outcome.failed == 0, outcome.failures
     assert outcome.latency.count > 50 * SECONDS

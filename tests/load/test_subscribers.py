@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from load.subscribers.rows import LostTrack, Rows
-from load.subscribers.stream import Event, EventParser
+from load.subscribers.rows import LostTrack, SubscriberRows
+from load.subscribers.stream import EventParser, StreamEvent
 
 STREAM = (
     b': upquery\n\nevent: snapshot\nid: pg:0/1~a\ndata: {"rows":[],\ndata: "version":"pg:0/1"}\n\n'
@@ -20,21 +20,26 @@ def test_a_stream_in_pieces(size: int) -> None:
         found = parser.feed(STREAM[start : start + size])
         events += found
         ids += [parser.last_id] if found else []
-    assert events == [Event("snapshot", {"rows": [], "version": "pg:0/1"}), Event("must-refetch", {"reason": "x"})]
+    assert events == [
+        StreamEvent("snapshot", {"rows": [], "version": "pg:0/1"}),
+        StreamEvent("must-refetch", {"reason": "x"}),
+    ]
     assert (ids[-1], parser.last_id, parser.retry_ms) == ("", "", 700)
 
 
-def change(version: str = "pg:0/2", **given: Any) -> Event:
-    return Event("change", {"removed": [], "removed_at": [], "added": [], "added_at": [], "version": version, **given})
+def change(version: str = "pg:0/2", **given: Any) -> StreamEvent:
+    return StreamEvent(
+        "change", {"removed": [], "removed_at": [], "added": [], "added_at": [], "version": version, **given}
+    )
 
 
 def rows_of(*numbers: int) -> list[dict[str, Any]]:
     return [{"n": number} for number in numbers]
 
 
-def started() -> Rows:
-    rows = Rows()
-    rows.hear(Event("snapshot", {"rows": rows_of(1, 2, 2, 3), "version": "pg:0/1"}))
+def started() -> SubscriberRows:
+    rows = SubscriberRows()
+    rows.hear(StreamEvent("snapshot", {"rows": rows_of(1, 2, 2, 3), "version": "pg:0/1"}))
     return rows
 
 
@@ -52,9 +57,9 @@ def test_rows_are_rebuilt_in_order() -> None:
         change(removed=rows_of(3), removed_at=[4]),
         change(added=rows_of(5), added_at=[5]),
         change("pg:0/0"),
-        Event("news", {"version": "pg:0/2"}),
+        StreamEvent("news", {"version": "pg:0/2"}),
     ],
 )
-def test_what_does_not_fit_is_noticed(event: Event) -> None:
+def test_what_does_not_fit_is_noticed(event: StreamEvent) -> None:
     with pytest.raises(LostTrack):
         started().hear(event)

@@ -5,12 +5,12 @@ from random import Random
 
 import orjson
 
-from load.driver.visit import READS, WRITES, Call, get
+from load.driver.visit import READS, WRITES, HttpCall, get
 from load.workloads.vote import VIEW, VoteSpec, VoteWorkload
 from load.workloads.zipf import Zipf
 
 
-def visited(workload: VoteWorkload, visits: int) -> list[tuple[str, Call]]:
+def visited(workload: VoteWorkload, visits: int) -> list[tuple[str, HttpCall]]:
     """Pages and their only calls."""
     random = Random(1)
     made = []
@@ -52,7 +52,7 @@ def test_the_working_set_moves_on() -> None:
         )
 
 
-def body(call: Call) -> dict[str, object]:
+def body(call: HttpCall) -> dict[str, object]:
     """Of a POST."""
     document: dict[str, object] = orjson.loads(call.request.partition(b"\r\n\r\n")[2])
     return document

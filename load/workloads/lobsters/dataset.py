@@ -3,7 +3,7 @@
 Pure and deterministic: one seed, no clock. Counts and skew are those of `statistics`; what is not known of the real
 site, and assumed here, is named in `Assumed`. Which stories are popular does not depend on their ids.
 
-Not here: the tables (``schema.sql``), how rows get into a database (`loading`).
+Not here: the tables (``schema.sql``), how rows get into a database (`bulk_load`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -108,7 +108,7 @@ class Assumed:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class LobstersSize:
     """How much of the site: 1 is all of it."""
 
     scale: float = 1.0
@@ -121,7 +121,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class CopyRows:
     """Rows of one table as lines of COPY text."""
 
     table: str
@@ -130,10 +130,10 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class LobstersSite:
     """Who is popular, and which comments there are. Ids begin with 1; the list's place is the id less one."""
 
-    size: Size
+    size: LobstersSize
     story_votes: list[int]
     comment_votes: list[int]
     user_votes: list[int]
@@ -147,7 +147,7 @@ class Site:
     comments: Popularity = field(repr=False)
 
 
-def site(size: Size) -> Site:
+def site(size: LobstersSize) -> LobstersSite:
     """The site of a size. Takes a fraction of a second, so that each process of a load can have its own."""
     random = Random(size.seed)
     story_votes = values(statistics.VOTES_PER_STORY, 10, size.scale)
@@ -165,7 +165,7 @@ def site(size: Size) -> Site:
     user_votes = values(statistics.VOTES_PER_USER, 100, size.scale)
     user_votes = [*user_votes, *[0] * (size.users - len(user_votes))][: size.users]
     random.shuffle(user_votes)
-    return Site(
+    return LobstersSite(
         size,
         story_votes,
         comment_votes,
@@ -179,7 +179,7 @@ def site(size: Size) -> Site:
     )
 
 
-def _comments_of_stories(numbers: list[int], size: Size, random: Random) -> list[int]:
+def _comments_of_stories(numbers: list[int], size: LobstersSize, random: Random) -> list[int]:
     """As many comments as there are. What the histogram leaves open is the stories with few: they share the rest."""
     wanted = round(sum(items for _, items in statistics.VOTES_PER_COMMENT) * size.scale)
     few = round(statistics.COMMENTS_PER_STORY[0][1] * size.scale)
@@ -198,16 +198,16 @@ def slug(number: int) -> str:
     return digits
 
 
-def tables(of: Site) -> Iterator[Rows]:
+def tables(of: LobstersSite) -> Iterator[CopyRows]:
     """All rows, table by table."""
     random = Random(of.size.seed + 1)
     stories, people = len(of.story_votes), of.size.users
     authors = [of.users.draw(random) for _ in range(stories)]
     commenters = [of.users.draw(random) for _ in of.comment_story]
     written = [_moment(place / len(of.comment_story)) for place in range(len(of.comment_story))]
-    yield Rows("users", ("username", "karma"), (f"user{i}\t{of.user_votes[i - 1]}\n" for i in range(1, people + 1)))
-    yield Rows("tags", ("tag", "hotness_mod"), (f"{_tag(i)}\t{i % 3 - 1}\n" for i in range(Assumed.TAGS)))
-    yield Rows(
+    yield CopyRows("users", ("username", "karma"), (f"user{i}\t{of.user_votes[i - 1]}\n" for i in range(1, people + 1)))
+    yield CopyRows("tags", ("tag", "hotness_mod"), (f"{_tag(i)}\t{i % 3 - 1}\n" for i in range(Assumed.TAGS)))
+    yield CopyRows(
         "stories",
         (
             "created_at",
@@ -221,7 +221,7 @@ def tables(of: Site) -> Iterator[Rows]:
         ),
         _stories(authors, random),
     )
-    yield Rows(
+    yield CopyRows(
         "comments",
         (
             "created_at",
@@ -236,15 +236,15 @@ def tables(of: Site) -> Iterator[Rows]:
         ),
         _comments(of.comment_story, commenters, written, random),
     )
-    yield Rows("votes", ("user_id", "story_id", "comment_id", "vote"), _votes(of, authors, commenters, random))
-    yield Rows("taggings", ("story_id", "tag_id"), _taggings(stories, random))
-    yield Rows(
+    yield CopyRows("votes", ("user_id", "story_id", "comment_id", "vote"), _votes(of, authors, commenters, random))
+    yield CopyRows("taggings", ("story_id", "tag_id"), _taggings(stories, random))
+    yield CopyRows(
         "read_ribbons", ("created_at", "updated_at", "user_id", "story_id"), _ribbons(of, authors, commenters, written)
     )
     yield from _of_people(of, random)
 
 
-def _of_people(of: Site, random: Random) -> Iterator[Rows]:
+def _of_people(of: LobstersSite, random: Random) -> Iterator[CopyRows]:
     """What people keep: small tables, of sizes assumed."""
     stories = len(of.story_votes)
 
@@ -253,31 +253,31 @@ def _of_people(of: Site, random: Random) -> Iterator[Rows]:
         return sorted(set(drawn))
 
     at = _text(COUNTED)
-    yield Rows("hidden_stories", ("user_id", "story_id"), (f"{u}\t{s}\n" for u, s in pairs(Assumed.HIDDEN)))
-    yield Rows(
+    yield CopyRows("hidden_stories", ("user_id", "story_id"), (f"{u}\t{s}\n" for u, s in pairs(Assumed.HIDDEN)))
+    yield CopyRows(
         "saved_stories",
         ("created_at", "updated_at", "user_id", "story_id"),
         (f"{at}\t{at}\t{u}\t{s}\n" for u, s in pairs(Assumed.SAVED)),
     )
-    yield Rows(
+    yield CopyRows(
         "tag_filters",
         ("created_at", "updated_at", "user_id", "tag_id"),
         (f"{at}\t{at}\t{u}\t{1 + s % Assumed.TAGS}\n" for u, s in pairs(Assumed.FILTERS)),
     )
-    yield Rows(
+    yield CopyRows(
         "suggested_titles",
         ("user_id", "story_id", "title"),
         (f"{u}\t{s}\t{_words(random, Assumed.TITLE_WORDS)}\n" for u, s in pairs(Assumed.TITLES)),
     )
-    yield Rows(
+    yield CopyRows(
         "suggested_taggings",
         ("user_id", "story_id", "tag_id"),
         (f"{u}\t{s}\t{1 + s % Assumed.TAGS}\n" for u, s in pairs(Assumed.TAGGINGS)),
     )
-    yield Rows("hats", ("user_id", "hat"), (f"{of.users.draw(random)}\tA hat\n" for _ in range(Assumed.HATS)))
+    yield CopyRows("hats", ("user_id", "hat"), (f"{of.users.draw(random)}\tA hat\n" for _ in range(Assumed.HATS)))
     unread = (f"user:{user}:unread_messages\t0\n" for user in range(1, of.size.users + 1))
     traffic = ("traffic:date\t1520812800\n", "traffic:hits\t100\n")
-    yield Rows("keystores", ("key", "value"), chain(unread, traffic))
+    yield CopyRows("keystores", ("key", "value"), chain(unread, traffic))
 
 
 def _text(moment: datetime) -> str:
@@ -322,7 +322,7 @@ def _comments(
         yield f"{at}\t{at}\t{slug(number)}\t{story}\t{user}\t{parent}\t{thread}\t{text}\t<p>{text}</p>\n"
 
 
-def _votes(of: Site, authors: Sequence[int], commenters: Sequence[int], random: Random) -> Iterator[str]:
+def _votes(of: LobstersSite, authors: Sequence[int], commenters: Sequence[int], random: Random) -> Iterator[str]:
     """Nobody votes twice; the author's own vote is the first, as the site casts it."""
     for story, (number, author) in enumerate(zip(of.story_votes, authors, strict=True), 1):
         for user, vote in _voters(of.users, author, number, Assumed.STORY_DOWN, random):
@@ -355,7 +355,9 @@ def _taggings(stories: int, random: Random) -> Iterator[str]:
             yield f"{story}\t{second}\n"
 
 
-def _ribbons(of: Site, authors: Sequence[int], commenters: Sequence[int], written: Sequence[str]) -> Iterator[str]:
+def _ribbons(
+    of: LobstersSite, authors: Sequence[int], commenters: Sequence[int], written: Sequence[str]
+) -> Iterator[str]:
     """Who wrote on a story's page lately has seen it then, and not since."""
     since = _text(COUNTED - Assumed.RIBBONS)
     seen: dict[tuple[int, int], str] = {}

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from load.driver.visit import Call, Reply, Visit, read_many, write
+from load.driver.visit import HttpCall, HttpReply, Visit, read_many, write
 from load.workloads.lobsters.dataset import slug
 
 Row = dict[str, Any]
@@ -36,12 +36,12 @@ class Visitor:
 Page = Callable[[Visitor], Visit]
 
 
-def rows_of(reply: Reply) -> list[list[Row]]:
+def rows_of(reply: HttpReply) -> list[list[Row]]:
     """The rows of each read of a request."""
     return [result["rows"] for result in orjson.loads(reply.body)["results"]]
 
 
-def version_of(reply: Reply) -> str:
+def version_of(reply: HttpReply) -> str:
     """What a read must be as new as to show a write."""
     version: str = orjson.loads(reply.body)["version"]
     return version
@@ -261,7 +261,7 @@ def _unread(user: int) -> Read:
     return "keystore", {"key": f"user:{user}:unread_messages"}
 
 
-def _see(of_both: Mapping[str, int], ribbons: Sequence[Row]) -> Call:
+def _see(of_both: Mapping[str, int], ribbons: Sequence[Row]) -> HttpCall:
     if ribbons:
         return write("see_again", {"ribbon": ribbons[0]["id"], **of_both})
     return write("see_first", of_both)
@@ -271,6 +271,6 @@ def _distinct(rows: Sequence[Row], column: str) -> list[int]:
     return list(dict.fromkeys([row[column] for row in rows]))
 
 
-def _read_some(reads: Sequence[Read]) -> Call:
+def _read_some(reads: Sequence[Read]) -> HttpCall:
     """Without those of empty lists, which nobody would ask."""
     return read_many([read for read in reads if all(value != [] for value in read[1].values())])

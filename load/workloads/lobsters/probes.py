@@ -12,7 +12,7 @@ import orjson
 
 from load.driver.audit import Read
 from load.driver.connection import Broken, SingleConnection
-from load.driver.visit import READS, Call, Reply, Visit, Workload, read_many, write
+from load.driver.visit import READS, HttpCall, HttpReply, Visit, VisitSource, read_many, write
 from load.sides.side import Side
 from load.workloads.lobsters.dataset import slug
 from load.workloads.lobsters.pages import rows_of, version_of
@@ -22,7 +22,7 @@ from load.workloads.lobsters.site import AMBIGUOUS
 _PAUSE_S = 0.1
 _TIMEOUT_S = 30.0
 #: Of a write that is not made: everything is as new as that.
-_NO_WRITE = Reply(200, b'{"version": "0/0"}', None)
+_NO_WRITE = HttpReply(200, b'{"version": "0/0"}', None)
 
 
 @dataclass(slots=True)
@@ -87,7 +87,7 @@ def _vote_and_look(user: int, random: Random) -> Visit:
         yield [read_many([votes], newer_than=version_of(written))]
 
 
-def reads_of(workload: Workload, random: Random, visits: int, side: Side) -> list[Read]:
+def reads_of(workload: VisitSource, random: Random, visits: int, side: Side) -> list[Read]:
     """What so many visits read on `side`, each read once. Nothing is written."""
     reads: dict[bytes, Read] = {}
     with SingleConnection(side.reads_url, side.writes_url, _TIMEOUT_S) as connection:
@@ -110,7 +110,7 @@ def _reads(visit: Visit, connection: SingleConnection) -> Iterator[Read]:
         return
 
 
-def _reads_of_call(call: Call) -> Iterator[Read]:
+def _reads_of_call(call: HttpCall) -> Iterator[Read]:
     if call.server == READS:
         for read in orjson.loads(call.request.partition(b"\r\n\r\n")[2])["reads"]:
             yield read["view"], read["params"]

@@ -4,7 +4,7 @@ Each write says which keys a careful author of a cache deletes after it. Not in 
 or would delete them so often: the front page (every vote changes it), other people's notifications, and what a reader
 has made of the stories and comments of a list.
 
-Not here: tables and data (`loading`), who reads what (`pages`).
+Not here: tables and data (`bulk_load`), who reads what (`pages`).
 """
 
 import re
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 
 from load.sides.side import SiteDefinition, SiteView, SiteWrite
-from load.workloads.lobsters.loading import schema_sql
+from load.workloads.lobsters.bulk_load import schema_sql
 
 #: The type of every parameter, by name.
 _TYPES = {

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random, SystemRandom
 
-from load.driver.visit import Visit, Workload
+from load.driver.visit import Visit, VisitSource
 from load.workloads.lobsters import pages
-from load.workloads.lobsters.dataset import Site, Size, site
+from load.workloads.lobsters.dataset import LobstersSite, LobstersSize, site
 from load.workloads.lobsters.pages import Page, Visitor
 from load.workloads.lobsters.statistics import PAGES, Popularity
 
@@ -36,18 +36,18 @@ _NOTHING = "logout"
 class LobstersSpec:
     """The workload of a site of some size. `only`: one page, for profiles of it."""
 
-    size: Size = field(default_factory=Size)
+    size: LobstersSize = field(default_factory=LobstersSize)
     only: str | None = None
 
-    def start(self, process: int, processes: int) -> Workload:
+    def start(self, process: int, processes: int) -> VisitSource:
         """A `Spec`'s."""
         return Lobsters(site(self.size), process, processes, self.only)
 
 
 class Lobsters:
-    """A `Workload`."""
+    """A `VisitSource`."""
 
-    def __init__(self, of: Site, process: int, processes: int, only: str | None = None) -> None:
+    def __init__(self, of: LobstersSite, process: int, processes: int, only: str | None = None) -> None:
         names = [name for name in PAGES if name != _NOTHING and only in (None, name)]
         self._site = of
         self._names = names

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from load.driver.connection import Broken, Pool, ReplyParser, SingleConnection
-from load.driver.visit import Reply, Visit, get, read_keys, write
+from load.driver.visit import HttpReply, Visit, get, read_keys, write
 from load.sides.side import Side
 from tests.load.driver.echo_server import running_echo
 
@@ -26,9 +26,9 @@ def connection(echo: tuple[Side, list[str]]) -> Iterator[SingleConnection]:
 
 
 def test_a_request_is_answered(connection: SingleConnection, echo: tuple[Side, list[str]]) -> None:
-    assert connection.ask(get("hit", {"name": "a b&c"})) == Reply(200, b'{"rows": []}', True)
+    assert connection.ask(get("hit", {"name": "a b&c"})) == HttpReply(200, b'{"rows": []}', True)
     assert connection.ask(get("miss", {})).hit is False
-    assert connection.ask(get("chunked", {})) == Reply(200, b"abcde", None)
+    assert connection.ask(get("chunked", {})) == HttpReply(200, b"abcde", None)
     assert connection.ask(read_keys("votes", [{"id": 1}])).body == b'{"keys":[{"id":1}]}'
     assert connection.ask(write("vote", {"id": 1})).body == b'{"id":1}'
     assert echo[1][0] == "/v1/views/hit?name=a+b%26c"
@@ -64,7 +64,7 @@ def test_a_reply_has_its_own_index_although_another_request_waits_for_the_connec
         done = asyncio.Event()
 
         class Asker:
-            def replied(self, index: int, reply: Reply) -> None:
+            def replied(self, index: int, reply: HttpReply) -> None:
                 replies[index] = reply.body
                 if len(replies) == 2:
                     done.set()
@@ -87,7 +87,7 @@ def test_replies_in_pieces_are_put_together() -> None:
     answer = b"HTTP/1.1 200 OK\r\nCACHE-STATUS: x; hit\r\ncontent-length: 5\r\n\r\nhello"
     for end in range(1, len(answer)):
         assert parser.feed(answer[end - 1 : end]) is None
-    assert parser.feed(answer[-1:]) == Reply(200, b"hello", True)
+    assert parser.feed(answer[-1:]) == HttpReply(200, b"hello", True)
     assert parser.keeps
     with pytest.raises(Broken, match="not HTTP"):
         parser.feed(b"220 smtp ready\r\n")

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from load.driver.outcome import Outcome
+from load.driver.outcome import RunOutcome
 from load.driver.run import GeneratorError, run_load
-from load.experiments.experiment import Conditions
+from load.experiments.experiment import RunConditions
 from load.sides.side import Side
 from tests.load.driver.echo_server import running_echo
 from tests.load.driver.workloads import Faulty, OneView, Rounds
 
-ANYWHERE = Conditions(None, None)
+ANYWHERE = RunConditions(None, None)
 #: Seconds of a run of which visits are counted, a hundred of them at `RATE`.
 SHORT = 0.25
 RATE = 400
@@ -92,7 +92,7 @@ def test_a_server_that_never_answers_ends_the_run_all_the_same(side: Side) -> No
 
 def test_nobody_listens(side: Side) -> None:
     nowhere = Side("nowhere", "http://127.0.0.1:1", side.writes_url, side.pids, side.resident_bytes, side.state_bytes)
-    outcome: Outcome = run_load(nowhere, OneView("hit"), rate=200, seconds=SHORT, conditions=ANYWHERE, tell=print)
+    outcome: RunOutcome = run_load(nowhere, OneView("hit"), rate=200, seconds=SHORT, conditions=ANYWHERE, tell=print)
     assert outcome.failed == outcome.offered_per_s * SHORT
     assert "cannot connect" in outcome.failures[0]
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from random import Random
 
-from load.driver.visit import Visit, Workload, get, read_many, write
+from load.driver.visit import Visit, VisitSource, get, read_many, write
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,7 @@ class OneView:
 
     view: str
 
-    def start(self, process: int, processes: int) -> Workload:  # noqa: ARG002
+    def start(self, process: int, processes: int) -> VisitSource:  # noqa: ARG002
         return self
 
     def visit(self, random: Random) -> tuple[str, Visit]:
@@ -27,7 +27,7 @@ class OneView:
 class Rounds:
     """Visits of two rounds, the second made of what the first was answered; then a write."""
 
-    def start(self, process: int, processes: int) -> Workload:  # noqa: ARG002
+    def start(self, process: int, processes: int) -> VisitSource:  # noqa: ARG002
         return self
 
     def visit(self, random: Random) -> tuple[str, Visit]:
@@ -48,7 +48,7 @@ class Faulty:
 
     begins: bool
 
-    def start(self, process: int, processes: int) -> Workload:  # noqa: ARG002
+    def start(self, process: int, processes: int) -> VisitSource:  # noqa: ARG002
         if not self.begins:
             raise ValueError("no stories")
         return self

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from load.peers.statements import ParameterError, Parameters, Statement, batched, numbered, wire_form
+from load.peers.statements import NamedStatement, ParameterError, Parameters, batched, numbered, wire_form
 
 TYPES = {"id": "bigint", "ids": "bigint[]", "name": "text"}
 
@@ -12,24 +12,24 @@ TYPES = {"id": "bigint", "ids": "bigint[]", "name": "text"}
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [
-        ("SELECT 1", Statement("SELECT 1", ())),
-        ("a = :id AND b = :name", Statement("a = $1::bigint AND b = $2::text", ("id", "name"))),
-        ("a = :id OR b = :id", Statement("a = $1::bigint OR b = $1::bigint", ("id",))),
-        ("a IN (:ids)", Statement("a = ANY ($1::bigint[])", ("ids",))),
-        ("a not in ( :ids )", Statement("a <> ALL ($1::bigint[])", ("ids",))),
-        ("a IN (:id)", Statement("a IN ($1::bigint)", ("id",))),
-        ("a IN (:id, 2)", Statement("a IN ($1::bigint, 2)", ("id",))),
-        ("a::text = ':id' -- :id\n AND /* :id */ \":id\" = $$:id$$", Statement("", ())),
+        ("SELECT 1", NamedStatement("SELECT 1", ())),
+        ("a = :id AND b = :name", NamedStatement("a = $1::bigint AND b = $2::text", ("id", "name"))),
+        ("a = :id OR b = :id", NamedStatement("a = $1::bigint OR b = $1::bigint", ("id",))),
+        ("a IN (:ids)", NamedStatement("a = ANY ($1::bigint[])", ("ids",))),
+        ("a not in ( :ids )", NamedStatement("a <> ALL ($1::bigint[])", ("ids",))),
+        ("a IN (:id)", NamedStatement("a IN ($1::bigint)", ("id",))),
+        ("a IN (:id, 2)", NamedStatement("a IN ($1::bigint, 2)", ("id",))),
+        ("a::text = ':id' -- :id\n AND /* :id */ \":id\" = $$:id$$", NamedStatement("", ())),
     ],
 )
-def test_parameters_are_numbered_and_typed(sql: str, expected: Statement) -> None:
+def test_parameters_are_numbered_and_typed(sql: str, expected: NamedStatement) -> None:
     found = numbered(sql, TYPES)
-    assert found == (expected if expected.sql else Statement(sql, ()))
+    assert found == (expected if expected.sql else NamedStatement(sql, ()))
 
 
 def test_many_keys_are_lists_of_values() -> None:
     found = batched("SELECT a FROM t WHERE name = :name AND (id = :id OR x = :id)", {"id": "bigint", "name": "text"})
-    assert found == Statement(
+    assert found == NamedStatement(
         'SELECT "$key".n, "$rows".* FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY "$key" (p1, p2, n)'
         " CROSS JOIN LATERAL (SELECT * FROM (SELECT a FROM t"
         ' WHERE name = "$key".p1 AND (id = "$key".p2 OR x = "$key".p2)) "$one" OFFSET 0) "$rows"',

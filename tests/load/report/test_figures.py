@@ -6,11 +6,11 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from load.report.figures import Figure, Result, Skipped, Spread, number, show, to_json
+from load.report.figures import Figure, Measurement, Result, Skipped, number, show, to_json
 
 
 def figure(median: float, goal: float | None, *, more_is_better: bool = True) -> Figure:
-    return Figure("b", "a figure", Spread(median, median - 1, median + 1), "x", goal, more_is_better)
+    return Figure("b", "a figure", Measurement(median, median - 1, median + 1), "x", goal, more_is_better)
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_reached(median: float, goal: float | None, more: bool, reached: bool | 
 
 
 def test_spread_is_the_middle_and_the_extremes() -> None:
-    assert Spread.of([3, 1, 2, 9, 4]) == Spread(3, 1, 9)
+    assert Measurement.of([3, 1, 2, 9, 4]) == Measurement(3, 1, 9)
 
 
 @pytest.mark.parametrize(("value", "text"), [(0.8567, "0.857"), (12.34, "12.3"), (123456.7, "123,457"), (999, "999")])

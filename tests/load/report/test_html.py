@@ -6,19 +6,19 @@ from xml.etree import ElementTree
 
 import pytest
 
-from load.driver.outcome import Latency, Limit, Moment, Outcome
+from load.driver.outcome import LatencySummary, Limit, Moment, RunOutcome
 from load.experiments.experiment import Report
-from load.report.draw import svg
-from load.report.figures import Figure, Skipped, Spread
+from load.report.figures import Figure, Measurement, Skipped
 from load.report.html import page
-from load.report.plots import Line, Plot, Table
+from load.report.plots import Plot, PlotLine, ReportTable
 from load.report.runs import best_runs, narrow_table_of_runs, plots_of_runs, table_of_pages, table_of_runs
+from load.report.svg import svg
 
 
-def run(side: str, rate: float, limit: Limit = "none", failed: int = 0) -> Outcome:
-    latency = Latency(100, 2, 1, 5, 9, 12, ((0, 0.5), (0.5, 1), (0.95, 5), (1, 12)))
+def run(side: str, rate: float, limit: Limit = "none", failed: int = 0) -> RunOutcome:
+    latency = LatencySummary(100, 2, 1, 5, 9, 12, ((0, 0.5), (0.5, 1), (0.95, 5), (1, 12)))
     moments = [Moment(second, 10, 10, 0, 9, 1, 1, 5, 9, 50 << 20, 20 << 20) for second in range(3)]
-    return Outcome(
+    return RunOutcome(
         side,
         rate,
         rate * 0.99,
@@ -40,10 +40,10 @@ RUNS = (run("ours", 100), run("ours", 200), run("ours", 400, "side"), run("their
 
 
 def test_a_page_has_everything_and_needs_nothing() -> None:
-    results = [Figure("b", "ours / theirs", Spread(4, 3, 5), "x", 2), Skipped("b", "memcached is not installed")]
-    plot = Plot("Over time", "s", "ms", [Line("a", [0, 1], [1, 2])], "Look here.", marks=((0.5, "now"),))
+    results = [Figure("b", "ours / theirs", Measurement(4, 3, 5), "x", 2), Skipped("b", "memcached is not installed")]
+    plot = Plot("Over time", "s", "ms", [PlotLine("a", [0, 1], [1, 2])], "Look here.", marks=((0.5, "now"),))
     report = Report(
-        "A <title>", "What was done.", results, [Table("Rates", ("a", "b"), [("x & y", "1")])], [plot], RUNS
+        "A <title>", "What was done.", results, [ReportTable("Rates", ("a", "b"), [("x & y", "1")])], [plot], RUNS
     )
     text = page(report, "2 cores")
     parts = (
@@ -103,7 +103,7 @@ def test_consoles_get_fewer_columns() -> None:
 @pytest.mark.parametrize("drawn", ["line", "step", "points"])
 @pytest.mark.parametrize("scale", ["linear", "log"])
 def test_a_drawing_is_xml_with_its_text(drawn: str, scale: str) -> None:
-    lines = [Line("1 & 2", [1, 10, 100], [3, 2, 1]), Line("more", [1], [0.5], group="1 & 2", dashed=True)]
+    lines = [PlotLine("1 & 2", [1, 10, 100], [3, 2, 1]), PlotLine("more", [1], [0.5], group="1 & 2", dashed=True)]
     plot = Plot("p", "x axis", "y axis", lines, x_scale=scale, y_scale=scale, drawn=drawn, marks_y=(2.0,))  # type: ignore[arg-type]
     drawing = svg(plot)
     root = ElementTree.fromstring(drawing)
@@ -113,4 +113,4 @@ def test_a_drawing_is_xml_with_its_text(drawn: str, scale: str) -> None:
 
 
 def test_nothing_to_draw_is_drawn_too() -> None:
-    assert "x axis" in svg(Plot("p", "x axis", "y", [Line("empty", [], [])], x_scale="log"))
+    assert "x axis" in svg(Plot("p", "x axis", "y", [PlotLine("empty", [], [])], x_scale="log"))

@@ -5,7 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from load.driver.visit import Reply, Visit, get, read_keys, read_many, write
+from load.driver.visit import HttpReply, Visit, get, read_keys, read_many, write
 from load.sides.side import SiteView
 from load.traces import vote
 from load.traces.recorder import KEY_BYTES, Recorder, costs_of
@@ -24,16 +24,16 @@ def visit() -> Visit:
     yield [read_many([("by_ids", {"ids": [3, 4], "user": 5}), ("front", {})])]
 
 
-def results(count: int) -> Reply:
-    return Reply(200, orjson.dumps({"results": [{"rows": ROWS}] * count}), None)
+def results(count: int) -> HttpReply:
+    return HttpReply(200, orjson.dumps({"results": [{"rows": ROWS}] * count}), None)
 
 
 def make_recorded(recorder: Recorder) -> None:
     made = recorder.recorded(visit())
     assert next(made) == [get("story", {"id": 7})]
-    calls = made.send([Reply(200, orjson.dumps({"rows": ROWS}), True)])
+    calls = made.send([HttpReply(200, orjson.dumps({"rows": ROWS}), True)])
     assert calls[0] == write("vote", {"story": 1})
-    made.send([Reply(200, b'{"version": "x"}', None), results(2)])
+    made.send([HttpReply(200, b'{"version": "x"}', None), results(2)])
     with pytest.raises(StopIteration):
         made.send([results(2)])
 
@@ -61,7 +61,7 @@ def test_what_failed_read_nothing() -> None:
     made = recorder.recorded(iter_one())
     next(made)
     with pytest.raises(StopIteration):
-        made.send([Reply(503, b"{}", None)])
+        made.send([HttpReply(503, b"{}", None)])
     assert len(recorder) == 0
 
 

@@ -24,13 +24,13 @@ import psycopg
 
 from load import processes
 from load.driver.connection import Broken, SingleConnection
-from load.driver.visit import Reply, checkpoint, get, read_many
+from load.driver.visit import HttpReply, checkpoint, get, read_many
 from load.experiments.experiment import Tell
 from load.experiments.upquery_stats import Admin
-from load.experiments.warming import read_all
-from load.sides.side import Side, SideError, Upstream
+from load.experiments.warm_up import read_all
+from load.sides.side import Side, SideError, UpstreamDatabase
 from load.sides.upquery import upquery
-from load.started_apart import ended, started_apart
+from load.worker_process import ended, worker_process
 from load.workloads.front_page import FRONT_PAGE, SITE, TICKS, Change, FrontPageWriter, Truth
 from load.workloads.vote import STORY_WITH_VOTES
 
@@ -45,7 +45,7 @@ _KEYS_AT_ONCE = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class BuildConditions:
     """What is built, and what goes on meanwhile."""
 
     stories: int
@@ -61,7 +61,7 @@ class Conditions:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FrontPageAnswer:
     """The front page, and how many transactions it includes."""
 
     at: float
@@ -111,7 +111,7 @@ Meanwhile = Callable[[Side, Event], str]
 
 
 def build(
-    way: str, upstream: Upstream, conditions: Conditions, tell: Tell, meanwhile: Meanwhile | None = None
+    way: str, upstream: UpstreamDatabase, conditions: BuildConditions, tell: Tell, meanwhile: Meanwhile | None = None
 ) -> Built:
     """Build it once, on a service of its own."""
     sections: dict[str, dict[str, Any]] = {
@@ -128,8 +128,8 @@ def build(
         keys = min(_WARM_KEYS, conditions.stories)
         read_all(side, STORY_WITH_VOTES.name, ({"id": story} for story in range(1, keys + 1)), keys, tell)
         with (
-            started_apart(_write, upstream.url, conditions.stories, conditions.rate) as writer,
-            started_apart(_hit, side.reads_url, side.writes_url, keys) as hitter,
+            worker_process(_write, upstream.url, conditions.stories, conditions.rate) as writer,
+            worker_process(_hit, side.reads_url, side.writes_url, keys) as hitter,
             ThreadPoolExecutor(4) as threads,
         ):
             run = _Run(way, side, upstream, conditions, truth, tell, threads)
@@ -147,8 +147,8 @@ class _Run:
         self,
         way: str,
         side: Side,
-        upstream: Upstream,
-        conditions: Conditions,
+        upstream: UpstreamDatabase,
+        conditions: BuildConditions,
         truth: Truth,
         tell: Tell,
         threads: ThreadPoolExecutor,
@@ -160,7 +160,7 @@ class _Run:
         self._truth = truth
         self._tell = tell
         self._threads = threads
-        self._answers: list[Answer] = []
+        self._answers: list[FrontPageAnswer] = []
         self._began = 0.0
         self.stop = Event()
 
@@ -281,15 +281,15 @@ def spark_of(pids: list[int]) -> list[int]:
     return sorted({member for job in jobs for member in processes.family(job)})
 
 
-def _forget_transactions(upstream: Upstream) -> None:
+def _forget_transactions(upstream: UpstreamDatabase) -> None:
     """As the database was loaded."""
     with psycopg.connect(upstream.url, autocommit=True) as connection:
         connection.execute("TRUNCATE ticks")
 
 
-def _answer(reply: Reply, at: float) -> Answer:
+def _answer(reply: HttpReply, at: float) -> FrontPageAnswer:
     page, ticks = (result["rows"] for result in orjson.loads(reply.body)["results"])
-    return Answer(at, int(ticks[0]["n"]), [list(row.values()) for row in page])
+    return FrontPageAnswer(at, int(ticks[0]["n"]), [list(row.values()) for row in page])
 
 
 def _version(connection: SingleConnection) -> str:

@@ -6,7 +6,7 @@ from threading import Barrier
 
 import pytest
 
-from load.sides.together import together
+from load.sides.concurrent_start import together
 
 LIMIT_S = 30
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from load.report.figures import number
-from load.report.plots import Line, Plot
+from load.report.plots import Plot, PlotLine
 
 #: Distinct also for those who do not see all colours (Okabe and Ito).
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8A6D00")
@@ -46,11 +46,11 @@ def svg(plot: Plot, known: Sequence[str] = ()) -> str:
     return _METADATA.sub("", text[text.index("<svg") :])
 
 
-def _group(line: Line) -> str:
+def _group(line: PlotLine) -> str:
     return line.group or line.name
 
 
-def _draw(axes: Any, plot: Plot, line: Line, colour: str) -> None:
+def _draw(axes: Any, plot: Plot, line: PlotLine, colour: str) -> None:
     look: dict[str, Any] = {"color": colour, "label": line.name, "linewidth": 1.8}
     look["linestyle"] = "--" if line.dashed else "-"
     if len(line.x) <= 30:

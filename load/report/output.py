@@ -18,14 +18,14 @@ from rich.table import Table as ConsoleTable
 
 from load.driver.audit import AuditError
 from load.driver.connection import Broken
-from load.driver.outcome import Outcome
+from load.driver.outcome import RunOutcome
 from load.driver.run import GeneratorError
-from load.experiments.experiment import Conditions, Report, Tell
+from load.experiments.experiment import Report, RunConditions, Tell
 from load.programs import MissingProgramError
 from load.report.figures import show, to_json
 from load.report.html import page
-from load.report.narrate import Narrator
-from load.report.plots import Table
+from load.report.plots import ReportTable
+from load.report.progress import Narrator
 from load.report.runs import narrow_table_of_runs
 
 #: Options that every experiment has.
@@ -49,7 +49,7 @@ FAILURES = (
 
 
 def perform(
-    name: str, work: Callable[[Conditions, Tell], Report], *, as_json: bool = False, output: Path | None = None
+    name: str, work: Callable[[RunConditions, Tell], Report], *, as_json: bool = False, output: Path | None = None
 ) -> None:
     """Run an experiment as a command does: tell what is being done, write its report, exit with 1 if it failed."""
     console = Console(stderr=True)
@@ -65,15 +65,15 @@ def perform(
     finish(name, report, conditions, as_json=as_json, output=output)
 
 
-def here() -> Conditions:
+def here() -> RunConditions:
     """The first core for the servers, the others for the generator; where there are not two, nothing is pinned."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     if len(cores) < 2:
-        return Conditions(None, None)
-    return Conditions((cores[0],), tuple(cores[1:]))
+        return RunConditions(None, None)
+    return RunConditions((cores[0],), tuple(cores[1:]))
 
 
-def finish(name: str, report: Report, conditions: Conditions, *, as_json: bool, output: Path | None) -> None:
+def finish(name: str, report: Report, conditions: RunConditions, *, as_json: bool, output: Path | None) -> None:
     """Print a report, and write it into a folder."""
     text = conditions_text(conditions)
     document = report_json(report, text)
@@ -96,7 +96,7 @@ def _console() -> Console:
     return console
 
 
-def conditions_text(conditions: Conditions) -> str:
+def conditions_text(conditions: RunConditions) -> str:
     """What a reader must know about the machine."""
     return f"{os.cpu_count()} cores, Python {platform.python_version()}, {conditions.text}, loopback"
 
@@ -114,7 +114,7 @@ def report_json(report: Report, conditions: str) -> bytes:
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY, default=list)
 
 
-def _run(run: Outcome) -> dict[str, Any]:
+def _run(run: RunOutcome) -> dict[str, Any]:
     told = {"hit_rate": run.hit_rate, "server_cpu_us": run.server_cpu_us, "client_cpu_us": run.client_cpu_us}
     return {**asdict(replace(run, moments=list(run.moments), failures=list(run.failures))), **told}
 
@@ -129,7 +129,7 @@ def _print(console: Console, report: Report, conditions: str) -> None:
         show(console, report.results, conditions)
 
 
-def _print_table(console: Console, table: Table) -> None:
+def _print_table(console: Console, table: ReportTable) -> None:
     drawn = ConsoleTable(title=table.title, title_justify="left")
     for number, column in enumerate(table.columns):
         is_text = number == 0 or column == table.columns[-1] == "remarks"

@@ -9,16 +9,16 @@ import typer
 from rich.console import Console
 
 from load.driver.run import GeneratorError
-from load.experiments.experiment import Conditions, Report, Tell
-from load.report.figures import Figure, Spread
-from load.report.narrate import Narrator, bar
-from load.report.write import here, perform
+from load.experiments.experiment import Report, RunConditions, Tell
+from load.report.figures import Figure, Measurement
+from load.report.output import here, perform
+from load.report.progress import Narrator, bar
 from tests.load.report.test_html import RUNS
 
-REPORT = Report("A title", "About it.", [Figure("b", "a figure", Spread(2, 1, 3), "x", 1)], outcomes=RUNS)
+REPORT = Report("A title", "About it.", [Figure("b", "a figure", Measurement(2, 1, 3), "x", 1)], outcomes=RUNS)
 
 
-def work(conditions: Conditions, tell: Tell) -> Report:
+def work(conditions: RunConditions, tell: Tell) -> Report:
     assert conditions == here()
     tell("measuring")
     return REPORT

@@ -1,6 +1,6 @@
 """Changes per CPU second of what Debezium publishes: events to transactions, and kafka-python's consumer by itself.
 
-``python -m load.micro.debezium_decode [--changes 100000] [--broker HOST:PORT]`` prints one JSON line. Without a broker
+``python -m load.micro.debezium_decoder [--changes 100000] [--broker HOST:PORT]`` prints one JSON line. Without a broker
 only what needs none is measured. With one, topics are made there and deleted afterwards: first the source reads them,
 thread, queue and all, then the consumer alone. Transactions have one or ten changes, of a row of six columns; `schemas`
 is the same with the JSON converter's schemas in each event.

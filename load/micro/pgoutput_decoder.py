@@ -3,7 +3,7 @@
 An embedded PostgreSQL of its own writes a phase first: single-row transactions, transactions of 1,000 inserts or of
 1,000 updates. Then this process reads it, which alone is measured; the server decodes meanwhile in its own time.
 
-``python -m load.micro.pgoutput_decoding [--changes 20000] [--rounds 3]`` prints one JSON line, ``--profile`` where the
+``python -m load.micro.pgoutput_decoder [--changes 20000] [--rounds 3]`` prints one JSON line, ``--profile`` where the
 time goes.
 """
 

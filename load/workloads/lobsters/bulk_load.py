@@ -11,7 +11,7 @@ from itertools import islice
 import psycopg
 from psycopg import Connection, sql
 
-from load.workloads.lobsters.dataset import Rows, Size, site, tables
+from load.workloads.lobsters.dataset import CopyRows, LobstersSize, site, tables
 
 #: Lines that one COPY message carries.
 _BLOCK_LINES = 5_000
@@ -22,7 +22,7 @@ def schema_sql() -> str:
     return _text("schema.sql") + _text("repairs.sql")
 
 
-def load(url: str, size: Size, *, kept: bool = False) -> None:
+def load(url: str, size: LobstersSize, *, kept: bool = False) -> None:
     """Fill the tables, and make the indexes that are not published. The whole site takes about a minute.
 
     `kept`: votes and hotness are counted when they change (``kept_columns.sql``), not when they are read.
@@ -37,7 +37,7 @@ def load(url: str, size: Size, *, kept: bool = False) -> None:
         connection.execute("VACUUM ANALYZE")
 
 
-def _copy(connection: Connection, rows: Rows) -> None:
+def _copy(connection: Connection, rows: CopyRows) -> None:
     statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
         sql.Identifier(rows.table), sql.SQL(", ").join(map(sql.Identifier, rows.columns))
     )

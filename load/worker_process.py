@@ -14,7 +14,7 @@ START_S, END_S = 60.0, 2.0
 
 
 @contextmanager
-def started_apart(work: Callable[..., None], *arguments: Any) -> Iterator[Pipe]:
+def worker_process(work: Callable[..., None], *arguments: Any) -> Iterator[Pipe]:
     """A process that runs ``work(pipe, *arguments)`` and has said, by sending anything, that it is ready: send it
     anything to begin. Killed at the end if it has not ended. RuntimeError: it was not ready in time."""
     context = get_context("spawn")

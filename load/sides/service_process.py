@@ -32,7 +32,7 @@ class Served:
 
 
 @contextmanager
-def serving(config: Path, sections: Sections, *arguments: str) -> Iterator[Served]:
+def running_service(config: Path, sections: Sections, *arguments: str) -> Iterator[Served]:
     """It, until the end, with these tables in its file. Raises `SideError` if it does not start."""
     write_config(config, sections)
     command = [sys.executable, "-c", "from service.command.cli import app; app()", "serve", "--json", *arguments]

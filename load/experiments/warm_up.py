@@ -6,9 +6,9 @@ from time import monotonic
 from typing import Any
 
 from load.driver.connection import SingleConnection
-from load.driver.visit import Reply, read_keys
+from load.driver.visit import HttpReply, read_keys
 from load.experiments.experiment import Tell
-from load.report.narrate import bar
+from load.report.progress import bar
 from load.sides.side import Side, SideError
 
 _KEYS_A_REQUEST = 500
@@ -28,7 +28,7 @@ def read_all(side: Side, view: str, keys: Iterable[dict[str, Any]], count: int, 
             tell(f"{side.name}: reading the hottest keys first {bar(done / count)} {done:,}")
 
 
-def _asked(connection: SingleConnection, view: str, keys: list[dict[str, Any]]) -> Reply:
+def _asked(connection: SingleConnection, view: str, keys: list[dict[str, Any]]) -> HttpReply:
     """The reply; what takes longer than the side lets one request wait is asked for again, since it goes on with it."""
     deadline = monotonic() + _PATIENCE_S
     while (reply := connection.ask(read_keys(view, keys))).status == _TIMED_OUT and monotonic() < deadline:

@@ -4,7 +4,7 @@ A MariaDB of its own (that of the tests) writes a phase of the log first: single
 rows, updates of 1,000 rows. Then this process reads it, which alone is measured. The library reads the same: its events
 with their values as Python objects, which are not yet the texts that the engine needs, nor transactions.
 
-``python -m load.micro.binlog_decoding [--changes 20000] [--rounds 3]`` prints one JSON line, ``--profile`` where the
+``python -m load.micro.binlog_decoder [--changes 20000] [--rounds 3]`` prints one JSON line, ``--profile`` where the
 time of either goes. Needs MariaDB (Debian: mariadb-server).
 """
 
