@@ -37,11 +37,11 @@ from load.experiments.initial_state import (
     ways_of,
     wrong_table,
 )
-from load.experiments.upquery_stats import Admin
 from load.experiments.view_build import Built, build, spark_of
 from load.report.figures import Result, Skipped
 from load.report.output import JsonOption, OutputOption, perform
 from load.report.plots import ReportTable
+from load.sides.admin_client import AdminClient
 from load.sides.postgres import running_upstream
 from load.sides.side import Side, SideError, UpstreamDatabase
 from load.workloads.front_page import SITE, load_front_page
@@ -216,7 +216,7 @@ def _kill(pids: list[int]) -> bool:
 
 
 def _kill_engine(side: Side) -> bool:
-    return _kill([Admin(side).stats().engine_pid])
+    return _kill([AdminClient.of(side).stats().engine_pid])
 
 
 def _terminate(url: str) -> bool:

@@ -16,10 +16,10 @@ from load.driver.run import run_load
 from load.driver.search import highest_rate
 from load.experiments import vote
 from load.experiments.experiment import Report, RunConditions, Tell
-from load.experiments.upquery_stats import Admin
 from load.report.figures import Figure, Measurement, Result, number
 from load.report.output import JsonOption, OutputOption, perform
 from load.report.plots import Plot, PlotLine, ReportTable
+from load.sides.admin_client import AdminClient
 from load.sides.postgres import running_upstream
 from load.sides.side import Side, UpstreamDatabase
 from load.sides.upquery import upquery
@@ -163,7 +163,7 @@ class _Bench:
             tell=self._tell,
             seed=seed,
         )
-        stats = Admin(side).stats()
+        stats = AdminClient.of(side).stats()
         # A view that is kept whole has one key, which is everything.
         stories = spec.stories if budget is None else stats.keys(VIEW)
         return _Point(name, rate, budget, max(stats.state_bytes, _held(outcome)), stories, outcome)

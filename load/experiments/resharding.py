@@ -21,10 +21,10 @@ from load.experiments import vote
 from load.experiments.experiment import Report, Tell
 from load.experiments.resharding_clients import BATCH, Histories, ReadJob, WriterLog, read_on, write_on
 from load.experiments.resharding_report import BENCH, GatewaySample, ReshardingRun, figures, plots, sample_of, tables
-from load.experiments.upquery_stats import Admin
 from load.experiments.warm_up import read_all
 from load.postgres_log import log_end
 from load.report.output import JsonOption, OutputOption, perform
+from load.sides.admin_client import AdminClient
 from load.sides.direct import direct
 from load.sides.pods import GatewaySide, PodSettings, running_pods
 from load.sides.postgres import running_upstream
@@ -156,7 +156,7 @@ class GatewayWatch:
     """Takes samples while entered, in a thread of its own."""
 
     def __init__(self, side: Side) -> None:
-        self._admin = Admin(side)
+        self._admin = AdminClient.of(side)
         self._stop = Event()
         self._thread = Thread(target=self._watch, name="watch", daemon=True)
         self.samples: list[GatewaySample] = []

@@ -26,8 +26,8 @@ from load import processes
 from load.driver.connection import Broken, SingleConnection
 from load.driver.visit import HttpReply, checkpoint, get, read_many
 from load.experiments.experiment import Tell
-from load.experiments.upquery_stats import Admin
 from load.experiments.warm_up import read_all
+from load.sides.admin_client import AdminClient
 from load.sides.side import Side, SideError, UpstreamDatabase
 from load.sides.upquery import upquery
 from load.worker_process import ended, worker_process
@@ -189,7 +189,7 @@ class _Run:
 
     def _ask(self) -> None:
         # While the engine is started again, nobody takes it; it may have been taken all the same.
-        admin = Admin(self._side)
+        admin = AdminClient.of(self._side)
         while not self.stop.is_set():
             with suppress(httpx.HTTPError, SideError):
                 admin.put(FRONT_PAGE.name, FRONT_PAGE.sql)

@@ -9,15 +9,13 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from time import monotonic, sleep
 from typing import Annotated, Any
 
-import httpx
 import typer
 
 from load.driver.connection import Broken, SingleConnection
@@ -26,6 +24,7 @@ from load.experiments.experiment import Report, RunConditions, Tell
 from load.report.figures import Figure, Measurement, number
 from load.report.output import JsonOption, OutputOption, perform
 from load.report.plots import Plot, PlotLine, ReportTable
+from load.sides.admin_client import AdminClient
 from load.sides.direct import direct
 from load.sides.postgres import running_upstream
 from load.sides.side import Side, SideError, SiteDefinition, UpstreamDatabase
@@ -197,35 +196,22 @@ def _replay(side: Side, trace: _Trace) -> None:
             connection.ask(call)
 
 
-@contextmanager
-def _admin(side: Side) -> Iterator[httpx.Client]:
-    if side.admin_url is None:
-        raise SideError(f"{side.name} is no Upquery")
-    with httpx.Client(base_url=side.admin_url, timeout=120) as client:
-        yield client
-
-
 def _documents(side: Side) -> dict[str, Any]:
-    with _admin(side) as client:
-        return {
-            "stats": client.get("/v1/stats").json(),
-            "views": client.get("/v1/catalog/views").json()["views"],
-            "graph": client.get("/v1/graph").json(),
-            "footprints": client.get("/v1/footprints").json(),
-        }
+    admin = AdminClient.of(side)
+    return {"views": admin.views(), **{name: admin.get(f"/v1/{name}") for name in ("stats", "graph", "footprints")}}
 
 
 def _hit_rate(side: Side) -> float:
     """Of all reads, once the workers have reported them: when two looks, a report apart, find the same."""
     before, deadline = (-1, -1), monotonic() + _COUNTED_S
-    with _admin(side) as client:
-        while monotonic() < deadline:
-            views = client.get("/v1/stats").json()["views"].values()
-            counted = (sum(view["hits"] for view in views), sum(view["misses"] for view in views))
-            if counted == before and counted != (0, 0):
-                return counted[0] / (counted[0] + counted[1])
-            before = counted
-            sleep(_REPORT_S)
+    admin = AdminClient.of(side)
+    while monotonic() < deadline:
+        views = admin.get("/v1/stats")["views"].values()
+        counted = (sum(view["hits"] for view in views), sum(view["misses"] for view in views))
+        if counted == before and counted != (0, 0):
+            return counted[0] / (counted[0] + counted[1])
+        before = counted
+        sleep(_REPORT_S)
     raise SideError("the workers go on counting reads")
 
 

@@ -16,8 +16,8 @@ from typing import Self
 
 import psycopg
 
-from load.experiments.upquery_stats import Admin
 from load.postgres_log import log_end, log_position
+from load.sides.admin_client import AdminClient
 from load.worker_process import worker_process
 from load.workloads.changes import ChangeWriter
 
@@ -109,7 +109,7 @@ class Samples:
 class LagWatch:
     """Takes samples while entered, of each in a thread of its own: a service that is busy answers late."""
 
-    def __init__(self, url: str, admin: Admin) -> None:
+    def __init__(self, url: str, admin: AdminClient) -> None:
         self._url = url
         self._admin = admin
         self._stop = threading.Event()

@@ -20,13 +20,13 @@ from load import processes
 from load.experiments import vote
 from load.experiments.experiment import Report, RunConditions, Tell
 from load.experiments.profile import Profile, profile
-from load.experiments.upquery_stats import Admin
 from load.experiments.warm_up import read_all
 from load.experiments.write_load import LagWatch, WriteJob, ready_writer
 from load.programs import MissingProgramError
 from load.report.figures import Figure, Measurement, Result, Skipped, number
 from load.report.output import JsonOption, OutputOption, perform
 from load.report.plots import Plot, PlotLine, ReportTable
+from load.sides.admin_client import AdminClient
 from load.sides.postgres import running_upstream
 from load.sides.side import Side, UpstreamDatabase
 from load.sides.upquery import upquery
@@ -174,7 +174,7 @@ class _Bench:
         self._changes, self._many = changes, many
         self._side, self._upstream = side, upstream
         self._options, self._conditions, self._tell = options, conditions, tell
-        self._admin = Admin(side)
+        self._admin = AdminClient.of(side)
         self._name = f"{changes.name}, {many} a transaction"
 
     def ramp(self) -> _Ramp:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from load import processes
+from load.sides.admin_client import AdminClient
 from load.sides.application import running_writes
 from load.sides.concurrent_start import together
 from load.sides.service_process import Sections, Served, memory_directory, running_service, stack_sections, write_config
 from load.sides.side import Side, SiteDefinition, UpstreamDatabase
-from load.sides.upquery import AdminClient
 
 
 @dataclass(frozen=True, slots=True)
