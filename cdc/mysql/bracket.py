@@ -16,7 +16,8 @@ owns it until it is executed, so each one that ends before the position is in on
 
 *Invariants*: a transaction that `sees` accepts was visible; one that neither `sees` nor `unsure` accepts was not.
 
-Not here: these statements (`service.upstream.mysql`), the use of unsure rows (`dataflow.engine.doubt`).
+Not here: these statements (`service.engine.databases.mysql`), the use of unsure rows
+(`dataflow.engine.uncertain_visibility`).
 """
 
 from dataclasses import dataclass

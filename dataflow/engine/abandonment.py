@@ -15,7 +15,7 @@ from collections import Counter
 from dataflow.engine.effects import Effect
 from dataflow.engine.flights import Flights, Sent
 from dataflow.engine.limits import Limits
-from dataflow.engine.refresh import Refreshes
+from dataflow.engine.refreshed_views import RefreshedViews
 from dataflow.engine.upquery import Upqueries
 
 
@@ -26,7 +26,7 @@ class Abandonment:
         self,
         flights: Flights,
         upqueries: Upqueries,
-        refreshes: Refreshes,
+        refreshes: RefreshedViews,
         limits: Limits,
         counters: "Counter[str]",
     ) -> None:

@@ -15,12 +15,12 @@ Not here: when memory is short (`service.engine.loop.memory_budget`), which key 
 from collections import Counter
 from collections.abc import Iterator
 
-from dataflow.engine.evict import Evictions, Target, direct_reads, inner_keys
+from dataflow.engine.evictions import Evictions, Target, direct_reads, inner_keys
 from dataflow.engine.graph import Graph
 from dataflow.engine.limits import Limits
 from dataflow.engine.nodes import Leaf, Stored
 from dataflow.engine.ranking import KEY_BYTES, Ranking
-from dataflow.engine.refresh import Refreshes
+from dataflow.engine.refreshed_views import RefreshedViews
 from dataflow.engine.upquery import Upqueries
 from dataflow.state.intervals import Cover
 from dataflow.types import Key, ViewId
@@ -35,7 +35,7 @@ class Budget:
         ranking: Ranking,
         evictions: Evictions,
         upqueries: Upqueries,
-        refreshes: Refreshes,
+        refreshes: RefreshedViews,
         limits: Limits,
         counters: "Counter[str]",
     ) -> None:

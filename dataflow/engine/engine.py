@@ -2,7 +2,7 @@
 
 One step runs to completion before the next, so there are no races inside. This file only dispatches: `graph` holds
 the nodes, `propagation` applies transactions, `upquery` fills holes, `flights` and `ring` make lookups current,
-`evict` forgets.
+`evictions` forget.
 
 *Invariants* (asserted by `check`, which tests call after every step): I1-I3 of `dataflow/README.md`; every
 demand waits for flights that exist.
@@ -12,33 +12,33 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from dataflow.engine import checking, events
+from dataflow.engine import events, invariants
 from dataflow.engine.abandonment import Abandonment
+from dataflow.engine.backfills import Backfills, LoadState
 from dataflow.engine.budget import Budget
-from dataflow.engine.derive import Derivations
-from dataflow.engine.doubt import Doubts
+from dataflow.engine.derivations import Derivations
 from dataflow.engine.effects import Answer, Effect, FailRead, LeafDrop, LeafEvict, Reach, ViewStatus
-from dataflow.engine.evict import Evictions, views_above
+from dataflow.engine.evictions import Evictions, views_above
 from dataflow.engine.flights import FlightKey, Flights, Sent
-from dataflow.engine.forward import Forwards
+from dataflow.engine.forwarded_reads import ForwardedReads
 from dataflow.engine.graph import Graph
-from dataflow.engine.install import Installation, chain_of, reached
-from dataflow.engine.joins import Joins
+from dataflow.engine.installation import Installation, chain_of, reached
 from dataflow.engine.limits import Limits, key_bytes
 from dataflow.engine.loads import Loads
 from dataflow.engine.nodes import Leaf, Stored
 from dataflow.engine.pins import Pins, needed_keys
 from dataflow.engine.propagation import Propagation
+from dataflow.engine.publication_barrier import PublicationBarrier
 from dataflow.engine.quarantine import Quarantine
 from dataflow.engine.ranking import LeafKey, Ranking
 from dataflow.engine.reads import question
 from dataflow.engine.redo_log import MemoryLog, RedoLog
-from dataflow.engine.refill import Refills
-from dataflow.engine.refresh import Refreshes, RefreshRead
+from dataflow.engine.refills import Refills
+from dataflow.engine.refreshed_views import RefreshedViews, RefreshRead
 from dataflow.engine.ring import Ring
 from dataflow.engine.staging import Staging
+from dataflow.engine.uncertain_visibility import UncertainVisibility
 from dataflow.engine.upquery import Demand, NodeFailure, Upqueries, Want, say_why
-from dataflow.engine.whole import LoadState, Whole
 from dataflow.errors import EvaluationError, InvariantViolation, contained
 from dataflow.eviction.policy import Policy
 from dataflow.eviction.s3_fifo import S3Fifo
@@ -77,15 +77,15 @@ class Engine:
         )
         self._installation = Installation(self.ring, self._upqueries, self.limits, self.counters)
         self._loads = Loads(staging, self._installation.install, logs, self.counters)
-        self._whole = Whole(self._loads, self._derivations, self._flights, self._upqueries)
-        self._doubts = Doubts(self.ring, catalog)
-        self._joins = Joins(self.ring)
-        self._forwards = Forwards(self.ring, self.limits, self._joins.sees_enough)
+        self._backfills = Backfills(self._loads, self._derivations, self._flights, self._upqueries)
+        self._uncertain = UncertainVisibility(self.ring, catalog)
+        self._barrier = PublicationBarrier(self.ring)
+        self._forwards = ForwardedReads(self.ring, self.limits, self._barrier.sees_enough)
         #: The first counts issues of lookups and arrivals of snapshots, to order them.
         self._now = self._heartbeats = 0
         self._reads: dict[ReadId, Demand] = {}
-        self.refreshes = Refreshes(
-            self.ring, self.limits, self._ranking, self.counters, self._joins.sees_enough, self._emit,
+        self.refreshes = RefreshedViews(
+            self.ring, self.limits, self._ranking, self.counters, self._barrier.sees_enough, self._emit,
             self._demand, self._forward, self._end_demand,
         )  # fmt: skip
         self._quarantine = Quarantine(
@@ -155,7 +155,7 @@ class Engine:
             self._evictions.evict_all(node)
         self.ring.clear()
         self._upqueries.oversized.clear()
-        self._joins.restart(event.snapshot)
+        self._barrier.restart(event.snapshot)
         self.applied = event.position
         for sent in self._flights.every() + self._postponed:
             self._repeat(sent)
@@ -184,7 +184,7 @@ class Engine:
         if position < self.applied:
             raise InvariantViolation(f"the stream went back from {self.applied} to {position}")
         self.applied = position
-        self._joins.reach(position)
+        self._barrier.reach(position)
         for sent in [s for s in self._flights.held if s.result is not None and reached(s.result, position)]:
             self._flights.held.remove(sent)
             self._settle(sent)
@@ -211,15 +211,15 @@ class Engine:
         self._trim()
 
     def _table_joined(self, event: events.TableJoined) -> None:
-        self._joins.join(event.table, event.snapshot)
+        self._barrier.join(event.table, event.snapshot)
         self.refreshes.table_joined(event.table)
 
     def _note_snapshot(self, snapshot: Snapshot, bound: Position | None = None) -> None:
         """Takes a snapshot that arrived; by `bound`, all that it sees is in the stream."""
         self._now += 1
         self.ring.note(snapshot, self._now)
-        self._joins.note(snapshot, bound)
-        self._joins.reach(self.applied)
+        self._barrier.note(snapshot, bound)
+        self._barrier.reach(self.applied)
 
     def _trim(self) -> None:
         oldest = (self._flights.oldest_issue(), self._forwards.oldest_issue(), self.refreshes.oldest_issue())
@@ -265,7 +265,7 @@ class Engine:
             self._repeat(sent)
             return
         try:
-            verdict = self._doubts.judge(sent, result, unseen)
+            verdict = self._uncertain.judge(sent, result, unseen)
             if verdict.again:
                 self._look_again(sent, verdict.again)
             if not sent.keys:
@@ -299,7 +299,7 @@ class Engine:
 
     def _admissible(self, sent: Sent, snapshot: Snapshot) -> bool:
         """Whether a lookup may give what it brought."""
-        return self._joins.sees_enough(snapshot, self.graph.tables_of(sent.node))
+        return self._barrier.sees_enough(snapshot, self.graph.tables_of(sent.node))
 
     def _land(self, sent: Sent) -> None:
         self._flights.land(sent)
@@ -377,7 +377,7 @@ class Engine:
             self._emit(Reach(load.begun.bound))
 
     def _work(self, event: events.Work) -> None:
-        ended = self._whole.work(event.rows, self.applied)
+        ended = self._backfills.work(event.rows, self.applied)
         if ended is None:
             return
         if ended.error is None:
@@ -476,7 +476,7 @@ class Engine:
     def _must_forward(self, demand: Demand) -> bool:
         if demand.rounds > self.limits.read_rounds:
             return True
-        joining = self._joins.joining.keys()
+        joining = self._barrier.joining.keys()
         return any(not joining.isdisjoint(self.graph.tables_of(want.leaf)) for want in demand.wants)
 
     def _met(self, demand: Demand) -> None:
@@ -627,7 +627,7 @@ class Engine:
         """Ends the flights of nodes that have gone."""
         for node in before:
             if node.id not in self.graph.by_id:
-                self._whole.forget(node)
+                self._backfills.forget(node)
                 self._flights.forget_wanted(node)
                 for sent in self._flights.of_node(node):
                     self._effects += self._flights.abandon(sent)
@@ -663,22 +663,22 @@ class Engine:
     def state_bytes(self) -> int:
         """About what the engine's state takes: nodes, what is under way, the ring and the policy. The leaf store counts
         its own."""
-        own = self._flights.state_bytes() + self._upqueries.state_bytes() + self._whole.state_bytes()
+        own = self._flights.state_bytes() + self._upqueries.state_bytes() + self._backfills.state_bytes()
         own += self.refreshes.state_bytes() + self.ring.state_bytes() + self._ranking.state_bytes()
         return own + sum(node.state_bytes() for node in self.graph.stored())
 
     @property
     def working(self) -> bool:
         """Whether a `Work` would do something now."""
-        return self._whole.working(self.applied)
+        return self._backfills.working(self.applied)
 
     def loading(self) -> list[LoadState]:
         """How far is what is kept whole and not there yet."""
-        return self._whole.states()
+        return self._backfills.states()
 
     def seen_by(self, position: Position) -> Callable[[Snapshot], bool] | None:
-        """As `Joins.seen_by`; None if `position` has not been applied."""
-        return self._joins.seen_by(position) if position <= self.applied else None
+        """As `PublicationBarrier.seen_by`; None if `position` has not been applied."""
+        return self._barrier.seen_by(position) if position <= self.applied else None
 
     @property
     def exhausted(self) -> bool:
@@ -692,8 +692,8 @@ class Engine:
 
     def check(self) -> None:
         """Asserts every invariant that can be seen from inside (I2, I3 and structure); for tests."""
-        checking.check_graph(self.graph)
-        checking.check_demands(self._upqueries, self._flights, self._derivations)
-        self._whole.check(self.graph.by_id.__contains__)
+        invariants.check_graph(self.graph)
+        invariants.check_demands(self._upqueries, self._flights, self._derivations)
+        self._backfills.check(self.graph.by_id.__contains__)
         self.refreshes.check(self._reads)
         self._ranking.check([*self.graph.leaves.values(), *self.refreshes.leaves.values()])

@@ -7,7 +7,7 @@ input's interval, then the keys that its rows look up.
 *Invariants*: a leaf's rows are known exactly for its covered intervals; what a covered interval's rows look up on the
 ordered route is covered (I3).
 
-Not here: intervals as such (`state.intervals`), whole keys (`upquery`), installing a part's rows (`install`).
+Not here: intervals as such (`state.intervals`), whole keys (`upquery`), installing a part's rows (`installation`).
 """
 
 from collections.abc import Callable, Mapping

@@ -15,7 +15,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 
-from dataflow.engine.evict import Target, dependent_keys, direct_reads
+from dataflow.engine.evictions import Target, dependent_keys, direct_reads
 from dataflow.engine.nodes import InnerNode, Leaf, Stored
 from dataflow.sizing import BUCKET_BYTES, TEXT_BYTES, sampled_bytes, tuple_bytes
 from dataflow.state.intervals import Cover, OrderedCover

@@ -10,7 +10,7 @@ enforced, and the upstream does not say when that was.
 
 from collections import Counter
 
-from dataflow.engine.evict import Target, driven_keys
+from dataflow.engine.evictions import Target, driven_keys
 from dataflow.engine.nodes import BlockNode, ChainNode, InnerNode, Use
 from dataflow.ops.block import Combination, where
 from dataflow.plan.routes import Step

@@ -8,7 +8,7 @@ log is replayed, slice by slice, until nothing is left; in the step that finds i
 *Invariants*: a load's log has what its snapshot does not see of all that was applied, in stream order, no more. A
 TRUNCATE, or more than the stream carries, that the snapshot does not see ends it: the lookup is repeated.
 
-Not here: where rows are put (`staging`), who goes on when (`whole`), logs on disk (the shell has those).
+Not here: where rows are put (`staging`), who goes on when (`backfills`), logs on disk (the shell has those).
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from dataflow.engine.events import LoadBegun, LookupDone, TableDelta, Transaction
 from dataflow.engine.flights import FlightKey, Sent
-from dataflow.engine.install import chain_of
+from dataflow.engine.installation import chain_of
 from dataflow.engine.nodes import ChainNode, Stored
 from dataflow.engine.redo_log import RedoLog
 from dataflow.engine.staging import Staged, Staging

@@ -1,6 +1,6 @@
 """Pins: keys that somebody follows. They are filled, and filled again whenever correctness takes them.
 
-Not here: pinned keys of refreshed views (`refresh`), who fills again what was lost (`refill`).
+Not here: pinned keys of refreshed views (`refreshed_views`), who fills again what was lost (`refills`).
 """
 
 from collections.abc import Callable

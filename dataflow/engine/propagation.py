@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
-from dataflow.engine.derive import Derivations
+from dataflow.engine.derivations import Derivations
 from dataflow.engine.effects import Effect, LeafChange, LeafClear
 from dataflow.engine.events import TableDelta, Transaction
-from dataflow.engine.evict import Evictions, Target, downstream
+from dataflow.engine.evictions import Evictions, Target, downstream
 from dataflow.engine.graph import Graph, merged
 from dataflow.engine.incongruence import Incongruence
 from dataflow.engine.nodes import BlockNode, ChainNode, InnerNode, Leaf, Stored, UnionNode

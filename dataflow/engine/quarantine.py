@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dataflow.engine.effects import Effect, ViewStatus
-from dataflow.engine.evict import Evictions, downstream
+from dataflow.engine.evictions import Evictions, downstream
 from dataflow.engine.limits import Limits
 from dataflow.engine.nodes import Leaf, Stored
 from dataflow.errors import EvaluationError

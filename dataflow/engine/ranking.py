@@ -6,7 +6,7 @@ its last fill took.
 *Maintains*: the policy has exactly the covered keys of views that are not kept whole and that no subscription pins; the
 size noted in a view's coverage is about what the key's rows take.
 
-Not here: what goes along with a key (`budget`), what is filled again (`refill`), policies (`dataflow.eviction`).
+Not here: what goes along with a key (`budget`), what is filled again (`refills`), policies (`dataflow.eviction`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

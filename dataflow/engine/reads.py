@@ -1,6 +1,6 @@
 """What a read asks for, by how its views are kept.
 
-Not here: demands (`upquery`), reads of refreshed views (`refresh`), which reads are answered upstream (`engine`).
+Not here: demands (`upquery`), reads of refreshed views (`refreshed_views`), which reads are forwarded (`engine`).
 """
 
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from dataflow.engine.events import Read
 from dataflow.engine.extension import goal_of
 from dataflow.engine.graph import Graph
 from dataflow.engine.limits import Limits, key_bytes
-from dataflow.engine.refresh import Refreshes, RefreshLeaf
+from dataflow.engine.refreshed_views import RefreshedViews, RefreshLeaf
 from dataflow.engine.upquery import Want
 from dataflow.types import Key
 
@@ -29,7 +29,7 @@ class Question:
         return frozenset[str]().union(*(leaf.tables for leaf, _ in self.refreshed))
 
 
-def question(event: Read, graph: Graph, refreshes: Refreshes, limits: Limits) -> Question | None:
+def question(event: Read, graph: Graph, refreshes: RefreshedViews, limits: Limits) -> Question | None:
     """What a read asks for; None if one of its views was dropped."""
     asked = Question()
     for view_id, key, extent in event.keys:

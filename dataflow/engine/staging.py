@@ -8,7 +8,7 @@ written to the leaf store as they come, where nobody looks before the view is re
 into words (its output is computed) only when all of its rows are as they are now, since an expression may fail for what
 it was in between.
 
-Not here: where rows come from (`loads`, `derive`).
+Not here: where rows come from (`loads`, `derivations`).
 """
 
 from abc import ABC, abstractmethod
@@ -162,7 +162,7 @@ class PartitionsTwin(OperatorTwin):
         self.node.partitioned.take_over(self.twin.partitioned)
 
 
-class LeafWriter(Staged):
+class StagedLeaf(Staged):
     """A full view's rows go to the leaf store as they come."""
 
     def __init__(self, leaf: Leaf, ranking: Ranking, effects: Callable[[Effect], None]) -> None:
@@ -219,5 +219,5 @@ class Staging:
         if isinstance(node, PartitionNode):
             return PartitionsTwin(node, PartitionNode(node.id, node.source, node.relation))
         if isinstance(node, Leaf) and node.full:
-            return LeafWriter(node, self._ranking, self._emit)
+            return StagedLeaf(node, self._ranking, self._emit)
         return None

@@ -7,14 +7,14 @@ at one position.
 
 *Invariants*: a filled key's rows are exact at the applied position; every key that its route read is covered (I3).
 
-Not here: parts of keys (`extension`), the cascade (`evict`), the stream (`propagation`), lookups as such (`flights`).
+Not here: parts of keys (`extension`), the cascade (`evictions`), the stream (`propagation`), lookups (`flights`).
 """
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from dataflow.engine.derive import Derivations, flight_of
+from dataflow.engine.derivations import Derivations, flight_of
 from dataflow.engine.effects import Effect, LeafFill, LeafFillAll, ViewStatus
 from dataflow.engine.extension import Extensions, Goal
 from dataflow.engine.flights import FlightKey, Flights

@@ -4,7 +4,7 @@ of whole keys, and of intervals of a key's rows in some order.
 *Invariants*: I1 (a covered key's rows are exactly the relation's) is kept by the callers' obligations below; I2 (a
 known row is under at least one covered key) by this class: whoever adds a row asks `is_known` first.
 
-Not here: how a hole is filled (`engine.upquery`), what depends on a covered key (`engine.evict`).
+Not here: how a hole is filled (`engine.upquery`), what depends on a covered key (`engine.evictions`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

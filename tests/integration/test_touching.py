@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from dataflow.engine.events import TableDelta
-from dataflow.engine.touching import touches_of
+from dataflow.engine.invalidation import invalidators_of
 from dataflow.schema import Catalog
 from dataflow.state.coverage import Coverage
 from dataflow.types import Key, Row
@@ -116,7 +116,7 @@ def touched_keys(plan: Plan, table: str, delta: TableDelta) -> set[Key]:
     among = Coverage(tuple(range(len(plan.view.parameters))))
     for key in keys_of(plan):
         among.add(key)
-    touches = touches_of(plan.view).get(table, [])  # type: ignore[arg-type]
+    touches = invalidators_of(plan.view).get(table, [])  # type: ignore[arg-type]
     return {key for touch in touches for key in touch.keys(delta, among)}
 
 

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 from dataflow.engine.abandonment import Abandonment
 from dataflow.engine.flights import Flights
-from dataflow.engine.refresh import Fetch, Refreshes
+from dataflow.engine.refreshed_views import Fetch, RefreshedViews
 
 
 def lookup_that_others_wait_for() -> AbstractContextManager[Any]:
@@ -36,13 +36,13 @@ def fetch_that_is_waited_for() -> AbstractContextManager[Any]:
 
 def cancelled_fetch_is_joined() -> AbstractContextManager[Any]:
     """Whoever comes after a fetch was cancelled waits for it."""
-    cancel = Refreshes.cancel_unawaited
+    cancel = RefreshedViews.cancel_unawaited
 
-    def mutant(self: Refreshes) -> None:
-        with patch.object(Refreshes, "_forget", lambda refreshes, fetch: refreshes._fetches.pop(fetch.id, None)):
+    def mutant(self: RefreshedViews) -> None:
+        with patch.object(RefreshedViews, "_forget", lambda refreshes, fetch: refreshes._fetches.pop(fetch.id, None)):
             cancel(self)
 
-    return patch.object(Refreshes, "cancel_unawaited", mutant)
+    return patch.object(RefreshedViews, "cancel_unawaited", mutant)
 
 
 ABANDONMENT_MUTANTS = (

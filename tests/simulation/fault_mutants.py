@@ -4,8 +4,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
-from dataflow.engine import engine, evict, nodes
-from dataflow.engine.evict import Evictions
+from dataflow.engine import engine, evictions, nodes
+from dataflow.engine.evictions import Evictions
 from dataflow.engine.flights import Flights
 from dataflow.engine.quarantine import Quarantine
 from dataflow.engine.upquery import Demand
@@ -34,7 +34,7 @@ def answer_of_a_view_that_failed() -> AbstractContextManager[Any]:
 
 def views_above_stay_as_they_are() -> AbstractContextManager[Any]:
     """Only the node that failed forgets what it knew."""
-    return patch.object(evict, "downstream", lambda found: list(found))
+    return patch.object(evictions, "downstream", lambda found: list(found))
 
 
 def quarantine_without_end() -> AbstractContextManager[Any]:

@@ -12,20 +12,23 @@ from unittest.mock import patch
 
 from cdc.mysql.bracket import BracketSnapshot
 from cdc.mysql.position import BinlogSnapshot
-from dataflow.engine import budget, doubt, engine, evict, graph, incongruence, install, joins, nodes, ring, upquery
-from dataflow.engine.derive import BlockSupply, Derivations, UnionSupply
+from dataflow.engine import budget, engine, evictions, graph, incongruence, nodes, ring, uncertain_visibility, upquery
+from dataflow.engine.derivations import BlockSupply, Derivations, UnionSupply
 from dataflow.engine.events import TableDelta, Transaction
-from dataflow.engine.evict import Evictions
+from dataflow.engine.evictions import Evictions
 from dataflow.engine.flights import Flights
+from dataflow.engine.installation import Installation, chain_of, redo_deltas
+from dataflow.engine.invalidation import Invalidator
 from dataflow.engine.loads import Load, Loads
 from dataflow.engine.nodes import UnionNode
 from dataflow.engine.propagation import Propagation
+from dataflow.engine.publication_barrier import PublicationBarrier
 from dataflow.engine.ranking import Ranking
 from dataflow.engine.redo_log import MemoryLog
-from dataflow.engine.refill import Refills
-from dataflow.engine.refresh import Refreshes, RefreshLeaf
-from dataflow.engine.staging import LeafWriter
-from dataflow.engine.touching import Touch
+from dataflow.engine.refills import Refills
+from dataflow.engine.refreshed_views import RefreshedViews, RefreshLeaf
+from dataflow.engine.staging import StagedLeaf
+from dataflow.engine.uncertain_visibility import UncertainVisibility, Verdict
 from dataflow.engine.upquery import Demand
 from dataflow.ops.aggregate import Group
 from dataflow.ops.block import BlockJoin
@@ -43,8 +46,8 @@ Mutant = Callable[[], AbstractContextManager[Any]]
 
 def no_redo() -> AbstractContextManager[Any]:
     """A lookup's rows are installed as its snapshot saw them."""
-    original = install.Installation.install
-    return patch.object(install.Installation, "install", lambda self, sent, result, _: original(self, sent, result, []))
+    original = Installation.install
+    return patch.object(Installation, "install", lambda self, sent, result, _: original(self, sent, result, []))
 
 
 def no_eviction_on_a_forward_hole() -> AbstractContextManager[Any]:
@@ -54,17 +57,17 @@ def no_eviction_on_a_forward_hole() -> AbstractContextManager[Any]:
 
 def no_eviction_of_what_looked_a_key_up() -> AbstractContextManager[Any]:
     """A later step's lookup key is evicted alone."""
-    return patch.object(evict, "keys_looking_up", lambda *_: [])
+    return patch.object(evictions, "keys_looking_up", lambda *_: [])
 
 
 def no_eviction_of_what_a_key_drives() -> AbstractContextManager[Any]:
     """A driving key is evicted alone."""
-    original = evict._target_keys
+    original = evictions._target_keys
 
     def target_keys(dependent: Any, columns: Any, *rest: Any) -> Any:
         return () if columns and dependent.position == 0 else original(dependent, columns, *rest)
 
-    return patch.object(evict, "_target_keys", target_keys)
+    return patch.object(evictions, "_target_keys", target_keys)
 
 
 def new_state_on_all_sides() -> AbstractContextManager[Any]:
@@ -137,10 +140,8 @@ def truncate_ignored() -> AbstractContextManager[Any]:
 
 def truncate_marker_ignored() -> AbstractContextManager[Any]:
     """A lookup that did not see a TRUNCATE is installed all the same."""
-    unseen = install.Installation.unseen
-    return patch.object(
-        install.Installation, "unseen", lambda *arguments: [replace_truncated(d) for d in unseen(*arguments)]
-    )
+    unseen = Installation.unseen
+    return patch.object(Installation, "unseen", lambda *arguments: [replace_truncated(d) for d in unseen(*arguments)])
 
 
 def replace_truncated(delta: TableDelta) -> TableDelta:
@@ -165,26 +166,27 @@ def a_later_transaction_ignored_in_a_forwarded_read() -> AbstractContextManager[
 
 def start_snapshot_ignored() -> AbstractContextManager[Any]:
     """A lookup is installed that misses a commit from before the stream."""
-    return patch.object(joins.Joins, "covers_start", lambda *_: True)
+    return patch.object(PublicationBarrier, "covers_start", lambda *_: True)
 
 
 def publication_barrier_ignored() -> AbstractContextManager[Any]:
     """A lookup of a table that has just joined the publication is installed at once."""
-    return patch.object(engine.Engine, "_admissible", lambda self, _, snapshot: self._joins.covers_start(snapshot))
+    return patch.object(engine.Engine, "_admissible", lambda self, _, snapshot: self._barrier.covers_start(snapshot))
 
 
 @contextmanager
 def forwarded_while_a_table_joins() -> Iterator[None]:
     """A forwarded read is answered although it misses what was open when a table joined; lookups wait."""
-    sees_enough = joins.Joins.sees_enough
+    sees_enough = PublicationBarrier.sees_enough
 
     def admissible(self: Any, sent: Any, snapshot: Any) -> bool:
-        return sees_enough(self._joins, snapshot, self.graph.tables_of(sent.node))
+        return sees_enough(self._barrier, snapshot, self.graph.tables_of(sent.node))
 
     def mutant(self: Any, snapshot: Any, tables: Any) -> bool:
         return sees_enough(self, snapshot, tables - self.joining.keys())
 
-    with patch.object(engine.Engine, "_admissible", admissible), patch.object(joins.Joins, "sees_enough", mutant):
+    barrier = patch.object(PublicationBarrier, "sees_enough", mutant)
+    with patch.object(engine.Engine, "_admissible", admissible), barrier:
         yield
 
 
@@ -200,7 +202,7 @@ def a_group_keeps_its_first_text() -> AbstractContextManager[Any]:
 
 def nth_row_taken_after_redo() -> AbstractContextManager[Any]:
     """A part is covered as far as its rows go once they are current, not as far as the lookup saw."""
-    original = install.Installation._install_part
+    original = Installation._install_part
 
     def mutant(self: Any, node: Any, sent: Any, part: Any, rows: list[Row], redo: list[Delta]) -> None:
         bag = Counter(rows)
@@ -209,7 +211,7 @@ def nth_row_taken_after_redo() -> AbstractContextManager[Any]:
             bag.update(added)
         original(self, node, sent, part, sorted(bag.elements(), key=RowOrder(part.order, node.types).key), [])
 
-    return patch.object(install.Installation, "_install_part", mutant)
+    return patch.object(Installation, "_install_part", mutant)
 
 
 def rows_behind_an_interval_kept() -> AbstractContextManager[Any]:
@@ -261,24 +263,24 @@ def padding_makes_no_condition_true() -> AbstractContextManager[Any]:
 
 def no_eviction_of_what_is_joined_with_everything() -> AbstractContextManager[Any]:
     """An input of a cross join is evicted alone."""
-    original = evict._target_keys
+    original = evictions._target_keys
 
     def target_keys(dependent: Any, columns: Any, *rest: Any) -> Any:
         steps = dependent.use.route.steps
         crossed = dependent.position and not steps[dependent.position - 1].columns
         return () if crossed else original(dependent, columns, *rest)
 
-    return patch.object(evict, "_target_keys", target_keys)
+    return patch.object(evictions, "_target_keys", target_keys)
 
 
 def branch_forgotten_in_the_cascade() -> AbstractContextManager[Any]:
     """A key of a union's input is evicted alone."""
-    original = evict.dependent_keys
+    original = evictions.dependent_keys
 
     def dependent_keys(*arguments: Any) -> Any:
         return [target for target in original(*arguments) if not target[0].merges]
 
-    return patch.object(evict, "dependent_keys", dependent_keys)
+    return patch.object(evictions, "dependent_keys", dependent_keys)
 
 
 def equal_branches_count_once() -> AbstractContextManager[Any]:
@@ -309,89 +311,89 @@ def partition_of_what_is_known() -> AbstractContextManager[Any]:
 
 def stale_answer_kept() -> AbstractContextManager[Any]:
     """A change leaves the refreshed keys that it touches."""
-    return patch.object(Refreshes, "apply", lambda *_: None)
+    return patch.object(RefreshedViews, "apply", lambda *_: None)
 
 
-def touching(keys: Callable[[Touch, TableDelta, Any], Any]) -> AbstractContextManager[Any]:
+def invalidating(keys: Callable[[Invalidator, TableDelta, Any], Any]) -> AbstractContextManager[Any]:
     """Another judgement of which keys a change of rows concerns."""
-    return patch.object(Touch, "keys", lambda self, delta, among: keys(self, delta, among))
+    return patch.object(Invalidator, "keys", lambda self, delta, among: keys(self, delta, among))
 
 
 def only_the_new_row_is_filtered() -> AbstractContextManager[Any]:
     """An update counts only if the row passes the view's filter after it."""
-    original = Touch.keys
+    original = Invalidator.keys
 
-    def keys(touch: Touch, delta: TableDelta, among: Any) -> Any:
-        passes = not delta.added or any(map(touch._may_pass, delta.added))
-        return original(touch, delta, among) if passes else ()
+    def keys(self: Invalidator, delta: TableDelta, among: Any) -> Any:
+        passes = not delta.added or any(map(self._may_pass, delta.added))
+        return original(self, delta, among) if passes else ()
 
-    return touching(keys)
+    return invalidating(keys)
 
 
 def only_the_new_row_has_a_key() -> AbstractContextManager[Any]:
     """An update concerns the keys that the row has after it."""
-    original = Touch.keys
+    original = Invalidator.keys
 
-    def keys(touch: Touch, delta: TableDelta, among: Any) -> Any:
-        found = original(touch, delta, among)
-        if not delta.added or not touch._key_columns:
+    def keys(self: Invalidator, delta: TableDelta, among: Any) -> Any:
+        found = original(self, delta, among)
+        if not delta.added or not self._key_columns:
             return found
-        return [key for key in found if key in set(original(touch, replace(delta, removed=[]), among))]
+        return [key for key in found if key in set(original(self, replace(delta, removed=[]), among))]
 
-    return touching(keys)
+    return invalidating(keys)
 
 
 def an_unread_column_too_many() -> AbstractContextManager[Any]:
     """A column that the view reads counts as one that it does not."""
-    original = Touch._changed
+    original = Invalidator._changed
 
-    def changed(self: Touch, delta: TableDelta) -> Any:
+    def changed(self: Invalidator, delta: TableDelta) -> Any:
         columns, self._columns = self._columns, self._columns[:-1]
         try:
             return original(self, delta)
         finally:
             self._columns = columns
 
-    return patch.object(Touch, "_changed", changed)
+    return patch.object(Invalidator, "_changed", changed)
 
 
 def one_read_of_a_table() -> AbstractContextManager[Any]:
     """A view that reads a table twice is touched as it reads it the first time."""
-    original = RefreshLeaf.touched
+    original = RefreshLeaf.invalidated
 
-    def touched(self: RefreshLeaf, table: str, *arguments: Any) -> Any:
-        self.touches = {name: reads[:1] for name, reads in self.touches.items()}
+    def invalidated(self: RefreshLeaf, table: str, *arguments: Any) -> Any:
+        self.invalidators = {name: reads[:1] for name, reads in self.invalidators.items()}
         return original(self, table, *arguments)
 
-    return patch.object(RefreshLeaf, "touched", touched)
+    return patch.object(RefreshLeaf, "invalidated", invalidated)
 
 
 def unseen_transaction_of_a_refresh() -> AbstractContextManager[Any]:
     """Rows are stored although a transaction was applied that they do not see."""
-    return patch.object(Refreshes, "_exact", lambda self, *_: self._applied)
+    return patch.object(RefreshedViews, "_exact", lambda self, *_: self._applied)
 
 
 def refresh_before_the_bound() -> AbstractContextManager[Any]:
     """Rows are stored although the stream has not brought all that they see."""
-    done = Refreshes.done
-    return patch.object(Refreshes, "done", lambda self, event, *at: done(self, replace(event, bound=0), *at))
+    done = RefreshedViews.done
+    return patch.object(RefreshedViews, "done", lambda self, event, *at: done(self, replace(event, bound=0), *at))
 
 
 def refresh_the_ring_forgets() -> AbstractContextManager[Any]:
     """The ring lets go what a refresh under way may not see."""
-    return patch.object(Refreshes, "oldest_issue", lambda _: None)
+    return patch.object(RefreshedViews, "oldest_issue", lambda _: None)
 
 
 def truncate_touches_nothing() -> AbstractContextManager[Any]:
     """TRUNCATE touches refreshed keys only by the rows that came afterwards."""
-    original = Touch.keys
-    return touching(lambda touch, delta, among: original(touch, replace_truncated(delta), among))
+    original = Invalidator.keys
+    return invalidating(lambda invalidator, delta, among: original(invalidator, replace_truncated(delta), among))
 
 
 def overflow_touches_nothing() -> AbstractContextManager[Any]:
     """A transaction that is too large to be carried touches no refreshed key."""
-    original = Touch.keys
-    return touching(lambda touch, delta, among: original(touch, replace(delta, overflow=False), among))
+    original = Invalidator.keys
+    return invalidating(lambda invalidator, delta, among: original(invalidator, replace(delta, overflow=False), among))
 
 
 def answers_from_before_the_question() -> AbstractContextManager[Any]:
@@ -453,40 +455,38 @@ def refill_of_a_dropped_view() -> AbstractContextManager[Any]:
     return patch.object(engine.Engine, "_fail", mutant)
 
 
-def judging(verdict: Callable[..., doubt.Verdict]) -> AbstractContextManager[Any]:
+def judging(verdict: Callable[..., Verdict]) -> AbstractContextManager[Any]:
     """Another judgement of rows whose snapshot is unsure."""
-    judge = doubt.Doubts.judge
+    judge = UncertainVisibility.judge
 
-    def mutant(self: Any, sent: Any, result: Any, unseen: Any) -> doubt.Verdict:
+    def mutant(self: Any, sent: Any, result: Any, unseen: Any) -> Verdict:
         exact = result.snapshot.exact
         return judge(self, sent, result, unseen) if exact else verdict(self, sent, result.snapshot, unseen)
 
-    return patch.object(doubt.Doubts, "judge", mutant)
+    return patch.object(UncertainVisibility, "judge", mutant)
 
 
 def unsure_taken_as_seen() -> AbstractContextManager[Any]:
     """What a lookup may have seen is not added to its rows."""
 
-    def verdict(self: Any, sent: Any, snapshot: Any, _: Any) -> doubt.Verdict:
-        chain = install.chain_of(sent)
+    def verdict(self: Any, sent: Any, snapshot: Any, _: Any) -> Verdict:
+        chain = chain_of(sent)
         entries = [
             t for t in self._ring._entries if not snapshot.sees(t.id, t.end) and not snapshot.unsure(t.id, t.end)
         ]
-        return doubt.Verdict(
-            doubt.redo_deltas(chain, [t.tables[chain.table] for t in entries if chain.table in t.tables])
-        )
+        return Verdict(redo_deltas(chain, [t.tables[chain.table] for t in entries if chain.table in t.tables]))
 
     return judging(verdict)
 
 
 def unsure_taken_as_unseen() -> AbstractContextManager[Any]:
     """What a lookup may have seen is added to its rows."""
-    return judging(lambda _, sent, __, unseen: doubt.Verdict(doubt.redo_deltas(install.chain_of(sent), unseen)))
+    return judging(lambda _, sent, __, unseen: Verdict(redo_deltas(chain_of(sent), unseen)))
 
 
 def unsure_truncate_ignored() -> AbstractContextManager[Any]:
     """Rows are brought up to date although a TRUNCATE, or more than the stream carries, may be missing."""
-    return patch.object(doubt, "_hides_rows", lambda _: False)
+    return patch.object(uncertain_visibility, "_hides_rows", lambda _: False)
 
 
 def unsure_ones_only() -> AbstractContextManager[Any]:
@@ -496,14 +496,14 @@ def unsure_ones_only() -> AbstractContextManager[Any]:
 
 def rows_that_an_unsure_one_removed_stay() -> AbstractContextManager[Any]:
     """Rows are replaced by their last images only where they have some."""
-    original = doubt.last_images
+    original = uncertain_visibility.last_images
 
     def images(rows: list[Row], deltas: list[Delta], unique: Any) -> Delta:
         removed, added = original(rows, deltas, unique)
         left = {tuple(row[c] for c in unique) for row in added}
         return [row for row in removed if tuple(row[c] for c in unique) in left], added
 
-    return patch.object(doubt, "last_images", images)
+    return patch.object(uncertain_visibility, "last_images", images)
 
 
 def trimmed_though_unsure() -> AbstractContextManager[Any]:
@@ -586,7 +586,7 @@ def load_that_goes_on_with_a_new_stream() -> AbstractContextManager[Any]:
 
 def half_a_view_is_left() -> AbstractContextManager[Any]:
     """What was written of a view stays in the leaf store when its load comes to nothing."""
-    return patch.object(LeafWriter, "abandon", lambda _: None)
+    return patch.object(StagedLeaf, "abandon", lambda _: None)
 
 
 def pending_rows_count() -> AbstractContextManager[Any]:

@@ -1,12 +1,12 @@
 """One load, as the shell knows it: what is read, how, and what can be said of it.
 
-Not here: running it (`loads`), what the engine knows of it (`dataflow.engine.whole.LoadState`).
+Not here: running it (`loads`), what the engine knows of it (`dataflow.engine.backfills.LoadState`).
 """
 
 from dataclasses import dataclass
 from time import perf_counter
 
-from dataflow.engine.whole import CATCHING_UP, READING, LoadState
+from dataflow.engine.backfills import CATCHING_UP, READING, LoadState
 from dataflow.plan.nodes import table_of
 from dataflow.plan.parts import Lookup
 

@@ -22,8 +22,8 @@ from typing import Any, cast
 
 import structlog
 
+from dataflow.engine.backfills import LoadState
 from dataflow.engine.events import LoadBegun, LoadDone, LoadRows, LookupFailed
-from dataflow.engine.whole import LoadState
 from dataflow.plan.nodes import Relation
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog

@@ -2,7 +2,7 @@
 
 *Invariants*: the catalog, which every worker reads when it changes, is changed at most every `PERIOD_S`.
 
-Not here: what is counted (`loads`, `dataflow.engine.whole`).
+Not here: what is counted (`loads`, `dataflow.engine.backfills`).
 """
 
 import asyncio

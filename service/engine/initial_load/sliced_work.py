@@ -2,7 +2,7 @@
 
 *Invariants*: the loop gets a turn after each slice; above the memory budget's ceiling nothing is done.
 
-Not here: what that is (`dataflow.engine.whole`).
+Not here: what that is (`dataflow.engine.backfills`).
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """Reads that are answered by the upstream itself: a view's own SQL with its parameters' values.
 
-Not here: when a read is forwarded (`dataflow.engine`), at which version its rows are exact (`dataflow.engine.forward`).
+Not here: when a read is forwarded (`dataflow.engine`), at which version its rows are exact
+(`dataflow.engine.forwarded_reads`).
 """
 
 import re

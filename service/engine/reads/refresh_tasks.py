@@ -3,7 +3,7 @@
 Invariants: every `Refresh` ends in one `RefreshDone` or `RefreshFailed`, unless it was cancelled or belongs to an
 engine that is gone; a covered key of a view that expires has one timer.
 
-Not here: when a key is stale, who waits for it (`dataflow.engine.refresh`).
+Not here: when a key is stale, who waits for it (`dataflow.engine.refreshed_views`).
 """
 
 import asyncio

@@ -42,7 +42,7 @@ from dataflow.engine.events import (
     TableJoined,
     Transaction,
 )
-from dataflow.engine.forward import CROSSED, NOT_ENDED
+from dataflow.engine.forwarded_reads import CROSSED, NOT_ENDED
 from dataflow.engine.limits import Limits
 from dataflow.plan.parts import Lookup
 from dataflow.plan.refresh import RefreshParameter, RefreshView, TableRead

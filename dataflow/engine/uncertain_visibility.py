@@ -9,7 +9,7 @@ Rows of keys that no such transaction touches are as good as any. Of the others:
 
 *Invariants*: the ring has every transaction behind one that is unsure (`ring`), so a last image there is the last one.
 
-Not here: how often a key is looked up again (`engine`), how rows are installed (`install`).
+Not here: how often a key is looked up again (`engine`), how rows are installed (`installation`).
 """
 
 from collections.abc import Collection
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from dataflow.engine.events import LookupDone, TableDelta
 from dataflow.engine.flights import Sent
-from dataflow.engine.install import chain_of, redo_deltas
+from dataflow.engine.installation import chain_of, redo_deltas
 from dataflow.engine.nodes import ChainNode, GroupingNode
 from dataflow.engine.ring import Ring
 from dataflow.scalar import ColumnRef
@@ -38,7 +38,7 @@ class Verdict:
     replaced: bool = False
 
 
-class Doubts:
+class UncertainVisibility:
     """Judges what lookups brought."""
 
     def __init__(self, ring: Ring, catalog: Catalog) -> None:

@@ -1,7 +1,8 @@
-"""Which cached keys of a refreshed view a change of one table may have changed (`TableRead`, compiled).
+"""Invalidation of refreshed views: the cached keys whose answers a change of one table may have changed.
 
-*Invariants*: errs on the side of touching. The view is a function of the table's rows that pass the filter, without
-the columns that it does not read; so rows that are equal in the columns that it reads cancel each other out.
+*Invariants*: an invalidator names a key too many rather than one too few. The view is a function of the table's rows
+that pass the filter, without the columns that it does not read; rows that are equal in the columns that it reads cancel
+each other out.
 """
 
 from collections.abc import Iterable
@@ -14,8 +15,8 @@ from dataflow.state.coverage import Coverage
 from dataflow.types import Key, Row, columns_of
 
 
-class Touch:
-    """One `TableRead` of a view."""
+class Invalidator:
+    """One `TableRead` of a view, compiled."""
 
     __slots__ = ("_columns", "_key_columns", "_passes", "_positions")
 
@@ -57,9 +58,9 @@ class Touch:
             return True
 
 
-def touches_of(view: RefreshView) -> dict[str, list[Touch]]:
-    """What a view reads, by table."""
-    touches: dict[str, list[Touch]] = {}
+def invalidators_of(view: RefreshView) -> dict[str, list[Invalidator]]:
+    """The invalidators of a view, by table."""
+    by_table: dict[str, list[Invalidator]] = {}
     for read in view.reads:
-        touches.setdefault(read.table, []).append(Touch(read))
-    return touches
+        by_table.setdefault(read.table, []).append(Invalidator(read))
+    return by_table

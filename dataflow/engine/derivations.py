@@ -9,7 +9,7 @@ step, exactly what comes of the driving input's rows that are not pending. Of a 
 that comes anew is not pending. All inputs are covered whole: when one is not any more, the derivation begins again,
 even if it is filled again in the same step, since its rows may then look otherwise (a group's text).
 
-Not here: where rows are put (`staging`), who goes on when (`whole`), what is small enough for one step (`upquery`).
+Not here: where rows are put (`staging`), who goes on when (`backfills`), what is small enough for one step (`upquery`).
 """
 
 from abc import ABC, abstractmethod

@@ -27,7 +27,7 @@ NOT_ENDED = "transactions that were open when the change stream began, or a tabl
 
 
 @dataclass(eq=False, slots=True)
-class Forwarded:
+class ForwardedRead:
     """A read that is answered upstream."""
 
     read: ReadId
@@ -43,18 +43,18 @@ class Forwarded:
     behind: Demand | None = None
 
 
-class Forwards:
+class ForwardedReads:
     """All forwarded reads."""
 
     def __init__(self, ring: Ring, limits: Limits, sees_enough: Callable[[Snapshot, frozenset[str]], bool]) -> None:
         self._ring = ring
         self._sees_enough = sees_enough
         self._limits = limits
-        self.reads: dict[ReadId, Forwarded] = {}
+        self.reads: dict[ReadId, ForwardedRead] = {}
 
     def forward(self, read: ReadId, tables: frozenset[str], since: Position, now: int) -> Effect:
         """Sends a read upstream that was asked when the engine was at `since`."""
-        self.reads[read] = Forwarded(read, tables, since, now)
+        self.reads[read] = ForwardedRead(read, tables, since, now)
         return Forward(read)
 
     def leave(self, read: ReadId) -> Demand | None:
@@ -87,7 +87,7 @@ class Forwards:
                 forwarded.result, forwarded.paused = None, True
         return effects
 
-    def _settle(self, forwarded: Forwarded, result: ForwardDone, applied: Position, now: int) -> Effect:
+    def _settle(self, forwarded: ForwardedRead, result: ForwardDone, applied: Position, now: int) -> Effect:
         exact = self._ring.exact_position(forwarded.tables, result.snapshot, applied)
         if exact is not None and exact >= min(forwarded.since, applied):
             del self.reads[forwarded.read]
@@ -106,15 +106,15 @@ class Forwards:
                 effects.append(self._fail(forwarded, NOT_ENDED))
         return effects
 
-    def _has_another_round(self, forwarded: Forwarded) -> bool:
+    def _has_another_round(self, forwarded: ForwardedRead) -> bool:
         """A round has brought nothing. Whether it may wait for another one."""
         forwarded.rounds += 1
         return forwarded.rounds <= self._limits.forward_rounds
 
-    def _send(self, forwarded: Forwarded, now: int) -> Effect:
+    def _send(self, forwarded: ForwardedRead, now: int) -> Effect:
         forwarded.issued, forwarded.result, forwarded.paused = now, None, False
         return Forward(forwarded.read)
 
-    def _fail(self, forwarded: Forwarded, reason: str) -> Effect:
+    def _fail(self, forwarded: ForwardedRead, reason: str) -> Effect:
         del self.reads[forwarded.read]
         return FailRead(forwarded.read, reason, retryable=True)

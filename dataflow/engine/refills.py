@@ -7,7 +7,7 @@ bounded number at a time, each given up if it fails. What else its route read is
 behind it takes one lookup of one key, for all views together. Of a key that was covered in part, its first interval
 comes back.
 
-Not here: which keys are hot (`ranking`), refreshed views, which fetch by themselves (`refresh`).
+Not here: which keys are hot (`ranking`), refreshed views, which fetch by themselves (`refreshed_views`).
 """
 
 from collections import Counter

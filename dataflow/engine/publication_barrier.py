@@ -2,7 +2,7 @@
 
 *Maintains*: a table is *joining* until all that was open when it joined is known to be applied.
 
-Not here: what is done with rows that do not see enough (`engine`, `forward`, `refresh`).
+Not here: what is done with rows that do not see enough (`engine`, `forwarded_reads`, `refreshed_views`).
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from dataflow.engine.ring import Ring
 from dataflow.types import Position, Snapshot
 
 
-class Joins:
+class PublicationBarrier:
     """Where the stream began, and which tables joined it later."""
 
     def __init__(self, ring: Ring) -> None:

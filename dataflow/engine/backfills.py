@@ -3,13 +3,13 @@
 *Invariants*: a node has at most one of a load and a derivation under way; a load's lookup is among the flights that are
 loading.
 
-Not here: what they do (`loads`, `derive`), what comes of it for those who wait (`engine`).
+Not here: what they do (`loads`, `derivations`), what comes of it for those who wait (`engine`).
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dataflow.engine.derive import Derivation, Derivations
+from dataflow.engine.derivations import Derivation, Derivations
 from dataflow.engine.flights import FlightKey, Flights
 from dataflow.engine.loads import Load, Loads
 from dataflow.engine.nodes import InnerNode, Stored
@@ -49,7 +49,7 @@ class Ended:
     error: Exception | None = None
 
 
-class Whole:
+class Backfills:
     """Goes round what is under way."""
 
     def __init__(self, loads: Loads, derivations: Derivations, flights: Flights, upqueries: Upqueries) -> None:

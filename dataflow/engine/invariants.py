@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from dataflow.engine.derive import Derivations
+from dataflow.engine.derivations import Derivations
 from dataflow.engine.flights import Flights
 from dataflow.engine.graph import Graph
 from dataflow.engine.nodes import InnerNode, Leaf, Merge, OperatorNode, Store, Stored, Use

@@ -3,7 +3,7 @@ that the snapshot does not see.
 
 *Invariants*: runs only when the stream has reached the result's bound, so everything that the snapshot sees is applied.
 
-Not here: rows of which cannot be told what they saw (`doubt`).
+Not here: rows of which cannot be told what they saw (`uncertain_visibility`).
 """
 
 from collections import Counter

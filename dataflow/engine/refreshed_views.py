@@ -32,12 +32,12 @@ from dataflow.engine.effects import (
     ViewStatus,
 )
 from dataflow.engine.events import RefreshDone, RefreshFailed, TableDelta, Transaction
-from dataflow.engine.forward import CROSSED, NOT_ENDED
+from dataflow.engine.forwarded_reads import CROSSED, NOT_ENDED
+from dataflow.engine.invalidation import Invalidator, invalidators_of
 from dataflow.engine.key_sizes import KeyLimits, KeySizes
 from dataflow.engine.limits import Limits, key_bytes
 from dataflow.engine.ranking import ROW_COST, Ranking
 from dataflow.engine.ring import Ring
-from dataflow.engine.touching import Touch, touches_of
 from dataflow.engine.upquery import Demand
 from dataflow.errors import InvariantViolation
 from dataflow.plan.refresh import RefreshView
@@ -56,8 +56,8 @@ class RefreshLeaf:
         self.view_id = view_id
         self.view = view
         self.coverage = Coverage(tuple(range(len(view.parameters))))
-        #: What the view reads, by table. A view that expires is not touched by anything.
-        self.touches: dict[str, list[Touch]] = {} if view.ttl_ms is not None else touches_of(view)
+        #: By table. Nothing invalidates a view that expires.
+        self.invalidators: dict[str, list[Invalidator]] = {} if view.ttl_ms is not None else invalidators_of(view)
         #: Subscriptions by key.
         self.pins: dict[Key, int] = {}
         #: It is never kept whole.
@@ -73,13 +73,13 @@ class RefreshLeaf:
     @property
     def tables(self) -> frozenset[str]:
         """The tables whose changes count."""
-        return frozenset(self.touches)
+        return frozenset(self.invalidators)
 
-    def touched(self, table: str, delta: TableDelta, among: Coverage) -> list[Key]:
+    def invalidated(self, table: str, delta: TableDelta, among: Coverage) -> list[Key]:
         """The keys of `among` whose answers a change of `table` may have changed."""
         found: dict[Key, None] = {}
-        for touch in self.touches.get(table, ()):
-            found.update(dict.fromkeys(touch.keys(delta, among)))
+        for invalidator in self.invalidators.get(table, ()):
+            found.update(dict.fromkeys(invalidator.keys(delta, among)))
         return list(found)
 
 
@@ -125,7 +125,7 @@ class Fetch:
         return bool(self.waiting) or self.hot or self.key in self.leaf.pins
 
 
-class Refreshes:
+class RefreshedViews:
     """All refreshed views."""
 
     def __init__(
@@ -308,7 +308,7 @@ class Refreshes:
 
     def oldest_issue(self) -> int | None:
         """When the oldest fetch in flight was issued for which the ring matters."""
-        return min((f.issued for f in self._fetches.values() if f.leaf.touches and not f.paused), default=None)
+        return min((f.issued for f in self._fetches.values() if f.leaf.invalidators and not f.paused), default=None)
 
     def done(self, event: RefreshDone, applied: Position, now: int) -> None:
         """Rows have come."""
@@ -316,7 +316,7 @@ class Refreshes:
         if fetch is None:
             return
         fetch.result = event
-        if fetch.leaf.touches and applied < event.bound:
+        if fetch.leaf.invalidators and applied < event.bound:
             self._emit(Reach(event.bound))
         else:
             self.reach(applied, now)
@@ -341,8 +341,8 @@ class Refreshes:
             result = fetch.result
             if result is None or fetch.id not in self._fetches:
                 continue
-            # What nothing touches waits for nothing.
-            if result.bound <= applied or not fetch.leaf.touches:
+            # A view that nothing invalidates waits for nothing.
+            if result.bound <= applied or not fetch.leaf.invalidators:
                 self._settle(fetch, result)
 
     def _settle(self, fetch: Fetch, result: RefreshDone) -> None:
@@ -404,7 +404,7 @@ class Refreshes:
         alone.add(fetch.key)
 
         def concerns(transaction: Transaction) -> bool:
-            return any(leaf.touched(table, delta, alone) for table, delta in transaction.tables.items())
+            return any(leaf.invalidated(table, delta, alone) for table, delta in transaction.tables.items())
 
         return self._ring.exact_position(leaf.tables, snapshot, self._applied, concerns)
 
@@ -428,7 +428,7 @@ class Refreshes:
     def abandon_before(self, time: int, now: int) -> None:
         """The ring is past its limit: fetches issued before `time` are issued again."""
         self._now = now
-        for fetch in [f for f in self._fetches.values() if f.leaf.touches and not f.paused and f.issued < time]:
+        for fetch in [f for f in self._fetches.values() if f.leaf.invalidators and not f.paused and f.issued < time]:
             self._emit(CancelRefresh(fetch.id))
             self._repeat(fetch)
 
@@ -452,7 +452,7 @@ class Refreshes:
             for table, delta in transaction.tables.items():
                 for leaf in self._by_table.get(table, ()):
                     if leaf.coverage.keys:
-                        for key in leaf.touched(table, delta, leaf.coverage):
+                        for key in leaf.invalidated(table, delta, leaf.coverage):
                             self._counters["stale"] += 1
                             self._spoil(leaf, key)
 
