@@ -26,12 +26,40 @@ Action = tuple[str, int]
 
 #: How often each action is taken in an average run.
 WEIGHTS = {
-    "write": 10, "transaction": 8, "commit": 6, "overflow": 0.3, "roll_back": 1, "truncate": 0.5, "reveal": 7,
-    "noise": 1, "execute": 22, "execute_forward": 4, "apply": 20, "advance": 5, "heartbeat": 4, "join_table": 0,
-    "install": 1.5, "drop": 0.6, "read": 22, "cancel": 1, "deliver": 22, "fail": 1, "break": 0.05,
-    "change_schema": 0.05, "forward_done": 4, "pin": 1.5, "unpin": 1, "evict_key": 3, "evict_inner": 5,
-    "evict_some": 2, "touch": 8, "restart": 0.15, "rejoin": 0.15, "crash": 0.1, "work": 20,
-}  # fmt: skip
+    "write": 10,
+    "transaction": 8,
+    "commit": 6,
+    "overflow": 0.3,
+    "roll_back": 1,
+    "truncate": 0.5,
+    "reveal": 7,
+    "noise": 1,
+    "execute": 22,
+    "execute_forward": 4,
+    "apply": 20,
+    "advance": 5,
+    "heartbeat": 4,
+    "join_table": 0,
+    "install": 1.5,
+    "drop": 0.6,
+    "read": 22,
+    "cancel": 1,
+    "deliver": 22,
+    "fail": 1,
+    "break": 0.05,
+    "change_schema": 0.05,
+    "forward_done": 4,
+    "pin": 1.5,
+    "unpin": 1,
+    "evict_key": 3,
+    "evict_inner": 5,
+    "evict_some": 2,
+    "touch": 8,
+    "restart": 0.15,
+    "rejoin": 0.15,
+    "crash": 0.1,
+    "work": 20,
+}
 #: Limits that are tight in some runs.
 MEMORY_LIMITS = {"key_bytes": (1, 2), "evict_bytes": (1, 2000), "hot_refills": (0, 1)}
 #: What every run needs.
@@ -42,13 +70,46 @@ ACTIONS = 1200
 UPSTREAMS = ("postgres", "postgres", "mariadb", "mysql", "mysql_unordered")
 #: What must have happened in any 10,000 steps, by the engine's own count.
 PROOFS = (
-    "redo", "forward_hole", "padding", "refill", "ring_trimmed", "subsumed", "repeated", "overflow",
-    "cascade", "abandoned", "pinned_refilled", "answered", "answered_forward", "answered_mixed", "answered_once",
-    "refresh_stored", "stale", "refreshed_evicted_narrowly", "refreshed_kept", "hot_refill", "hot_refilled",
-    "evicted_some", "left_behind", "unsure", "replaced", "filled_behind", "loaded", "load_from_ring", "load_redo",
-    "load_abandoned", "load_truncated", "derived", "derivation_abandoned", "pending_filtered", "pending_gone",
-    "quarantined", "unawaited", "unsent", "refresh_unawaited",
-)  # fmt: skip
+    "redo",
+    "forward_hole",
+    "padding",
+    "refill",
+    "ring_trimmed",
+    "subsumed",
+    "repeated",
+    "overflow",
+    "cascade",
+    "abandoned",
+    "pinned_refilled",
+    "answered",
+    "answered_forward",
+    "answered_mixed",
+    "answered_once",
+    "refresh_stored",
+    "stale",
+    "refreshed_evicted_narrowly",
+    "refreshed_kept",
+    "hot_refill",
+    "hot_refilled",
+    "evicted_some",
+    "left_behind",
+    "unsure",
+    "replaced",
+    "filled_behind",
+    "loaded",
+    "load_from_ring",
+    "load_redo",
+    "load_abandoned",
+    "load_truncated",
+    "derived",
+    "derivation_abandoned",
+    "pending_filtered",
+    "pending_gone",
+    "quarantined",
+    "unawaited",
+    "unsent",
+    "refresh_unawaited",
+)
 REGRESSIONS = Path(__file__).parent / "regressions"
 
 
@@ -113,17 +174,7 @@ def configure(seed: int) -> Configuration:
     if rng.random() < 0.3:
         views += [view.name for view in rng.sample(ORDERED_VIEWS, rng.randint(1, 4))]
     weights["install"] = max(weights["install"], 0.5)
-    limits: dict[str, int] = {}
-    if rng.random() < 0.4:
-        limits["lookups_in_flight"] = rng.choice((1, 2, 4))
-    if rng.random() < 0.3:
-        limits["lookup_keys"] = rng.choice((1, 2, 3))
-    if rng.random() < 0.2:
-        limits["ring_rows"] = rng.choice((3, 10, 30))
-    if rng.random() < 0.2:
-        limits["key_rows"] = rng.choice((1, 2, 4))
-    if rng.random() < 0.3:
-        limits["read_rounds"] = rng.choice((1, 2, 3))
+    limits = _tight_limits(rng)
     foreign_keys = rng.choice((0, 0b1111111111, rng.getrandbits(10)))
     if rng.random() < 0.35:
         views += rng.sample(EARLY_REFRESHED, rng.randint(1, 5))
@@ -144,9 +195,34 @@ def configure(seed: int) -> Configuration:
     if rng.random() < 0.7:
         limits["derive_rows"] = rng.choice((0, 0, 1, 2, 3))
     return Configuration(
-        seed, foreign_keys, odd_numbers, upstream_of(seed), installed, limits, limit_rows, forwards, loads, whole,
-        policy, weights,
-    )  # fmt: skip
+        seed,
+        foreign_keys,
+        odd_numbers,
+        upstream_of(seed),
+        installed,
+        limits,
+        limit_rows,
+        forwards,
+        loads,
+        whole,
+        policy,
+        weights,
+    )
+
+
+def _tight_limits(rng: Random) -> dict[str, int]:
+    limits: dict[str, int] = {}
+    if rng.random() < 0.4:
+        limits["lookups_in_flight"] = rng.choice((1, 2, 4))
+    if rng.random() < 0.3:
+        limits["lookup_keys"] = rng.choice((1, 2, 3))
+    if rng.random() < 0.2:
+        limits["ring_rows"] = rng.choice((3, 10, 30))
+    if rng.random() < 0.2:
+        limits["key_rows"] = rng.choice((1, 2, 4))
+    if rng.random() < 0.3:
+        limits["read_rounds"] = rng.choice((1, 2, 3))
+    return limits
 
 
 def draw(configuration: Configuration, number: int) -> list[Action]:

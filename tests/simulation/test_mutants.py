@@ -2,8 +2,17 @@
 
 import pytest
 
-from tests.simulation import fault_mutants, foreign_key_mutants, mutants
-from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.mutants import (
+    evictions,
+    faults,
+    foreign_keys,
+    loads,
+    lookups,
+    memory,
+    propagation,
+    uncertain_visibility,
+)
+from tests.simulation.mutants.table import MUTANTS, Mutant
 from tests.simulation.runs import first_failure, replay
 
 #: Runs that a mutant may survive; most are caught by one of the first ten.
@@ -12,34 +21,34 @@ ACTIONS = 800
 #: Seeds that are tried first: each caught a mutant that few runs catch. A change of the views or of the mix makes other
 #: runs of them; all seeds are tried before a mutant has survived.
 CAUGHT_BY: dict[Mutant, int] = {
-    mutants.no_eviction_of_what_looked_a_key_up: 20,
-    mutants.new_state_on_all_sides: 45,
-    mutants.padding_dropped_going_backwards: 30,
-    mutants.install_before_the_bound: 23,
-    mutants.overflow_ignored: 11,
-    mutants.start_snapshot_ignored: 36,
-    mutants.publication_barrier_ignored: 54,
-    mutants.forwarded_while_a_table_joins: 22,
-    mutants.refreshed_while_a_table_joins: 91,
-    mutants.rest_of_on_forgotten_going_up: 39,
-    mutants.rest_of_on_not_relevant: 95,
-    mutants.condition_not_relevant: 30,
-    mutants.padding_makes_no_condition_true: 3,
-    mutants.rows_behind_an_interval_kept: 24,
-    mutants.evicted_key_filled_again: 5,
-    mutants.refill_of_a_dropped_view: 89,
-    mutants.unsure_ones_only: 11,
-    mutants.trimmed_though_unsure: 31,
-    mutants.seen_logged_too: 15,
-    mutants.load_before_the_bound: 42,
-    mutants.half_a_view_is_left: 7,
-    mutants.pending_rows_of_a_union_count: 31,
-    mutants.gone_but_pending: 11,
-    mutants.pending_rows_count: 21,
-    mutants.padding_leads_nowhere: 40,
-    mutants.start_covered_by_what_is_executed: 13,
-    foreign_key_mutants.new_rows_without_children: 8,
-    fault_mutants.answer_of_a_view_that_failed: 89,
+    evictions.no_eviction_of_what_looked_a_key_up: 20,
+    propagation.new_state_on_all_sides: 45,
+    evictions.padding_dropped_going_backwards: 30,
+    lookups.install_before_the_bound: 23,
+    propagation.overflow_ignored: 11,
+    lookups.start_snapshot_ignored: 36,
+    lookups.publication_barrier_ignored: 54,
+    lookups.forwarded_while_a_table_joins: 22,
+    lookups.refreshed_while_a_table_joins: 91,
+    evictions.rest_of_on_forgotten_going_up: 39,
+    evictions.rest_of_on_not_relevant: 95,
+    evictions.condition_not_relevant: 30,
+    evictions.padding_makes_no_condition_true: 3,
+    propagation.rows_behind_an_interval_kept: 24,
+    memory.evicted_key_filled_again: 5,
+    memory.refill_of_a_dropped_view: 89,
+    uncertain_visibility.unsure_ones_only: 11,
+    uncertain_visibility.trimmed_though_unsure: 31,
+    loads.seen_logged_too: 15,
+    loads.load_before_the_bound: 42,
+    loads.half_a_view_is_left: 7,
+    loads.pending_rows_of_a_union_count: 31,
+    loads.gone_but_pending: 11,
+    loads.pending_rows_count: 21,
+    evictions.padding_leads_nowhere: 40,
+    uncertain_visibility.start_covered_by_what_is_executed: 13,
+    foreign_keys.new_rows_without_children: 8,
+    faults.answer_of_a_view_that_failed: 89,
 }
 #: What a mutant raises that no longer fits the engine; such a one proves nothing.
 MISTAKES = ("AttributeError", "NameError", "TypeError")

@@ -1,4 +1,4 @@
-"""Engines that cancel what somebody waits for, or forget that they cancelled it; see `mutants`."""
+"""Engines that cancel what somebody waits for, or forget that they cancelled it; see `table`."""
 
 from contextlib import AbstractContextManager
 from typing import Any

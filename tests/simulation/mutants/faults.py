@@ -1,4 +1,4 @@
-"""Engines that do not contain as they should a node that fails, or a key that is too large; see `mutants`."""
+"""Engines that do not contain as they should a node that fails, or a key that is too large; see `table`."""
 
 from contextlib import AbstractContextManager
 from typing import Any

@@ -1,0 +1,97 @@
+"""Engines that use rows of a lookup, or of a forwarded read, too early or as they came; see `table`."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from dataflow.engine import engine, ring
+from dataflow.engine.installation import Installation
+from dataflow.engine.publication_barrier import PublicationBarrier
+from dataflow.engine.upquery import Demand
+from dataflow.types import Delta, Row
+from tests.simulation.mutants.propagation import replace_truncated
+from tests.simulation.ordered import RowOrder
+
+
+def no_redo() -> AbstractContextManager[Any]:
+    """A lookup's rows are installed as its snapshot saw them."""
+    original = Installation.install
+    return patch.object(Installation, "install", lambda self, sent, result, _: original(self, sent, result, []))
+
+
+def install_before_the_bound() -> AbstractContextManager[Any]:
+    """A result is installed although the stream has not brought all that it sees."""
+    return patch.object(engine, "reached", lambda *_: True)
+
+
+def ring_trimmed_too_early() -> AbstractContextManager[Any]:
+    """A snapshot trims the ring although a lookup in flight may be older."""
+    return patch.object(ring, "may_trim_by", lambda *_: True)
+
+
+def truncate_marker_ignored() -> AbstractContextManager[Any]:
+    """A lookup that did not see a TRUNCATE is installed all the same."""
+    unseen = Installation.unseen
+    return patch.object(Installation, "unseen", lambda *arguments: [replace_truncated(d) for d in unseen(*arguments)])
+
+
+def a_later_transaction_ignored_in_a_forwarded_read() -> AbstractContextManager[Any]:
+    """A forwarded read is said to be exact where the engine is."""
+    exact = ring.Ring.exact_position
+
+    def mutant(self: Any, tables: Any, snapshot: Any, applied: int, *concerns: Any) -> Any:
+        return exact(self, tables, snapshot, applied, *concerns) if concerns else applied
+
+    return patch.object(ring.Ring, "exact_position", mutant)
+
+
+def start_snapshot_ignored() -> AbstractContextManager[Any]:
+    """A lookup is installed that misses a commit from before the stream."""
+    return patch.object(PublicationBarrier, "covers_start", lambda *_: True)
+
+
+def publication_barrier_ignored() -> AbstractContextManager[Any]:
+    """A lookup of a table that has just joined the publication is installed at once."""
+    return patch.object(engine.Engine, "_admissible", lambda self, _, snapshot: self._barrier.covers_start(snapshot))
+
+
+@contextmanager
+def forwarded_while_a_table_joins() -> Iterator[None]:
+    """A forwarded read is answered although it misses what was open when a table joined; lookups wait."""
+    sees_enough = PublicationBarrier.sees_enough
+
+    def admissible(self: Any, sent: Any, snapshot: Any) -> bool:
+        return sees_enough(self._barrier, snapshot, self.graph.tables_of(sent.node))
+
+    def mutant(self: Any, snapshot: Any, tables: Any) -> bool:
+        return sees_enough(self, snapshot, tables - self.joining.keys())
+
+    barrier = patch.object(PublicationBarrier, "sees_enough", mutant)
+    with patch.object(engine.Engine, "_admissible", admissible), barrier:
+        yield
+
+
+def refreshed_while_a_table_joins() -> AbstractContextManager[Any]:
+    """The same of refreshed views."""
+    return forwarded_while_a_table_joins()
+
+
+def nth_row_taken_after_redo() -> AbstractContextManager[Any]:
+    """A part is covered as far as its rows go once they are current, not as far as the lookup saw."""
+    original = Installation._install_part
+
+    def mutant(self: Any, node: Any, sent: Any, part: Any, rows: list[Row], redo: list[Delta]) -> None:
+        bag = Counter(rows)
+        for removed, added in redo:
+            bag.subtract(removed)
+            bag.update(added)
+        original(self, node, sent, part, sorted(bag.elements(), key=RowOrder(part.order, node.types).key), [])
+
+    return patch.object(Installation, "_install_part", mutant)
+
+
+def answers_from_before_the_question() -> AbstractContextManager[Any]:
+    """A read gets rows that are exact only before what was applied when it was asked."""
+    return patch.object(engine, "Demand", lambda wants, read=None, _=0: Demand(wants, read, 0))
