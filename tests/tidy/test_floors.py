@@ -1,14 +1,16 @@
-"""The floors of `service/`, by process: a folder imports lower floors only. ARCHITECTURE.md has the table."""
+"""Floors within the packages: which folders a folder may import. ARCHITECTURE.md has the tables.
+
+Imports within functions and for types only count, too.
+"""
 
 from graphlib import CycleError, TopologicalSorter
-from pathlib import PurePosixPath
 
 import pytest
 
-from tests.tidy.sources import Source, sources_of
+from tests.tidy.sources import sources_of
 
-#: From the bottom up. A folder may import those before it, and none of its own floor.
-FLOORS = (
+#: The folders of `service/` by process, from the bottom up. A folder may import lower floors, and none of its own.
+SERVICE = (
     ("settings", "sharding", "leaf_store"),
     ("ground",),
     ("protocol",),
@@ -17,54 +19,86 @@ FLOORS = (
     #: Reads requests as workers do.
     ("gateway",),
     ("supervisor",),
-    #: `demo` is a command whose parts are many.
     ("command",),
     ("demo",),
 )
-FLOOR_OF = {folder: number for number, floor in enumerate(FLOORS) for folder in floor}
+#: Each folder, and those that it may import.
+FLOORS: dict[str, dict[str, set[str]]] = {
+    "dataflow": {
+        "functions": set(),
+        "plan": set(),
+        "state": {"plan"},
+        "ops": {"functions", "plan", "state"},
+        "eviction": set(),
+        "engine": {"eviction", "ops", "plan", "state"},
+        "sql": {"functions", "ops", "plan", "state"},
+        "spark": {"engine", "eviction", "ops", "plan"},
+    },
+    "cdc": {
+        "postgres": set(),
+        "mysql": set(),
+        "debezium": {"mysql", "postgres"},
+        "fanout": set(),
+    },
+    "service": {
+        folder: {lower for below in SERVICE[:floor] for lower in below}
+        for floor, folders in enumerate(SERVICE)
+        for folder in folders
+    },
+}
 
 
-def modules() -> dict[str, Source]:
-    """All modules by their dotted names."""
-    return {source.path.removesuffix(".py").replace("/", "."): source for source in sources_of("service")}
+def units(package: str) -> dict[str, set[str]]:
+    """The folders and root modules of a package (``dataflow.plan``, ``dataflow.rows``), and their imports."""
+    found: dict[str, set[str]] = {}
+    for file in sources_of(package):
+        unit = unit_of(file.path.removesuffix(".py").replace("/", "."))
+        imported = {unit_of(module) for module in file.imports if module.split(".", 1)[0] == package}
+        found.setdefault(unit, set()).update(imported - {unit})
+    return found
 
 
-def imported_modules(source: Source, known: dict[str, Source]) -> list[str]:
-    """The modules of the package that a file imports: a name from a module counts as that module."""
-    found = (name if name in known else name.rpartition(".")[0] for name in source.imports)
-    return [name for name in found if name in known]
+def unit_of(module: str) -> str:
+    return ".".join(module.split(".", 2)[:2])
 
 
 def folder_of(module: str) -> str:
     return module.rpartition(".")[0]
 
 
-def test_a_folder_imports_lower_floors_only() -> None:
-    known = modules()
-    wrong = []
-    for module, source in known.items():
-        floor = module.split(".")[1]
-        for other in imported_modules(source, known):
-            lower = other.split(".")[1]
-            if lower != floor and FLOOR_OF[lower] >= FLOOR_OF[floor]:
-                wrong.append(f"{source.path} imports {other}")
-    assert wrong == []
+@pytest.mark.parametrize("package", FLOORS)
+def test_folders_import_lower_floors_only(package: str) -> None:
+    floors = {f"{package}.{folder}": {f"{package}.{f}" for f in below} for folder, below in FLOORS[package].items()}
+    folders = {unit: below & floors.keys() for unit, below in units(package).items() if unit in floors}
+    assert {unit: below - floors[unit] for unit, below in folders.items() if below - floors[unit]} == {}
+    assert floors.keys() == {unit_of(f.path.replace("/", ".")) for f in sources_of(package) if f.path.count("/") > 1}
 
 
-def test_every_folder_has_its_floor() -> None:
-    folders = {PurePosixPath(source.path).parts[1] for source in sources_of("service")}
-    assert {folder for folder in folders if not folder.endswith(".py")} == set(FLOOR_OF)
+@pytest.mark.parametrize("package", FLOORS)
+def test_folders_and_root_modules_are_in_no_cycle(package: str) -> None:
+    assert_no_cycle(units(package))
 
 
-@pytest.mark.parametrize("package", ["service"])
+@pytest.mark.parametrize("package", ["api_schemas", "cdc", "service"])
 def test_no_folders_import_each_other(package: str) -> None:
-    """Also where a module is imported late, or for types only."""
+    """Folders at any depth; modules at a package's root count as one folder each."""
     known = {source.path.removesuffix(".py").replace("/", "."): source for source in sources_of(package)}
     graph: dict[str, set[str]] = {}
+
+    def place(module: str) -> str:
+        return module if module.count(".") == 1 else folder_of(module)
+
     for module, source in known.items():
-        others = {folder_of(other) for other in imported_modules(source, known)}
-        graph.setdefault(folder_of(module), set()).update(others - {folder_of(module)})
+        # A name from a module counts as that module.
+        others = {name if name in known else folder_of(name) for name in source.imports}
+        graph.setdefault(place(module), set()).update(
+            {place(other) for other in others if other in known} - {place(module)}
+        )
+    assert_no_cycle(graph)
+
+
+def assert_no_cycle(graph: dict[str, set[str]]) -> None:
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
-        pytest.fail(f"folders import each other: {' -> '.join(error.args[1])}")
+        pytest.fail(f"they import each other: {' -> '.join(reversed(error.args[1]))}")

@@ -3,8 +3,6 @@
 import sys
 from collections.abc import Callable
 
-import pytest
-
 from tests.tidy.sources import PACKAGES, Source, sources, sources_of
 
 #: What the engine must be free of: it is driven from outside, and one run is a function of its events.
@@ -43,29 +41,6 @@ def refused(files: list[Source], allowed: Callable[[Source, str], bool]) -> list
     return [f"{file.path} imports {module}" for file in files for module in file.imports if not allowed(file, module)]
 
 
-#: The folders of a package, each with those that its modules may import; modules at a package's root are free to be
-#: imported by all, and must be in no cycle of folders and root modules.
-FLOORS: dict[str, dict[str, set[str]]] = {
-    "dataflow": {
-        "functions": set(),
-        "plan": set(),
-        "state": {"plan"},
-        "ops": {"functions", "plan", "state"},
-        "eviction": set(),
-        "engine": {"eviction", "ops", "plan", "state"},
-        "sql": {"functions", "ops", "plan", "state"},
-        "spark": {"engine", "eviction", "ops", "plan"},
-    },
-    "cdc": {
-        "postgres": set(),
-        "mysql": set(),
-        "debezium": {"mysql"},
-        "fanout": {"mysql"},
-    },
-}
-#: Root modules and folders that are in a cycle still.
-CYCLES = {frozenset({"cdc.mysql", "cdc.source"})}
-
 #: The batch side: it reads the upstream by itself, in processes that Spark starts.
 SPARK = "dataflow/spark/"
 
@@ -102,51 +77,6 @@ def test_only_the_sql_front_end_needs_the_sql_front_end() -> None:
     """Plans can be used without sqlglot installed."""
     others = [file for file in sources_of("dataflow") if not file.path.startswith("dataflow/sql/")]
     assert refused(others, lambda _, module: not module.startswith("dataflow.sql")) == []
-
-
-def units(package: str) -> dict[str, set[str]]:
-    """The folders and root modules of a package (``dataflow.plan``, ``dataflow.rows``), each with those it imports."""
-    found: dict[str, set[str]] = {}
-    for file in sources_of(package):
-        unit = unit_of(file.path.removesuffix(".py").replace("/", "."))
-        imported = {unit_of(module) for module in file.imports if top(module) == package}
-        found.setdefault(unit, set()).update(imported - {unit})
-    return found
-
-
-def unit_of(module: str) -> str:
-    return ".".join(module.split(".", 2)[:2])
-
-
-def cycles(units: dict[str, set[str]]) -> set[frozenset[str]]:
-    """Sets of units each of which imports, by way of the others, itself."""
-
-    def imported_by(start: str) -> set[str]:
-        seen: set[str] = set()
-        waiting = [start]
-        while waiting:
-            new = units.get(waiting.pop(), set()) - seen
-            seen |= new
-            waiting += new
-        return seen
-
-    above = {unit: imported_by(unit) for unit in units}
-    return {frozenset(other for other in above[unit] if unit in above.get(other, ())) for unit in units} - {frozenset()}
-
-
-@pytest.mark.parametrize("package", FLOORS)
-def test_folders_import_only_lower_folders(package: str) -> None:
-    """The planner, for one, is to be had without the engine."""
-    floors = {f"{package}.{folder}": {f"{package}.{f}" for f in below} for folder, below in FLOORS[package].items()}
-    imported = units(package)
-    folders = {unit: below & floors.keys() for unit, below in imported.items() if unit in floors}
-    assert {unit: below - floors[unit] for unit, below in folders.items() if below - floors[unit]} == {}
-    assert floors.keys() == {unit_of(f.path.replace("/", ".")) for f in sources_of(package) if f.path.count("/") > 1}
-
-
-@pytest.mark.parametrize("package", FLOORS)
-def test_folders_and_root_modules_are_in_no_cycle(package: str) -> None:
-    assert cycles(units(package)) - CYCLES == set()
 
 
 def test_the_change_stream_imports_only_its_drivers() -> None:
