@@ -116,10 +116,10 @@ async def _logging_us(store: Path, directory: Path, arguments: argparse.Namespac
     from service.settings.telemetry import AccessLogSettings
     from service.worker.access_log.keys import KeyTexts
     from service.worker.access_log.log import AccessLog
-    from service.worker.reads.reads import Limits
+    from service.worker.reads.reads import ReadLimits
     from service.worker.routes.app import build_app
 
-    app = build_app(LeafReader.open(store), EngineClient(store / "no-engine"), Limits())
+    app = build_app(LeafReader.open(store), EngineClient(store / "no-engine"), ReadLimits())
     app.reads.refresh()
     settings = AccessLogSettings(path=directory / "alone", format=arguments.access_log, rotate_s=0.001)
     log = AccessLog(settings, app.reads, KeyTexts(None), 0)

@@ -15,7 +15,7 @@ from service.engine.databases.drivers import open_upstream, stream_findings
 from service.engine.upstream.results import Finding, UpstreamError
 from service.engine.upstream.upstream import UpstreamSession
 from service.engine.views.planner import Planning, TableChecks, reason_of
-from service.engine.views.registry import Definition, Origin, Plan, ViewOptions
+from service.engine.views.registry import Definition, Origin, ViewOptions, ViewPlan
 from service.engine.views.tables import TableRefusedError
 from service.ground.errors import ApiError
 from service.settings.sections import ViewSettings
@@ -95,7 +95,7 @@ def _spark(settings: Settings) -> list[Finding]:
 
 async def _plans(
     session: UpstreamSession, catalog: Catalog, views: Iterable[ViewSettings], found: Examination
-) -> list[Plan]:
+) -> list[ViewPlan]:
     """The plans of the views that have one; the others are findings."""
 
     async def nothing_refused(_: UpstreamSession, __: Iterable[str]) -> dict[str, TableRefusedError]:
@@ -137,7 +137,7 @@ async def _tables(session: UpstreamSession, tables: Iterable[str], found: Examin
             found.findings.append(finding)
 
 
-def _slow_lookups(plans: Iterable[Plan], catalog: Catalog) -> list[Finding]:
+def _slow_lookups(plans: Iterable[ViewPlan], catalog: Catalog) -> list[Finding]:
     """Lookups that no index supports, each told once."""
     warnings: dict[str, None] = {}
     for plan in plans:

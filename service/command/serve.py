@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from service.supervisor.ports import Endpoints
 
 
-class Role(StrEnum):
+class ServiceRole(StrEnum):
     """Kinds of services that `upquery serve` runs."""
 
     STACK = "stack"
@@ -28,14 +28,14 @@ class Role(StrEnum):
 
 
 RoleOption = Annotated[
-    Role,
+    ServiceRole,
     typer.Option(
         "--role", help="stack: engine and API workers. gateway: routes requests to the stacks of several shards."
     ),
 ]
 
 
-def serve(config: ConfigOption = None, role: RoleOption = Role.STACK, as_json: JsonOption = False) -> None:
+def serve(config: ConfigOption = None, role: RoleOption = ServiceRole.STACK, as_json: JsonOption = False) -> None:
     """Serve the configured views and those registered over HTTP until Ctrl-C."""
     # Imports create no garbage, and collecting it takes a tenth of the start.
     gc.disable()
@@ -69,11 +69,11 @@ def serve(config: ConfigOption = None, role: RoleOption = Role.STACK, as_json: J
         raise typer.Exit(1) from None
 
 
-def _service(role: Role, config: Path | None) -> "Service":
+def _service(role: ServiceRole, config: Path | None) -> "Service":
     """Build the service of a role; each role imports other modules. Raises `SettingsError`."""
     from service.ground.logs import configure_logging
 
-    if role is Role.GATEWAY:
+    if role is ServiceRole.GATEWAY:
         from service.settings.gateway import load_gateway_settings
         from service.supervisor.gateway import GatewaySupervisor
 

@@ -16,13 +16,13 @@ from typing import Any
 from psycopg import AsyncConnection, IsolationLevel
 
 from service.demo.client import Client, JsonRow
-from service.demo.dataset import Size
+from service.demo.dataset import DatasetSize
 from service.demo.views import VIEWS, DemoView
 from service.demo.write_load import WriteLoad
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class DemoDifference:
     """A read that the service and the database answer differently."""
 
     view: str
@@ -44,29 +44,29 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Comparison:
+class DemoComparison:
     """What was compared so far, for one view."""
 
     reads: int = 0
     rows: int = 0
     hits: int = 0
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[DemoDifference] = field(default_factory=list)
 
 
 class Checker:
     """Compares the demo's views, round after round."""
 
-    def __init__(self, client: Client, connection: AsyncConnection, load: WriteLoad | None, size: Size) -> None:
+    def __init__(self, client: Client, connection: AsyncConnection, load: WriteLoad | None, size: DatasetSize) -> None:
         self._client = client
         self._connection = connection
         self._load = load
         self._size = size
         self._random = randomness.Random(7)
         self._reads: list[tuple[DemoView, dict[str, str]]] = [(view, view.example_parameters) for view in VIEWS]
-        self.comparisons = {view.name: Comparison() for view in VIEWS}
+        self.comparisons = {view.name: DemoComparison() for view in VIEWS}
 
     @property
-    def differences(self) -> list[Difference]:
+    def differences(self) -> list[DemoDifference]:
         """All that were found."""
         return [d for comparison in self.comparisons.values() for d in comparison.differences]
 
@@ -93,7 +93,7 @@ class Checker:
             comparison.rows += len(expected)
             comparison.hits += answer.hit
             if not same_rows(answer.rows, expected):
-                difference = Difference(view.name, parameters, answer.version, answer.rows, expected)
+                difference = DemoDifference(view.name, parameters, answer.version, answer.rows, expected)
                 comparison.differences.append(difference)
 
     async def _version(self) -> str:

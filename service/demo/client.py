@@ -15,7 +15,7 @@ class ReadError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DemoAnswer:
     """What the service answered."""
 
     rows: list[JsonRow]
@@ -52,7 +52,7 @@ class Client:
     ) -> None:
         await self._http.aclose()
 
-    async def read(self, view: str, parameters: dict[str, str], at_least: str | None = None) -> Answer:
+    async def read(self, view: str, parameters: dict[str, str], at_least: str | None = None) -> DemoAnswer:
         """The rows of a view, at the version `at_least` or a newer one. Raises `ReadError`."""
         headers = {"Upquery-Min-Version": at_least, "Prefer": "wait=10"} if at_least else {}
         started = perf_counter()
@@ -65,7 +65,7 @@ class Client:
             raise ReadError(f"{view}{parameters}: {reply.status_code} {reply.text}")
         body = reply.json()
         age = reply.headers.get("upquery-age-ms")
-        return Answer(
+        return DemoAnswer(
             rows=body["rows"],
             version=body["version"],
             hit="; hit" in reply.headers.get("cache-status", ""),

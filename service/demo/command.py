@@ -26,7 +26,7 @@ from rich.live import Live
 from service.demo import screen
 from service.demo.check import Checker
 from service.demo.client import Client, ReadError
-from service.demo.dataset import Size
+from service.demo.dataset import DatasetSize
 from service.demo.loading import create_tables, load
 from service.demo.postgres_server import EmbeddedPostgres, ServerFailed
 from service.demo.service_process import ServiceConfig, ServiceError, ServiceProcess
@@ -60,7 +60,7 @@ class Options:
     rounds: int = 5
     as_json: bool = False
     guarded: bool = False
-    size: Size = field(default_factory=Size)
+    size: DatasetSize = field(default_factory=DatasetSize)
 
 
 class UsageError(Exception):

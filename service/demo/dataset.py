@@ -143,7 +143,7 @@ _REMARKS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class DatasetSize:
     """How many rows of each table. `votes` and `taggings` come out a little different."""
 
     users: int = 10_000
@@ -183,7 +183,7 @@ def zipf_weights(count: int, exponent: float) -> list[float]:
     return list(accumulate((rank + 3) ** -exponent for rank in range(count)))
 
 
-def generate(size: Size, seed: int = 1) -> Iterator[Lines]:
+def generate(size: DatasetSize, seed: int = 1) -> Iterator[Lines]:
     """All tables, parents first."""
     random = Random(seed)
     votes = _votes_of_stories(size, random)
@@ -207,7 +207,7 @@ def generate(size: Size, seed: int = 1) -> Iterator[Lines]:
     yield Lines("taggings", ("story_id", "tag_id"), len(taggings), iter(taggings))
 
 
-def _votes_of_stories(size: Size, random: Random) -> list[int]:
+def _votes_of_stories(size: DatasetSize, random: Random) -> list[int]:
     """How many votes each story has. Popular stories lie anywhere in time; nobody votes twice on one."""
     weights = [(rank + 3) ** -0.85 for rank in range(size.stories)]
     scale = size.votes / sum(weights)
@@ -221,14 +221,14 @@ def _value(story: int, vote: int) -> int:
     return -1 if (story + vote) % 16 == 0 else 1
 
 
-def _users(size: Size) -> Iterator[str]:
+def _users(size: DatasetSize) -> Iterator[str]:
     for number in range(size.users):
         name = user_name(number)
         joined = (OPENED - timedelta(days=number % 900)).date()
         yield f"{name}\t{name.capitalize()}\t{joined}\t\\N\n"
 
 
-def _stories(size: Size, authors: list[int], votes: list[int]) -> Iterator[str]:
+def _stories(size: DatasetSize, authors: list[int], votes: list[int]) -> Iterator[str]:
     step = timedelta(days=600) / size.stories
     for story in range(1, size.stories + 1):
         created = OPENED + step * story
@@ -238,7 +238,7 @@ def _stories(size: Size, authors: list[int], votes: list[int]) -> Iterator[str]:
         yield f"{story}\t{title(story)}\t{url}\t{user_name(authors[story - 1])}\t{created}\t{score}\t{removed}\n"
 
 
-def _votes(size: Size, votes: list[int]) -> Iterator[str]:
+def _votes(size: DatasetSize, votes: list[int]) -> Iterator[str]:
     """The voters of a story are a run of users, which starts anywhere: all different."""
     names = [user_name(number) for number in range(size.users)]
     for story in range(1, size.stories + 1):
@@ -247,7 +247,7 @@ def _votes(size: Size, votes: list[int]) -> Iterator[str]:
             yield f"{story}\t{names[(first + vote) % size.users]}\t{_value(story, vote)}\n"
 
 
-def _comments(size: Size, random: Random) -> Iterator[str]:
+def _comments(size: DatasetSize, random: Random) -> Iterator[str]:
     """Comments in order of time, each on a recent story; every third answers an earlier one on the same story."""
     last_on: dict[int, int] = {}
     step = timedelta(days=600) / size.comments
@@ -260,7 +260,7 @@ def _comments(size: Size, random: Random) -> Iterator[str]:
         yield f"{comment}\t{story}\t{parent}\t{author}\t{remark(comment)}\t{OPENED + step * comment}\n"
 
 
-def _taggings(size: Size, random: Random) -> list[str]:
+def _taggings(size: DatasetSize, random: Random) -> list[str]:
     weights = zipf_weights(len(TAGS), 0.9)
     numbers = range(1, len(TAGS) + 1)
     lines: list[str] = []

@@ -9,7 +9,7 @@ from itertools import islice
 
 from psycopg import Connection, sql
 
-from service.demo.dataset import Lines, Size, generate
+from service.demo.dataset import DatasetSize, Lines, generate
 
 #: Lines that one COPY message carries.
 _BLOCK_LINES = 5_000
@@ -23,7 +23,7 @@ def create_tables(connection: Connection) -> None:
     connection.execute(files("service.demo").joinpath("schema.sql").read_text(encoding="utf-8"))
 
 
-def load(connection: Connection, size: Size, progress: Progress) -> None:
+def load(connection: Connection, size: DatasetSize, progress: Progress) -> None:
     """Fill the empty tables, in one transaction.
 
     The generator's rows agree with each other, so the checks of foreign keys row by row are left out while loading

@@ -11,8 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
-from service.demo.check import Comparison
-from service.demo.client import Answer, Totals
+from service.demo.check import DemoComparison
+from service.demo.client import DemoAnswer, Totals
 from service.demo.loading import Progress as LoadingProgress
 from service.demo.views import VIEWS, DemoView
 
@@ -22,8 +22,8 @@ class FirstAnswers:
     """The first two answers to a view's example: one asked from the database, one from memory."""
 
     view: DemoView
-    first: Answer
-    second: Answer
+    first: DemoAnswer
+    second: DemoAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def status_line(activity: Activity) -> Text:
     return line.append("Ctrl-C stops everything", "dim")
 
 
-def comparisons(console: Console, by_view: dict[str, Comparison]) -> None:
+def comparisons(console: Console, by_view: dict[str, DemoComparison]) -> None:
     """What a check compared."""
     table = Table(title="Answers compared with the database, at the same version", title_justify="left")
     table.add_column("view", style="bold")

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from service.demo.dataset import TAGS, Size, user_name
+from service.demo.dataset import TAGS, DatasetSize, user_name
 
 #: Draws a parameter's value, popular ones more often.
-Draw = Callable[[Random, Size], str]
+Draw = Callable[[Random, DatasetSize], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class DemoView:
     example: tuple[str, str] | None
     draw: Draw | None
 
-    def parameters(self, random: Random, size: Size) -> dict[str, str]:
+    def parameters(self, random: Random, size: DatasetSize) -> dict[str, str]:
         """Parameters that some reader might send."""
         if self.example is None or self.draw is None:
             return {}
@@ -36,17 +36,17 @@ class DemoView:
         return dict([self.example]) if self.example else {}
 
 
-def draw_story(random: Random, size: Size) -> str:
+def draw_story(random: Random, size: DatasetSize) -> str:
     """Some story; the low numbers are those that people talk about."""
     return str(_popular(random, size.stories))
 
 
-def draw_user(random: Random, size: Size) -> str:
+def draw_user(random: Random, size: DatasetSize) -> str:
     """Some user; the busiest are looked up most."""
     return user_name(_popular(random, size.users) - 1)
 
 
-def draw_tag(random: Random, _: Size) -> str:
+def draw_tag(random: Random, _: DatasetSize) -> str:
     """Some tag; the common ones are read most."""
     return TAGS[_popular(random, len(TAGS)) - 1]
 

@@ -4,14 +4,14 @@ import asyncio
 import random as randomness
 
 from service.demo.client import Client, ReadError
-from service.demo.dataset import Size
+from service.demo.dataset import DatasetSize
 from service.demo.views import VIEWS
 
 
 class Visitors:
     """Reads pages at a steady rate until stopped."""
 
-    def __init__(self, client: Client, size: Size, per_second: float = 20.0) -> None:
+    def __init__(self, client: Client, size: DatasetSize, per_second: float = 20.0) -> None:
         self._client = client
         self._size = size
         self._interval = 1 / per_second

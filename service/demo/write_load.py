@@ -11,7 +11,7 @@ from contextlib import suppress
 from psycopg import AsyncConnection
 from psycopg.errors import DeadlockDetected
 
-from service.demo.dataset import TAGS, Size, remark, title, user_name
+from service.demo.dataset import TAGS, DatasetSize, remark, title, user_name
 from service.demo.views import draw_story, draw_user
 
 _Deed = Callable[["_Visitor"], Awaitable[None]]
@@ -23,7 +23,7 @@ class WriteLoad:
     *Maintains*: between `pause` and `resume` no transaction of the load is open, and all that it committed is durable.
     """
 
-    def __init__(self, conninfo: str, size: Size, per_second: float = 50.0, writers: int = 2) -> None:
+    def __init__(self, conninfo: str, size: DatasetSize, per_second: float = 50.0, writers: int = 2) -> None:
         self._conninfo = conninfo
         self._size = size
         self._interval = writers / per_second
@@ -84,7 +84,7 @@ class WriteLoad:
 class _Visitor:
     """Somebody who does one thing after another to the site, each in one transaction."""
 
-    def __init__(self, connection: AsyncConnection, random: randomness.Random, size: Size) -> None:
+    def __init__(self, connection: AsyncConnection, random: randomness.Random, size: DatasetSize) -> None:
         self._connection = connection
         self._random = random
         self._size = size

@@ -9,9 +9,9 @@ Not here: who is let in at all (`service.web.auth.guard`).
 import structlog
 
 from service.gateway.asked import is_batch
-from service.gateway.batches import Batches
+from service.gateway.batches import GatewayBatches
 from service.gateway.incoming import PodGone
-from service.gateway.reading import Reads
+from service.gateway.reading import GatewayReads
 from service.gateway.relaying import Relays
 from service.gateway.sockets import Sockets
 from service.gateway.streams import Streams
@@ -35,9 +35,9 @@ class GatewayApp:
 
     def __init__(
         self,
-        reads: Reads,
+        reads: GatewayReads,
         relays: Relays,
-        batches: Batches,
+        batches: GatewayBatches,
         streams: Streams,
         sockets: Sockets,
         *,

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from service.gateway.homes import slot_of
-from service.gateway.known import KnownViews
+from service.gateway.known import LearnedViews
 from service.ground.errors import ApiError
 from service.web.messages import Headers, Scope
 from service.worker.reads.view_reads import VIEWS_PATH
@@ -40,7 +40,7 @@ class AskedBatch:
     is_exact: bool
 
     @classmethod
-    def of(cls, scope: Scope, content: bytes, known: KnownViews, max_keys: int) -> "AskedBatch | None":
+    def of(cls, scope: Scope, content: bytes, known: LearnedViews, max_keys: int) -> "AskedBatch | None":
         """None if it is not understood, or asks for nothing, or for more than `max_keys`."""
         path, headers = scope["path"], scope["headers"]
         if not any(name == b"content-type" and value.startswith(_JSON) for name, value in headers):
@@ -77,7 +77,7 @@ def named_views(scope: Scope, content: bytes) -> list[str]:
     return [view for view in views if type(view) is str]
 
 
-def _of_keys(view: str, listed: _Listed, headers: Headers, known: KnownViews) -> AskedBatch | None:
+def _of_keys(view: str, listed: _Listed, headers: Headers, known: LearnedViews) -> AskedBatch | None:
     keys, is_exact = listed
     if not keys or not all(type(key) is dict for key in keys):
         return None
@@ -85,7 +85,7 @@ def _of_keys(view: str, listed: _Listed, headers: Headers, known: KnownViews) ->
     return AskedBatch(_KEYS, keys, [view] * len(keys), [slot_of(view, key, who) for key in keys], is_exact)
 
 
-def _of_reads(listed: _Listed, headers: Headers, known: KnownViews) -> AskedBatch | None:
+def _of_reads(listed: _Listed, headers: Headers, known: LearnedViews) -> AskedBatch | None:
     reads, is_exact = listed
     if not reads or not all(map(_is_read, reads)):
         return None

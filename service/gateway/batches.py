@@ -18,19 +18,19 @@ from dataclasses import dataclass, field
 from dataflow.types import Position
 from service.gateway.asked import AskedBatch, named_views
 from service.gateway.counting import GatewayCounters
-from service.gateway.finding import MISDIRECTED, Finding
+from service.gateway.finding import MISDIRECTED, ViewSearch
 from service.gateway.forwarding import pass_on, request_bytes
 from service.gateway.incoming import Incoming, PodGone
-from service.gateway.known import KnownViews
-from service.gateway.pods import Request
-from service.gateway.reading import REFUSALS, Reads, refusal_of, view_of
+from service.gateway.known import LearnedViews
+from service.gateway.pods import PodRequest
+from service.gateway.reading import REFUSALS, GatewayReads, refusal_of, view_of
 from service.gateway.topology import Topology
 from service.ground.errors import ApiError
 from service.ground.version import version_text
-from service.protocol.wire import Source
+from service.protocol.wire import AnswerSource
 from service.settings.sections import HttpSettings
-from service.sharding.common_version import Exact, Met, awaited, late, meet, reached
-from service.sharding.scatter import Part, joined, split
+from service.sharding.common_version import CommonVersion, Exact, awaited, late, meet, reached
+from service.sharding.scatter import ShardPart, joined, split
 from service.web.disconnects import until_left
 from service.web.messages import CACHE_CONTROL, Receive, Reply, Scope, Send, send_reply
 from service.web.principal import principal_of, require_read
@@ -55,13 +55,13 @@ class _Read:
 
     head: PartHead
     results: list[bytes]
-    source: Source
+    source: AnswerSource
 
 
 class _Refused(Exception):
     """Refusals of shards: what each was asked for, and what it said."""
 
-    def __init__(self, refusals: Sequence[tuple[Part[int], Incoming]]) -> None:
+    def __init__(self, refusals: Sequence[tuple[ShardPart[int], Incoming]]) -> None:
         super().__init__(*[incoming.status for _, incoming in refusals])
         self.refusals = refusals
 
@@ -75,7 +75,7 @@ class _Request:
     content: bytes
     asked: AskedBatch
     started: int
-    findings: dict[str, Finding] = field(default_factory=dict)
+    findings: dict[str, ViewSearch] = field(default_factory=dict)
 
     @property
     def found(self) -> dict[str, tuple[int, bool]]:
@@ -93,15 +93,20 @@ class _Request:
 class _Asking:
     """A shard's part. *State*: `timeline`, what it has answered so far, as far as it is known where that is exact."""
 
-    part: Part[int]
+    part: ShardPart[int]
     timeline: list[Exact[_Read]] = field(default_factory=list)
 
 
-class Batches:
+class GatewayBatches:
     """Serves ``POST /v1/read`` and ``POST /v1/views/{view}/query``."""
 
     def __init__(
-        self, topology: Topology, known: KnownViews, reads: Reads, http: HttpSettings, counters: GatewayCounters
+        self,
+        topology: Topology,
+        known: LearnedViews,
+        reads: GatewayReads,
+        http: HttpSettings,
+        counters: GatewayCounters,
     ) -> None:
         self._topology = topology
         self._known = known
@@ -132,7 +137,7 @@ class Batches:
         """The response, or the refusal of a pod. ApiError."""
         for view in dict.fromkeys(request.asked.views):
             if self._known.whole_home(view) is not None:
-                request.findings[view] = Finding(self._topology, self._known, view)
+                request.findings[view] = ViewSearch(self._topology, self._known, view)
         views = len(set(request.asked.views))
         for _ in range(_SPLITS + views * len(self._topology.shards)):
             try:
@@ -170,7 +175,7 @@ class Batches:
             "Try again, or ask for less at once.",
         )
 
-    def _parts(self, request: _Request) -> list[Part[int]]:
+    def _parts(self, request: _Request) -> list[ShardPart[int]]:
         asked, findings = request.asked, request.findings
         homes = [
             findings[view].shard if view in findings else self._topology.home(slot)
@@ -178,14 +183,14 @@ class Batches:
         ]
         return split(range(len(homes)), homes)
 
-    async def _by_one(self, request: _Request, part: Part[int]) -> Incoming:
+    async def _by_one(self, request: _Request, part: ShardPart[int]) -> Incoming:
         """All of it, of the shard of a part. _Refused, ApiError."""
         content = request_bytes(request.scope, request.content)
         return await self._ask(request, part, content)
 
-    async def _ask(self, request: _Request, part: Part[int], content: bytes) -> Incoming:
+    async def _ask(self, request: _Request, part: ShardPart[int], content: bytes) -> Incoming:
         slot = request.asked.slots[part.items[0]]
-        incoming = await self._topology.pods(part.shard).ask(slot, Request(content))
+        incoming = await self._topology.pods(part.shard).ask(slot, PodRequest(content))
         if incoming.status in REFUSALS:
             raise _Refused([(part, incoming)])
         if incoming.status == 200:
@@ -219,14 +224,14 @@ class Batches:
             return
         try:
             head, results = read_part(content)
-            read = _Read(head, results, Source(head.source))
+            read = _Read(head, results, AnswerSource(head.source))
         except ValueError:
             # A pod of another version of this.
             return
         if head.exact and len(results) == len(each.part.items):
             each.timeline.append(Exact(read, head.since, head.position, head.server, head.one_by_one))
 
-    async def _met(self, request: _Request, asking: Sequence[_Asking]) -> Met[_Read] | None:
+    async def _met(self, request: _Request, asking: Sequence[_Asking]) -> CommonVersion[_Read] | None:
         """One version, as soon as there is one; None if it was looked for in vain."""
         bounded = any(name == _MINIMUM for name, _ in request.scope["headers"])
         until_s = time.monotonic() + self._timeout_s
@@ -244,7 +249,7 @@ class Batches:
         timelines = [each.timeline for each in asking]
         return meet(timelines, least=reached(timelines) if bounded else 0)
 
-    def _one_of(self, request: _Request, parts: Sequence[Part[int]]) -> Part[int] | None:
+    def _one_of(self, request: _Request, parts: Sequence[ShardPart[int]]) -> ShardPart[int] | None:
         """The part whose shard could answer all of it; None if several views are kept whole by different ones."""
         whole = [part for part in parts if any(self._is_whole(request, place) for place in part.items)]
         if len(whole) > 1:
@@ -255,7 +260,7 @@ class Batches:
         finding = request.findings.get(request.asked.views[place])
         return finding is not None and finding.is_whole
 
-    async def _find(self, request: _Request, part: Part[int], incoming: Incoming) -> None:
+    async def _find(self, request: _Request, part: ShardPart[int], incoming: Incoming) -> None:
         """Where else the views are that a shard has refused, if there is anywhere else. PodGone."""
         code = await refusal_of(incoming)
         named = await view_of(incoming)
@@ -264,18 +269,18 @@ class Batches:
             # Not only of its part: one shard may have been asked for all of it.
             views = {view: None for view in request.asked.views if view == named}
         for view in views:
-            finding = request.findings.get(view) or Finding(self._topology, self._known, view)
+            finding = request.findings.get(view) or ViewSearch(self._topology, self._known, view)
             if finding.refused(code, part.shard):
                 request.findings[view] = finding
 
 
-def _of_one_definition(met: Met[_Read]) -> bool:
+def _of_one_definition(met: CommonVersion[_Read]) -> bool:
     """Whether no view was another one to one shard than to another: it may be being replaced."""
     definitions = {named for exact in met.parts for named in exact.answers.head.views.items()}
     return len({view for view, _ in definitions}) == len(definitions)
 
 
-def _reply(parts: Sequence[Part[int]], met: Met[_Read], started: int) -> Reply:
+def _reply(parts: Sequence[ShardPart[int]], met: CommonVersion[_Read], started: int) -> Reply:
     read = [exact.answers for exact in met.parts]
     heads = [each.head for each in read]
     answers = Answers(
@@ -283,7 +288,7 @@ def _reply(parts: Sequence[Part[int]], met: Met[_Read], started: int) -> Reply:
         met.position,
         min(head.at_ms for head in heads),
         all(head.hit for head in heads),
-        next((each.source for each in read if each.source is not Source.STORED), Source.STORED),
+        next((each.source for each in read if each.source is not AnswerSource.STORED), AnswerSource.STORED),
     )
     kept = {head.cache_control for head in heads}
     cache_control = (CACHE_CONTROL[0], kept.pop().encode()) if len(kept) == 1 else CACHE_CONTROL

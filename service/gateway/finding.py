@@ -8,7 +8,7 @@ believed.
 *Invariants*: no shard is named twice.
 """
 
-from service.gateway.known import KnownViews
+from service.gateway.known import LearnedViews
 from service.gateway.pods import NOT_FOUND
 from service.gateway.topology import Topology
 from service.web.messages import Headers
@@ -19,11 +19,11 @@ _BUILDING, _AWAY = "view_building", "engine_unavailable"
 _FIRST = 0
 
 
-class Finding:
+class ViewSearch:
     """Of `view`. *State*: `shard` is who is asked now; `is_whole`, whether the view is kept whole, as far as is
     known."""
 
-    def __init__(self, topology: Topology, known: KnownViews, view: str, home: int = _FIRST) -> None:
+    def __init__(self, topology: Topology, known: LearnedViews, view: str, home: int = _FIRST) -> None:
         """`home`: where the key lives that is asked for, if the view is not kept whole."""
         self._topology = topology
         self._known = known

@@ -32,7 +32,7 @@ class PodGone(Exception):
         self.stale = stale
 
 
-class Source(Protocol):
+class PodSource(Protocol):
     """Where a response comes from."""
 
     def pause(self) -> None:
@@ -72,7 +72,7 @@ class Incoming:
         "status",
     )
 
-    def __init__(self, source: Source, *, is_head: bool) -> None:
+    def __init__(self, source: PodSource, *, is_head: bool) -> None:
         self.status = 0
         self.headers: Headers = []
         self.complete = self.began = self.reusable = False

@@ -18,7 +18,7 @@ _MOST = 10_000
 _DIGEST_BYTES = 16
 
 
-class KnownViews:
+class LearnedViews:
     """*State*: `_whole`, where views are that are kept whole, and until when that is believed; `_private`, those that
     answer by the token."""
 

@@ -6,12 +6,12 @@ from typing import Any
 import uvicorn
 
 from service.gateway.app import GatewayApp
-from service.gateway.batches import Batches
+from service.gateway.batches import GatewayBatches
 from service.gateway.counting import GatewayCounters
-from service.gateway.known import KnownViews
-from service.gateway.reading import Reads
+from service.gateway.known import LearnedViews
+from service.gateway.reading import GatewayReads
 from service.gateway.relaying import Relays
-from service.gateway.replica import Reach
+from service.gateway.replica import PodTimeouts
 from service.gateway.sockets import Sockets
 from service.gateway.streams import Streams
 from service.gateway.topology import Topology
@@ -39,20 +39,20 @@ class Gateway:
     def of(cls, settings: GatewaySettings) -> "Gateway":
         """Nothing is connected yet."""
         section, http = settings.gateway, settings.http
-        reach = Reach(
+        reach = PodTimeouts(
             section.connections,
             section.connect_timeout_s,
             section.probe_s,
             silent_s=http.read_timeout_s + _WAITS * max(http.read_timeout_s, http.max_wait_s),
             waiting_s=http.read_timeout_s,
         )
-        counters, known = GatewayCounters(), KnownViews()
+        counters, known = GatewayCounters(), LearnedViews()
         topology = Topology(section, reach, known, counters)
-        reads = Reads(topology, known)
+        reads = GatewayReads(topology, known)
         app = GatewayApp(
             reads,
             Relays(topology, known, settings.log.slow_ms / 1000),
-            Batches(topology, known, reads, http, counters),
+            GatewayBatches(topology, known, reads, http, counters),
             Streams(counters),
             Sockets(topology, known, counters, section.connect_timeout_s),
             max_body_bytes=http.max_body_bytes,
@@ -61,7 +61,7 @@ class Gateway:
 
 
 @dataclass(slots=True)
-class Counted:
+class GatewayReport:
     """What a worker reports. *State*: `_told` errors were reported."""
 
     number: int

@@ -31,7 +31,7 @@ _CODES = {404: NOT_FOUND, 503: _NOT_READY}
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PodRequest:
     """A request as it is sent. `streams`: its answer may take as long as the client likes."""
 
     content: bytes
@@ -69,7 +69,7 @@ class ShardPods:
                 return Begun(replica, incoming)
         return None
 
-    async def ask(self, slot: int, request: Request, begun: Begun | None = None) -> Incoming:
+    async def ask(self, slot: int, request: PodRequest, begun: Begun | None = None) -> Incoming:
         """The response of the first that has one; of status 404 and 503, all of it is there. ApiError
         ``engine_unavailable`` if none can be reached, ``overloaded``."""
         order = self.order(slot)

@@ -8,12 +8,12 @@ Not here: who is asked (`finding`, `topology`); what several shards answer toget
 
 import orjson
 
-from service.gateway.finding import MISDIRECTED, Finding
+from service.gateway.finding import MISDIRECTED, ViewSearch
 from service.gateway.forwarding import pass_on, request_bytes
 from service.gateway.homes import slot_of_query
 from service.gateway.incoming import Incoming
-from service.gateway.known import KnownViews
-from service.gateway.pods import Begun, Request, code_of
+from service.gateway.known import LearnedViews
+from service.gateway.pods import Begun, PodRequest, code_of
 from service.gateway.relaying import Relay
 from service.gateway.topology import Topology
 from service.ground.errors import KINDS, ApiError
@@ -28,16 +28,16 @@ REFUSALS = (404, MISDIRECTED_STATUS, 503)
 _FIRST = 0
 
 
-class Reads:
+class GatewayReads:
     """Asks shards for what one of them can answer."""
 
-    def __init__(self, topology: Topology, known: KnownViews) -> None:
+    def __init__(self, topology: Topology, known: LearnedViews) -> None:
         self._topology = topology
         self._known = known
 
     async def serve_view(self, scope: Scope, receive: Receive, send: Send, view: str, *, streams: bool = False) -> None:
         """A read of a view's key, or a stream of it. ApiError."""
-        request = Request(request_bytes(scope, None), is_head=scope["method"] == "HEAD", streams=streams)
+        request = PodRequest(request_bytes(scope, None), is_head=scope["method"] == "HEAD", streams=streams)
         relay = Relay.taken_over(scope)
         if relay is not None:
             # Whose client nobody has looked after so far.
@@ -47,25 +47,27 @@ class Reads:
             return
         slot = slot_of_query(view, scope["query_string"], self._known.asker(view, scope["headers"]))
         with until_left(receive, 0.0 if streams else _WATCH_AFTER_S):
-            finding = Finding(self._topology, self._known, view, self._topology.home(slot))
+            finding = ViewSearch(self._topology, self._known, view, self._topology.home(slot))
             await pass_on(await self._ask_view(finding, slot, request), send, scope["path"])
 
     async def serve_first(self, scope: Scope, receive: Receive, send: Send, body: bytes | None) -> None:
         """What is about no view that is known here: the first shard's, or whose view it finds that to be. ApiError."""
-        request = Request(request_bytes(scope, body), is_head=scope["method"] == "HEAD")
+        request = PodRequest(request_bytes(scope, body), is_head=scope["method"] == "HEAD")
         with until_left(receive, _WATCH_AFTER_S):
             await pass_on(await self._ask_first(request), send, scope["path"])
 
-    async def _ask_first(self, request: Request) -> Incoming:
+    async def _ask_first(self, request: PodRequest) -> Incoming:
         slot = self._topology.any_slot()
         incoming = await self._topology.pods(_FIRST).ask(slot, request)
         view = await view_of(incoming) if incoming.status == MISDIRECTED_STATUS else None
         if view is None:
             return incoming
-        finding = Finding(self._topology, self._known, view)
+        finding = ViewSearch(self._topology, self._known, view)
         return await self._ask_view(finding, slot, request) if finding.refused(MISDIRECTED, _FIRST) else incoming
 
-    async def _ask_view(self, finding: Finding, slot: int, request: Request, begun: Begun | None = None) -> Incoming:
+    async def _ask_view(
+        self, finding: ViewSearch, slot: int, request: PodRequest, begun: Begun | None = None
+    ) -> Incoming:
         """The response about a view: of the shard that has it, or the refusal that says most. `begun`: asking the first
         one. ApiError."""
         refusals: list[Incoming] = []

@@ -15,10 +15,10 @@ Not here: which requests these are (`app`); the ordinary way (`reading`).
 import asyncio
 from time import perf_counter
 
-from service.gateway.finding import Finding
+from service.gateway.finding import ViewSearch
 from service.gateway.forwarding import passed_back, request_bytes
 from service.gateway.homes import slot_of_query
-from service.gateway.known import KnownViews
+from service.gateway.known import LearnedViews
 from service.gateway.pods import Begun
 from service.gateway.topology import Topology
 from service.web.deferred import BEGAN_AT, Coming, Done
@@ -36,7 +36,7 @@ class Relays:
     """*State*: `open` are those that were begun, the first one first; while there are any, `_looking` is the one timer
     that looks after them."""
 
-    def __init__(self, topology: Topology, known: KnownViews, slow_s: float) -> None:
+    def __init__(self, topology: Topology, known: LearnedViews, slow_s: float) -> None:
         """`slow_s`: what takes longer is logged."""
         self.open: dict[Relay, None] = {}
         self.within_s = min(_SOON_S, slow_s)
@@ -47,7 +47,7 @@ class Relays:
     def of(self, scope: Scope, view: str) -> Coming:
         """The response to a GET of a view's key."""
         slot = slot_of_query(view, scope["query_string"], self._known.asker(view, scope["headers"]))
-        finding = Finding(self._topology, self._known, view, self._topology.home(slot))
+        finding = ViewSearch(self._topology, self._known, view, self._topology.home(slot))
         return Coming(Relay(self, scope, finding, slot).begin)
 
     def begin(self, relay: "Relay") -> Begun | None:
@@ -78,7 +78,7 @@ class Relay:
 
     __slots__ = ("_began_at", "_done", "_leaving", "_relays", "begun", "finding", "scope", "slot")
 
-    def __init__(self, relays: Relays, scope: Scope, finding: Finding, slot: int) -> None:
+    def __init__(self, relays: Relays, scope: Scope, finding: ViewSearch, slot: int) -> None:
         self.scope = scope
         self.finding = finding
         self.slot = slot

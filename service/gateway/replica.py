@@ -36,7 +36,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class PodTimeouts:
     """How pods are reached. `silent_s`: how long one may say nothing while a request waits for it; `waiting_s`: how
     long a request waits for a connection; `suspect_s`: after which time without an answer it is asked whether it is
     there, and how long it has to say so."""
@@ -53,7 +53,7 @@ class Replica:
     """*State*: `_idle` connections, the last used last; `_in_use` requests are bounded, `_waiting` are those that wait
     for one of them to end. `is_away`: it could not be reached; `is_weak`: it said that it is not ready."""
 
-    def __init__(self, address: str, reach: Reach, admin: str | None = None) -> None:
+    def __init__(self, address: str, reach: PodTimeouts, admin: str | None = None) -> None:
         self.address = address
         #: The address of its admin port, which may change.
         self.admin = admin

@@ -24,9 +24,9 @@ from websockets.exceptions import InvalidStatus, WebSocketException
 from websockets.typing import Origin
 
 from service.gateway.counting import GatewayCounters
-from service.gateway.finding import Finding
+from service.gateway.finding import ViewSearch
 from service.gateway.homes import slot_of
-from service.gateway.known import KnownViews
+from service.gateway.known import LearnedViews
 from service.gateway.pod_connection import PodConnection
 from service.gateway.pods import ShardPods
 from service.gateway.replica import Replica
@@ -36,7 +36,7 @@ from service.ground.errors import ApiError
 from service.web.auth.guard import refuse
 from service.web.messages import Receive, Scope, Send
 from service.web.principal import principal_of, require_read
-from service.worker.subscriptions.entries import Kind
+from service.worker.subscriptions.entries import EventKind
 from service.worker.subscriptions.messages import (
     PATH,
     SUBSCRIBE,
@@ -55,7 +55,7 @@ _PASSED_ON = frozenset({b"authorization", b"cookie", b"user-agent", b"x-request-
 _OF_REFUSAL = frozenset({"cache-control", "content-type", "retry-after", "www-authenticate"})
 _TYPE = b',"type":"'
 _START = b'{"id":'
-_UNSUBSCRIBED, _PROBLEM, _MUST_REFETCH = b"unsubscribed", b"problem", Kind.MUST_REFETCH.value.encode()
+_UNSUBSCRIBED, _PROBLEM, _MUST_REFETCH = b"unsubscribed", b"problem", EventKind.MUST_REFETCH.value.encode()
 #: What a pod says to who unsubscribes from what is over.
 _NOT_THERE = "bad_request"
 _MOST_QUEUED = 4
@@ -67,7 +67,7 @@ class Sockets:
     """Serves them."""
 
     def __init__(
-        self, topology: Topology, known: KnownViews, counters: GatewayCounters, connect_timeout_s: float
+        self, topology: Topology, known: LearnedViews, counters: GatewayCounters, connect_timeout_s: float
     ) -> None:
         self.topology = topology
         self.known = known
@@ -143,7 +143,7 @@ class _Followed:
     """A subscription, and where it is. `message` is what it was asked for with, until it is answered; `socket`, what
     that was said over, once it was; `left`, if the client has unsubscribed from it, is set when it is over."""
 
-    finding: Finding
+    finding: ViewSearch
     message: str | None
     socket: ClientConnection | None = None
     left: asyncio.Event | None = None
@@ -220,7 +220,7 @@ class _Session:
             await before.left.wait()
         known, topology = self.sockets.known, self.sockets.topology
         slot = slot_of(view, params, known.asker(view, self.scope["headers"]))
-        followed = self._followed[key] = _Followed(Finding(topology, known, view, topology.home(slot)), text)
+        followed = self._followed[key] = _Followed(ViewSearch(topology, known, view, topology.home(slot)), text)
         try:
             followed.socket = await self._socket(followed.finding.shard)
         except (ApiError, InvalidStatus):

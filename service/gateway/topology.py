@@ -16,10 +16,10 @@ from itertools import count
 import structlog
 
 from service.gateway.counting import GatewayCounters
-from service.gateway.known import KnownViews
+from service.gateway.known import LearnedViews
 from service.gateway.moving import SlotHomes, homes_of_all
 from service.gateway.pods import ShardPods
-from service.gateway.replica import Reach, Replica
+from service.gateway.replica import PodTimeouts, Replica
 from service.settings.gateway import GatewaySection
 from service.sharding.homes import SLOTS, homes_among
 
@@ -33,7 +33,9 @@ class Topology:
     on, if there is one; `_earlier`, how many there were before the last one that ended: what is kept whole may take
     longer to build at its new home than keys take to move."""
 
-    def __init__(self, settings: GatewaySection, reach: Reach, known: KnownViews, counters: GatewayCounters) -> None:
+    def __init__(
+        self, settings: GatewaySection, reach: PodTimeouts, known: LearnedViews, counters: GatewayCounters
+    ) -> None:
         self._known = known
         self._reach = reach
         self._counters = counters

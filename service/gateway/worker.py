@@ -5,10 +5,10 @@ import gc
 import socket
 
 from service.gateway.counting import report
-from service.gateway.opening import Counted, Gateway
+from service.gateway.opening import Gateway, GatewayReport
 from service.protocol.gateway_worker_config import GatewayWorkerConfig
 from service.protocol.liveness import follow_loop
-from service.settings.gateway_file import Following
+from service.settings.gateway_file import GatewayFile
 from service.web.bounded_protocol import connection_limits_of
 from service.web.server import DrainingServer
 from service.worker.process import allow_files, server_of, wrapped
@@ -21,7 +21,7 @@ _OTHER_FILES = 64
 
 def run_gateway_worker(config: GatewayWorkerConfig, listener: socket.socket) -> None:
     """The process's main: serves on `listener` (bound by the supervisor, shared by all workers) until SIGTERM."""
-    following = Following(config.path, config.settings)
+    following = GatewayFile(config.path, config.settings)
     # The pods may be others by now, if this is not the first worker of that number.
     following.look()
     gateway = Gateway.of(following.settings)
@@ -39,14 +39,14 @@ def run_gateway_worker(config: GatewayWorkerConfig, listener: socket.socket) -> 
 async def _serve(
     server: DrainingServer,
     gateway: Gateway,
-    following: Following,
+    following: GatewayFile,
     config: GatewayWorkerConfig,
     listener: socket.socket,
 ) -> None:
     follow_loop()
     tasks = [asyncio.ensure_future(following.run(lambda settings: gateway.topology.change(settings.gateway)))]
     if config.report_path is not None:
-        counted = Counted(config.number, server, gateway)
+        counted = GatewayReport(config.number, server, gateway)
         tasks.append(asyncio.ensure_future(report(config.report_path, counted.as_dict)))
     try:
         await server.serve(sockets=[listener])

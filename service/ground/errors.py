@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ProblemKind:
     """What all problems of one code have in common. `retry_after_s` is sent as Retry-After."""
 
     status: int
@@ -19,42 +19,44 @@ class Kind:
 
 
 #: The one table. A code that is not here cannot be raised.
-KINDS: dict[str, Kind] = {
-    "bad_request": Kind(400, "The request cannot be understood"),
-    "request_timeout": Kind(408, "The request did not arrive in time"),
-    "head_too_large": Kind(431, "The request's headers are too large"),
-    "not_found": Kind(404, "There is nothing at this path"),
-    "method_not_allowed": Kind(405, "This path does not take this method"),
-    "parameter_missing": Kind(422, "A parameter of the view is missing"),
-    "parameter_unknown": Kind(422, "The view has no such parameter"),
-    "parameter_type": Kind(422, "A parameter has a value that its type does not allow"),
-    "invalid_request": Kind(422, "The request's body does not have the documented form"),
-    "view_unsupported": Kind(422, "This SQL cannot be a view"),
-    "view_invalid": Kind(422, "The upstream would not run this SQL"),
-    "query_invalid": Kind(422, "This SQL is not run here"),
-    "query_failed": Kind(422, "The query fails on the data as it is"),
-    "unauthenticated": Kind(401, "Credentials are missing or wrong"),
-    "forbidden": Kind(403, "These credentials do not allow this"),
-    "view_not_found": Kind(404, "There is no such view"),
-    "view_exists": Kind(409, "There is a view of this name already"),
-    "view_in_use": Kind(409, "Other views read this one"),
-    "audit_running": Kind(409, "An audit is running already", retryable=True, retry_after_s=5),
-    "must_refetch": Kind(410, "The change log does not reach back that far"),
-    "too_large": Kind(413, "The request or its answer is too large"),
-    "rate_limited": Kind(429, "Too many requests", retryable=True, retry_after_s=1),
-    "view_building": Kind(503, "The view is still being built", retryable=True, retry_after_s=1),
-    "view_broken": Kind(503, "The view cannot be kept up to date"),
-    "versions_apart": Kind(503, "The shards have no version in common just now", retryable=True, retry_after_s=1),
-    "host_refused": Kind(421, "The service does not answer to that name"),
-    "misdirected": Kind(421, "Another shard keeps this view", retryable=True, retry_after_s=1),
-    "upstream_unavailable": Kind(503, "The database does not answer", retryable=True, retry_after_s=2),
-    "upstream_refused": Kind(503, "The database refused the query"),
-    "overloaded": Kind(503, "More requests wait than can be served", retryable=True, retry_after_s=1),
-    "auth_unavailable": Kind(503, "Tokens cannot be verified just now", retryable=True, retry_after_s=2),
-    "engine_unavailable": Kind(503, "The engine does not run", retryable=True, retry_after_s=1),
-    "read_timeout": Kind(504, "The answer could not be computed in time", retryable=True, retry_after_s=1),
-    "version_timeout": Kind(504, "The view is not that new yet", retryable=True, retry_after_s=1),
-    "internal_error": Kind(500, "Something went wrong here, not with the request"),
+KINDS: dict[str, ProblemKind] = {
+    "bad_request": ProblemKind(400, "The request cannot be understood"),
+    "request_timeout": ProblemKind(408, "The request did not arrive in time"),
+    "head_too_large": ProblemKind(431, "The request's headers are too large"),
+    "not_found": ProblemKind(404, "There is nothing at this path"),
+    "method_not_allowed": ProblemKind(405, "This path does not take this method"),
+    "parameter_missing": ProblemKind(422, "A parameter of the view is missing"),
+    "parameter_unknown": ProblemKind(422, "The view has no such parameter"),
+    "parameter_type": ProblemKind(422, "A parameter has a value that its type does not allow"),
+    "invalid_request": ProblemKind(422, "The request's body does not have the documented form"),
+    "view_unsupported": ProblemKind(422, "This SQL cannot be a view"),
+    "view_invalid": ProblemKind(422, "The upstream would not run this SQL"),
+    "query_invalid": ProblemKind(422, "This SQL is not run here"),
+    "query_failed": ProblemKind(422, "The query fails on the data as it is"),
+    "unauthenticated": ProblemKind(401, "Credentials are missing or wrong"),
+    "forbidden": ProblemKind(403, "These credentials do not allow this"),
+    "view_not_found": ProblemKind(404, "There is no such view"),
+    "view_exists": ProblemKind(409, "There is a view of this name already"),
+    "view_in_use": ProblemKind(409, "Other views read this one"),
+    "audit_running": ProblemKind(409, "An audit is running already", retryable=True, retry_after_s=5),
+    "must_refetch": ProblemKind(410, "The change log does not reach back that far"),
+    "too_large": ProblemKind(413, "The request or its answer is too large"),
+    "rate_limited": ProblemKind(429, "Too many requests", retryable=True, retry_after_s=1),
+    "view_building": ProblemKind(503, "The view is still being built", retryable=True, retry_after_s=1),
+    "view_broken": ProblemKind(503, "The view cannot be kept up to date"),
+    "versions_apart": ProblemKind(
+        503, "The shards have no version in common just now", retryable=True, retry_after_s=1
+    ),
+    "host_refused": ProblemKind(421, "The service does not answer to that name"),
+    "misdirected": ProblemKind(421, "Another shard keeps this view", retryable=True, retry_after_s=1),
+    "upstream_unavailable": ProblemKind(503, "The database does not answer", retryable=True, retry_after_s=2),
+    "upstream_refused": ProblemKind(503, "The database refused the query"),
+    "overloaded": ProblemKind(503, "More requests wait than can be served", retryable=True, retry_after_s=1),
+    "auth_unavailable": ProblemKind(503, "Tokens cannot be verified just now", retryable=True, retry_after_s=2),
+    "engine_unavailable": ProblemKind(503, "The engine does not run", retryable=True, retry_after_s=1),
+    "read_timeout": ProblemKind(504, "The answer could not be computed in time", retryable=True, retry_after_s=1),
+    "version_timeout": ProblemKind(504, "The view is not that new yet", retryable=True, retry_after_s=1),
+    "internal_error": ProblemKind(500, "Something went wrong here, not with the request"),
 }
 
 

@@ -22,7 +22,7 @@ _BOUNDED = frozenset({"warning", "error", "critical"})
 _MOST_KINDS = 500
 
 
-class Kind(NamedTuple):
+class LineKind(NamedTuple):
     """What lines have in common, and how many of them there are a minute."""
 
     event: str
@@ -41,7 +41,7 @@ class Repeats:
     def __init__(self, minute_s: float = 60.0) -> None:
         self._minute_s = minute_s
         self._lock = threading.Lock()
-        self._came: Counter[Kind] = Counter()
+        self._came: Counter[LineKind] = Counter()
         self._ends_s = 0.0
         self._timer: threading.Timer | None = None
         self.left_out = 0
@@ -52,18 +52,18 @@ class Repeats:
         level = str(event.get("level"))
         if level in _BOUNDED and text != _LEFT_OUT:
             most = _MOST_OF_REQUESTS if "request_id" in event else _MOST
-            if self._is_too_much(Kind(text, level, str(event.get("code", "")), most)):
+            if self._is_too_much(LineKind(text, level, str(event.get("code", "")), most)):
                 raise structlog.DropEvent
         return event
 
-    def _is_too_much(self, kind: Kind) -> bool:
+    def _is_too_much(self, kind: LineKind) -> bool:
         with self._lock:
             now_s = monotonic()
             if now_s >= self._ends_s and self._timer is None:
                 self._came.clear()
                 self._ends_s = now_s + self._minute_s
             if kind not in self._came and len(self._came) >= _MOST_KINDS:
-                kind = Kind("others", kind.level, "", _MOST)
+                kind = LineKind("others", kind.level, "", _MOST)
             self._came[kind] += 1
             if self._came[kind] <= kind.most:
                 return False

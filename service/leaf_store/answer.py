@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class PageWindow:
     """Which part of a key's rows is wanted: at most `limit_rows` behind the token `after` (None: from the start).
 
     Always within the view's own LIMIT and OFFSET. Only ordered views have windows.
@@ -18,7 +18,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoredAnswer:
     """The rows of one key as JSON text.
 
     `rows` is a JSON array. `tag` is the text of the weak ETag without ``W/`` and quotes: the same rows and the same
@@ -54,4 +54,4 @@ class LeafState:
 
 EMPTY_TAG = "0" * 32
 #: A covered key without rows.
-EMPTY = Answer(b"[]", EMPTY_TAG)
+EMPTY = StoredAnswer(b"[]", EMPTY_TAG)

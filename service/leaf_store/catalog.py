@@ -29,7 +29,7 @@ CLAIMS = "claims."
 _DIGEST_BYTES = 8
 
 
-class Role(StrEnum):
+class ParameterRole(StrEnum):
     """What a parameter's value is compared with, or cuts."""
 
     EQUAL = "="
@@ -58,7 +58,7 @@ class ParameterInfo:
 
     name: str
     type: SqlType
-    role: Role = Role.EQUAL
+    role: ParameterRole = ParameterRole.EQUAL
 
     @property
     def is_claim(self) -> bool:
@@ -144,7 +144,7 @@ class ViewInfo:
     @cached_property
     def plain(self) -> bool:
         """Whether the values of its parameters are its key."""
-        return not self.within and all(parameter.role is Role.EQUAL for parameter in self.parameters)
+        return not self.within and all(parameter.role is ParameterRole.EQUAL for parameter in self.parameters)
 
     @cached_property
     def one_key(self) -> bool:
@@ -154,7 +154,7 @@ class ViewInfo:
     @cached_property
     def whole(self) -> bool:
         """Whether a read without a window is of whole keys: one, or all rows of several, whose order says nothing."""
-        keyed = all(parameter.role in (Role.EQUAL, Role.LIST) for parameter in self.parameters)
+        keyed = all(parameter.role in (ParameterRole.EQUAL, ParameterRole.LIST) for parameter in self.parameters)
         return self.one_key or (keyed and not (self.cut or self.ordered or self.storage))
 
     @cached_property
@@ -228,10 +228,12 @@ def is_direct(plan: View) -> bool:
 
 def _parameters(plan: View, types: tuple[SqlType, ...]) -> Iterator[ParameterInfo]:
     for parameter in (*plan.parameters, *plan.within):
-        yield ParameterInfo(parameter.name, types[parameter.column], Role.LIST if parameter.many else Role.EQUAL)
+        yield ParameterInfo(
+            parameter.name, types[parameter.column], ParameterRole.LIST if parameter.many else ParameterRole.EQUAL
+        )
     for bound in plan.ranges:
-        yield ParameterInfo(bound.name, types[bound.column], Role(bound.operator))
-    for name, role in ((plan.limit_parameter, Role.LIMIT), (plan.offset_parameter, Role.OFFSET)):
+        yield ParameterInfo(bound.name, types[bound.column], ParameterRole(bound.operator))
+    for name, role in ((plan.limit_parameter, ParameterRole.LIMIT), (plan.offset_parameter, ParameterRole.OFFSET)):
         if name is not None:
             yield ParameterInfo(name, _INT8, role)
 
@@ -279,7 +281,7 @@ def _view(view: dict[str, Any], collation: Callable[[str], Collation]) -> ViewIn
 
     parts: dict[str, Any] = {
         "parameters": tuple(
-            ParameterInfo(p["name"], typed(p["type"]), Role(p["role"])) for p in view.pop("parameters")
+            ParameterInfo(p["name"], typed(p["type"]), ParameterRole(p["role"])) for p in view.pop("parameters")
         ),
         "columns": tuple(NamedType(c["name"], typed(c["type"]), c["nullable"]) for c in view.pop("columns")),
         "storage": tuple(OrderColumn(typed(o.pop("type")), **o) for o in view.pop("storage")),

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from dataflow.collations import Collation
 from dataflow.schema import SqlType
 from service.leaf_store.layout import COLLATION_HEAD
-from service.leaf_store.transaction import Transaction
+from service.leaf_store.transaction import LeafTransaction
 
 _DIGEST_BYTES = 16
 
@@ -34,7 +34,7 @@ class Written:
         """The store is empty."""
         self._stored.clear()
 
-    def put(self, txn: Transaction, types: Iterable[SqlType]) -> set[str]:
+    def put(self, txn: LeafTransaction, types: Iterable[SqlType]) -> set[str]:
         """Put the records of the types' collations that are not there; the digests of all that are needed."""
         collations = {t.weights.name: t.weights for t in types if t.weights is not None}
         digests = set()
@@ -69,7 +69,7 @@ class Loaded:
     def __init__(self) -> None:
         self._found: dict[str, Collation] = {}
 
-    def find(self, txn: Transaction, digest: str) -> Collation:
+    def find(self, txn: LeafTransaction, digest: str) -> Collation:
         """The collation of a digest that the catalog has. KeyError if the store has no record of it."""
         found = self._found.get(digest)
         if found is None:

@@ -41,7 +41,7 @@ from service.leaf_store.layout import (
     special_value,
     split_special,
 )
-from service.leaf_store.transaction import Cursor, Transaction
+from service.leaf_store.transaction import Cursor, LeafTransaction
 
 #: Rows of a partly covered key from which on a change of it is reported: whoever knows what is read may cut it back.
 LARGE_PART_ROWS = 200
@@ -76,7 +76,7 @@ class Commit:
 
     def __init__(
         self,
-        txn: Transaction,
+        txn: LeafTransaction,
         encoders: Mapping[ViewId, ViewEncoder],
         since: Position,
         grown: _Counts,

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from struct import Struct, error
 
-from service.leaf_store.answer import Answer
+from service.leaf_store.answer import StoredAnswer
 from service.leaf_store.layout import HASH_BYTES, content_hash
-from service.leaf_store.request import CHECK_BYTES, Request
+from service.leaf_store.request import CHECK_BYTES, LeafRequest
 from service.leaf_store.scan import Record
 
 _TOKEN = Struct(f">BQI{CHECK_BYTES}s")
@@ -60,7 +60,7 @@ class PageBounds:
     last: bool
 
 
-def page_bounds(request: Request, start: Place | None) -> PageBounds:
+def page_bounds(request: LeafRequest, start: Place | None) -> PageBounds:
     """The page that a request is for."""
     skip = request.offset_rows if start is None else 0
     rank = 0 if start is None else start.rank
@@ -71,7 +71,7 @@ def page_bounds(request: Request, start: Place | None) -> PageBounds:
     return PageBounds(skip, asked, last=False)
 
 
-def page_of(records: Iterable[Record], request: Request, start: Place | None, check: bytes) -> Answer:
+def page_of(records: Iterable[Record], request: LeafRequest, start: Place | None, check: bytes) -> StoredAnswer:
     """The page of `records`, which are in order and, if there is a place to start at, from its row on."""
     bounds = page_bounds(request, start)
     skip, wanted, full = bounds.skip, bounds.rows, bounds.rows if bounds.last else None
@@ -102,7 +102,7 @@ def page_of(records: Iterable[Record], request: Request, start: Place | None, ch
     return _page(page, None)
 
 
-def _page(page: list[bytes], token: str | None) -> Answer:
+def _page(page: list[bytes], token: str | None) -> StoredAnswer:
     rows = b",".join(page)
     tagged = rows if token is None else rows + b"\0" + token.encode()
-    return Answer(b"[" + rows + b"]", content_hash(tagged).hex(), token)
+    return StoredAnswer(b"[" + rows + b"]", content_hash(tagged).hex(), token)

@@ -13,7 +13,7 @@ from itertools import islice
 
 from service.leaf_store.layout import COUNT_SLICE, INLINE, PART, PLAIN, ROWS_SLICE
 from service.leaf_store.scan import NotCoveredError, covered_rows
-from service.leaf_store.transaction import Transaction
+from service.leaf_store.transaction import LeafTransaction
 
 #: By the name of an entry: the entry, and its rows without the brackets.
 Ahead = Mapping[bytes, tuple[bytes, bytes]]
@@ -57,7 +57,7 @@ class ReadAhead:
         self._kept: OrderedDict[bytes, tuple[bytes, bytes]] = OrderedDict()
         self._kept_bytes = 0
 
-    async def read(self, begin: Callable[[], Transaction], names: Sequence[bytes]) -> Ahead:
+    async def read(self, begin: Callable[[], LeafTransaction], names: Sequence[bytes]) -> Ahead:
         """The rows of these entries, if they are many together; of entries that change meanwhile, nothing."""
         with begin() as txn:
             entries = [txn.get(name) for name in names]
@@ -76,7 +76,7 @@ class ReadAhead:
                 found[name] = (entry, rows)
         return found
 
-    async def _rows(self, begin: Callable[[], Transaction], name: bytes, entry: bytes) -> bytes | None:
+    async def _rows(self, begin: Callable[[], LeafTransaction], name: bytes, entry: bytes) -> bytes | None:
         kept_entry, rows = self._kept.get(name, (b"", None))
         if kept_entry != entry:
             rows = await _rows_of(begin, name, entry)
@@ -92,7 +92,7 @@ class ReadAhead:
             self._kept_bytes -= len(self._kept.popitem(last=False)[1][1])
 
 
-async def _rows_of(begin: Callable[[], Transaction], name: bytes, entry: bytes) -> bytes | None:
+async def _rows_of(begin: Callable[[], LeafTransaction], name: bytes, entry: bytes) -> bytes | None:
     """All rows of an entry; None: it has changed."""
     rows: list[bytes] = []
     left, last = int.from_bytes(entry[COUNT_SLICE], "big"), b""
@@ -108,7 +108,7 @@ async def _rows_of(begin: Callable[[], Transaction], name: bytes, entry: bytes) 
     return b",".join(rows)
 
 
-def _plain(txn: Transaction, name: bytes, _: bytes, last: bytes, records: int) -> tuple[list[bytes], bytes]:
+def _plain(txn: LeafTransaction, name: bytes, _: bytes, last: bytes, records: int) -> tuple[list[bytes], bytes]:
     """The rows of so many records behind one, the first if that is empty, and where they end."""
     with txn.cursor() as cursor:
         cursor.set_key(last or name)
@@ -117,7 +117,7 @@ def _plain(txn: Transaction, name: bytes, _: bytes, last: bytes, records: int) -
         return list(islice(following, records)), cursor.key()
 
 
-def _special(txn: Transaction, name: bytes, entry: bytes, last: bytes, records: int) -> tuple[list[bytes], bytes]:
+def _special(txn: LeafTransaction, name: bytes, entry: bytes, last: bytes, records: int) -> tuple[list[bytes], bytes]:
     """As `_plain`. The place of a record is its suffix, which its name may have only the beginning of."""
     found = list(islice(covered_rows(txn, name, entry, (last and last + b"\0", None)), records))
     return [json for _, json, copies in found for _ in range(copies)], found[-1][0]

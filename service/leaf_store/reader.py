@@ -13,7 +13,7 @@ import lmdb
 
 from dataflow.plan.parts import WHOLE
 from dataflow.types import ViewId
-from service.leaf_store.answer import EMPTY_TAG, Answer, LeafState, Window
+from service.leaf_store.answer import EMPTY_TAG, LeafState, PageWindow, StoredAnswer
 from service.leaf_store.catalog import LeafCatalog, ViewInfo, catalog_of, load_catalog
 from service.leaf_store.collations import Loaded
 from service.leaf_store.encoder import answer_suffix
@@ -33,9 +33,9 @@ from service.leaf_store.layout import (
 )
 from service.leaf_store.pages import Place, page_bounds, page_of, read_token
 from service.leaf_store.read_ahead import NOTHING, Ahead
-from service.leaf_store.request import Request, Values, check_of, names_of, picked_places, request_of
+from service.leaf_store.request import LeafRequest, Values, check_of, names_of, picked_places, request_of
 from service.leaf_store.scan import NotCoveredError, Record, covered_rows, picked_rows
-from service.leaf_store.transaction import Transaction, begin
+from service.leaf_store.transaction import LeafTransaction, begin
 
 MAX_READERS = 512
 
@@ -63,7 +63,7 @@ class LeafReader:
         """Close the environment."""
         self.environment.close()
 
-    def begin(self) -> Transaction:
+    def begin(self) -> LeafTransaction:
         """A read transaction; follows a map that the writer made larger."""
         try:
             return begin(self.environment)
@@ -77,7 +77,7 @@ class LeafReader:
             return self.state_in(txn)
 
     @staticmethod
-    def state_in(txn: Transaction) -> LeafState | None:
+    def state_in(txn: LeafTransaction) -> LeafState | None:
         """As `state`, in a transaction."""
         record = txn.get(META_KEY)
         if record is None:
@@ -90,7 +90,7 @@ class LeafReader:
         with self.begin() as txn:
             return self.catalog_in(txn, self.state_in(txn))
 
-    def catalog_in(self, txn: Transaction, state: LeafState | None) -> LeafCatalog:
+    def catalog_in(self, txn: LeafTransaction, state: LeafState | None) -> LeafCatalog:
         """As `catalog`, in a transaction whose state is known. The same object as long as nothing changed."""
         if state is None:
             return catalog_of(-1, [])
@@ -104,8 +104,8 @@ class LeafReader:
         return self._catalog
 
     def read(
-        self, reads: Sequence[tuple[ViewId, Values, Window | None]], ahead: Ahead = NOTHING
-    ) -> tuple[list[Answer | None], LeafState | None]:
+        self, reads: Sequence[tuple[ViewId, Values, PageWindow | None]], ahead: Ahead = NOTHING
+    ) -> tuple[list[StoredAnswer | None], LeafState | None]:
         """The answers to all reads, in one transaction: all exact at the state's position. None: a hole, or no view.
         `ahead`: rows that were read already.
 
@@ -121,8 +121,8 @@ class LeafReader:
 
 
 def answer_in(
-    txn: Transaction, info: ViewInfo, values: Values, window: Window | None, ahead: Ahead = NOTHING
-) -> Answer | None:
+    txn: LeafTransaction, info: ViewInfo, values: Values, window: PageWindow | None, ahead: Ahead = NOTHING
+) -> StoredAnswer | None:
     """The answer to one read; None: something of it is not covered, or the view is building."""
     if info.building:
         return None
@@ -143,31 +143,31 @@ def answer_in(
         return None
 
 
-def _whole_answer(txn: Transaction, info: ViewInfo, names: Sequence[bytes], ahead: Ahead) -> Answer | None:
+def _whole_answer(txn: LeafTransaction, info: ViewInfo, names: Sequence[bytes], ahead: Ahead) -> StoredAnswer | None:
     """All that the view answers for one key."""
     (name,) = names
     entry = txn.get(name)
     if entry is not None:
         rows, tag = rows_in(txn, info, name, entry, ahead)
-        return Answer(b"[" + rows + b"]", tag.hex())
+        return StoredAnswer(b"[" + rows + b"]", tag.hex())
     if txn.get(info.head) is None:
         return None
     if info.null_rows is None:
-        return Answer(b"[]", content_hash(b"").hex() if info.cut else EMPTY_TAG)
+        return StoredAnswer(b"[]", content_hash(b"").hex() if info.cut else EMPTY_TAG)
     # An aggregate without GROUP BY has a row also for a key that no row of its input has.
     return null_answer(info)
 
 
-def _joined_answer(txn: Transaction, info: ViewInfo, names: Sequence[bytes], ahead: Ahead) -> Answer | None:
+def _joined_answer(txn: LeafTransaction, info: ViewInfo, names: Sequence[bytes], ahead: Ahead) -> StoredAnswer | None:
     """All rows of several keys, in no order. Their tags' sum is the tag."""
     found = [rows_in(txn, info, name, entry, ahead) for name in names if (entry := txn.get(name)) is not None]
     if len(found) < len(names) and txn.get(info.head) is None:
         return None
     tag = sum([int.from_bytes(tag, "big") for _, tag in found])
-    return Answer(b"[" + b",".join([rows for rows, _ in found if rows]) + b"]", _tag(tag).hex())
+    return StoredAnswer(b"[" + b",".join([rows for rows, _ in found if rows]) + b"]", _tag(tag).hex())
 
 
-def _picked_answer(txn: Transaction, info: ViewInfo, request: Request) -> Answer | None:
+def _picked_answer(txn: LeafTransaction, info: ViewInfo, request: LeafRequest) -> StoredAnswer | None:
     """Rows of some keys that have some values in the columns by which they are sorted, in no order."""
     places = picked_places(info, request)
     found: list[Record] = []
@@ -181,15 +181,15 @@ def _picked_answer(txn: Transaction, info: ViewInfo, request: Request) -> Answer
     return _bag_answer(found)
 
 
-def picked_in(txn: Transaction, name: bytes, entry: bytes, place: bytes) -> tuple[bytes, bytes]:
+def picked_in(txn: LeafTransaction, name: bytes, entry: bytes, place: bytes) -> tuple[bytes, bytes]:
     """The rows of a key at one place, without the brackets, and the tag's bytes. NotCoveredError."""
     bag = list(picked_rows(txn, name, entry, [place]))
     return b",".join(_copies(bag)), _bag_tag(bag)
 
 
-def _bag_answer(bag: Sequence[Record]) -> Answer:
+def _bag_answer(bag: Sequence[Record]) -> StoredAnswer:
     """All rows of a bag."""
-    return Answer(b"[" + b",".join(_copies(bag)) + b"]", _bag_tag(bag).hex())
+    return StoredAnswer(b"[" + b",".join(_copies(bag)) + b"]", _bag_tag(bag).hex())
 
 
 def _bag_tag(bag: Iterable[Record]) -> bytes:
@@ -201,15 +201,15 @@ def _tag(digest: int) -> bytes:
     return (digest % (1 << 8 * HASH_BYTES)).to_bytes(HASH_BYTES, "big")
 
 
-def null_answer(info: ViewInfo) -> Answer:
+def null_answer(info: ViewInfo) -> StoredAnswer:
     """The answer when nothing can be equal to the key: a parameter is NULL, or no row of a full view has it."""
     assert info.null_rows is not None
     rows = info.null_rows.encode()
     # The tag that an entry with this one row would have.
-    return Answer(rows, EMPTY_TAG if rows == b"[]" and not info.cut else content_hash(rows[1:-1]).hex())
+    return StoredAnswer(rows, EMPTY_TAG if rows == b"[]" and not info.cut else content_hash(rows[1:-1]).hex())
 
 
-def answer_of(bag: Sequence[Record], info: ViewInfo, values: Values, window: Window | None) -> Answer:
+def answer_of(bag: Sequence[Record], info: ViewInfo, values: Values, window: PageWindow | None) -> StoredAnswer:
     """The answer that the leaf store would give if these rows, its LIMIT and OFFSET done, were what the read finds."""
     if window is None and info.bag:
         return _bag_answer(bag)
@@ -221,7 +221,9 @@ def answer_of(bag: Sequence[Record], info: ViewInfo, values: Values, window: Win
     return page_of(records, request, start, check)
 
 
-def rows_in(txn: Transaction, info: ViewInfo, name: bytes, entry: bytes, ahead: Ahead = NOTHING) -> tuple[bytes, bytes]:
+def rows_in(
+    txn: LeafTransaction, info: ViewInfo, name: bytes, entry: bytes, ahead: Ahead = NOTHING
+) -> tuple[bytes, bytes]:
     """All rows that a read of a whole key answers, without the brackets, and the tag's bytes. NotCoveredError."""
     kind = entry[0]
     if not info.cut and kind == INLINE:
@@ -239,7 +241,7 @@ def rows_in(txn: Transaction, info: ViewInfo, name: bytes, entry: bytes, ahead: 
     return rows, content_hash(rows)
 
 
-def _records(txn: Transaction, info: ViewInfo, request: Request, start: Place | None) -> Iterable[Record]:
+def _records(txn: LeafTransaction, info: ViewInfo, request: LeafRequest, start: Place | None) -> Iterable[Record]:
     """The rows of all keys of a request in the order of the answer, from the row of `start` on."""
     full = txn.get(info.head) is not None
     wanted = _places(info, request)
@@ -260,7 +262,7 @@ def _records(txn: Transaction, info: ViewInfo, request: Request, start: Place | 
     return rows if start is None else [row for row in rows if row[0] >= start.suffix]
 
 
-def _start(info: ViewInfo, values: Values, window: Window | None) -> tuple[bytes, Place | None]:
+def _start(info: ViewInfo, values: Values, window: PageWindow | None) -> tuple[bytes, Place | None]:
     """What tokens of this read carry, if it is for a page, and behind which row that begins."""
     if window is None:
         return b"", None
@@ -268,7 +270,7 @@ def _start(info: ViewInfo, values: Values, window: Window | None) -> tuple[bytes
     return check, None if window.after is None else read_token(window.after, check)
 
 
-def _places(info: ViewInfo, request: Request) -> Places:
+def _places(info: ViewInfo, request: LeafRequest) -> Places:
     if request.part == WHOLE:
         return b"", None
     ordering = info.ordering
@@ -284,7 +286,7 @@ def _count(entry: bytes) -> int:
     return int.from_bytes(entry[COUNT_SLICE], "big")
 
 
-def _plain_values(txn: Transaction, name: bytes, entry: bytes) -> Iterable[bytes]:
+def _plain_values(txn: LeafTransaction, name: bytes, entry: bytes) -> Iterable[bytes]:
     if not _count(entry):
         return ()
     cursor = txn.cursor()

@@ -11,8 +11,8 @@ from dataflow.functions import arrays
 from dataflow.plan.parts import WHOLE, Cut, Interval
 from dataflow.state.ordering import Ordering
 from dataflow.types import Key, Value
-from service.leaf_store.answer import Window
-from service.leaf_store.catalog import OrderColumn, Role, ViewInfo
+from service.leaf_store.answer import PageWindow
+from service.leaf_store.catalog import OrderColumn, ParameterRole, ViewInfo
 from service.leaf_store.layout import content_hash, entry_key, entry_keys
 
 #: A parameter's value; of one that takes a list, a tuple.
@@ -25,7 +25,7 @@ CHECK_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class LeafRequest:
     """What is read of a view: the rows of `keys`, merged if there are several, and of those the ones in `part`, at most
     `limit_rows` behind the first `offset_rows`; or those that have one of the values `picked` in the columns that they
     are sorted by. Without a key nothing can be equal, or within the bounds: the answer does not depend on data."""
@@ -34,26 +34,26 @@ class Request:
     part: Interval
     limit_rows: int | None
     offset_rows: int
-    window: Window | None = None
+    window: PageWindow | None = None
     picked: tuple[Key, ...] = ()
 
 
-def request_of(info: ViewInfo, values: Values, window: Window | None = None) -> Request:
+def request_of(info: ViewInfo, values: Values, window: PageWindow | None = None) -> LeafRequest:
     """What a read with these values asks for."""
     if info.refreshed:
         key = tuple(arrays.render(value) if isinstance(value, tuple) else value for value in values)
-        return Request((key,), WHOLE, None, 0, window)
+        return LeafRequest((key,), WHOLE, None, 0, window)
     by_role = list(zip(info.parameters, values, strict=True))
     parts: list[list[str]] = []
-    bounds: list[tuple[Role, Value]] = []
+    bounds: list[tuple[ParameterRole, Value]] = []
     limit_rows, offset_rows = info.limit_rows, info.offset_rows
     for parameter, value in by_role:
         match parameter.role:
-            case Role.EQUAL | Role.LIST:
+            case ParameterRole.EQUAL | ParameterRole.LIST:
                 parts.append(_listed(value))
-            case Role.LIMIT:
+            case ParameterRole.LIMIT:
                 limit_rows = None if value is None else _count(value)
-            case Role.OFFSET:
+            case ParameterRole.OFFSET:
                 offset_rows = 0 if value is None else _count(value)
             case role:
                 assert not isinstance(value, tuple)
@@ -71,7 +71,7 @@ def request_of(info: ViewInfo, values: Values, window: Window | None = None) -> 
         part = part_of(info.storage[0], info.ordering, known)
         if len(known) < len(bounds) or _is_empty(info.ordering, part):
             keys = ()
-    return Request(keys, part, limit_rows, offset_rows, window, picked)
+    return LeafRequest(keys, part, limit_rows, offset_rows, window, picked)
 
 
 def names_of(info: ViewInfo, values: Values) -> list[bytes]:
@@ -81,7 +81,7 @@ def names_of(info: ViewInfo, values: Values) -> list[bytes]:
     return entry_keys(info.head, [_listed(value) for value in values])
 
 
-def picked_places(info: ViewInfo, request: Request) -> list[bytes]:
+def picked_places(info: ViewInfo, request: LeafRequest) -> list[bytes]:
     """Where the rows of a key are that a request picks, among those that are not."""
     return [info.ordering.place_of_row(values) for values in request.picked]
 
@@ -97,13 +97,13 @@ def _count(value: Given) -> int:
     return int(value)
 
 
-def part_of(column: OrderColumn, ordering: Ordering, bounds: list[tuple[Role, str]]) -> Interval:
+def part_of(column: OrderColumn, ordering: Ordering, bounds: list[tuple[ParameterRole, str]]) -> Interval:
     """The rows of a key whose first order column is within all bounds. NULLs are within none."""
     starts, ends = [_nulls_end(column)], [_nulls_start(column)]
     for role, value in bounds:
         # `> v` begins behind v where the order ascends, and ends before v where it descends.
-        cut = Cut((value,), behind=(role in (Role.GREATER, Role.AT_MOST)) != column.descending)
-        lower = role in (Role.GREATER, Role.AT_LEAST)
+        cut = Cut((value,), behind=(role in (ParameterRole.GREATER, ParameterRole.AT_MOST)) != column.descending)
+        lower = role in (ParameterRole.GREATER, ParameterRole.AT_LEAST)
         (starts if lower != column.descending else ends).append(cut)
     start = max(starts, key=lambda cut: ordering.place(cut) or b"")
     return Interval(start, min(ends, key=lambda cut: _end_place(ordering, cut)))

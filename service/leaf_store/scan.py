@@ -19,7 +19,7 @@ from service.leaf_store.layout import (
     load_places,
     split_special,
 )
-from service.leaf_store.transaction import Transaction
+from service.leaf_store.transaction import LeafTransaction
 
 #: A row's suffix, JSON and how many copies there are.
 Record = tuple[bytes, bytes, int]
@@ -35,7 +35,7 @@ class NotCoveredError(Exception):
 
 
 def covered_rows(
-    txn: Transaction, name: bytes, entry: bytes, wanted: Places = _EVERYTHING, *, all_wanted: bool = True
+    txn: LeafTransaction, name: bytes, entry: bytes, wanted: Places = _EVERYTHING, *, all_wanted: bool = True
 ) -> Iterator[Record]:
     """The rows from a place on, before another. NotCoveredError if coverage ends before that: where it ends, or, with
     `all_wanted`, at once."""
@@ -55,7 +55,7 @@ def covered_rows(
     raise NotCoveredError
 
 
-def picked_rows(txn: Transaction, name: bytes, entry: bytes, places: Sequence[bytes]) -> Iterator[Record]:
+def picked_rows(txn: LeafTransaction, name: bytes, entry: bytes, places: Sequence[bytes]) -> Iterator[Record]:
     """The rows whose places are among some; what is asked for twice is there once."""
     rows = int.from_bytes(entry[ROWS_SLICE], "big")
     if not rows and entry[0] != PART:
@@ -71,7 +71,7 @@ def picked_rows(txn: Transaction, name: bytes, entry: bytes, places: Sequence[by
         yield from covered_rows(txn, name, entry, (place, place + _BEHIND_HASHES))
 
 
-def _rows(txn: Transaction, name: bytes, entry: bytes, start: bytes, end: bytes | None) -> Iterable[Record]:
+def _rows(txn: LeafTransaction, name: bytes, entry: bytes, start: bytes, end: bytes | None) -> Iterable[Record]:
     if entry[0] == INLINE:
         json_end = ENTRY_BYTES + int.from_bytes(entry[COUNT_SLICE], "big")
         suffix = entry[json_end:] + entry[HASH_SLICE]
@@ -82,7 +82,7 @@ def _rows(txn: Transaction, name: bytes, entry: bytes, start: bytes, end: bytes 
     return _special_rows(txn, name, start, end)
 
 
-def _plain_rows(txn: Transaction, name: bytes, start: bytes, end: bytes | None) -> Iterator[Record]:
+def _plain_rows(txn: LeafTransaction, name: bytes, start: bytes, end: bytes | None) -> Iterator[Record]:
     n = len(name)
     for key, value in _records(txn, name, start):
         suffix = key[n:]
@@ -92,7 +92,7 @@ def _plain_rows(txn: Transaction, name: bytes, start: bytes, end: bytes | None) 
             yield suffix, value, 1
 
 
-def _special_rows(txn: Transaction, name: bytes, start: bytes, end: bytes | None) -> Iterator[Record]:
+def _special_rows(txn: LeafTransaction, name: bytes, start: bytes, end: bytes | None) -> Iterator[Record]:
     """A suffix that was cut does not sort right in the tree, but only among those that begin with the same bytes."""
     n = len(name)
     kept = MAX_KEY_BYTES - n - HASH_BYTES
@@ -116,7 +116,7 @@ def _record(suffix: bytes, value: bytes) -> Record:
     return full or suffix, json, copies
 
 
-def _records(txn: Transaction, name: bytes, start: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _records(txn: LeafTransaction, name: bytes, start: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Keys and values of an entry's rows as the tree has them, from about `start` on, never behind it."""
     # Bytes that a suffix keeps however long it is. Without a place to start at: behind the entry itself.
     kept = start[: MAX_KEY_BYTES - len(name) - HASH_BYTES] or b"\0"

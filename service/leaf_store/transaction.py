@@ -22,7 +22,7 @@ class Cursor(Protocol):
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None: ...
 
 
-class Transaction(Protocol):
+class LeafTransaction(Protocol):
     """A snapshot for readers; for the writer, all or nothing."""
 
     def get(self, key: bytes, /) -> bytes | None: ...
@@ -35,6 +35,6 @@ class Transaction(Protocol):
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None: ...
 
 
-def begin(environment: lmdb.Environment, *, write: bool = False) -> Transaction:
+def begin(environment: lmdb.Environment, *, write: bool = False) -> LeafTransaction:
     """Begin one; as a context it commits at the end, or aborts if that is an exception."""
-    return cast(Transaction, environment.begin(write=write))
+    return cast(LeafTransaction, environment.begin(write=write))

@@ -7,14 +7,16 @@ sure.
 from collections.abc import Iterable
 
 from dataflow.types import Position
-from service.leaf_store.answer import Window
+from service.leaf_store.answer import PageWindow
 from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.layout import MARK, SINCE_SLICE, entry_key
 from service.leaf_store.request import Values, request_of
-from service.leaf_store.transaction import Transaction
+from service.leaf_store.transaction import LeafTransaction
 
 
-def unchanged_since(txn: Transaction, info: ViewInfo, values: Values, window: Window | None = None) -> Position | None:
+def unchanged_since(
+    txn: LeafTransaction, info: ViewInfo, values: Values, window: PageWindow | None = None
+) -> Position | None:
     """Since when a covered answer has not changed; None: that is not known."""
     entries = [txn.get(entry_key(info.head, key)) for key in request_of(info, values, window).keys]
     known = [entry for entry in entries if entry is not None]
@@ -22,7 +24,7 @@ def unchanged_since(txn: Transaction, info: ViewInfo, values: Values, window: Wi
     return since_of(txn, info, known) if len(known) == len(entries) else None
 
 
-def since_of(txn: Transaction, info: ViewInfo, entries: Iterable[bytes]) -> Position:
+def since_of(txn: LeafTransaction, info: ViewInfo, entries: Iterable[bytes]) -> Position:
     """Since when what these entries of a view say, all of it, has not changed."""
     mark = txn.get(info.head)
     changed = [entry[SINCE_SLICE] for entry in entries]

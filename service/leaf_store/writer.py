@@ -17,7 +17,7 @@ import lmdb
 from dataflow.engine.effects import LeafDrop, LeafEffect
 from dataflow.plan.nodes import View
 from dataflow.types import Key, Position, Row, ViewId
-from service.leaf_store.answer import Answer, Window
+from service.leaf_store.answer import PageWindow, StoredAnswer
 from service.leaf_store.catalog import ViewInfo, describe, dump_view, join_catalog, types_of
 from service.leaf_store.collations import Written
 from service.leaf_store.commit import Commit
@@ -240,7 +240,9 @@ class LeafWriter:
         if self._commits % _COMMITS_PER_READER_CHECK == 0:
             self._environment.reader_check()
 
-    def render(self, view: ViewId, rows: Sequence[Row], values: Values, window: Window | None = None) -> Answer:
+    def render(
+        self, view: ViewId, rows: Sequence[Row], values: Values, window: PageWindow | None = None
+    ) -> StoredAnswer:
         """An answer from rows that the upstream computed (a forwarded read), not the leaf store.
 
         `rows` are rows of the view's relation in the order of the answer, its LIMIT and OFFSET done; columns that

@@ -22,7 +22,7 @@ import structlog
 from cdc.gtid import Gtids, parse_gtids
 from dataflow.types import Key, Position, ViewId
 from service.ground.errors import ApiError
-from service.leaf_store.answer import Answer, Window
+from service.leaf_store.answer import PageWindow, StoredAnswer
 from service.leaf_store.request import Values
 from service.protocol.adhoc import Match
 
@@ -34,11 +34,11 @@ class ReadItem:
 
     view: str
     values: Values
-    window: Window | None = None
+    window: PageWindow | None = None
     id: ViewId | None = field(default=None, compare=False)
 
 
-class Source(StrEnum):
+class AnswerSource(StrEnum):
     """How the engine came to answers: what it stored for the next read, what it did not store, what the upstream itself
     answered past the store."""
 
@@ -55,7 +55,7 @@ class Source(StrEnum):
     @property
     def has_version(self) -> bool:
         """Whether answers are exact at the position that comes with them; else that only has all that they show."""
-        return self not in (Source.CURRENT, Source.QUERY)
+        return self not in (AnswerSource.CURRENT, AnswerSource.QUERY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,10 @@ class ReadReply:
     """Answers to all items of a request, all exact at `position`, if their source has a version (see `LeafState` for
     `at_ms`)."""
 
-    answers: list[Answer]
+    answers: list[StoredAnswer]
     position: Position
     at_ms: int
-    source: Source = Source.STORED
+    source: AnswerSource = AnswerSource.STORED
 
 
 #: A key that was read, and how many of the counted hits it had.
@@ -204,7 +204,7 @@ def _item_to_wire(item: ReadItem) -> list[Any]:
 def _item_from_wire(fields: list[Any]) -> ReadItem:
     view, given, window, id_ = fields
     values = tuple(tuple(value) if isinstance(value, list) else value for value in given)
-    return ReadItem(view, values, None if window is None else Window(*window), id_)
+    return ReadItem(view, values, None if window is None else PageWindow(*window), id_)
 
 
 def _reply_to_wire(reply: ReadReply) -> dict[str, Any]:
@@ -213,8 +213,8 @@ def _reply_to_wire(reply: ReadReply) -> dict[str, Any]:
 
 
 def _reply_from_wire(fields: dict[str, Any]) -> ReadReply:
-    answers = [Answer(rows.encode(), tag, following) for rows, tag, following in fields["answers"]]
-    return ReadReply(answers, fields["position"], fields["at_ms"], Source(fields["source"]))
+    answers = [StoredAnswer(rows.encode(), tag, following) for rows, tag, following in fields["answers"]]
+    return ReadReply(answers, fields["position"], fields["at_ms"], AnswerSource(fields["source"]))
 
 
 def _error_to_wire(error: ApiError) -> dict[str, Any]:

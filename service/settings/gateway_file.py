@@ -1,6 +1,6 @@
 """The file of a gateway, followed while it runs: where the pods are may change without a restart.
 
-*Invariants*: `Following.settings` are always settings that a gateway could start with; what they differ in from those
+*Invariants*: `GatewayFile.settings` are always settings that a gateway could start with; what they differ in from those
 that it started with is only where the pods are. A file that cannot be used changes nothing, and is said once.
 
 Not here: what is done when the pods are others (`service.gateway`, `service.admin`).
@@ -25,7 +25,7 @@ EACH_S = 1.0
 FOLLOWED = ("shards", "replicas", "address", "admin_address", "addresses", "admin_addresses")
 
 
-class Following:
+class GatewayFile:
     """*State*: `settings` as they are in effect; `_seen` is what the file was when it was last read. The first ones may
     be older than the file: a process may be started again with what the one before it was given."""
 

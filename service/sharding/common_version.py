@@ -39,14 +39,14 @@ class Exact(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Met(Generic[T]):
+class CommonVersion(Generic[T]):
     """What is exact at `position`: of each shard what was read at some time."""
 
     position: Position
     parts: list[Exact[T]]
 
 
-def meet(timelines: Sequence[Sequence[Exact[T]]], *, least: Position = 0) -> Met[T] | None:
+def meet(timelines: Sequence[Sequence[Exact[T]]], *, least: Position = 0) -> CommonVersion[T] | None:
     """The newest position, not before `least`, at which something of each timeline is exact; None if there is none.
     Each timeline has what was read of one shard so far."""
     ends = [(exact.until, exact.server) for timeline in timelines for exact in timeline]
@@ -57,7 +57,7 @@ def meet(timelines: Sequence[Sequence[Exact[T]]], *, least: Position = 0) -> Met
         parts = [_at(timeline, position, server) for timeline in timelines]
         found = [part for part in parts if part is not None]
         if len(found) == len(parts):
-            return Met(position, found)
+            return CommonVersion(position, found)
     return None
 
 

@@ -12,7 +12,7 @@ U = TypeVar("U")
 
 
 @dataclass(slots=True)
-class Part(Generic[T]):
+class ShardPart(Generic[T]):
     """What one shard is asked for, and where each of it stands in the request."""
 
     shard: int
@@ -20,19 +20,19 @@ class Part(Generic[T]):
     places: list[int] = field(default_factory=list)
 
 
-def split(items: Iterable[T], shards: Iterable[int]) -> list[Part[T]]:
+def split(items: Iterable[T], shards: Iterable[int]) -> list[ShardPart[T]]:
     """The parts, each of one shard, in the order in which these are first named."""
-    parts: dict[int, Part[T]] = {}
+    parts: dict[int, ShardPart[T]] = {}
     for place, (item, shard) in enumerate(zip(items, shards, strict=True)):
         part = parts.get(shard)
         if part is None:
-            part = parts[shard] = Part(shard)
+            part = parts[shard] = ShardPart(shard)
         part.items.append(item)
         part.places.append(place)
     return list(parts.values())
 
 
-def joined(parts: Sequence[Part[T]], answers: Sequence[Sequence[U]]) -> list[U]:
+def joined(parts: Sequence[ShardPart[T]], answers: Sequence[Sequence[U]]) -> list[U]:
     """The answers of all parts, each part's in the order of its items, as the request has them."""
     placed = {
         place: answer

@@ -18,7 +18,7 @@ from service.protocol.gateway_worker_config import GatewayWorkerConfig
 from service.protocol.run_directory import RunDirectory
 from service.settings.errors import SettingsError
 from service.settings.gateway import GatewaySettings
-from service.settings.gateway_file import Following
+from service.settings.gateway_file import GatewayFile
 from service.supervisor.admin.app import admin_app
 from service.supervisor.admin.metrics import process_samples
 from service.supervisor.admin.port import AdminPort
@@ -68,7 +68,7 @@ class GatewaySupervisor:
         app = admin_app(control, self, self._metrics)
         self._admin = AdminPort(app, settings.http, settings.auth, ports.admin)
         self._admin.open()
-        following = Following(self._path, settings)
+        following = GatewayFile(self._path, settings)
         self._tasks = [asyncio.create_task(fleet.run()), asyncio.create_task(following.run(self._follow))]
         self.workers = [self._worker(n) for n in range(settings.http.workers)]
         await start_all(self.workers)

@@ -18,11 +18,11 @@ from dataflow.schema import SqlType
 from dataflow.types import Key, Value
 from dataflow.values import normal_form
 from service.ground.errors import ApiError
-from service.leaf_store.answer import Window
-from service.leaf_store.catalog import CLAIMS, ParameterInfo, Role, ViewInfo
+from service.leaf_store.answer import PageWindow
+from service.leaf_store.catalog import CLAIMS, ParameterInfo, ParameterRole, ViewInfo
 from service.leaf_store.layout import HASH_BYTES, entry_key, is_hashed, key_in, view_head
 from service.leaf_store.pages import read_token
-from service.leaf_store.request import Given, Request, Values, check_of, picked_places, request_of
+from service.leaf_store.request import Given, LeafRequest, Values, check_of, picked_places, request_of
 from service.web.entry_names import EntryNames, entry_of_query, texts_of
 from service.web.principal import Principal
 
@@ -55,7 +55,7 @@ class Arguments:
             (parameter, _parser(parameter, info.refreshed), texts_of(parameter.type)) for parameter in info.parameters
         ]
         #: Whether a read is of one key, and picks the rows of one place if it picks any.
-        self._is_one_key = info.refreshed or all(parameter.role is Role.EQUAL for parameter in info.parameters)
+        self._is_one_key = info.refreshed or all(parameter.role is ParameterRole.EQUAL for parameter in info.parameters)
         #: With claims the same query string is another read for each principal: none is remembered.
         self._is_remembered = self._is_one_key and not info.claims
         self._remembered: dict[bytes, bytes] = {}
@@ -70,7 +70,7 @@ class Arguments:
         #: The entries that JSON parameters ask for, if those can be said fast; the same cases.
         self.entries = EntryNames(info)
 
-    def parse(self, query: bytes, principal: Principal | None = None) -> tuple[Values, Window | None]:
+    def parse(self, query: bytes, principal: Principal | None = None) -> tuple[Values, PageWindow | None]:
         """The values and the window that a query string asks for. ApiError ``parameter_…``, and as `values`."""
         given: dict[str, Any] = {}
         for name, text in _pairs(query):
@@ -92,7 +92,7 @@ class Arguments:
             self._remember(query, request_of(self.info, values))
         return values, window
 
-    def _remember(self, query: bytes, request: Request) -> None:
+    def _remember(self, query: bytes, request: LeafRequest) -> None:
         for key in request.keys:
             if len(self._remembered) >= _MAX_REMEMBERED:
                 self._remembered.clear()
@@ -142,7 +142,7 @@ class Arguments:
                 raise ApiError("forbidden", f"The token's claim {claim!r} is no {parameter.type.sql}.") from None
         return claims
 
-    def window(self, values: Values, limit: int | None, after: str | None) -> Window | None:
+    def window(self, values: Values, limit: int | None, after: str | None) -> PageWindow | None:
         """The part of an ordered view's rows; None: all of them. ApiError ``parameter_type``."""
         if limit is None and after is None:
             return None
@@ -164,7 +164,7 @@ class Arguments:
             except ValueError:
                 expected = "the 'next' of an earlier page of this read, with the same parameters"
                 raise _ill_typed("after", after, expected) from None
-        return Window(limit, after)
+        return PageWindow(limit, after)
 
     def _page(self, given: dict[str, Any]) -> tuple[int | None, str | None]:
         """Takes the page's arguments out of those that were given."""
@@ -177,10 +177,10 @@ class Arguments:
 
     def _takes_list(self, name: str) -> bool:
         parameter = self._parameters.get(name)
-        return parameter is not None and parameter.role is Role.LIST
+        return parameter is not None and parameter.role is ParameterRole.LIST
 
     def _value(self, given: Any, parameter: ParameterInfo, parse: _Parse, texts: _Texts) -> Given:
-        if parameter.role is not Role.LIST:
+        if parameter.role is not ParameterRole.LIST:
             if isinstance(given, list):
                 # The parameter has another use, which takes a list.
                 raise _ill_typed(parameter.name, "a list", parameter.type.sql)
@@ -218,7 +218,11 @@ class Arguments:
 
     def _missing(self, parameter: ParameterInfo) -> ApiError:
         name = parameter.name
-        more = "give it several times for a list" if parameter.role is Role.LIST else f"{name}{_NULL_SUFFIX} is NULL"
+        more = (
+            "give it several times for a list"
+            if parameter.role is ParameterRole.LIST
+            else f"{name}{_NULL_SUFFIX} is NULL"
+        )
         return ApiError(
             "parameter_missing",
             f"Parameter {name!r} of view {self.info.name!r} is missing.",
@@ -274,7 +278,7 @@ def _pairs(query: bytes) -> list[tuple[str, str | None]]:
 
 def _parser(parameter: ParameterInfo, refreshed: bool) -> _Parse:
     sql_type = parameter.type
-    if parameter.role in (Role.LIMIT, Role.OFFSET):
+    if parameter.role in (ParameterRole.LIMIT, ParameterRole.OFFSET):
         return _count
     if refreshed:
         # The upstream computes with the value itself, and says what it takes where that is not known here.

@@ -15,7 +15,7 @@ from typing import Any
 
 from dataflow.schema import SqlType
 from dataflow.values import normal_form
-from service.leaf_store.catalog import ParameterInfo, Role, ViewInfo
+from service.leaf_store.catalog import ParameterInfo, ParameterRole, ViewInfo
 from service.leaf_store.layout import MAX_ENTRY_BYTES, view_head
 
 #: Digits that every integer of the type has room for.
@@ -110,7 +110,7 @@ def _of_body(info: ViewInfo, head: bytes) -> _OfBody:
         return lambda _: None
     parameter = info.parameters[0]
     name, digits = parameter.name, _digits(parameter.type)
-    if digits is None or parameter.role is Role.LIST or not (name.isascii() and name.isidentifier()):
+    if digits is None or parameter.role is ParameterRole.LIST or not (name.isascii() and name.isidentifier()):
         return lambda _: None
     return _integers_of_body(head, name.encode(), digits)
 
@@ -136,7 +136,7 @@ def _integers_of_body(head: bytes, name: bytes, digits: int) -> _OfBody:
 
 
 def _column(parameter: ParameterInfo, head: bytes) -> _Column | None:
-    if parameter.role is Role.LIST:
+    if parameter.role is ParameterRole.LIST:
         return None
     digits = _digits(parameter.type)
     if digits is not None:

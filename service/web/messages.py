@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from service.ground.errors import ApiError
-from service.protocol.wire import Source
+from service.protocol.wire import AnswerSource
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -23,12 +23,12 @@ VARY_BY_TOKEN = (b"vary", b"Authorization")
 #: RFC 9211. A miss that the upstream answers past the store did not go through the cache at all.
 CACHE_HIT = (b"cache-status", b"upquery; hit")
 CACHE_STATUS = {
-    Source.STORED: (b"cache-status", b"upquery; fwd=miss; stored"),
-    Source.UNSTORED: (b"cache-status", b"upquery; fwd=miss"),
-    Source.FORWARDED: (b"cache-status", b"upquery; fwd=bypass"),
-    Source.CURRENT: (b"cache-status", b"upquery; fwd=stale"),
-    Source.QUERY: (b"cache-status", b"upquery; fwd=bypass"),
-    Source.STALE: (b"cache-status", b"upquery; hit; detail=stale"),
+    AnswerSource.STORED: (b"cache-status", b"upquery; fwd=miss; stored"),
+    AnswerSource.UNSTORED: (b"cache-status", b"upquery; fwd=miss"),
+    AnswerSource.FORWARDED: (b"cache-status", b"upquery; fwd=bypass"),
+    AnswerSource.CURRENT: (b"cache-status", b"upquery; fwd=stale"),
+    AnswerSource.QUERY: (b"cache-status", b"upquery; fwd=bypass"),
+    AnswerSource.STALE: (b"cache-status", b"upquery; hit; detail=stale"),
 }
 #: Of answers so large that they may be compressed.
 VARY = (b"vary", b"Accept-Encoding")

@@ -31,8 +31,8 @@ from service.web.request_log import RequestLog
 from service.web.server import DrainingServer
 from service.worker.access_log.keys import KeyTexts
 from service.worker.access_log.log import AccessLog
-from service.worker.access_log.logged_app import Logged
-from service.worker.reads.reads import Limits
+from service.worker.access_log.logged_app import LoggedApp
+from service.worker.reads.reads import ReadLimits
 from service.worker.reports import WorkerTelemetry
 from service.worker.routes.app import build_app
 from service.worker.routes.hot import HotRoute
@@ -132,7 +132,7 @@ class Outside(Protocol):
 def wrapped(app: DirectApp, config: Outside, log: AccessLog | None = None) -> DirectApp:
     """The application within what a request passes first: only what is configured, so that the rest costs nothing."""
     if log is not None:
-        app = Logged(app, log)
+        app = LoggedApp(app, log)
     if config.http.compress_bytes:
         app = Compression(app, config.http.compress_bytes)
     if (waiting := waiting_of_client(config)) is not None:
@@ -149,9 +149,9 @@ def waiting_of_client(config: Outside) -> int | None:
     return None if config.auth is None else max(1, config.http.waiting_reads // 4)
 
 
-def limits_of(http: HttpSettings) -> Limits:
+def limits_of(http: HttpSettings) -> ReadLimits:
     """The bounds of requests."""
-    return Limits(
+    return ReadLimits(
         read_timeout_s=http.read_timeout_s,
         max_body_bytes=http.max_body_bytes,
         max_keys=http.max_keys,

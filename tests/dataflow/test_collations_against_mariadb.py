@@ -9,7 +9,7 @@ import pytest
 from dataflow.collations import Collation
 from service.engine.databases.mysql.address import Address
 from service.engine.databases.mysql.collations import load_collations
-from service.engine.databases.mysql.connect import UpstreamPool
+from service.engine.databases.mysql.connect import MySqlPool
 from tests.fixtures.mariadb import MariaDatabase
 from tests.fixtures.streams import run
 
@@ -85,7 +85,7 @@ def pairs(collation: Collation, charset: str) -> list[tuple[str, str]]:
 
 def loaded(database: MariaDatabase, name: str) -> Collation:
     async def load() -> Collation | None:
-        pool = UpstreamPool(Address.parse(database.url))
+        pool = MySqlPool(Address.parse(database.url))
         try:
             async with pool.connection() as wire:
                 return (await load_collations(wire, [name])).get(name)
@@ -121,7 +121,7 @@ def test_texts_compare_as_the_server_says(mariadb: MariaDatabase, name: str) -> 
 )
 def test_collations_of_languages_are_not_guessed(mariadb: MariaDatabase, name: str) -> None:
     async def load() -> dict[str, Collation]:
-        pool = UpstreamPool(Address.parse(mariadb.url))
+        pool = MySqlPool(Address.parse(mariadb.url))
         try:
             async with pool.connection() as wire:
                 return await load_collations(wire, [name])

@@ -9,7 +9,7 @@ import pytest
 from cdc.change import StreamLost
 from cdc.postgres.stream import PostgresStream
 from service.demo.postgres_server import EmbeddedPostgres
-from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.connect import PostgresPool
 from service.engine.databases.postgres.publication import ensure_published
 from service.engine.upstream.results import UpstreamError
 from tests.fixtures.postgres import Database, discard_server, start_server
@@ -200,7 +200,7 @@ def test_a_publication_that_may_not_be_changed(database: Database) -> None:
     database.execute("DROP ROLE IF EXISTS reader", "CREATE ROLE reader LOGIN", "CREATE TABLE items (id int4)")
 
     async def check() -> str:
-        pool = UpstreamPool(_with_user(database.url, "reader"))
+        pool = PostgresPool(_with_user(database.url, "reader"))
         async with asyncio.timeout(LIMIT_S), pool.connection() as connection:
             try:
                 await ensure_published(connection, PUBLICATION, ["public.items"])

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from cdc.change import CommittedTransaction
-from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.connect import PostgresPool
 from service.engine.databases.postgres.lookups import LookupRows
 from tests.fixtures.postgres import Database, discard_server, start_server
 from tests.fixtures.streams import LIMIT_S, Stream, run, streaming
@@ -195,7 +195,7 @@ def test_start_while_a_commit_waits_for_a_standby() -> None:
             for statement in ACCOUNTS:
                 connection.execute(statement.encode())
             connection.execute("CREATE PUBLICATION upquery FOR TABLE accounts")
-        pool = UpstreamPool(server.url)
+        pool = PostgresPool(server.url)
         stream = Stream(database, pool)
         await stream.follow([TABLE])
         with psycopg.connect(server.url) as first, psycopg.connect(server.url) as second:

@@ -11,10 +11,10 @@ from dataflow.schema import Catalog
 from dataflow.state.coverage import Coverage
 from dataflow.types import Key, Row
 from service.engine.databases.postgres.catalog import load_catalog
-from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.connect import PostgresPool
 from service.engine.databases.postgres.upstream import PostgresSession
 from service.engine.views.planner import Planning, TableChecks
-from service.engine.views.registry import Definition, Origin, Plan, Tier, ViewOptions
+from service.engine.views.registry import Definition, Origin, Tier, ViewOptions, ViewPlan
 from service.engine.views.tables import TableRefusedError
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import run
@@ -82,11 +82,11 @@ def test_untouched_answers_do_not_change(database: Database, seed: int) -> None:
     assert narrow > 60 * len(QUERIES)
 
 
-def planned(database: Database) -> tuple[list[Plan], Catalog]:
+def planned(database: Database) -> tuple[list[ViewPlan], Catalog]:
     """Every query as a refreshed view."""
 
-    async def plan() -> tuple[list[Plan], Catalog]:
-        pool = UpstreamPool(database.url)
+    async def plan() -> tuple[list[ViewPlan], Catalog]:
+        pool = PostgresPool(database.url)
         try:
             async with pool.connection() as connection:
                 session = PostgresSession(connection, "upquery")
@@ -108,11 +108,11 @@ async def _nothing_refused(*_: object) -> dict[str, TableRefusedError]:
     raise AssertionError("all tables are followed")
 
 
-def keys_of(plan: Plan) -> list[Key]:
+def keys_of(plan: ViewPlan) -> list[Key]:
     return [(str(key),) for key in KEYS] if plan.view.parameters else [()]
 
 
-def touched_keys(plan: Plan, table: str, delta: TableDelta) -> set[Key]:
+def touched_keys(plan: ViewPlan, table: str, delta: TableDelta) -> set[Key]:
     among = Coverage(tuple(range(len(plan.view.parameters))))
     for key in keys_of(plan):
         among.add(key)
@@ -128,7 +128,7 @@ class _World:
         for _ in range(8):
             self.change(insert=True)
 
-    def answers(self, plan: Plan) -> dict[Key, list[tuple[object, ...]]]:
+    def answers(self, plan: ViewPlan) -> dict[Key, list[tuple[object, ...]]]:
         sql = plan.sql.replace("%", "%%").replace("($1::int4)", "(%(p)s::int4)")
         return {key: self.connection.execute(sql, {"p": key[0] if key else None}).fetchall() for key in keys_of(plan)}
 

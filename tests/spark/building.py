@@ -21,9 +21,9 @@ from dataflow.spark.fingerprint import fingerprint
 from dataflow.spark.manifest import Manifest, read_manifest, verify
 from dataflow.spark.snapshot_holder import HeldSnapshot
 from dataflow.types import LookupId, NodeId, Row
-from service.engine.builds.holder import Held
-from service.engine.databases.postgres.connect import UpstreamPool
-from service.engine.databases.postgres.lookups import Lookups
+from service.engine.builds.holder import NamedSnapshot
+from service.engine.databases.postgres.connect import PostgresPool
+from service.engine.databases.postgres.lookups import PostgresLookups
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import run
 
@@ -33,7 +33,7 @@ MASTER = "local[2]"
 
 def document(
     url: str,
-    held: HeldSnapshot | Held,
+    held: HeldSnapshot | NamedSnapshot,
     out: Path,
     relations: Relations,
     tables: Mapping[str, Table],
@@ -90,8 +90,8 @@ def looked_up(database: Database, relations: Relations, tables: Mapping[str, Tab
     """What the service's lookups of everything give."""
 
     async def ask() -> list[Counter[Row]]:
-        pool = UpstreamPool(database.url)
-        lookups = Lookups(pool)
+        pool = PostgresPool(database.url)
+        lookups = PostgresLookups(pool)
         try:
             catalog = Catalog(dict(tables))
             return [

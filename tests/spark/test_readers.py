@@ -28,7 +28,7 @@ from dataflow.spark.snapshot_source import register
 from dataflow.spark.upstreams import ReadersUpstream
 from dataflow.types import LookupId, NodeId, Row
 from service.engine.builds import mysql_holder
-from service.engine.builds.holder import Held
+from service.engine.builds.holder import NamedSnapshot
 from service.engine.builds.mysql_holder import MySqlHolder
 from service.engine.databases.mysql.exact_snapshot import TRIES
 from service.engine.databases.mysql.upstream import MySqlUpstream
@@ -53,7 +53,7 @@ COUNT = AggregateCall(AggregateFunction.COUNT_ROWS, None, BIGINT)
 @asynccontextmanager
 async def holding(
     upstream: MySqlUpstream, url: str, folder: Path, readers: int = 3, tables: Sequence[str] = ()
-) -> AsyncIterator[Held]:
+) -> AsyncIterator[NamedSnapshot]:
     """A snapshot that so many processes hold."""
     async with MySqlHolder(upstream.pool, url, None, readers, 0).held(tables, folder) as held:
         yield held
@@ -171,7 +171,7 @@ def test_a_table_as_a_frame(mariadb: MariaDatabase, tmp_path: Path, spark: Any) 
     )
     register(spark)
 
-    def count(held: Held) -> tuple[int, list[Any]]:
+    def count(held: NamedSnapshot) -> tuple[int, list[Any]]:
         options = {**ReadersUpstream(held.name).options(), "columns": json.dumps(["price", "name", "id"])}
         frame = spark.read.format("upquery").options(**options, table=f"{mariadb.name}.items", partitions="2").load()
         assert frame.columns == ["price", "name", "id"]
@@ -218,7 +218,7 @@ def test_reserved_words_are_names(mariadb: MariaDatabase, tmp_path: Path) -> Non
         mariadb.execute("DROP DATABASE `group`")
 
 
-def _pairs(held: Held, chain: Chain, table: Table, part: Sequence[KeyRange]) -> list[Row]:
+def _pairs(held: NamedSnapshot, chain: Chain, table: Table, part: Sequence[KeyRange]) -> list[Row]:
     readers = Readers(held.name)
     asked = ranged(chain, table, part)
     return [row for sql in asked for batch in readers.batches(sql, ["id", "from"]) for row in rows_of(batch)]
@@ -293,7 +293,7 @@ def test_what_ends_a_snapshot_is_said(mariadb: MariaDatabase, tmp_path: Path) ->
     """A connection, a process, or a table."""
     fill(mariadb)
 
-    async def lost(held: Held, asked: str) -> None:
+    async def lost(held: NamedSnapshot, asked: str) -> None:
         with pytest.raises(SparkProblem) as raised:
             await asyncio.to_thread(list, Readers(held.name).batches(asked, ["a", "b", "c"]))
         assert (raised.value.code, raised.value.retryable) == ("snapshot_lost", True)

@@ -13,10 +13,10 @@ from dataflow.sql.scope import schema_and_name
 from dataflow.sql.statement import statement_of
 from service.engine.databases.mysql.address import Address
 from service.engine.databases.mysql.catalog import load_catalog
-from service.engine.databases.mysql.connect import UpstreamPool
+from service.engine.databases.mysql.connect import MySqlPool
 from service.engine.databases.mysql.describe import output_type
 from service.engine.databases.mysql.row_decoder import answer_rows
-from service.engine.databases.mysql.wire import Reply
+from service.engine.databases.mysql.wire import ServerReply
 from service.ground.version import version_text
 from service.leaf_store.render import compile_row
 from tests.sql.comparison import Answer, parse
@@ -31,7 +31,7 @@ class MariaDbOracle:
 
     def __init__(self, url: str) -> None:
         self._runner = asyncio.Runner()
-        self._pool = UpstreamPool(Address.parse(url), 1)
+        self._pool = MySqlPool(Address.parse(url), 1)
         self._lent = self._pool.connection()
         self._wire = self._runner.run(self._lent.__aenter__())
         self._columns: Mapping[tuple[str, str, str], SqlType] | None = None
@@ -73,7 +73,7 @@ class MariaDbOracle:
         singles = frozenset(name for name, _, sql_type in columns if sql_type.name == "float4")
         return Answer([parse(encode(row)) for row in answer_rows(reply)], singles)
 
-    def _ask(self, statement: str) -> Reply:
+    def _ask(self, statement: str) -> ServerReply:
         return self._runner.run(self._wire.ask(statement))[0]
 
     def _known(self) -> Mapping[tuple[str, str, str], SqlType]:

@@ -43,8 +43,8 @@ from dataflow.types import Key, LookupId, NodeId, Row, Value
 from dataflow.values import normal_form
 from service.engine.databases.mysql.address import Address
 from service.engine.databases.mysql.catalog import load_catalog
-from service.engine.databases.mysql.connect import UpstreamPool
-from service.engine.databases.mysql.packets import Reply
+from service.engine.databases.mysql.connect import MySqlPool
+from service.engine.databases.mysql.packets import ServerReply
 from service.engine.databases.mysql.row_decoder import answer_rows, lookup_rows
 from service.engine.databases.mysql.wire import Wire
 from tests.fixtures.mariadb import MariaDbServer
@@ -153,7 +153,7 @@ class Server:
         self._wire = wire
         self.filled: int | None = None
 
-    def reply(self, sql: str) -> Reply:
+    def reply(self, sql: str) -> ServerReply:
         """What the server answers."""
         return self._runner.run(self._wire.query(sql))
 
@@ -200,7 +200,7 @@ def server(mariadb_server: MariaDbServer) -> Iterator[Server]:
     with closing(mariadb_server.connect()) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE OR REPLACE DATABASE {DATABASE} CHARACTER SET utf8mb4")
     with asyncio.Runner() as runner:
-        pool = UpstreamPool(Address.parse(mariadb_server.url(DATABASE)), 1)
+        pool = MySqlPool(Address.parse(mariadb_server.url(DATABASE)), 1)
         lent = pool.connection()
         found = Server(runner, runner.run(lent.__aenter__()))
         found.reply("SET sql_mode = REPLACE(@@sql_mode, 'ONLY_FULL_GROUP_BY', '')")

@@ -13,7 +13,7 @@ from dataflow.sql import plan_view
 from dataflow.types import Row
 from service.engine.databases.mysql.address import Address
 from service.engine.databases.mysql.catalog import load_catalog
-from service.engine.databases.mysql.connect import UpstreamPool
+from service.engine.databases.mysql.connect import MySqlPool
 from service.engine.databases.mysql.row_decoder import answer_rows
 from service.engine.databases.mysql.wire import Wire
 from tests.fixtures.mariadb import MariaDbServer
@@ -73,7 +73,7 @@ def wire(mariadb_server: MariaDbServer) -> Iterator[tuple[asyncio.Runner, Wire]]
         cursor.executemany(f"INSERT INTO {DATABASE}.o VALUES ({', '.join(['%s'] * len(rows[0]))})", rows)
         connection.commit()
     with asyncio.Runner() as runner:
-        pool = UpstreamPool(Address.parse(mariadb_server.url(DATABASE)), 1)
+        pool = MySqlPool(Address.parse(mariadb_server.url(DATABASE)), 1)
         lent = pool.connection()
         yield runner, runner.run(lent.__aenter__())
         runner.run(lent.__aexit__(None, None, None))

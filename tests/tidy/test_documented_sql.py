@@ -19,11 +19,11 @@ from dataflow.schema import Table
 from service.demo.loading import create_tables
 from service.demo.views import VIEWS
 from service.engine.databases.postgres.catalog import load_catalog
-from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.connect import PostgresPool
 from service.engine.databases.postgres.upstream import PostgresSession
 from service.engine.views.planner import Planning, TableChecks
 from service.engine.views.registry import Definition, Origin, ViewOptions
-from service.engine.views.tables import Following, TableRefusedError
+from service.engine.views.tables import FollowedTables, TableRefusedError
 from service.ground.errors import ApiError
 from service.protocol.admin_models import PutView
 from service.settings.sections import CdcSettings
@@ -94,13 +94,13 @@ class Found:
 
 async def planned(database: Database, wanted: list[Example]) -> list[Found]:
     """How each would be kept, with the demo's views registered."""
-    pool = UpstreamPool(database.url)
+    pool = PostgresPool(database.url)
     try:
         async with pool.connection() as connection:
             catalog = await load_catalog(connection)
             catalog = replace(catalog, registered={view.name: view.sql for view in VIEWS})
             catalog.tables["public.places"] = with_locale(catalog.tables["public.places"])
-            planning = Planning(catalog, TableChecks(Following(CdcSettings()).refusals))
+            planning = Planning(catalog, TableChecks(FollowedTables(CdcSettings()).refusals))
             return [await found(PostgresSession(connection, "upquery"), planning, example) for example in wanted]
     finally:
         await pool.close()

@@ -15,7 +15,7 @@ from service.engine.adhoc.execution import Running, invalid
 from service.engine.adhoc.match import Matcher
 from service.engine.adhoc.parser import Parsing
 from service.engine.adhoc.promotion import Installing
-from service.engine.loop.visibility import Visible
+from service.engine.loop.visibility import Visibility
 from service.engine.reads.slots import Slots
 from service.engine.upstream.problems import upstream_problem
 from service.engine.upstream.results import UpstreamError
@@ -38,7 +38,7 @@ _LOOKS = 4
 _MAX_LOOK_S = 30.0
 
 
-class Asking:
+class AdhocAnswers:
     """*State*: `_catalog`, the upstream's as it was at `_loaded_s`."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Asking:
         upstream: Upstream,
         changes: Changes,
         leaf: LeafWriter,
-        visible: Visible,
+        visible: Visibility,
         slots: Slots,
         worker_counters: Mapping[int, dict[str, dict[str, int]]],
         http: HttpSettings,

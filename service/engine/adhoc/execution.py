@@ -17,7 +17,7 @@ from dataflow.plan.refresh import RefreshView
 from dataflow.sql.spelling import Spelling
 from dataflow.types import Position, ViewId
 from service.engine.adhoc.parser import Parsing
-from service.engine.loop.visibility import Visible
+from service.engine.loop.visibility import Visibility
 from service.engine.reads.slots import Slots
 from service.engine.upstream.problems import forward_problem
 from service.engine.upstream.results import AnswerSize, Described, ForwardRows, UpstreamError
@@ -26,12 +26,12 @@ from service.engine.views.planner import place
 from service.engine.views.stand_in import stand_in
 from service.ground.clock import wall_ms
 from service.ground.errors import ApiError
-from service.leaf_store.answer import Answer
+from service.leaf_store.answer import StoredAnswer
 from service.leaf_store.catalog import describe
 from service.leaf_store.layout import content_hash
 from service.leaf_store.render import compile_row
 from service.leaf_store.request import request_of
-from service.protocol.wire import ReadReply, Source
+from service.protocol.wire import AnswerSource, ReadReply
 from service.settings.adhoc import AdhocSettings
 from service.web.arguments import Arguments
 
@@ -59,7 +59,7 @@ class Running:
 
     upstream: Upstream
     settings: AdhocSettings
-    visible: Visible
+    visible: Visibility
     #: Shared with lookups: connections are left for heartbeats.
     slots: Slots
     parsing: Parsing
@@ -98,7 +98,7 @@ class Running:
         if found.columns[0] != known.described.columns:
             self._known.pop(spelling.sql, None)
             raise ApiError("read_timeout", "The columns of a table have changed in this moment.", retryable=True)
-        return ReadReply([_answer(known.described, found)], found.version, asked_ms, Source.QUERY)
+        return ReadReply([_answer(known.described, found)], found.version, asked_ms, AnswerSource.QUERY)
 
     async def _describe(self, sql: str) -> _Known:
         known = self._known.get(sql)
@@ -119,10 +119,10 @@ class Running:
         return known
 
 
-def _answer(described: Described, found: ForwardRows) -> Answer:
+def _answer(described: Described, found: ForwardRows) -> StoredAnswer:
     row_json = compile_row([(name, i, kind) for i, (name, kind) in enumerate(described.output)])
     body = b",".join(map(row_json, found.rows[0]))
-    return Answer(b"[" + body + b"]", content_hash(body).hex())
+    return StoredAnswer(b"[" + body + b"]", content_hash(body).hex())
 
 
 def invalid(sql: str, error: Any) -> ApiError:

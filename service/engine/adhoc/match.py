@@ -26,8 +26,8 @@ from dataflow.schema import Catalog, SqlType
 from dataflow.sql.spelling import Kind, Site, Spelling, spelling_of
 from dataflow.types import ViewId
 from service.engine.adhoc.parser import Parsing
-from service.engine.views.registry import Installation, Status, Tier, ViewRegistry
-from service.leaf_store.catalog import Role, ViewInfo
+from service.engine.views.registry import InstalledView, Status, Tier, ViewRegistry
+from service.leaf_store.catalog import ParameterRole, ViewInfo
 from service.protocol.adhoc import Match
 
 _WHOLE = frozenset({"int2", "int4", "int8"})
@@ -43,7 +43,7 @@ _MOST_WORDS, _MOST_CHARACTERS = 400, 4000
 class _Candidate:
     """A view that queries may mean."""
 
-    installed: Installation
+    installed: InstalledView
     info: ViewInfo
     spelling: Spelling
 
@@ -109,13 +109,13 @@ class Matcher:
             if candidate is not None:
                 await self._add(candidate)
 
-    def _candidates(self) -> Iterable[Installation]:
+    def _candidates(self) -> Iterable[InstalledView]:
         for registered in self.registry.views.values():
             installed = registered.installed
             if installed is not None and _is_plain(installed) and not self.info(installed.id).claims:
                 yield installed
 
-    def _candidate(self, installed: Installation, dialect: str) -> _Candidate | None:
+    def _candidate(self, installed: InstalledView, dialect: str) -> _Candidate | None:
         try:
             spelling = spelling_of(installed.definition.sql, dialect)
         except (InvalidQuery, UnsupportedQuery):
@@ -157,7 +157,7 @@ def is_planned(spelling: Spelling) -> bool:
     return spelling.size <= _MOST_WORDS and len(spelling.sql) <= _MOST_CHARACTERS
 
 
-def _is_plain(installed: Installation) -> bool:
+def _is_plain(installed: InstalledView) -> bool:
     """Whether its answers are what the upstream answers."""
     serving = installed.definition.options.serving
     return (
@@ -195,7 +195,7 @@ def _bound(asked: Sequence[Site], candidate: _Candidate, known: Sequence[Site], 
             value: str | list[str] = list(mine.values) if mine.listed else mine.values[0]
             if constants.setdefault(its.name, value) != value or not fits(mine, types[its.name].type, dialect):
                 return None
-            if (types[its.name].role is Role.LIST) != mine.listed:
+            if (types[its.name].role is ParameterRole.LIST) != mine.listed:
                 return None
     if constants.keys() & given.keys():
         return None

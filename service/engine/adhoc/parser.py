@@ -11,7 +11,7 @@ from dataflow.schema import Catalog
 from dataflow.sql import plan_view
 from dataflow.sql.spelling import Spelling, spelling_of
 from dataflow.sql.statement import Statement, statement_of
-from service.engine.views.tables import Following
+from service.engine.views.tables import FollowedTables
 from service.ground.long_texts import beside
 
 
@@ -19,7 +19,7 @@ from service.ground.long_texts import beside
 class Parsing:
     """In the dialect of the upstream."""
 
-    following: Following
+    following: FollowedTables
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def spelling(self, sql: str) -> Spelling:

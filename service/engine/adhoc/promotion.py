@@ -20,9 +20,9 @@ from dataflow.sql.spelling import Kind, Site, Spelling
 from dataflow.types import ViewId
 from service.engine.adhoc.match import fits, is_planned
 from service.engine.views.changes import Changes
-from service.engine.views.registry import Definition, Origin, Plan, Tier, ViewOptions, ViewRegistry
+from service.engine.views.registry import Definition, Origin, Tier, ViewOptions, ViewPlan, ViewRegistry
 from service.engine.views.stand_in import stand_in
-from service.engine.views.tables import Following
+from service.engine.views.tables import FollowedTables
 from service.ground.errors import ApiError
 from service.leaf_store.catalog import ParameterInfo, describe
 from service.protocol.adhoc import HASH_DIGITS, PREFIX
@@ -50,7 +50,7 @@ class Installing:
     changes: Changes
     registry: ViewRegistry
     settings: AdhocSettings
-    following: Following
+    following: FollowedTables
     reads_of: ReadsOf
     installed: int = 0
     dropped: int = 0
@@ -116,7 +116,7 @@ class Installing:
             raise failed
         return refreshed
 
-    def _takes(self, plan: Plan, names: Mapping[Site, str]) -> bool:
+    def _takes(self, plan: ViewPlan, names: Mapping[Site, str]) -> bool:
         """Whether this query's own constants could be values of the view's parameters."""
         types = {p.name: p for p in reversed(_parameters(plan))}
         return all(
@@ -158,7 +158,7 @@ def name_of(spelling: Spelling) -> str:
     return PREFIX + hashlib.sha256(text.encode()).hexdigest()[:HASH_DIGITS]
 
 
-def _parameters(plan: Plan) -> tuple[ParameterInfo, ...]:
+def _parameters(plan: ViewPlan) -> tuple[ParameterInfo, ...]:
     view = plan.view if isinstance(plan.view, View) else stand_in(plan.view)
     return describe(ViewId(0), view, None, "ready", listed=False).parameters
 

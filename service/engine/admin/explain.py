@@ -25,7 +25,7 @@ from service.protocol.admin_models import NodeKind, Plan, PlanNode
 Node = SourceNode | Stored
 
 
-def explain(plan: planned.Plan, catalog: Catalog, running: Graph | None, leaf: Leaf | None = None) -> Plan:
+def explain(plan: planned.ViewPlan, catalog: Catalog, running: Graph | None, leaf: Leaf | None = None) -> Plan:
     """How a view is, or would be, kept. `running` is the engine's graph, `leaf` the view's there if it is installed.
     What its nodes have counted is not in it."""
     view = plan.view

@@ -21,9 +21,9 @@ from dataflow.values import normal_form
 from service.engine.admin.counts import counted, leaf_of, node_counters, subscription_counters, view_counters
 from service.engine.admin.explain import explain, explain_all, kind_of
 from service.engine.admin.footprints import footprints
-from service.engine.audit.audits import Wanted
+from service.engine.audit.audits import AuditOptions
 from service.engine.session.runtime import Runtime
-from service.engine.views.registry import Installation, Origin, RegisteredView, Status, ViewOptions
+from service.engine.views.registry import InstalledView, Origin, RegisteredView, Status, ViewOptions
 from service.ground.clock import wall_ms
 from service.ground.errors import ApiError
 from service.ground.log_repeats import REPEATS
@@ -237,7 +237,7 @@ class Operations:
     async def audit(self, **wanted: Any) -> dict[str, Any]:
         """Starts an audit."""
         self._runtime.require_engine()
-        return self._runtime.audits.begin(Wanted(**wanted))
+        return self._runtime.audits.begin(AuditOptions(**wanted))
 
     async def audited(self) -> dict[str, Any]:
         """How far the audit is, or what it found."""
@@ -294,13 +294,13 @@ class Operations:
             raise ApiError("view_not_found", f"There is no view {name!r}.")
         return registered
 
-    def _installed(self, name: str) -> Installation:
+    def _installed(self, name: str) -> InstalledView:
         registered = self._registered(name)
         if registered.installed is None or registered.installed.is_buried:
             raise ApiError("view_broken", f"View {name!r} is broken: {registered.status_reason}")
         return registered.installed
 
-    def _keys(self, installed: Installation, keys: list[dict[str, str]] | None) -> list[Key]:
+    def _keys(self, installed: InstalledView, keys: list[dict[str, str]] | None) -> list[Key]:
         if keys is not None:
             return [key_of(installed.view, arguments) for arguments in keys]
         leaf = leaf_of(self._runtime, self._registered(installed.definition.name))
@@ -331,7 +331,7 @@ class Operations:
             counters=view_counters(self._runtime, registered),
         ).model_dump()
 
-    def _materialization(self, installed: Installation | None) -> Any:
+    def _materialization(self, installed: InstalledView | None) -> Any:
         engine = self._runtime.dispatcher.engine
         leaf = engine.graph.leaves.get(installed.id) if engine is not None and installed is not None else None
         return None if leaf is None else "full" if leaf.full else "partial"

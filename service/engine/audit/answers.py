@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from dataflow.plan.refresh import RefreshView
 from dataflow.types import Row, ViewId
-from service.engine.audit.held_snapshot import Held, Reader
-from service.engine.audit.leaf_copy import Picture, Stored
+from service.engine.audit.held_snapshot import HeldSnapshots, SnapshotReader
+from service.engine.audit.leaf_copy import CopiedKey, Picture
 from service.engine.audit.messages import Audited
 from service.engine.reads.forwards import forward_query
 from service.engine.upstream.results import UpstreamError
@@ -22,10 +22,10 @@ CONNECTIONS = 4
 LATE = "there was no time left"
 
 
-class Question(NamedTuple):
+class AuditQuestion(NamedTuple):
     """A key and what to run for it, with the texts of $1, $2 …"""
 
-    stored: Stored
+    stored: CopiedKey
     sql: str
     parameters: list[str | None]
 
@@ -33,31 +33,31 @@ class Question(NamedTuple):
 class Answered(NamedTuple):
     """A key and the upstream's rows; or why there are none."""
 
-    stored: Stored
+    stored: CopiedKey
     rows: list[Row] | str
 
 
 def questions_of(
     picture: Picture, views: Mapping[ViewId, Audited], infos: Mapping[ViewId, ViewInfo]
-) -> Iterator[Question]:
+) -> Iterator[AuditQuestion]:
     """What to run for each key of a picture."""
     for stored in picture:
         view = views[ViewId(stored.view)]
         if isinstance(view.plan.view, RefreshView):
-            yield Question(stored, view.plan.sql, list(stored.key))
+            yield AuditQuestion(stored, view.plan.sql, list(stored.key))
         else:
             sql, parameters = forward_query(view.plan, infos[view.id], stored.values)
-            yield Question(stored, sql, parameters)
+            yield AuditQuestion(stored, sql, parameters)
 
 
 async def ask_directly(
-    held: Held, questions: Iterator[Question], pool_size: int, until: float
+    held: HeldSnapshots, questions: Iterator[AuditQuestion], pool_size: int, until: float
 ) -> AsyncGenerator[Answered, None]:
     """The answers, over a few connections, in any order. What is not asked by `until` (of the monotonic clock) has
     none. Raises UpstreamError if there is no connection."""
     found: asyncio.Queue[Answered | None] = asyncio.Queue(maxsize=2 * CONNECTIONS)
 
-    async def work(reader: Reader) -> None:
+    async def work(reader: SnapshotReader) -> None:
         for question in questions:
             await found.put(await _asked(reader, question, until))
         await found.put(None)
@@ -93,7 +93,7 @@ async def _next(found: "asyncio.Queue[Answered | None]", workers: "Sequence[asyn
         getting.cancel()
 
 
-async def _asked(reader: Reader, question: Question, until: float) -> Answered:
+async def _asked(reader: SnapshotReader, question: AuditQuestion, until: float) -> Answered:
     if monotonic() > until:
         return Answered(question.stored, LATE)
     try:
@@ -105,4 +105,4 @@ async def _asked(reader: Reader, question: Question, until: float) -> Answered:
     return Answered(question.stored, rows)
 
 
-__all__ = ["LATE", "Answered", "Question", "ask_directly", "questions_of"]
+__all__ = ["LATE", "Answered", "AuditQuestion", "ask_directly", "questions_of"]

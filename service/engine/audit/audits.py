@@ -23,7 +23,7 @@ import structlog
 
 from dataflow.types import Position
 from service.engine.audit.held_snapshot import Taken
-from service.engine.audit.messages import Audited, Job, ViewResult, Way
+from service.engine.audit.messages import Audited, AuditJob, ViewResult, Way
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.hold import Hold, HoldLost
 from service.engine.views.registry import Status, Tier, ViewRegistry
@@ -47,7 +47,7 @@ _PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class AuditOptions:
     """What to look at."""
 
     #: None: all views.
@@ -107,13 +107,13 @@ class Audits:
         self._state: AuditState | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def begin(self, wanted: Wanted) -> dict[str, Any]:
+    def begin(self, wanted: AuditOptions) -> dict[str, Any]:
         """Starts one. Raises `ApiError`."""
         if self._task is not None and not self._task.done():
             raise ApiError("audit_running", "An audit is running already; GET /v1/audit says how far it is.")
         audited, left_out = self._views(wanted)
         state = self._state = AuditState(way=wanted.way)
-        job = Job(self._settings, self._leaf.path, audited, wanted.way, wanted.sample, wanted.shown, wanted.time_s)
+        job = AuditJob(self._settings, self._leaf.path, audited, wanted.way, wanted.sample, wanted.shown, wanted.time_s)
         self._task = asyncio.get_running_loop().create_task(self._run(job, state, left_out))
         return asdict(state)
 
@@ -127,7 +127,7 @@ class Audits:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def _views(self, wanted: Wanted) -> tuple[tuple[Audited, ...], list[ViewResult]]:
+    def _views(self, wanted: AuditOptions) -> tuple[tuple[Audited, ...], list[ViewResult]]:
         """The views to look at, and results of those that cannot be."""
         names = sorted(self._registry.views) if wanted.views is None else wanted.views
         audited, left_out = [], []
@@ -145,7 +145,7 @@ class Audits:
                 audited.append(Audited(installed.id, name, installed.plan))
         return tuple(audited), left_out
 
-    async def _run(self, job: Job, state: AuditState, left_out: list[ViewResult]) -> None:
+    async def _run(self, job: AuditJob, state: AuditState, left_out: list[ViewResult]) -> None:
         started = perf_counter()
         try:
             if job.views:
@@ -170,7 +170,7 @@ class Audits:
             differences=sum(view["differences"] for view in state.views),
         )
 
-    async def _run_job(self, job: Job, state: AuditState) -> None:
+    async def _run_job(self, job: AuditJob, state: AuditState) -> None:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-P",
@@ -310,4 +310,4 @@ class _Child:
             await self._process.wait()
 
 
-__all__ = ["AuditFailed", "AuditState", "Audits", "Wanted"]
+__all__ = ["AuditFailed", "AuditOptions", "AuditState", "Audits"]

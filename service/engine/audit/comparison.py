@@ -15,7 +15,7 @@ import orjson
 
 from dataflow.plan.nodes import View, column_types
 from dataflow.types import Row
-from service.engine.audit.leaf_copy import Stored
+from service.engine.audit.leaf_copy import CopiedKey
 from service.engine.audit.messages import Audited, Difference
 from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.render import compile_row, unique_names
@@ -44,7 +44,7 @@ class Comparison:
         self._json: Callable[[Row], bytes] = compile_row(columns, info.serving.bigint_text)
         self._first = _first_order_column(view)
 
-    def compare(self, stored: Stored, rows: Sequence[Row]) -> Difference | str | None:
+    def compare(self, stored: CopiedKey, rows: Sequence[Row]) -> Difference | str | None:
         """What differs; or, as a text, why that cannot be said."""
         there = list(map(self._json, rows))
         if stored.prefix:
@@ -80,7 +80,7 @@ class Comparison:
         return order == self._order(there) and all(value in ends for value in self._order(list(differing)))
 
     def _difference(
-        self, stored: Stored, missing: Counter[bytes], extra: Counter[bytes], *, reordered: bool = False
+        self, stored: CopiedKey, missing: Counter[bytes], extra: Counter[bytes], *, reordered: bool = False
     ) -> Difference:
         return Difference(
             self._view.name,

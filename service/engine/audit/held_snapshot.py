@@ -25,7 +25,7 @@ class Taken:
     name: str = ""
 
 
-class Reader(Protocol):
+class SnapshotReader(Protocol):
     """Asks at the snapshot, one question at a time."""
 
     async def ask(self, sql: str, parameters: Sequence[str | None]) -> tuple[list[Row], tuple[AnswerColumn, ...]]:
@@ -33,7 +33,7 @@ class Reader(Protocol):
         ...
 
 
-class Held(Protocol):
+class HeldSnapshots(Protocol):
     """One snapshot after the other, the last of which is kept."""
 
     #: Why Spark cannot read at it, if it cannot.
@@ -43,12 +43,12 @@ class Held(Protocol):
         """Let go of the last one, and take another. Raises UpstreamError."""
         ...
 
-    def readers(self, most: int) -> AbstractAsyncContextManager[Sequence[Reader]]:
+    def readers(self, most: int) -> AbstractAsyncContextManager[Sequence[SnapshotReader]]:
         """Up to so many that read at the last one. Raises UpstreamError."""
         ...
 
 
-def open_held(settings: Settings, tables: Iterable[str]) -> tuple[Upstream, AbstractAsyncContextManager[Held]]:
+def open_held(settings: Settings, tables: Iterable[str]) -> tuple[Upstream, AbstractAsyncContextManager[HeldSnapshots]]:
     """An upstream of these settings, to be closed, and what holds a snapshot of it, of these tables."""
     upstream = open_upstream(settings)
     # What is not installed cannot be the upstream either.
@@ -65,4 +65,4 @@ def open_held(settings: Settings, tables: Iterable[str]) -> tuple[Upstream, Abst
     return upstream, mysql_holding(upstream.pool, tables)
 
 
-__all__ = ["Held", "Reader", "Taken", "open_held"]
+__all__ = ["HeldSnapshots", "SnapshotReader", "Taken", "open_held"]

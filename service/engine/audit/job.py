@@ -27,9 +27,9 @@ import structlog
 from dataflow.types import ViewId
 from service.engine.audit.answers import Answered, ask_directly, questions_of
 from service.engine.audit.comparison import Comparison
-from service.engine.audit.held_snapshot import Held, Taken, open_held
+from service.engine.audit.held_snapshot import HeldSnapshots, Taken, open_held
 from service.engine.audit.leaf_copy import Picture, copy
-from service.engine.audit.messages import Difference, Job, ViewResult
+from service.engine.audit.messages import AuditJob, Difference, ViewResult
 from service.engine.audit.spark import ask_spark
 from service.engine.upstream.results import UpstreamError
 from service.leaf_store.catalog import ViewInfo
@@ -69,10 +69,10 @@ class Talk:
         sys.stdout.buffer.flush()
 
 
-class Audit:
+class AuditRun:
     """One audit. *State*: `results`, by view; `differences`, the first of them."""
 
-    def __init__(self, job: Job, talk: Talk) -> None:
+    def __init__(self, job: AuditJob, talk: Talk) -> None:
         self._job = job
         self._talk = talk
         self._infos: dict[ViewId, ViewInfo] = {}
@@ -99,7 +99,7 @@ class Audit:
         finally:
             await upstream.close()
 
-    async def _meet(self, held: Held) -> tuple[Taken, Picture]:
+    async def _meet(self, held: HeldSnapshots) -> tuple[Taken, Picture]:
         """The snapshot that the engine met, and what the leaf store had then."""
         reader = LeafReader.open(self._job.leaf)
         try:
@@ -125,7 +125,7 @@ class Audit:
         finally:
             reader.close()
 
-    async def _taken(self, held: Held) -> Taken | None:
+    async def _taken(self, held: HeldSnapshots) -> Taken | None:
         """Another snapshot, told of; None if none can be taken right now."""
         try:
             taken = await held.take()
@@ -135,7 +135,7 @@ class Audit:
         self._talk.say(taken={"snapshot": base64.b85encode(pickle.dumps(taken)).decode(), "reason": None})
         return taken
 
-    async def _compare(self, held: Held, taken: Taken, picture: Picture, until: float) -> None:
+    async def _compare(self, held: HeldSnapshots, taken: Taken, picture: Picture, until: float) -> None:
         views = {view.id: view for view in self._job.views}
         questions = questions_of(picture, views, self._infos)
         comparisons = {id_: Comparison(view, self._infos[id_]) for id_, view in views.items() if id_ in self._infos}
@@ -173,9 +173,9 @@ class Audit:
         self._talk.say(progress={"text": text, "done": done, "keys": keys})
 
 
-async def _main(job: Job) -> int:
+async def _main(job: AuditJob) -> int:
     talk = Talk()
-    audit = Audit(job, talk)
+    audit = AuditRun(job, talk)
     try:
         await audit.run()
     except UpstreamError as error:
@@ -200,7 +200,7 @@ def main() -> None:
 
     os.nice(NICE)
     job = receive_configuration()
-    assert isinstance(job, Job)
+    assert isinstance(job, AuditJob)
     configure_logging(job.settings.log, "audit")
     code = asyncio.run(_main(job))
     # A thread still listens, and has the lock of standard input: the interpreter would not end in peace.

@@ -17,7 +17,7 @@ from typing import IO, NamedTuple
 
 from dataflow.types import Key, ViewId
 from service.engine.audit.messages import Audited, ViewResult
-from service.leaf_store.catalog import Role, ViewInfo
+from service.leaf_store.catalog import ParameterRole, ViewInfo
 from service.leaf_store.encoder import answer_suffix
 from service.leaf_store.layout import (
     COUNT_SLICE,
@@ -32,7 +32,7 @@ from service.leaf_store.layout import (
 from service.leaf_store.reader import null_answer
 from service.leaf_store.request import Values
 from service.leaf_store.scan import covered_rows
-from service.leaf_store.transaction import Transaction
+from service.leaf_store.transaction import LeafTransaction
 
 #: How long copying may take.
 COPY_S = 20.0
@@ -47,7 +47,7 @@ _LATE = "copying the leaf store took too long"
 _ALL: Key = ()
 
 
-class Stored(NamedTuple):
+class CopiedKey(NamedTuple):
     """A cached key: the values to ask the upstream with, and its rows as readers see them, as JSON.
 
     `prefix`: the key goes on behind them.
@@ -67,15 +67,15 @@ class Picture:
         self._file: IO[bytes] = TemporaryFile()  # noqa: SIM115  (`close`)
         self.keys = 0
 
-    def add(self, stored: Stored) -> None:
+    def add(self, stored: CopiedKey) -> None:
         """One more key."""
         marshal.dump(tuple(stored), self._file)
         self.keys += 1
 
-    def __iter__(self) -> Iterator[Stored]:
+    def __iter__(self) -> Iterator[CopiedKey]:
         self._file.seek(0)
         for _ in range(self.keys):
-            yield Stored(*marshal.load(self._file))
+            yield CopiedKey(*marshal.load(self._file))
 
     def close(self) -> None:
         """The file is gone."""
@@ -83,7 +83,7 @@ class Picture:
 
 
 def copy(
-    txn: Transaction,
+    txn: LeafTransaction,
     infos: dict[ViewId, ViewInfo],
     views: Iterable[Audited],
     results: dict[ViewId, ViewResult],
@@ -108,7 +108,7 @@ def copy(
 
 
 def _entries(
-    txn: Transaction, info: ViewInfo, result: ViewResult, sample: int | None, random: Random, until: float
+    txn: LeafTransaction, info: ViewInfo, result: ViewResult, sample: int | None, random: Random, until: float
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Names of entries, with what they say; None of the one key of a view that is kept whole and has no rows."""
     names: list[bytes] = []
@@ -130,7 +130,7 @@ def _entries(
         yield name, txn.get(name)
 
 
-def _names(txn: Transaction, head: bytes) -> Iterator[bytes]:
+def _names(txn: LeafTransaction, head: bytes) -> Iterator[bytes]:
     """Of a view's entries; rows are behind them."""
     with txn.cursor() as cursor:
         found = cursor.set_range(head)
@@ -146,7 +146,7 @@ def _names(txn: Transaction, head: bytes) -> Iterator[bytes]:
                 found = cursor.next()
 
 
-def _stored(txn: Transaction, info: ViewInfo, name: bytes, entry: bytes | None) -> Stored | str:
+def _stored(txn: LeafTransaction, info: ViewInfo, name: bytes, entry: bytes | None) -> CopiedKey | str:
     """The key, or why it cannot be compared."""
     if is_hashed(name):
         return _HASHED
@@ -155,7 +155,7 @@ def _stored(txn: Transaction, info: ViewInfo, name: bytes, entry: bytes | None) 
         # Kept whole, and nothing there.
         rows = [null_answer(info).rows[1:-1]] if info.null_rows not in (None, "[]") else []
         values = _values(info, key, len(rows), prefix=False)
-        return values if isinstance(values, str) else Stored(info.id, key, values, rows, prefix=False)
+        return values if isinstance(values, str) else CopiedKey(info.id, key, values, rows, prefix=False)
     cut = _cut(entry)
     if isinstance(cut, str):
         return cut
@@ -172,14 +172,16 @@ def _stored(txn: Transaction, info: ViewInfo, name: bytes, entry: bytes | None) 
     end = None if info.limit_rows is None else info.offset_rows + info.limit_rows
     if end is not None and len(rows) >= end:
         prefix = False
-    return Stored(info.id, key, values, rows[info.offset_rows : end], prefix)
+    return CopiedKey(info.id, key, values, rows[info.offset_rows : end], prefix)
 
 
 def _key_parts(info: ViewInfo) -> int:
     """How many values a key has."""
     if info.refreshed:
         return len(info.parameters)
-    return sum(parameter.role in (Role.EQUAL, Role.LIST) for parameter in info.parameters) - info.within
+    return (
+        sum(parameter.role in (ParameterRole.EQUAL, ParameterRole.LIST) for parameter in info.parameters) - info.within
+    )
 
 
 def _cut(entry: bytes) -> tuple[Places, bool] | str:
@@ -200,18 +202,18 @@ def _values(info: ViewInfo, key: Key, rows: int, prefix: bool) -> Values | str:
     values: list[str | tuple[str | None, ...] | None] = []
     for parameter in info.parameters:
         match parameter.role:
-            case Role.EQUAL:
+            case ParameterRole.EQUAL:
                 values.append(next(of_key))
-            case Role.LIST:
+            case ParameterRole.LIST:
                 values.append((next(of_key),))
-            case Role.LIMIT:
+            case ParameterRole.LIMIT:
                 # One more than there are, so that one that is missing shows.
                 values.append(str(rows if prefix else rows + 1))
-            case Role.OFFSET:
+            case ParameterRole.OFFSET:
                 values.append("0")
             case _:
                 return _RANGES
     return tuple(values)
 
 
-__all__ = ["Picture", "Stored", "copy"]
+__all__ = ["CopiedKey", "Picture", "copy"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from dataflow.types import ViewId
-from service.engine.views.registry import Plan
+from service.engine.views.registry import ViewPlan
 from service.settings.stack import Settings
 
 #: Who computes the answers anew: connections of the job's own, or Spark.
@@ -24,11 +24,11 @@ class Audited:
 
     id: ViewId
     name: str
-    plan: Plan
+    plan: ViewPlan
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class AuditJob:
     """What to do. `sample`: so many keys of each view, at random; `shown`: so many differences are said in full;
     `time_s`: what is not compared by then is left out, and said to be."""
 

@@ -11,8 +11,8 @@ from dataflow.sql.filling import fill
 from dataflow.types import Row
 from service.engine.audit.held_snapshot import Taken
 from service.engine.databases.mysql.bracketed_snapshot import BracketQuestion
-from service.engine.databases.mysql.connect import UpstreamPool
-from service.engine.databases.mysql.log_place import END, Question, Visible
+from service.engine.databases.mysql.connect import MySqlPool
+from service.engine.databases.mysql.log_place import END, PlaceQuestion, VisiblePlace
 from service.engine.databases.mysql.row_decoder import answer_columns, answer_rows
 from service.engine.databases.mysql.wire import ConnectionBroken, ServerError, Wire
 from service.engine.upstream.results import AnswerColumn, UpstreamError
@@ -25,7 +25,7 @@ class HeldMySql:
 
     alone: str | None = "a snapshot of MariaDB or MySQL belongs to one connection, which Spark's tasks could not share"
 
-    def __init__(self, pool: UpstreamPool, wire: Wire) -> None:
+    def __init__(self, pool: MySqlPool, wire: Wire) -> None:
         self._pool = pool
         self._wire = wire
 
@@ -45,10 +45,10 @@ class HeldMySql:
             raise self._pool.error(problem) from None
         raise UpstreamError("failed", "The server's places in its binary log make no sense.", retryable=True)
 
-    def _question(self) -> Question | BracketQuestion:
+    def _question(self) -> PlaceQuestion | BracketQuestion:
         flavour = self._pool.flavour
         assert flavour is not None, "known since the first connection"
-        return Visible().question() if flavour.dialect == "mariadb" else BracketQuestion(flavour, compared=False)
+        return VisiblePlace().question() if flavour.dialect == "mariadb" else BracketQuestion(flavour, compared=False)
 
     @asynccontextmanager
     async def readers(self, most: int) -> AsyncIterator[Sequence["HeldMySql"]]:
@@ -66,7 +66,7 @@ class HeldMySql:
 
 
 @asynccontextmanager
-async def holding(pool: UpstreamPool, tables: Iterable[str]) -> AsyncIterator[HeldMySql]:
+async def holding(pool: MySqlPool, tables: Iterable[str]) -> AsyncIterator[HeldMySql]:
     """For the length of a block. A table that is altered meanwhile cannot be read any more, says the server."""
     del tables
     async with pool.apart() as wire:

@@ -13,9 +13,9 @@ from psycopg import AsyncConnection
 
 from dataflow.types import Row
 from service.engine.audit.held_snapshot import Taken
-from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.connect import PostgresPool
 from service.engine.databases.postgres.lookups import VERSION, columns_of, rows_of, version_of
-from service.engine.databases.postgres.statements import Statements
+from service.engine.databases.postgres.statements import PreparedStatements
 from service.engine.upstream.results import AnswerColumn
 
 _BEGIN = b"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
@@ -29,7 +29,7 @@ class HeldPostgres:
 
     alone: str | None = None
 
-    def __init__(self, pool: UpstreamPool, holder: AsyncConnection, tables: Iterable[str]) -> None:
+    def __init__(self, pool: PostgresPool, holder: AsyncConnection, tables: Iterable[str]) -> None:
         self._pool = pool
         self._holder = holder
         self._name = ""
@@ -43,7 +43,9 @@ class HeldPostgres:
             await self._holder.execute(b"ROLLBACK")
             await self._holder.execute(_BEGIN)
             await self._holder.execute(self._lock.encode())
-            result = await Statements().run_once(self._holder, f"SELECT {VERSION}, pg_catalog.pg_export_snapshot()")
+            result = await PreparedStatements().run_once(
+                self._holder, f"SELECT {VERSION}, pg_catalog.pg_export_snapshot()"
+            )
         except psycopg.Error as problem:
             raise self._pool.error(problem) from None
         row = rows_of(result, 0, 1)[0]
@@ -66,10 +68,10 @@ class HeldPostgres:
 class PostgresReader:
     """Is a `Reader`."""
 
-    def __init__(self, pool: UpstreamPool, connection: AsyncConnection, name: str) -> None:
+    def __init__(self, pool: PostgresPool, connection: AsyncConnection, name: str) -> None:
         self._pool = pool
         self._connection = connection
-        self._statements = Statements()
+        self._statements = PreparedStatements()
         self._name = name
 
     async def begin(self) -> None:
@@ -92,7 +94,7 @@ class PostgresReader:
 
 
 @asynccontextmanager
-async def holding(pool: UpstreamPool, tables: Iterable[str]) -> AsyncIterator[HeldPostgres]:
+async def holding(pool: PostgresPool, tables: Iterable[str]) -> AsyncIterator[HeldPostgres]:
     """For the length of a block; `tables` stay what they are."""
     async with pool.apart() as holder:
         yield HeldPostgres(pool, holder, tables)

@@ -16,9 +16,9 @@ from typing import Any
 
 import orjson
 
-from service.engine.audit.answers import LATE, Answered, Question
+from service.engine.audit.answers import LATE, Answered, AuditQuestion
 from service.engine.audit.held_snapshot import Taken
-from service.engine.audit.leaf_copy import Stored
+from service.engine.audit.leaf_copy import CopiedKey
 from service.engine.upstream.results import UpstreamError
 from service.protocol.child import child_environment
 from service.settings.secrets import connection_url, upstream_password
@@ -31,10 +31,10 @@ _END_S = 10.0
 
 
 async def ask_spark(
-    settings: Settings, taken: Taken, questions: Iterator[Question], keys: int, until: float
+    settings: Settings, taken: Taken, questions: Iterator[AuditQuestion], keys: int, until: float
 ) -> AsyncGenerator[Answered, None]:
     """The answers, in any order. Raises UpstreamError if Spark does not answer."""
-    kept: list[Stored] = []
+    kept: list[CopiedKey] = []
     with TemporaryDirectory(prefix="upquery-audit-") as folder:
         asked = Path(folder) / "questions.jsonl"
         with asked.open("wb") as file:

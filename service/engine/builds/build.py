@@ -22,8 +22,8 @@ from dataflow.plan.nodes import Aggregate, Chain, table_of
 from dataflow.schema import Table
 from dataflow.spark.fingerprint import fingerprint
 from dataflow.spark.manifest import Manifest, ManifestRefused, read_manifest, read_note, verify
-from service.engine.builds.holder import Held
-from service.engine.builds.job import PROGRAM, Ended, Job, Said
+from service.engine.builds.holder import NamedSnapshot
+from service.engine.builds.job import PROGRAM, JobEnd, JobProcess, Said
 from service.engine.initial_load.way import Progress, Told
 from service.settings.spark import SparkSettings
 
@@ -65,12 +65,12 @@ class Order:
 class Build:
     """Files below `folder`. ``await make()``. *State*: `pid` of the job that runs, `attempt`, which one it is."""
 
-    def __init__(self, order: Order, held: Held, folder: Path, told: Told) -> None:
+    def __init__(self, order: Order, held: NamedSnapshot, folder: Path, told: Told) -> None:
         self._order = order
         self._held = held
         self._folder = folder
         self._told = told
-        self._job: Job | None = None
+        self._job: JobProcess | None = None
         self.attempt = 0
 
     @property
@@ -114,12 +114,12 @@ class Build:
             raise BuildFailed("refused", "The build cannot be used: it is of another order.")
         return manifest
 
-    async def _run(self) -> Ended:
+    async def _run(self) -> JobEnd:
         """One job. Raises `BuildFailed` when the snapshot expires meanwhile."""
         folder = self._folder / f"job-{self.attempt}"
         for path in (folder, self.out):
             path.mkdir(mode=0o700, exist_ok=True)
-        self._job = Job(self._order.program, self._order.settings.nice, folder)
+        self._job = JobProcess(self._order.program, self._order.settings.nice, folder)
         document = await asyncio.to_thread(self._document)
         running = asyncio.ensure_future(self._job.run(document, self._said))
         expiring = asyncio.ensure_future(self._held.expired.wait())

@@ -16,7 +16,7 @@ from cdc.postgres.position import PostgresSnapshot
 
 
 @dataclass(slots=True)
-class Held:
+class NamedSnapshot:
     """A snapshot that others can read at, by its name."""
 
     name: str
@@ -39,10 +39,10 @@ class Holder(Protocol):
         """What a job is told of it (`dataflow.spark.build`)."""
         ...
 
-    def held(self, tables: Iterable[str], folder: Path) -> AbstractAsyncContextManager[Held]:
+    def held(self, tables: Iterable[str], folder: Path) -> AbstractAsyncContextManager[NamedSnapshot]:
         """A snapshot, until the end of the block or until it is released. What is needed on disk goes into `folder`.
         Raises `UpstreamError` if there is none."""
         ...
 
 
-__all__ = ["Held", "Holder"]
+__all__ = ["Holder", "NamedSnapshot"]

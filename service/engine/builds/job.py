@@ -48,7 +48,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class JobEnd:
     """How a job ended: with `problem`, a code, unless it did what it was to do."""
 
     #: None: it is done. ``killed``, ``died``, or what the job says.
@@ -61,7 +61,7 @@ class Ended:
     log: tuple[str, ...] = ()
 
 
-class Job:
+class JobProcess:
     """One run. *State*: `pid` of the process, once there is one."""
 
     def __init__(self, program: Sequence[str], nice: int, directory: Path) -> None:
@@ -71,7 +71,7 @@ class Job:
         self._directory = directory
         self.pid: int | None = None
 
-    async def run(self, document: Mapping[str, Any], told: Callable[[Said], None]) -> Ended:
+    async def run(self, document: Mapping[str, Any], told: Callable[[Said], None]) -> JobEnd:
         """Run it to its end."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -96,7 +96,7 @@ class Job:
 
     async def _talk(
         self, process: asyncio.subprocess.Process, document: Mapping[str, Any], told: Callable[[Said], None]
-    ) -> Ended:
+    ) -> JobEnd:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
@@ -121,7 +121,7 @@ class Job:
             for task in listening:
                 task.cancel()
         if code == 0:
-            return Ended(None)
+            return JobEnd(None)
         return _ended(code, last, tuple(log))
 
 
@@ -170,13 +170,13 @@ async def _line(stream: asyncio.StreamReader) -> bytes:
         return await stream.readexactly(max(1, overrun.consumed))
 
 
-def _ended(code: int, last: Mapping[str, Any], log: tuple[str, ...]) -> Ended:
+def _ended(code: int, last: Mapping[str, Any], log: tuple[str, ...]) -> JobEnd:
     if "error" in last:
         hint = str(last.get("hint") or "") or None
-        return Ended(str(last["error"]), str(last.get("detail") or ""), hint, bool(last.get("retryable")), log)
+        return JobEnd(str(last["error"]), str(last.get("detail") or ""), hint, bool(last.get("retryable")), log)
     if code < 0:
-        return Ended("killed", f"The job was ended by {signal.Signals(-code).name}.", log=log)
-    return Ended("died", f"The job ended with exit code {code}.", log=log)
+        return JobEnd("killed", f"The job was ended by {signal.Signals(-code).name}.", log=log)
+    return JobEnd("died", f"The job ended with exit code {code}.", log=log)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

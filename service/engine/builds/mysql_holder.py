@@ -23,8 +23,8 @@ from pickle import loads
 from typing import Any
 
 from dataflow.spark.readers import listen_in_folder
-from service.engine.builds.holder import Held
-from service.engine.databases.mysql.connect import UpstreamPool
+from service.engine.builds.holder import NamedSnapshot
+from service.engine.databases.mysql.connect import MySqlPool
 from service.engine.databases.mysql.exact_snapshot import TRIES, Exact, locked, pause
 from service.engine.upstream.results import UpstreamError
 from service.protocol.child import child_environment
@@ -45,7 +45,7 @@ _LINE_LIMIT = 16 << 20
 class MySqlHolder:
     """Is a `Holder`. `readers` is how many there are of one snapshot, `nice` how far others come first."""
 
-    def __init__(self, pool: UpstreamPool, url: str, password: str | None, readers: int, nice: int) -> None:
+    def __init__(self, pool: MySqlPool, url: str, password: str | None, readers: int, nice: int) -> None:
         self._pool = pool
         self._url = url
         self._password = password
@@ -57,19 +57,19 @@ class MySqlHolder:
         """What a job is told of it: the snapshot's name says where."""
         return {"kind": "readers"}
 
-    def held(self, tables: Iterable[str], folder: Path) -> AbstractAsyncContextManager[Held]:
+    def held(self, tables: Iterable[str], folder: Path) -> AbstractAsyncContextManager[NamedSnapshot]:
         """A snapshot of all tables; readers listen in `folder`."""
         return self._held(sorted(set(tables)), folder / "readers")
 
     @asynccontextmanager
-    async def _held(self, tables: Sequence[str], path: Path) -> AsyncIterator[Held]:
+    async def _held(self, tables: Sequence[str], path: Path) -> AsyncIterator[NamedSnapshot]:
         readers: list[_Reader] = []
         watching: asyncio.Future[None] | None = None
         try:
             await self._start(readers, tables, path)
             snapshot = await _agreed(self._pool, readers)
             await asyncio.gather(*(reader.ask("serve") for reader in readers))
-            held = Held(str(path), str(snapshot), snapshot, snapshot.position)
+            held = NamedSnapshot(str(path), str(snapshot), snapshot, snapshot.position)
             watching = asyncio.ensure_future(_watch(readers, held))
             yield held
         finally:
@@ -168,7 +168,7 @@ async def _end(readers: Sequence[_Reader]) -> None:
     await asyncio.gather(*ending)
 
 
-async def _agreed(pool: UpstreamPool, readers: Sequence[_Reader]) -> Exact:
+async def _agreed(pool: MySqlPool, readers: Sequence[_Reader]) -> Exact:
     """The snapshot that all have begun. Raises UpstreamError."""
     for number in range(TRIES):
         found = await asyncio.gather(*(reader.begin("begin", _ANSWER_S) for reader in readers))
@@ -186,7 +186,7 @@ async def _agreed(pool: UpstreamPool, readers: Sequence[_Reader]) -> Exact:
     return found[0]
 
 
-async def _watch(readers: Sequence[_Reader], held: Held) -> None:
+async def _watch(readers: Sequence[_Reader], held: NamedSnapshot) -> None:
     """Says when the first is gone; lets all end once nobody needs them."""
     gone = [asyncio.ensure_future(reader.process.wait()) for reader in readers]
     released = asyncio.ensure_future(held.released.wait())

@@ -19,8 +19,8 @@ import psycopg
 from psycopg import AsyncConnection
 
 from cdc.postgres.position import PostgresSnapshot, parse_lsn
-from service.engine.builds.holder import Held
-from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.builds.holder import NamedSnapshot
+from service.engine.databases.postgres.connect import PostgresPool
 
 #: How often the connection is tried, and how long it may take to answer.
 _PULSE_S = 1.0
@@ -36,7 +36,7 @@ _SNAPSHOT = (
 class PostgresHolder:
     """Is a `Holder`."""
 
-    def __init__(self, pool: UpstreamPool, url: str, password: str | None) -> None:
+    def __init__(self, pool: PostgresPool, url: str, password: str | None) -> None:
         self._pool = pool
         self._url = url
         self._password = password
@@ -46,16 +46,16 @@ class PostgresHolder:
         """What a job is told of it."""
         return {"kind": "postgresql", "url": self._url, "password": self._password}
 
-    def held(self, tables: Iterable[str], folder: Path) -> AbstractAsyncContextManager[Held]:
+    def held(self, tables: Iterable[str], folder: Path) -> AbstractAsyncContextManager[NamedSnapshot]:
         """A snapshot, and the tables as they are."""
         del folder
         return held_snapshot(self._pool, tables)
 
 
 @asynccontextmanager
-async def held_snapshot(pool: UpstreamPool, tables: Iterable[str]) -> AsyncIterator[Held]:
+async def held_snapshot(pool: PostgresPool, tables: Iterable[str]) -> AsyncIterator[NamedSnapshot]:
     """A snapshot, until the end of the block or until it is released. Raises `UpstreamError` if there is none."""
-    opened: asyncio.Future[Held] = asyncio.get_running_loop().create_future()
+    opened: asyncio.Future[NamedSnapshot] = asyncio.get_running_loop().create_future()
     keeper = asyncio.create_task(_keep(pool, sorted(set(tables)), opened))
     try:
         held = await opened
@@ -65,7 +65,7 @@ async def held_snapshot(pool: UpstreamPool, tables: Iterable[str]) -> AsyncItera
         await asyncio.gather(keeper, return_exceptions=True)
 
 
-async def _keep(pool: UpstreamPool, tables: list[str], opened: "asyncio.Future[Held]") -> None:
+async def _keep(pool: PostgresPool, tables: list[str], opened: "asyncio.Future[NamedSnapshot]") -> None:
     """The whole life of the connection. Fails `opened` if it does not come so far."""
     try:
         async with pool.apart() as connection:
@@ -85,7 +85,7 @@ async def _keep(pool: UpstreamPool, tables: list[str], opened: "asyncio.Future[H
             raise
 
 
-async def _export(connection: AsyncConnection, tables: list[str]) -> Held:
+async def _export(connection: AsyncConnection, tables: list[str]) -> NamedSnapshot:
     await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     await connection.execute(f"SET LOCAL lock_timeout = {_LOCK_MS}")
     for table in tables:
@@ -93,10 +93,10 @@ async def _export(connection: AsyncConnection, tables: list[str]) -> Held:
     row = await (await connection.execute(_SNAPSHOT)).fetchone()
     assert row is not None
     version = str(row[1])
-    return Held(str(row[0]), version, PostgresSnapshot.parse(version), parse_lsn(str(row[2])))
+    return NamedSnapshot(str(row[0]), version, PostgresSnapshot.parse(version), parse_lsn(str(row[2])))
 
 
-async def _until_released(connection: AsyncConnection, held: Held) -> None:
+async def _until_released(connection: AsyncConnection, held: NamedSnapshot) -> None:
     """Tries the connection now and then: an end that nobody tells of is noticed, too. Returns when it is gone."""
     while True:
         with suppress(TimeoutError):

@@ -34,7 +34,7 @@ from dataflow.spark.problems import SparkProblem
 from dataflow.types import Row
 from service.engine.databases.mysql.address import Address
 from service.engine.databases.mysql.catalog import load_catalog
-from service.engine.databases.mysql.connect import CANCEL_S, UpstreamPool
+from service.engine.databases.mysql.connect import CANCEL_S, MySqlPool
 from service.engine.databases.mysql.exact_snapshot import Exact, begin, begin_locked, known_flavour
 from service.engine.databases.mysql.log_place import END
 from service.engine.databases.mysql.row_decoder import lookup_rows
@@ -61,10 +61,10 @@ _CODES = {
 }
 
 
-class Reader:
+class TableReader:
     """A connection with its snapshot, and whoever asks. *State*: `_snapshot`, once there is one."""
 
-    def __init__(self, pool: UpstreamPool, wire: Wire) -> None:
+    def __init__(self, pool: MySqlPool, wire: Wire) -> None:
         self._pool = pool
         self._wire = wire
         self._flavour = known_flavour(pool)
@@ -196,7 +196,7 @@ class Reader:
         return SparkProblem(code, detail, hint, error.retryable)
 
 
-async def _words(reader: Reader, stdin: asyncio.StreamReader, listener: socket, tables: Iterable[str]) -> None:
+async def _words(reader: TableReader, stdin: asyncio.StreamReader, listener: socket, tables: Iterable[str]) -> None:
     """Does what the parent says. Returns when it says no more."""
     serving: asyncio.Future[None] | None = None
     try:
@@ -247,10 +247,10 @@ async def _main() -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stdin), sys.stdin)
     told = json.loads(await stdin.readline())
     listener = socket(fileno=told["listens"])
-    pool = UpstreamPool(Address.parse(told["url"], told["password"]), 1)
+    pool = MySqlPool(Address.parse(told["url"], told["password"]), 1)
     try:
         async with pool.apart() as wire:
-            reader = Reader(pool, wire)
+            reader = TableReader(pool, wire)
             _say({})
             await _words(reader, stdin, listener, told["tables"])
     except (ServerError, ConnectionBroken) as problem:

@@ -26,11 +26,11 @@ from dataflow.spark.relations import can_build
 from dataflow.spark.session import cores, is_local
 from dataflow.types import Position, Row, Snapshot
 from service.engine.builds.build import Build, BuildFailed, Order
-from service.engine.builds.holder import Held, Holder
+from service.engine.builds.holder import Holder, NamedSnapshot
 from service.engine.builds.job import PROGRAM
 from service.engine.builds.postgres_holder import PostgresHolder
 from service.engine.builds.requirements import missing_requirement
-from service.engine.initial_load.way import BATCH_ROWS, Opened, Told
+from service.engine.initial_load.way import BATCH_ROWS, OpenedWay, Told
 from service.engine.upstream import bridge
 from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.upstream import Upstream
@@ -116,7 +116,7 @@ class SparkWay:
             log.info("read without Spark", reason=reason)
 
     @asynccontextmanager
-    async def open(self, lookups: Sequence[Lookup], catalog: Catalog, told: Told) -> AsyncIterator[Opened]:
+    async def open(self, lookups: Sequence[Lookup], catalog: Catalog, told: Told) -> AsyncIterator[OpenedWay]:
         """Hold a snapshot and begin to build; the rows come when the build is done. Raises `UpstreamError`."""
         assert self._run is not None
         folder = self._run.path / f"build-{next(self._numbers)}"
@@ -188,9 +188,9 @@ def _rows_read(lookup: Lookup, catalog: Catalog) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """Is an `Opened`."""
+    """Is an `OpenedWay`."""
 
-    held: Held
+    held: NamedSnapshot
     lookups: Sequence[Lookup]
     build: Build
     making: "asyncio.Future[Manifest]"

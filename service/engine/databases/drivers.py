@@ -24,14 +24,14 @@ def open_upstream(settings: Settings) -> Upstream:
 
 
 def _postgres(settings: Settings) -> Upstream:
-    from service.engine.databases.postgres.connect import UpstreamPool
-    from service.engine.databases.postgres.lookups import Lookups
+    from service.engine.databases.postgres.connect import PostgresPool
+    from service.engine.databases.postgres.lookups import PostgresLookups
     from service.engine.databases.postgres.upstream import PostgresUpstream
 
     upstream, cdc = settings.upstream, settings.cdc
     url = connection_url(upstream.url, upstream_password(upstream))
-    pool = UpstreamPool(url, upstream.pool_size, upstream.statement_timeout_s, upstream.connect_timeout_s)
-    lookups = Lookups(pool)
+    pool = PostgresPool(url, upstream.pool_size, upstream.statement_timeout_s, upstream.connect_timeout_s)
+    lookups = PostgresLookups(pool)
     if cdc.kafka is not None:
         make_stream, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows)
         return PostgresUpstream(pool, lookups, make_stream, cdc.publication, capture)
@@ -41,8 +41,8 @@ def _postgres(settings: Settings) -> Upstream:
 def _mysql(settings: Settings) -> Upstream:
     try:
         from service.engine.databases.mysql.address import Address
-        from service.engine.databases.mysql.connect import UpstreamPool
-        from service.engine.databases.mysql.lookups import Lookups
+        from service.engine.databases.mysql.connect import MySqlPool
+        from service.engine.databases.mysql.lookups import MySqlLookups
         from service.engine.databases.mysql.upstream import MySqlUpstream
     except ImportError as missing:
         raise missing_extra("mysql", missing) from None
@@ -52,12 +52,12 @@ def _mysql(settings: Settings) -> Upstream:
         address = Address.parse(upstream.url, upstream_password(upstream))
     except ValueError as problem:
         raise SettingsError(str(problem)) from None
-    pool = UpstreamPool(address, upstream.pool_size, upstream.statement_timeout_s, upstream.connect_timeout_s)
+    pool = MySqlPool(address, upstream.pool_size, upstream.statement_timeout_s, upstream.connect_timeout_s)
     if cdc.kafka is not None:
-        lookups = Lookups(pool, cdc.kafka.watermark_table)
+        lookups = MySqlLookups(pool, cdc.kafka.watermark_table)
         make_stream, capture = _debezium(cdc.kafka, lookups, cdc.transaction_rows)
         return MySqlUpstream(pool, lookups, make_stream, capture)
-    return MySqlUpstream(pool, Lookups(pool), binlog_stream(settings), apart=cdc.url is not None)
+    return MySqlUpstream(pool, MySqlLookups(pool), binlog_stream(settings), apart=cdc.url is not None)
 
 
 def _debezium(kafka: KafkaSettings, lookups: Lookups, transaction_rows: int) -> tuple[MakeStream, Capture]:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.types import Position, Row, Snapshot
-from service.engine.initial_load.way import Opened, Told
+from service.engine.initial_load.way import OpenedWay, Told
 from service.engine.upstream import bridge
 from service.engine.upstream.upstream import Reading, Upstream
 
 
 @dataclass(frozen=True, slots=True)
-class Direct:
+class DirectWay:
     """Is a `Way`."""
 
     upstream: Upstream
@@ -32,7 +32,7 @@ class Direct:
         return True
 
     @asynccontextmanager
-    async def open(self, lookups: Sequence[Lookup], catalog: Catalog, told: Told) -> AsyncIterator[Opened]:  # noqa: ARG002
+    async def open(self, lookups: Sequence[Lookup], catalog: Catalog, told: Told) -> AsyncIterator[OpenedWay]:  # noqa: ARG002
         """Connect, and take a snapshot. Raises `UpstreamError`."""
         async with self.upstream.reading(lookups, catalog) as reading:
             yield _Opened(reading)
@@ -40,7 +40,7 @@ class Direct:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """Is an `Opened`."""
+    """Is an `OpenedWay`."""
 
     reading: Reading
 

@@ -12,7 +12,7 @@ from dataflow.plan.parts import Lookup
 
 
 @dataclass(eq=False, slots=True)
-class Load:
+class InitialLoad:
     """A lookup of everything that has many rows, or nobody knows how many (`expected` is None)."""
 
     lookup: Lookup

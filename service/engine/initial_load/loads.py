@@ -29,11 +29,11 @@ from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.types import LookupId, Row
 from service.engine.initial_load.failures import Failure, Failures
-from service.engine.initial_load.load import Load, LoadProgress
+from service.engine.initial_load.load import InitialLoad, LoadProgress
 from service.engine.initial_load.redo_file import RedoFile, remove_left
 from service.engine.initial_load.sliced_work import Working
 from service.engine.initial_load.slices import Slices
-from service.engine.initial_load.way import BATCH_ROWS, Opened, Progress, Way
+from service.engine.initial_load.way import BATCH_ROWS, OpenedWay, Progress, Way
 from service.engine.loop import garbage
 from service.engine.loop.counters import Counters
 from service.engine.loop.dispatcher import Dispatcher
@@ -51,17 +51,17 @@ _SETTLE_ROWS = 200_000
 _BUG = "A load failed inside the service; its log says more."
 
 
-class Group:
+class LoadGroup:
     """Loads that share a snapshot. *State*: `reading`, the one that is read, if any is."""
 
-    def __init__(self, way: Way, loads: list[Load]) -> None:
+    def __init__(self, way: Way, loads: list[InitialLoad]) -> None:
         self.way = way
         self.loads = loads
-        self.reading: Load | None = None
+        self.reading: InitialLoad | None = None
         self.task: asyncio.Task[None] | None = None
 
     @property
-    def open(self) -> list[Load]:
+    def open(self) -> list[InitialLoad]:
         """Those that have not ended."""
         return [load for load in self.loads if not (load.is_over or load.is_read)]
 
@@ -71,7 +71,7 @@ class Group:
             load.told = progress.text
 
 
-class Loads:
+class InitialLoads:
     """*State*: `_taken` are lookups of this step; `_unsorted` those of which is not known yet who runs them; `_groups`
     what is being read; `_loads`, by lookup, what the engine may still be busy with; `_beginning` is the one that the
     engine makes a log for."""
@@ -100,8 +100,8 @@ class Loads:
         self._catalog = Catalog()
         self._taken: list[Lookup] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._groups: list[Group] = []
-        self._loads: dict[LookupId, Load] = {}
+        self._groups: list[LoadGroup] = []
+        self._loads: dict[LookupId, InitialLoad] = {}
         self._unsorted: set[LookupId] = set()
         self._failures = Failures()
         self._beginning: LookupId | None = None
@@ -207,16 +207,16 @@ class Loads:
 
     def _start(self, way: Way, lookups: list[Lookup], expected: dict[Relation, float]) -> None:
         now = perf_counter()
-        loads = [Load(lookup, expected.get(lookup.relation), way.name, now) for lookup in lookups]
+        loads = [InitialLoad(lookup, expected.get(lookup.relation), way.name, now) for lookup in lookups]
         loads.sort(key=lambda load: load.expected or 0.0)
-        group = Group(way, loads)
+        group = LoadGroup(way, loads)
         self._groups.append(group)
         self._loads.update({load.lookup.id: load for load in loads})
         group.task = self._spawn(self._run(group))
 
     # Reading
 
-    async def _run(self, group: Group) -> None:
+    async def _run(self, group: LoadGroup) -> None:
         try:
             async with self._places[group.way.name]:
                 await self._read_group(group)
@@ -231,7 +231,7 @@ class Loads:
             if group in self._groups:
                 self._groups.remove(group)
 
-    async def _read_group(self, group: Group) -> None:
+    async def _read_group(self, group: LoadGroup) -> None:
         lookups = [load.lookup for load in group.open]
         async with group.way.open(lookups, self._catalog, group.told) as opened:
             for load in group.open:
@@ -243,7 +243,7 @@ class Loads:
                     await self._read(load, opened)
                     group.reading = None
 
-    def _begin(self, load: Load, opened: Opened) -> None:
+    def _begin(self, load: InitialLoad, opened: OpenedWay) -> None:
         log.info("load started", table=load.table, way=load.way, expected_rows=_rounded(load.expected))
         self._beginning = load.lookup.id
         self._counters.loads += 1
@@ -252,7 +252,7 @@ class Loads:
         finally:
             self._beginning = None
 
-    async def _read(self, load: Load, opened: Opened) -> None:
+    async def _read(self, load: InitialLoad, opened: OpenedWay) -> None:
         async with aclosing(cast("AsyncGenerator[list[Row]]", opened.batches(load.lookup))) as batches:
             async for rows in batches:
                 await self._hand_over(load, rows)
@@ -267,7 +267,7 @@ class Loads:
         log.info("load read", table=load.table, way=load.way, rows=load.rows, seconds=round(load.duration_s, 3))
         self._dispatcher.step(LoadDone(load.lookup.id, bound))
 
-    async def _hand_over(self, load: Load, rows: list[Row]) -> None:
+    async def _hand_over(self, load: InitialLoad, rows: list[Row]) -> None:
         at = 0
         while at < len(rows):
             await self._room()
@@ -296,13 +296,13 @@ class Loads:
             if load in group.loads and not group.open and group.task is not None:
                 group.task.cancel()
 
-    def _failed(self, group: Group, failure: Failure, *, retryable: bool) -> None:
+    def _failed(self, group: LoadGroup, failure: Failure, *, retryable: bool) -> None:
         """What was read has failed, and takes with it what was to be read behind it."""
         for load in group.open:
             mine = group.reading in (None, load)
             self._fail(load, failure if mine else Failure(failure.reason), retryable=retryable or not mine, mine=mine)
 
-    def _fail(self, load: Load, failure: Failure, *, retryable: bool, mine: bool = True) -> None:
+    def _fail(self, load: InitialLoad, failure: Failure, *, retryable: bool, mine: bool = True) -> None:
         load.is_over = True
         self._loads.pop(load.lookup.id, None)
         if mine:

@@ -14,7 +14,7 @@ import structlog
 
 from dataflow.types import ViewId
 from service.engine.initial_load.load import LoadProgress
-from service.engine.initial_load.loads import Loads
+from service.engine.initial_load.loads import InitialLoads
 from service.engine.views.registry import Status, ViewRegistry
 
 log = structlog.get_logger()
@@ -27,7 +27,7 @@ _SAID = 3
 class Telling:
     """*State*: `_began_s`, since when views that are being built are known to be."""
 
-    def __init__(self, loads: Loads, registry: ViewRegistry, say: Callable[[ViewId, str], None]) -> None:
+    def __init__(self, loads: InitialLoads, registry: ViewRegistry, say: Callable[[ViewId, str], None]) -> None:
         self._loads = loads
         self._registry = registry
         self._say = say

@@ -28,7 +28,7 @@ class Progress:
 Told = Callable[[Progress], None]
 
 
-class Opened(Protocol):
+class OpenedWay(Protocol):
     """Rows of several lookups at one exact snapshot."""
 
     @property
@@ -58,6 +58,6 @@ class Way(Protocol):
         """Whether it is to read these, which have about so many rows together."""
         ...
 
-    def open(self, lookups: Sequence[Lookup], catalog: Catalog, told: Told) -> AbstractAsyncContextManager[Opened]:
+    def open(self, lookups: Sequence[Lookup], catalog: Catalog, told: Told) -> AbstractAsyncContextManager[OpenedWay]:
         """Read them. Raises `UpstreamError`; what it holds upstream and on disk is let go at the end."""
         ...

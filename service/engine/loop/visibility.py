@@ -21,7 +21,7 @@ from service.engine.upstream.upstream import Lookups, Upstream
 _LOOK_S, _LOOK_MOST_S = 0.01, 0.5
 
 
-class Visible:
+class Visibility:
     """Asks for snapshots, one at a time for each that waits.
 
     *State*: `_ended`, of the last stream, while there is none: its server, its end, and which snapshots see all of it.

@@ -8,13 +8,13 @@ from dataflow.plan.parts import WHOLE, Interval
 from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.layout import HASH_BYTES
 from service.leaf_store.pages import Place, page_bounds, read_token
-from service.leaf_store.request import Request, Values, check_of
+from service.leaf_store.request import LeafRequest, Values, check_of
 
 #: Who wants more rows than this is taken to want all of them.
 _MAX_ROWS_AHEAD = 100_000
 
 
-def extent_of(info: ViewInfo, values: Values, request: Request, factor: int = 1) -> Extent:
+def extent_of(info: ViewInfo, values: Values, request: LeafRequest, factor: int = 1) -> Extent:
     """What of each key is needed. `factor` times as many rows as the answer has, where it has a number.
 
     ValueError: the window's token is not one of this read.
@@ -30,14 +30,14 @@ def extent_of(info: ViewInfo, values: Values, request: Request, factor: int = 1)
     return Ahead(rows * factor, begin)
 
 
-def start_of(info: ViewInfo, values: Values, request: Request) -> Place | None:
+def start_of(info: ViewInfo, values: Values, request: LeafRequest) -> Place | None:
     """The place that the request's token names. ValueError if it is not one of this read."""
     if request.window is None or request.window.after is None:
         return None
     return read_token(request.window.after, check_of(info, values))
 
 
-def rows_needed(request: Request, start: Place | None) -> int | None:
+def rows_needed(request: LeafRequest, start: Place | None) -> int | None:
     """How many rows must be there from the part's start on, or from the token's row on; None: all of them."""
     bounds = page_bounds(request, start)
     if bounds.rows is None:
@@ -46,7 +46,7 @@ def rows_needed(request: Request, start: Place | None) -> int | None:
     return bounds.skip + (0 if start is None else start.copy) + bounds.rows + (not bounds.last)
 
 
-def rows_asked(info: ViewInfo, values: Values, request: Request) -> int | None:
+def rows_asked(info: ViewInfo, values: Values, request: LeafRequest) -> int | None:
     """How far into a key a request reads, in rows; None if that is not known."""
     start = start_of(info, values, request)
     rows = rows_needed(request, start)

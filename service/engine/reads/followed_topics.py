@@ -22,7 +22,7 @@ from service.leaf_store.writer import LeafWriter
 
 #: Told the numbers of topics that were touched, and up to which position that is known of all of them.
 Tell = Callable[[set[int], Position], None]
-_Follower = tuple["FollowedTopics", int]
+_Follower = tuple["TopicsOfConnection", int]
 
 
 class Subscribed:
@@ -33,13 +33,13 @@ class Subscribed:
         self._leaf = leaf
         self._registry = registry
         self._followers: dict[ViewId, dict[Key, set[_Follower]]] = {}
-        self._workers: set[FollowedTopics] = set()
+        self._workers: set[TopicsOfConnection] = set()
         dispatcher.on_commit(self._committed)
         dispatcher.on_start(self._restarted)
 
-    def worker(self, tell: Tell) -> "FollowedTopics":
+    def worker(self, tell: Tell) -> "TopicsOfConnection":
         """The topics of a connection, none yet."""
-        topics = FollowedTopics(self, tell)
+        topics = TopicsOfConnection(self, tell)
         self._workers.add(topics)
         return topics
 
@@ -74,7 +74,7 @@ class Subscribed:
         if not followers:
             self._followers.pop(view, None)
 
-    def forget(self, worker: "FollowedTopics") -> None:
+    def forget(self, worker: "TopicsOfConnection") -> None:
         """A connection has ended."""
         self._workers.discard(worker)
 
@@ -88,7 +88,7 @@ class Subscribed:
     def _committed(self, effects: Iterable[LeafEffect], position: Position) -> None:
         if not self._followers:
             return
-        touched: dict[FollowedTopics, set[int]] = {}
+        touched: dict[TopicsOfConnection, set[int]] = {}
         for effect in effects:
             followers = self._followers.get(effect.view)
             if followers:
@@ -113,7 +113,7 @@ def _keys(effect: LeafEffect, followed: dict[Key, set[_Follower]]) -> Iterable[K
             return followed
 
 
-class FollowedTopics:
+class TopicsOfConnection:
     """The topics of one connection."""
 
     def __init__(self, subscribed: Subscribed, tell: Tell) -> None:

@@ -14,11 +14,11 @@ from dataflow.plan.nodes import View, column_types
 from dataflow.plan.refresh import RefreshView
 from dataflow.types import Row, ViewId
 from service.engine.upstream.results import AnswerColumn
-from service.engine.views.registry import Installation, Plan
+from service.engine.views.registry import InstalledView, ViewPlan
 from service.engine.views.stand_in import placed
 from service.ground.errors import ApiError
-from service.leaf_store.answer import Answer, Window
-from service.leaf_store.catalog import Role, ViewInfo
+from service.leaf_store.answer import PageWindow, StoredAnswer
+from service.leaf_store.catalog import ParameterRole, ViewInfo
 from service.leaf_store.layout import content_hash
 from service.leaf_store.render import compile_row
 from service.leaf_store.request import Values, request_of
@@ -36,13 +36,13 @@ _TOKEN = re.compile(
 )
 
 
-def forward_query(plan: Plan, info: ViewInfo, values: Values) -> tuple[str, list[str | None]]:
+def forward_query(plan: ViewPlan, info: ViewInfo, values: Values) -> tuple[str, list[str | None]]:
     """The statement to run, and its parameters' texts; a list is an array's."""
     if isinstance(plan.view, RefreshView):
         return plan.sql, list(request_of(info, values).keys[0])
     # A parameter that is used twice has one value.
     given = {p.name: (value, p) for p, value in zip(info.parameters, values, strict=True)}
-    lists = tuple((p.name, p.type.sql) for _, p in given.values() if p.role is Role.LIST)
+    lists = tuple((p.name, p.type.sql) for _, p in given.values() if p.role is ParameterRole.LIST)
     if plan.template:
         given = dict(sorted(given.items()))
     texts = [arrays.render(value) if isinstance(value, tuple) else value for value, _ in given.values()]
@@ -85,7 +85,7 @@ def _forward_sql(sql: str, parameters: tuple[str, ...], lists: tuple[tuple[str, 
 _remembered = lru_cache(maxsize=1024)(_forward_sql)
 
 
-def check_columns(plans: Sequence[Plan], found: Sequence[tuple[AnswerColumn, ...]]) -> None:
+def check_columns(plans: Sequence[ViewPlan], found: Sequence[tuple[AnswerColumn, ...]]) -> None:
     """ApiError if an answer has other columns than its view."""
     for plan, columns in zip(plans, found, strict=True):
         if not plan.answers(columns):
@@ -93,7 +93,7 @@ def check_columns(plans: Sequence[Plan], found: Sequence[tuple[AnswerColumn, ...
             raise ApiError("view_broken", reason, retryable=True)
 
 
-def check_registered(leaf: LeafWriter, views: Iterable[Installation]) -> None:
+def check_registered(leaf: LeafWriter, views: Iterable[InstalledView]) -> None:
     """ApiError if a view was replaced or dropped since it was asked for."""
     for view in views:
         if not leaf.has(view.id):
@@ -102,8 +102,8 @@ def check_registered(leaf: LeafWriter, views: Iterable[Installation]) -> None:
 
 
 def forwarded_answers(
-    leaf: LeafWriter, views: Sequence[Installation], items: Sequence[ReadItem], found: Sequence[Sequence[Row]]
-) -> list[Answer]:
+    leaf: LeafWriter, views: Sequence[InstalledView], items: Sequence[ReadItem], found: Sequence[Sequence[Row]]
+) -> list[StoredAnswer]:
     """`forwarded_answer` of each item. ApiError also if a view is gone."""
     check_registered(leaf, views)
     return [
@@ -113,8 +113,8 @@ def forwarded_answers(
 
 
 def forwarded_answer(
-    leaf: LeafWriter, id_: ViewId, plan: Plan, rows: Sequence[Row], values: Values, window: Window | None
-) -> Answer:
+    leaf: LeafWriter, id_: ViewId, plan: ViewPlan, rows: Sequence[Row], values: Values, window: PageWindow | None
+) -> StoredAnswer:
     """The answer that the leaf store would give, from the upstream's rows (the view's output columns, in its order).
 
     Raises ApiError for a part of what only the upstream can order, and for values that the plan does not know.
@@ -135,7 +135,7 @@ def forwarded_answer(
     columns = [(output.name, i, types[output.column]) for i, output in enumerate(view.output)]
     row_json = compile_row(columns, leaf.info(id_).serving.bigint_text)
     body = b",".join(map(row_json, rows))
-    return Answer(b"[" + body + b"]", content_hash(body).hex())
+    return StoredAnswer(b"[" + body + b"]", content_hash(body).hex())
 
 
 def _relation_rows(view: View, rows: Sequence[Row]) -> list[Row]:

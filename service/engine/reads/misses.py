@@ -25,7 +25,7 @@ from dataflow.types import Key, Position, ReadId, Row, ViewId
 from service.engine.loop.counters import Counters
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.memory_budget import Room
-from service.engine.loop.visibility import Visible
+from service.engine.loop.visibility import Visibility
 from service.engine.reads.extents import extent_of
 from service.engine.reads.forward_tasks import ForwardTasks, Found
 from service.engine.reads.forwards import check_columns, check_registered, forward_query, forwarded_answers
@@ -35,13 +35,13 @@ from service.engine.upstream import bridge
 from service.engine.upstream.problems import forward_problem, no_stream
 from service.engine.upstream.results import AnswerSize
 from service.engine.upstream.upstream import Lookups
-from service.engine.views.registry import Installation, MissCounts, Status, ViewRegistry
+from service.engine.views.registry import InstalledView, MissCounts, Status, ViewRegistry
 from service.ground.clock import wall_ms
 from service.ground.errors import ApiError, without_stop
-from service.leaf_store.catalog import Role, ViewInfo
-from service.leaf_store.request import Request, request_of
+from service.leaf_store.catalog import ParameterRole, ViewInfo
+from service.leaf_store.request import LeafRequest, request_of
 from service.leaf_store.writer import LeafWriter
-from service.protocol.wire import ReadItem, ReadReply, Source
+from service.protocol.wire import AnswerSource, ReadItem, ReadReply
 
 log = structlog.get_logger()
 
@@ -55,8 +55,8 @@ class PendingRead:
 
     items: Sequence[ReadItem]
     #: The views of `items`, as they were when it was asked.
-    views: list[Installation]
-    requests: list[Request]
+    views: list[InstalledView]
+    requests: list[LeafRequest]
     reply: asyncio.Future[ReadReply]
     #: Which the engine knows it by: another one each time that it is asked.
     id: ReadId
@@ -72,7 +72,7 @@ class PendingRead:
         return all(view.definition.options.serving.forwards for view in self.views)
 
 
-class Reads:
+class Misses:
     """Pending reads, by id."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Reads:
         leaf: LeafWriter,
         registry: ViewRegistry,
         lookups: Lookups,
-        visible: Visible,
+        visible: Visibility,
         slots: Slots,
         room: Room,
         counters: Counters,
@@ -154,7 +154,7 @@ class Reads:
         asked_ms = wall_ms()
         if not items:
             # Those that a worker knows the answers of: a parameter is NULL.
-            return ReadReply([], minimum or 0, asked_ms, Source.CURRENT)
+            return ReadReply([], minimum or 0, asked_ms, AnswerSource.CURRENT)
         views = [self.readable(item, building=True) for item in items]
         try:
             for view, item in zip(views, items, strict=True):
@@ -174,7 +174,7 @@ class Reads:
             counts.forwarded += 1
         self._counters.reads_forwarded += 1
         return ReadReply(
-            forwarded_answers(self._leaf, views, items, found.rows), found.version, asked_ms, Source.CURRENT
+            forwarded_answers(self._leaf, views, items, found.rows), found.version, asked_ms, AnswerSource.CURRENT
         )
 
     async def _without_stream(self, items: Sequence[ReadItem]) -> ReadReply:
@@ -215,7 +215,7 @@ class Reads:
                 keys.append((view, (None,), None))
         return tuple(keys)
 
-    def readable(self, item: ReadItem, *, building: bool = False) -> Installation:
+    def readable(self, item: ReadItem, *, building: bool = False) -> InstalledView:
         """The installation that answers a read. Raises `ApiError`. `building`: also one that is not loaded yet."""
         name = item.view
         registered = self._registry.views.get(name)
@@ -292,7 +292,7 @@ class Reads:
             pending.found.set_exception(error)
         pending.found.add_done_callback(partial(self._forwarded, effect.read))
 
-    def _ask_upstream(self, views: Sequence[Installation], items: Sequence[ReadItem]) -> Found:
+    def _ask_upstream(self, views: Sequence[InstalledView], items: Sequence[ReadItem]) -> Found:
         check_registered(self._leaf, views)
         read = zip(views, items, strict=True)
         queries = [forward_query(view.plan, self._leaf.info(view.id), item.values) for view, item in read]
@@ -323,7 +323,7 @@ class Reads:
             return
         self._counters.reads_forwarded += 1
         at_ms = self._dispatcher.at_ms(effect.position)
-        pending.reply.set_result(ReadReply(answers, effect.position, at_ms, Source.FORWARDED))
+        pending.reply.set_result(ReadReply(answers, effect.position, at_ms, AnswerSource.FORWARDED))
 
     def _answer_refresh(self, effect: AnswerRefresh) -> None:
         pending = self._pending.get(effect.read)
@@ -341,7 +341,7 @@ class Reads:
             return
         self._counters.reads_forwarded += 1
         at_ms = self._dispatcher.at_ms(effect.position)
-        pending.reply.set_result(ReadReply([answer], effect.position, at_ms, Source.UNSTORED))
+        pending.reply.set_result(ReadReply([answer], effect.position, at_ms, AnswerSource.UNSTORED))
 
     def _fail_read(self, effect: FailRead) -> None:
         pending = self._pending.get(effect.read)
@@ -365,7 +365,7 @@ def _problem_of(pending: PendingRead, answer: Found) -> ApiError | None:
 
 def _fits(info: ViewInfo, item: ReadItem) -> bool:
     """Whether the values can be those of this view's parameters."""
-    lists = [parameter.role is Role.LIST for parameter in info.parameters]
+    lists = [parameter.role is ParameterRole.LIST for parameter in info.parameters]
     return lists == [isinstance(value, tuple) for value in item.values]
 
 

@@ -22,13 +22,13 @@ import structlog
 from dataflow.types import Value
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.loop.memory_budget import MemoryBudget
-from service.engine.reads.misses import Reads
+from service.engine.reads.misses import Misses
 from service.engine.views.registry import ViewRegistry
 from service.ground.backoff import Backoff
 from service.ground.errors import ApiError
-from service.leaf_store.catalog import Role, ViewInfo
+from service.leaf_store.catalog import ParameterRole, ViewInfo
 from service.leaf_store.writer import LeafWriter
-from service.protocol.wire import ReadItem, Source
+from service.protocol.wire import AnswerSource, ReadItem
 from service.web.arguments import Arguments
 
 log = structlog.get_logger()
@@ -71,7 +71,7 @@ class Prewarm:
     """
 
     def __init__(
-        self, reads: Reads, registry: ViewRegistry, leaf: LeafWriter, dispatcher: Dispatcher, budget: MemoryBudget
+        self, reads: Misses, registry: ViewRegistry, leaf: LeafWriter, dispatcher: Dispatcher, budget: MemoryBudget
     ) -> None:
         self._reads = reads
         self._registry = registry
@@ -178,7 +178,7 @@ class Prewarm:
                 if not (error.retryable and left):
                     raise
             else:
-                if reply.source not in (Source.FORWARDED, Source.CURRENT) or self._forwards(items[0]):
+                if reply.source not in (AnswerSource.FORWARDED, AnswerSource.CURRENT) or self._forwards(items[0]):
                     filling.filled += len(items)
                     return
             if left:
@@ -215,7 +215,7 @@ def _by_name(info: ViewInfo, key: Sequence[str | None]) -> dict[str, Value | lis
         raise ValueError("the view answers by the token of who asks")
     given: dict[str, Value | list[Value]] = {}
     for parameter, text in zip(info.parameters, key, strict=True):
-        if parameter.role is Role.LIST and text is not None:
+        if parameter.role is ParameterRole.LIST and text is not None:
             given.setdefault(parameter.name, orjson.loads(text))
         else:
             given.setdefault(parameter.name, text)

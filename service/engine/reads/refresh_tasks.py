@@ -23,7 +23,7 @@ from service.engine.upstream import bridge
 from service.engine.upstream.problems import upstream_code
 from service.engine.upstream.results import AnswerSize, UpstreamError
 from service.engine.upstream.upstream import Lookups
-from service.engine.views.registry import Plan, ViewRegistry
+from service.engine.views.registry import ViewPlan, ViewRegistry
 from service.engine.views.stand_in import placed
 
 log = structlog.get_logger()
@@ -106,7 +106,7 @@ class Refreshing:
         if view is not None and view.ttl_ms is not None and self._is_stored(refresh):
             self._expire_at(refresh, asked_at + view.ttl_ms / 1000)
 
-    async def _refresh(self, refresh: Refresh, plan: Plan, view: RefreshView) -> RefreshDone | RefreshFailed:
+    async def _refresh(self, refresh: Refresh, plan: ViewPlan, view: RefreshView) -> RefreshDone | RefreshFailed:
         async with self._slots.of(plan.shared_by):
             await self._room()
             started_s = perf_counter()

@@ -15,14 +15,14 @@ from contextlib import aclosing
 
 from dataflow.types import Position
 from service.engine.loop.counters import Counters
-from service.engine.loop.visibility import Visible
+from service.engine.loop.visibility import Visibility
 from service.engine.reads.forwards import check_columns, check_registered, forward_query, forwarded_answer
-from service.engine.reads.misses import Reads
+from service.engine.reads.misses import Misses
 from service.engine.reads.slots import Slots
 from service.engine.upstream.problems import forward_problem
 from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.upstream import Upstream
-from service.engine.views.registry import Installation
+from service.engine.views.registry import InstalledView
 from service.ground.errors import ApiError
 from service.leaf_store.writer import LeafWriter
 from service.protocol.wire import ReadItem
@@ -37,7 +37,7 @@ class StreamedReads:
     """*State*: `_running`, how many are being answered."""
 
     def __init__(
-        self, reads: Reads, leaf: LeafWriter, upstream: Upstream, slots: Slots, visible: Visible, counters: Counters
+        self, reads: Misses, leaf: LeafWriter, upstream: Upstream, slots: Slots, visible: Visibility, counters: Counters
     ) -> None:
         self._reads = reads
         self._leaf = leaf
@@ -72,7 +72,7 @@ class StreamedReads:
         finally:
             self._running -= 1
 
-    async def _parts(self, view: Installation, item: ReadItem) -> AsyncGenerator[bytes]:
+    async def _parts(self, view: InstalledView, item: ReadItem) -> AsyncGenerator[bytes]:
         check_registered(self._leaf, [view])
         self._slots.breakers.check(view.plan.shared_by)
         sql, parameters = forward_query(view.plan, self._leaf.info(view.id), item.values)

@@ -14,7 +14,7 @@ from service.engine.loop.dispatcher import Dispatcher
 from service.engine.reads.extents import rows_asked
 from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.commit import LARGE_PART_ROWS
-from service.leaf_store.request import Request, Values
+from service.leaf_store.request import LeafRequest, Values
 from service.leaf_store.writer import LeafWriter
 
 #: What a key is taken to be asked for if nobody missed lately.
@@ -35,7 +35,7 @@ class CuttingBack:
         self._asked_before: dict[tuple[ViewId, Key], int] = {}
         dispatcher.on_move(self._moved)
 
-    def read(self, info: ViewInfo, values: Values, request: Request) -> None:
+    def read(self, info: ViewInfo, values: Values, request: LeafRequest) -> None:
         """A read that missed was answered."""
         if not info.storage or info.within:
             return

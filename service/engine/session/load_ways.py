@@ -1,6 +1,6 @@
 """Which ways there are, by the settings and the database; the first that takes a load reads it."""
 
-from service.engine.initial_load.direct import Direct
+from service.engine.initial_load.direct import DirectWay
 from service.engine.initial_load.way import Way
 from service.engine.upstream.upstream import Upstream
 from service.settings.stack import Settings
@@ -8,7 +8,7 @@ from service.settings.stack import Settings
 
 def ways_of(settings: Settings, upstream: Upstream) -> tuple[Way, ...]:
     """The ways, in the order in which they are asked. Raises `SettingsError`."""
-    direct = Direct(upstream)
+    direct = DirectWay(upstream)
     if settings.spark is None:
         return (direct,)
     from service.engine.builds.spark_way import spark_way

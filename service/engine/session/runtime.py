@@ -20,11 +20,11 @@ from cdc.gtid import Gtids
 from cdc.stream import UpstreamSnapshot
 from dataflow.engine.events import Touched
 from dataflow.types import Position
-from service.engine.adhoc.answers import Asking
+from service.engine.adhoc.answers import AdhocAnswers
 from service.engine.audit.audits import Audits
 from service.engine.databases.drivers import open_upstream
 from service.engine.databases.streams import MakeStream
-from service.engine.initial_load.loads import Loads
+from service.engine.initial_load.loads import InitialLoads
 from service.engine.initial_load.progress import Telling
 from service.engine.loop import garbage
 from service.engine.loop.ages import Ages
@@ -35,10 +35,10 @@ from service.engine.loop.hold import Hold
 from service.engine.loop.memory_budget import MemoryBudget
 from service.engine.loop.positions import Positions
 from service.engine.loop.pushes import KEEPALIVE_S
-from service.engine.loop.visibility import Visible
-from service.engine.reads.followed_topics import FollowedTopics, Subscribed, Tell
+from service.engine.loop.visibility import Visibility
+from service.engine.reads.followed_topics import Subscribed, Tell, TopicsOfConnection
 from service.engine.reads.lookup_tasks import LookupTasks
-from service.engine.reads.misses import Reads
+from service.engine.reads.misses import Misses
 from service.engine.reads.prewarm import Prewarm
 from service.engine.reads.refresh_tasks import Refreshing
 from service.engine.reads.slots import Slots
@@ -57,7 +57,7 @@ from service.engine.views.installer import Installer
 from service.engine.views.plan_cache import KnownPlans
 from service.engine.views.registry import Definition, Origin, StateError, ViewOptions, ViewRegistry
 from service.engine.views.repair import Repair
-from service.engine.views.tables import Following, TableRefusedError
+from service.engine.views.tables import FollowedTables, TableRefusedError
 from service.engine.workload.applied import AppliedWorkload
 from service.ground.backoff import Backoff
 from service.ground.clock import wall_ms
@@ -103,14 +103,14 @@ class Runtime:
         self.gtids = AppliedGtids(self.lookups, self.positions, self._reach)
         self.lineage, self.log_end = Lineage(), LogEnd(self.lookups)
         self.dispatcher = Dispatcher(self.leaf, self.ages, self.counters)
-        self.following = Following(settings.cdc)
+        self.following = FollowedTables(settings.cdc)
         self.slots = slots = Slots(upstream.concurrent_lookups, settings.http.read_timeout_s)
         self.budget = MemoryBudget(self.dispatcher, self.leaf, int(settings.engine.memory), self.counters)
         room = self.budget.room
-        visible = Visible(self.dispatcher, self.lookups, self.upstream, alone=settings.engine.shards == 1)
+        visible = Visibility(self.dispatcher, self.lookups, self.upstream, alone=settings.engine.shards == 1)
         answer, key = _sizes(upstream)
         counted = (slots, room, self.counters)
-        self.reads = Reads(self.dispatcher, self.leaf, self.registry, self.lookups, visible, *counted, answer)
+        self.reads = Misses(self.dispatcher, self.leaf, self.registry, self.lookups, visible, *counted, answer)
         self.streamed = StreamedReads(self.reads, self.leaf, self.upstream, slots, visible, self.counters)
         self.prewarm = Prewarm(self.reads, self.registry, self.leaf, self.dispatcher, self.budget)
         state = settings.state.directory
@@ -118,7 +118,7 @@ class Runtime:
         self.subscribed = Subscribed(self.dispatcher, self.leaf, self.registry)
         self.lookup_tasks = LookupTasks(self.dispatcher, self.lookups, *counted, key)
         self.refreshing = Refreshing(self.dispatcher, self.registry, self.lookups, *counted, answer)
-        self.loads = Loads(
+        self.loads = InitialLoads(
             self.dispatcher, self.lookup_tasks, self.upstream, ways_of(settings, self.upstream), room, self.counters,
             settings.engine.load_rows, _loads_below(settings, shard),
         )  # fmt: skip
@@ -134,7 +134,7 @@ class Runtime:
         self.worker_counters: dict[int, dict[str, dict[str, int]]] = {}
         self.worker_subscriptions: dict[int, dict[str, int]] = {}
         self.workers, self.answering = WorkersTelemetry(), asyncio.Event()
-        self.asking = Asking(
+        self.asking = AdhocAnswers(
             settings.adhoc, self.upstream, self.changes, self.leaf, visible, slots, self.worker_counters, settings.http
         )
         self.audits = Audits(settings, self.leaf, self.registry, self.dispatcher, lambda: self.hold, self._reach)
@@ -386,7 +386,7 @@ class Runtime:
             self.counters.touches += len(touches)
             self.dispatcher.step(Touched(tuple(touches)))
 
-    def subscriber(self, tell: Tell) -> FollowedTopics:
+    def subscriber(self, tell: Tell) -> TopicsOfConnection:
         """A worker's topics: told when they were touched."""
         return self.subscribed.worker(tell)
 

@@ -20,7 +20,7 @@ from dataflow.engine.engine import Engine
 from dataflow.engine.events import InstallRefresh, InstallView, StreamStarted
 from dataflow.engine.limits import Limits
 from service.engine.databases.streams import MakeStream
-from service.engine.initial_load.loads import Loads
+from service.engine.initial_load.loads import InitialLoads
 from service.engine.initial_load.progress import Telling
 from service.engine.loop import heartbeat
 from service.engine.loop.ages import Ages
@@ -41,7 +41,7 @@ from service.engine.views.catalog_diff import Look
 from service.engine.views.installer import Installer
 from service.engine.views.plan_cache import KnownPlans
 from service.engine.views.planner import reason_of
-from service.engine.views.registry import Definition, Plan, RegisteredView
+from service.engine.views.registry import Definition, RegisteredView, ViewPlan
 from service.engine.views.repair import Repair
 from service.engine.views.schema_watch import SchemaWatch
 from service.engine.views.tables import TableRefusedError
@@ -62,7 +62,7 @@ class Parts:
     settings: Settings
     upstream: Upstream
     lookup_tasks: LookupTasks
-    loads: Loads
+    loads: InitialLoads
     telling: Telling
     refreshing: Refreshing
     installer: Installer
@@ -140,12 +140,12 @@ class Session:
         self._start_engine(started, plans)
         parts.repair.heed(found)
 
-    async def _plans(self, look: Look) -> dict[str, Plan]:
+    async def _plans(self, look: Look) -> dict[str, ViewPlan]:
         """The views that can be installed, by name. The others say why not. Each has the upstream for itself: how long
         one may take does not depend on how many there are."""
         installer, fresh = self.parts.installer, look.catalog
         checks, known = installer.checks(), self.parts.known_plans.under(look)
-        plans: dict[str, Plan] = {}
+        plans: dict[str, ViewPlan] = {}
         for name, registered in installer.registry.views.items():
             definition = registered.definition
             try:
@@ -164,7 +164,7 @@ class Session:
             log.info("plans of before are used", known=len(known), views=len(plans))
         return plans
 
-    def _introduce(self, plans: dict[str, Plan]) -> None:
+    def _introduce(self, plans: dict[str, ViewPlan]) -> None:
         """Before the stream begins, which may take long (`cdc.postgres.stream`), have the upstream answer."""
         installer = self.parts.installer
         if installer.leaf.reader.state() is None:
@@ -177,7 +177,7 @@ class Session:
     def _epoch(self) -> str:
         return f"{uuid.uuid4().hex}@{self.parts.upstream.server}"
 
-    def _start_engine(self, started: StreamStart, plans: dict[str, Plan]) -> None:
+    def _start_engine(self, started: StreamStart, plans: dict[str, ViewPlan]) -> None:
         """Without giving up the loop: nobody sees half of it."""
         parts = self.parts
         installer = parts.installer

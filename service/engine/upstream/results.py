@@ -70,7 +70,7 @@ class AnswerSize:
 UNLIMITED = AnswerSize(sys.maxsize, sys.maxsize)
 
 
-class Counted:
+class AnswerCount:
     """What the answers of one question have so far, and whether that is too much."""
 
     __slots__ = ("_bytes", "_most", "_rows")

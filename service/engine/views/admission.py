@@ -20,7 +20,7 @@ from dataflow.plan.nodes import Aggregate, Chain, Relation, View
 from dataflow.schema import Catalog
 from service.engine.loop.dispatcher import Dispatcher
 from service.engine.upstream.upstream import UpstreamSession
-from service.engine.views.registry import Plan
+from service.engine.views.registry import ViewPlan
 from service.ground.errors import ApiError
 from service.leaf_store.writer import LeafWriter
 
@@ -41,7 +41,7 @@ class Admission:
         """Nothing is in the engine, and all views are to come."""
         self._expected.clear()
 
-    async def admit(self, session: UpstreamSession, plans: Iterable[Plan], catalog: Catalog) -> None:
+    async def admit(self, session: UpstreamSession, plans: Iterable[ViewPlan], catalog: Catalog) -> None:
         """Lets plans in that are to be installed next, all or none.
 
         Raises `ApiError` ``too_large``, `UpstreamError`.
@@ -60,7 +60,7 @@ class Admission:
             raise
 
     async def _admit(
-        self, session: UpstreamSession, plan: Plan, view: View, catalog: Catalog, running: Graph | None
+        self, session: UpstreamSession, plan: ViewPlan, view: View, catalog: Catalog, running: Graph | None
     ) -> None:
         whole = Explanation(view, catalog, whole=plan.whole).kept_whole
         new = [node for node in whole if not self._is_let_in(node) and not _has(running, node)]

@@ -11,7 +11,7 @@ from cdc.change import SchemaNotice, TableLayout
 from dataflow.plan.refresh import RefreshView
 from dataflow.schema import Catalog, Table
 from service.engine.upstream.results import SchemaToken
-from service.engine.views.registry import Plan
+from service.engine.views.registry import ViewPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class CatalogDifference:
     """How one look differs from the one before."""
 
     #: Views of the upstream, with their definitions, as they are now.
@@ -63,11 +63,11 @@ class Difference:
             bool(code or names or unpromised or before.views != now.views),
         )
 
-    def spares(self, plan: Plan) -> bool:
+    def spares(self, plan: ViewPlan) -> bool:
         """Whether an incremental plan of the look before is the one that would be made now."""
         return self.concerns(plan) is None and self.unpromised.isdisjoint(plan.tables)
 
-    def concerns(self, plan: Plan) -> str | None:
+    def concerns(self, plan: ViewPlan) -> str | None:
         """Why the plan may be another one now, beside what is noticed of the tables that it reads."""
         changed = plan.upstream_views - self.views
         if changed:

@@ -15,7 +15,7 @@ from service.engine.upstream.problems import no_stream, upstream_problem
 from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.upstream import Upstream, UpstreamSession
 from service.engine.views.installer import Installer
-from service.engine.views.registry import Definition, Origin, Plan, RegisteredView, StateError, Status, ViewOptions
+from service.engine.views.registry import Definition, Origin, RegisteredView, StateError, Status, ViewOptions, ViewPlan
 from service.engine.views.repair import Repair
 from service.engine.views.tables import TableAlteredError, TableRefusedError
 from service.ground.clock import wall_ms
@@ -113,7 +113,7 @@ class Changes:
         self.installer.uninstall(registered.installed)
         self.installer.unfollow_unread()
 
-    async def plan(self, name: str, sql: str, options: ViewOptions) -> tuple[Plan, Catalog]:
+    async def plan(self, name: str, sql: str, options: ViewOptions) -> tuple[ViewPlan, Catalog]:
         """The plan that a PUT would install, and the catalog it was made with. Raises `ApiError`."""
         definition = Definition(name, sql, Origin.HTTP, options)
         try:
@@ -177,14 +177,14 @@ class Changes:
                 "internal_error", f"View {definition.name!r} cannot be installed; the engine's log says more."
             )
 
-    async def _planned(self, definition: Definition) -> list[tuple[Definition, Plan]]:
+    async def _planned(self, definition: Definition) -> list[tuple[Definition, ViewPlan]]:
         """The plans of a view and of those that read it, right until the loop's next turn."""
         for _ in range(_LOOKS - 1):
             with suppress(TableAlteredError):
                 return await self._planned_once(definition)
         return await self._planned_once(definition)
 
-    async def _planned_once(self, definition: Definition) -> list[tuple[Definition, Plan]]:
+    async def _planned_once(self, definition: Definition) -> list[tuple[Definition, ViewPlan]]:
         """Raises `TableAlteredError` if a table is another one by now: then the next plan is of that."""
         async with self.upstream.session() as session:
             await self.repair.meet(session)
@@ -209,7 +209,7 @@ class Changes:
 
     async def _prepared_reader(
         self, session: UpstreamSession, reader: Definition, put: Definition
-    ) -> tuple[Plan, Catalog]:
+    ) -> tuple[ViewPlan, Catalog]:
         """Plan a view that reads the one that is put; otherwise like `_prepared`."""
         fresh = await session.load_catalog(self._texts(put))
         try:
@@ -219,7 +219,7 @@ class Changes:
         await self.installer.join(session, plan.tables, fresh)
         return plan, fresh
 
-    async def _prepared(self, session: UpstreamSession, definition: Definition) -> tuple[Plan, Catalog]:
+    async def _prepared(self, session: UpstreamSession, definition: Definition) -> tuple[ViewPlan, Catalog]:
         """The plan, all of whose tables are followed, and the catalog it was made with."""
         since = self.repair.state
         fresh = await session.load_catalog(self._texts(definition))

@@ -27,9 +27,17 @@ from service.engine.upstream import bridge
 from service.engine.upstream.upstream import Lookups, UpstreamSession
 from service.engine.views.admission import Admission
 from service.engine.views.planner import Planning, TableChecks
-from service.engine.views.registry import Definition, Installation, Origin, Plan, RegisteredView, Status, ViewRegistry
+from service.engine.views.registry import (
+    Definition,
+    InstalledView,
+    Origin,
+    RegisteredView,
+    Status,
+    ViewPlan,
+    ViewRegistry,
+)
 from service.engine.views.stand_in import stand_in
-from service.engine.views.tables import Following
+from service.engine.views.tables import FollowedTables
 from service.ground.clock import wall_ms
 from service.leaf_store.catalog import UNREADABLE
 from service.leaf_store.writer import LeafWriter
@@ -49,7 +57,7 @@ class Installer:
     registry: ViewRegistry
     dispatcher: Dispatcher
     leaf: LeafWriter
-    following: Following
+    following: FollowedTables
     lookups: Lookups
     admission: Admission
     #: Whether who asks has a token.
@@ -103,7 +111,7 @@ class Installer:
         for table in new:
             self.dispatcher.step(TableJoined(table, bridge.snapshot(taken.snapshot)))
 
-    async def admit(self, session: UpstreamSession, plans: Iterable[Plan], fresh: Catalog) -> None:
+    async def admit(self, session: UpstreamSession, plans: Iterable[ViewPlan], fresh: Catalog) -> None:
         """Makes sure that what these plans need whole fits into memory. Raises `ApiError` ``too_large``."""
         catalog = self.following.planning_catalog(fresh)
         here = []
@@ -115,11 +123,11 @@ class Installer:
                 here.append(plan)
         await self.admission.admit(session, here, catalog)
 
-    def is_elsewhere(self, plan: Plan) -> bool:
+    def is_elsewhere(self, plan: ViewPlan) -> bool:
         """Whether another shard keeps what is planned here, as it was found when the plan was admitted."""
         return isinstance(plan.view, View) and (plan.view, plan.whole) in self._elsewhere
 
-    def _is_anothers(self, plan: Plan, catalog: Catalog) -> bool:
+    def _is_anothers(self, plan: ViewPlan, catalog: Catalog) -> bool:
         """A view that is kept whole has one home; one of a query is only known to the shard that made it."""
         assert isinstance(plan.view, View)
         name = plan.view.name
@@ -127,7 +135,7 @@ class Installer:
             return False
         return Explanation(plan.view, catalog, whole=plan.whole).materialization == "full"
 
-    def install(self, definition: Definition, plan: Plan) -> Installation:
+    def install(self, definition: Definition, plan: ViewPlan) -> InstalledView:
         """Hands a plan to the engine, beside what the name means now, if that answers."""
         registered = self.registry.views.setdefault(definition.name, RegisteredView(definition))
         registered.definition = definition
@@ -135,7 +143,7 @@ class Installer:
         registered.replacement = None
         if self.is_elsewhere(plan):
             return self._leave_elsewhere(registered, plan)
-        installation = Installation(self.leaf.new_id(), plan, definition)
+        installation = InstalledView(self.leaf.new_id(), plan, definition)
         old = registered.installed
         beside = old is not None and not old.tombstone
         self._register(installation, listed=old is None)
@@ -156,7 +164,7 @@ class Installer:
             self.uninstall(old)
         return installation
 
-    def introduce(self, plans: Mapping[str, Plan]) -> None:
+    def introduce(self, plans: Mapping[str, ViewPlan]) -> None:
         """Make the views known to readers before there is an engine, in a new leaf store that has nothing of them: the
         upstream can answer them while they are being built. What has no plan says why. The store has no version that
         anybody could ask for, so a read with a minimum waits for the stream."""
@@ -167,12 +175,12 @@ class Installer:
             elif self.is_elsewhere(plan):
                 self._say_elsewhere(registered, plan)
             else:
-                registered.installed = Installation(self.leaf.new_id(), plan, registered.definition)
+                registered.installed = InstalledView(self.leaf.new_id(), plan, registered.definition)
                 self._register(registered.installed, listed=True)
                 self.leaf.set_status(registered.installed.id, Status.READY)
         self.leaf.commit([], 0, wall_ms())
 
-    def adopt(self, plans: Mapping[str, Plan]) -> None:
+    def adopt(self, plans: Mapping[str, ViewPlan]) -> None:
         """Know the views that the leaf store of another engine process has, under the ids that readers have of them,
         before there is an engine: what it holds is served, and the upstream can answer the rest."""
         known = self.leaf.reader.catalog().by_name
@@ -180,12 +188,12 @@ class Installer:
         for name, plan in plans.items():
             registered, info = self.registry.views[name], known.get(name)
             if info is not None and info.status not in UNREADABLE and not self.is_elsewhere(plan):
-                installation = Installation(info.id, plan, registered.definition)
+                installation = InstalledView(info.id, plan, registered.definition)
                 self._register(installation, listed=True)
                 if self.leaf.info(info.id).definition == info.definition:
                     registered.installed = installation
 
-    def _leave_elsewhere(self, registered: RegisteredView, plan: Plan) -> Installation:
+    def _leave_elsewhere(self, registered: RegisteredView, plan: ViewPlan) -> InstalledView:
         """Its name exists here, and says that another shard answers."""
         old, registered.reason = registered.installed, None
         tombstone = self._say_elsewhere(registered, plan)
@@ -195,8 +203,8 @@ class Installer:
         self.uninstall(old)
         return tombstone
 
-    def _say_elsewhere(self, registered: RegisteredView, plan: Plan) -> Installation:
-        tombstone = Installation(self.leaf.new_id(), plan, registered.definition, Status.ELSEWHERE, tombstone=True)
+    def _say_elsewhere(self, registered: RegisteredView, plan: ViewPlan) -> InstalledView:
+        tombstone = InstalledView(self.leaf.new_id(), plan, registered.definition, Status.ELSEWHERE, tombstone=True)
         registered.installed = tombstone
         self._register(tombstone, listed=False)
         self.leaf.set_status(tombstone.id, Status.ELSEWHERE)
@@ -208,7 +216,7 @@ class Installer:
         if state is not None:
             self.leaf.commit([], state.position, state.at_ms)
 
-    def _register(self, new: Installation, *, listed: bool) -> None:
+    def _register(self, new: InstalledView, *, listed: bool) -> None:
         view, refreshed = (new.view, False) if isinstance(new.view, View) else (stand_in(new.view), True)
         serving = replace(new.definition.options.serving, hidden=new.definition.origin is Origin.ADHOC)
         self.leaf.register(
@@ -221,7 +229,7 @@ class Installer:
             never_null=self._never_null(new),
         )
 
-    def _never_null(self, new: Installation) -> frozenset[int]:
+    def _never_null(self, new: InstalledView) -> frozenset[int]:
         """The columns of its output that are never NULL. What its plan relies on is watched
         (`service.engine.upstream.constraints`)."""
         view, catalog = new.view, self.following.catalog
@@ -229,7 +237,7 @@ class Installer:
             return frozenset()
         return never_null_output(view, catalog)
 
-    def uninstall(self, installation: Installation | None) -> None:
+    def uninstall(self, installation: InstalledView | None) -> None:
         """Takes an installation out of the engine and the leaf store."""
         if installation is None:
             return
@@ -269,10 +277,10 @@ class Installer:
         """A view that never had a plan: its name exists, and says why it does not answer."""
         definition = registered.definition
         nothing = View(definition.name, definition.sql, Chain("", None, ()), (), ())
-        self._entomb(registered, Plan(nothing, definition.sql), reason)
+        self._entomb(registered, ViewPlan(nothing, definition.sql), reason)
 
-    def _entomb(self, registered: RegisteredView, plan: Plan, reason: str, status: Status = Status.BROKEN) -> None:
-        tombstone = Installation(self.leaf.new_id(), plan, registered.definition, status, reason, tombstone=True)
+    def _entomb(self, registered: RegisteredView, plan: ViewPlan, reason: str, status: Status = Status.BROKEN) -> None:
+        tombstone = InstalledView(self.leaf.new_id(), plan, registered.definition, status, reason, tombstone=True)
         registered.installed = tombstone
         self._register(tombstone, listed=False)
         self.leaf.set_status(tombstone.id, status, reason)
@@ -313,7 +321,7 @@ class Installer:
         if installation.status.answers and registered.replacement is installation:
             self._swap(registered, installation)
 
-    def _broke(self, registered: RegisteredView, installation: Installation) -> None:
+    def _broke(self, registered: RegisteredView, installation: InstalledView) -> None:
         """In a step of its own after the one in which it broke."""
         reason = installation.reason or "unknown"
         if registered.installed is installation:
@@ -323,7 +331,7 @@ class Installer:
             registered.reason = reason
             self.uninstall(installation)
 
-    def _swap(self, registered: RegisteredView, replacement: Installation) -> None:
+    def _swap(self, registered: RegisteredView, replacement: InstalledView) -> None:
         """The replacement answers: the name means it from this commit on. The old one goes in a step of its own."""
         self.leaf.publish(replacement.id)
         old, registered.installed, registered.replacement = registered.installed, replacement, None

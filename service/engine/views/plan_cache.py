@@ -22,9 +22,9 @@ from typing import Any, BinaryIO
 
 from dataflow.collations import Collation
 from dataflow.plan.nodes import View
-from service.engine.views.catalog_diff import Difference, Look
-from service.engine.views.registry import Definition, Plan, ViewRegistry
-from service.engine.views.tables import Following
+from service.engine.views.catalog_diff import CatalogDifference, Look
+from service.engine.views.registry import Definition, ViewPlan, ViewRegistry
+from service.engine.views.tables import FollowedTables
 
 #: What is installed is looked at so often.
 _EVERY_S = 5.0
@@ -40,21 +40,21 @@ class KnownPlans:
 
     path: Path
     registry: ViewRegistry
-    following: Following
-    _written: tuple[Look, dict[Definition, Plan]] | None = None
+    following: FollowedTables
+    _written: tuple[Look, dict[Definition, ViewPlan]] | None = None
     _code: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
-    def under(self, look: Look) -> dict[Definition, Plan]:
+    def under(self, look: Look) -> dict[Definition, ViewPlan]:
         """Those of the file that would be made now, as a session begins."""
         self._code = look.code
-        found: dict[Definition, Plan] = {}
+        found: dict[Definition, ViewPlan] = {}
         types = [look.catalog.text, *(c.type for table in look.catalog.tables.values() for c in table.columns)]
         collations = {t.weights.name: t.weights for t in types if t.weights is not None}
         with suppress(OSError, *_NO_ENTRY), self.path.open("rb") as file:
             before: Look = _read(file, collations)
             if not _is_alike(before, look):
                 return {}
-            difference = Difference.between(before, look)
+            difference = CatalogDifference.between(before, look)
             while True:
                 definition, plan = _read(file, collations)
                 if difference.spares(plan):
@@ -71,7 +71,7 @@ class KnownPlans:
                     self._written = now
             await asyncio.sleep(_EVERY_S)
 
-    def _installed(self) -> Iterator[tuple[Definition, Plan]]:
+    def _installed(self) -> Iterator[tuple[Definition, ViewPlan]]:
         for installation in self.registry.installations.values():
             plan = installation.plan
             if isinstance(plan.view, View) and not plan.reads_views and not installation.tombstone:
@@ -90,7 +90,7 @@ class KnownPlans:
 
 
 def _is_alike(before: Look, look: Look) -> bool:
-    """Whether what no `Difference` tells is the same."""
+    """Whether what no `CatalogDifference` tells is the same."""
     then, now = before.catalog, look.catalog
     return (before.code, then.search_path, then.text, then.dialect) == (
         look.code,

@@ -22,7 +22,7 @@ from dataflow.sql.registered import Expanded, expanded, upstream_views
 from dataflow.sql.statement import statement_of
 from service.engine.upstream.results import Described
 from service.engine.upstream.upstream import UpstreamSession
-from service.engine.views.registry import Definition, Plan, Tier
+from service.engine.views.registry import Definition, Tier, ViewPlan
 from service.engine.views.tables import TableRefusedError
 from service.ground.errors import ApiError
 from service.ground.long_texts import beside
@@ -66,7 +66,7 @@ class Planning:
     #: Whether who asks has a token, whose claims a view may take as parameters.
     guarded: bool = False
 
-    async def plan(self, session: UpstreamSession, definition: Definition, made: Plan | None = None) -> Plan:
+    async def plan(self, session: UpstreamSession, definition: Definition, made: ViewPlan | None = None) -> ViewPlan:
         """How a definition is kept. `made`: its incremental plan, if that is known.
 
         Raises `ApiError` ``view_unsupported`` or ``view_invalid``, `TableRefusedError`, `UpstreamError`."""
@@ -81,7 +81,7 @@ class Planning:
             ) from None
         return plan
 
-    def _check_claims(self, plan: Plan, definition: Definition) -> None:
+    def _check_claims(self, plan: ViewPlan, definition: Definition) -> None:
         claims = [name for name in parameter_names(plan.view) if name.startswith(CLAIMS)]
         if claims and not self.guarded:
             raise UnsupportedQuery(f"The view takes :{claims[0]} from tokens, and without [auth] there are none.")
@@ -91,7 +91,7 @@ class Planning:
                 f"Answers by :{claims[0]} are one client's, and {kept[0]!r} in cache_control lets proxies share them."
             )
 
-    async def _plan(self, session: UpstreamSession, definition: Definition, made: Plan | None) -> Plan:
+    async def _plan(self, session: UpstreamSession, definition: Definition, made: ViewPlan | None) -> ViewPlan:
         if made is not None and await self.checks.refusal(session, made.tables) is None:
             return made
         wanted = definition.options.tier
@@ -112,7 +112,7 @@ class Planning:
 
     async def _doubted(
         self, session: UpstreamSession, definition: Definition, found: Expanded, error: InvalidQuery
-    ) -> Plan:
+    ) -> ViewPlan:
         """SQL that we take for wrong: the server has the last word."""
         try:
             return await self._refreshed(session, definition, found, f"It cannot be analysed: {error.reason}")
@@ -128,7 +128,7 @@ class Planning:
         found: Expanded,
         reason: str,
         expires: str | None = None,
-    ) -> Plan:
+    ) -> ViewPlan:
         """`expires`: why no change of a table says when an answer is stale."""
         options = definition.options
         if options.materialization == "full":
@@ -154,7 +154,7 @@ class Planning:
             reason if expires in (None, reason) else f"{expires} {reason}",
             ttl_ms,
         )
-        return Plan(
+        return ViewPlan(
             refresh,
             described.text,
             reads_views=found.views,
@@ -190,9 +190,9 @@ def _analysed(definition: Definition, catalog: Catalog) -> tuple[Expanded, View 
         return found, error
 
 
-def _incremental(definition: Definition, found: Expanded, view: View, catalog: Catalog) -> Plan:
+def _incremental(definition: Definition, found: Expanded, view: View, catalog: Catalog) -> ViewPlan:
     template = catalog.dialect != "postgres"
-    return Plan(
+    return ViewPlan(
         view,
         template_of(view, found.sql, catalog) if template else found.sql,
         whole=definition.options.materialization == "full",

@@ -125,7 +125,7 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ViewPlan:
     """How a definition is kept. `sql` is what the upstream is asked: the definition's, with the registered views that
     it names put in; of one that is not kept incrementally with parameters as $1, $2 … in the order of the key.
     `template`: it has its parameters as $1, $2 … in the order of their names, in any tier."""
@@ -170,11 +170,11 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Installation:
+class InstalledView:
     """A definition's plan in the engine, under an id of its own."""
 
     id: ViewId
-    plan: Plan
+    plan: ViewPlan
     definition: Definition
     status: Status = Status.BUILDING
     reason: str | None = None
@@ -218,9 +218,9 @@ class RegisteredView:
 
     definition: Definition
     #: What answers reads; None while the definition cannot be planned (`reason` says why).
-    installed: Installation | None = None
+    installed: InstalledView | None = None
     #: A replacement that is being built beside `installed`.
-    replacement: Installation | None = None
+    replacement: InstalledView | None = None
     reason: str | None = None
     missed: MissCounts = field(default_factory=MissCounts)
 
@@ -242,7 +242,7 @@ class ViewRegistry:
     directory: Path
     views: dict[str, RegisteredView] = field(default_factory=dict)
     #: What is in the engine, by id, replacements included.
-    installations: dict[ViewId, Installation] = field(default_factory=dict)
+    installations: dict[ViewId, InstalledView] = field(default_factory=dict)
     #: When each view was last put over HTTP, or dropped: Unix time in milliseconds, by whoever changed it.
     #: Where several services have the same views, the latest change is the one that counts.
     changed_ms: dict[str, int] = field(default_factory=dict)

@@ -21,10 +21,10 @@ from dataflow.plan.refresh import RefreshView
 from dataflow.scalar import ColumnRef
 from dataflow.schema import Catalog
 from service.engine.upstream.upstream import Upstream, UpstreamSession
-from service.engine.views.catalog_diff import Difference, Look
+from service.engine.views.catalog_diff import CatalogDifference, Look
 from service.engine.views.installer import Installer
 from service.engine.views.planner import reason_of
-from service.engine.views.registry import Installation, Plan, RegisteredView, Status
+from service.engine.views.registry import InstalledView, RegisteredView, Status, ViewPlan
 from service.engine.views.tables import TableAlteredError, TableRefusedError
 from service.ground.errors import ApiError
 
@@ -99,7 +99,7 @@ class Repair:
             if views:
                 self._plan_anew(registered, installation, f"The database's view {views[0]} is another one now.")
 
-    def require_unchanged(self, plan: Plan, since: tuple[int, int]) -> None:
+    def require_unchanged(self, plan: ViewPlan, since: tuple[int, int]) -> None:
         """The stream may have said something of a table since it was joined, and will not say it again; or of a view of
         the database, or the catalog may have changed, since it was read (`state`). Raises `TableAlteredError`; if the
         plan is installed before the loop's next turn, it is right."""
@@ -132,7 +132,7 @@ class Repair:
                 installer.bury(registered, reason, Status.BUILDING)
         installer.following.unfollow(tables)
 
-    def _uses(self, plan: Plan, notice: SchemaNotice) -> bool:
+    def _uses(self, plan: ViewPlan, notice: SchemaNotice) -> bool:
         if notice.table not in plan.tables:
             return False
         table = self.installer.following.catalog.tables[notice.table]
@@ -197,7 +197,7 @@ class Repair:
             # Followed anew meanwhile, it is another one.
             if self.installer.following.layouts.get(notice.table) is found.layouts[notice.table]:
                 self.schema_changed(notice)
-        difference = Difference.between(self._last or found, found)
+        difference = CatalogDifference.between(self._last or found, found)
         self._last = found
         self._changes += difference.any
         for registered, installation in self._installed():
@@ -205,14 +205,14 @@ class Repair:
             if reason is not None:
                 self._plan_anew(registered, installation, reason)
 
-    def _installed(self) -> Iterator[tuple[RegisteredView, Installation]]:
+    def _installed(self) -> Iterator[tuple[RegisteredView, InstalledView]]:
         """What is in the engine; it may break while it is gone through."""
         for registered in list(self.installer.registry.views.values()):
             for installation in (registered.replacement, registered.installed):
                 if installation is not None and not installation.tombstone:
                     yield registered, installation
 
-    def _plan_anew(self, registered: RegisteredView, installation: Installation, reason: str) -> None:
+    def _plan_anew(self, registered: RegisteredView, installation: InstalledView, reason: str) -> None:
         if installation is registered.installed:
             self.installer.bury(registered, f"{reason} The view is being planned anew.", Status.BUILDING)
         else:
@@ -256,7 +256,7 @@ class Repair:
         }
 
 
-def _views_named(plan: Plan, names: Iterable[str]) -> set[str]:
+def _views_named(plan: ViewPlan, names: Iterable[str]) -> set[str]:
     """The database's views that a plan read, as far as they are among these (in whatever case)."""
     found = {name.lower() for name in names}
     return {
@@ -268,7 +268,7 @@ def _views_named(plan: Plan, names: Iterable[str]) -> set[str]:
     }
 
 
-def columns_used(plan: Plan, table: str) -> set[int]:
+def columns_used(plan: ViewPlan, table: str) -> set[int]:
     """Columns of `table` that a plan reads."""
     used: set[int] = set()
     if isinstance(plan.view, RefreshView):

@@ -44,7 +44,7 @@ class TableAlteredError(TableRefusedError):
 
 
 @dataclass(slots=True)
-class Following:
+class FollowedTables:
     """The followed tables."""
 
     settings: CdcSettings

@@ -6,7 +6,7 @@ from typing import Any
 
 from service.ground.latency import BOUNDS_S
 from service.ground.log_repeats import REPEATS
-from service.supervisor.admin.prometheus import Histogram, Sample
+from service.supervisor.admin.prometheus import Histogram, MetricSample
 
 Labels = tuple[tuple[str, str], ...]
 _HELP = {
@@ -86,9 +86,9 @@ _SUBSCRIPTIONS = (
 )
 
 
-def samples_of(stats: dict[str, Any] | None, children: Iterable[Any]) -> Iterator[Sample]:
+def samples_of(stats: dict[str, Any] | None, children: Iterable[Any]) -> Iterator[MetricSample]:
     """The samples; without an engine only those of the supervisor."""
-    yield Sample("upquery_engine_up", float(stats is not None), "Whether the engine process answers.")
+    yield MetricSample("upquery_engine_up", float(stats is not None), "Whether the engine process answers.")
     yield from process_samples(children)
     if stats is not None:
         for shard, said in _of_shards(stats):
@@ -100,31 +100,35 @@ def samples_of(stats: dict[str, Any] | None, children: Iterable[Any]) -> Iterato
             yield left_out(f"worker-{number}", counted["log_left_out"])
 
 
-def process_samples(children: Iterable[Any]) -> Iterator[Sample]:
+def process_samples(children: Iterable[Any]) -> Iterator[MetricSample]:
     """Of a supervisor."""
     yield left_out("supervisor", REPEATS.left_out)
     for child in children:
         labels = (("process", child.name),)
-        yield Sample("upquery_process_up", float(child.alive), "Whether a process runs.", labels)
-        yield Sample("upquery_process_restarts", float(child.restarts), "Restarts of a process.", labels, counter=True)
-        yield Sample("upquery_process_silent", float(child.silent), "Whether a process hangs, as it seems.", labels)
+        yield MetricSample("upquery_process_up", float(child.alive), "Whether a process runs.", labels)
+        yield MetricSample(
+            "upquery_process_restarts", float(child.restarts), "Restarts of a process.", labels, counter=True
+        )
+        yield MetricSample(
+            "upquery_process_silent", float(child.silent), "Whether a process hangs, as it seems.", labels
+        )
         help_ = "Processes that were ended since they hung."
-        yield Sample("upquery_process_hangs", float(child.hangs), help_, labels, counter=True)
+        yield MetricSample("upquery_process_hangs", float(child.hangs), help_, labels, counter=True)
 
 
-def left_out(process: str, lines: int) -> Sample:
+def left_out(process: str, lines: int) -> MetricSample:
     """Of a process's log."""
     help_ = "Warnings and errors that were not logged, as there were many of their kind."
-    return Sample("upquery_log_left_out", lines, help_, (("process", process),), counter=True)
+    return MetricSample("upquery_log_left_out", lines, help_, (("process", process),), counter=True)
 
 
-def http_samples(worker: Labels, requests: int, connections: int, problems: dict[str, int]) -> Iterator[Sample]:
+def http_samples(worker: Labels, requests: int, connections: int, problems: dict[str, int]) -> Iterator[MetricSample]:
     """Of a worker, of whatever kind."""
-    yield Sample("upquery_http_requests", requests, "Requests answered.", worker, counter=True)
-    yield Sample("upquery_http_connections", connections, "Connections of clients.", worker)
+    yield MetricSample("upquery_http_requests", requests, "Requests answered.", worker, counter=True)
+    yield MetricSample("upquery_http_connections", connections, "Connections of clients.", worker)
     for code, answered in problems.items():
         labels = (*worker, ("code", code))
-        yield Sample("upquery_http_problems", answered, "Problems answered, by their code.", labels, counter=True)
+        yield MetricSample("upquery_http_problems", answered, "Problems answered, by their code.", labels, counter=True)
 
 
 def _of_shards(stats: dict[str, Any]) -> list[tuple[Labels, dict[str, Any]]]:
@@ -134,7 +138,7 @@ def _of_shards(stats: dict[str, Any]) -> list[tuple[Labels, dict[str, Any]]]:
     return [((("shard", str(said["shard"])),), said) for said in stats["shards"]]
 
 
-def _shard_samples(stats: dict[str, Any]) -> Iterator[Sample]:
+def _shard_samples(stats: dict[str, Any]) -> Iterator[MetricSample]:
     yield from _engine_samples(stats)
     yield from _view_samples(stats["views"])
     yield from _subscription_samples(stats["subscriptions"])
@@ -165,43 +169,43 @@ def _shard_histograms(stats: dict[str, Any]) -> Iterator[Histogram]:
         )
 
 
-def _engine_samples(stats: dict[str, Any]) -> Iterator[Sample]:
+def _engine_samples(stats: dict[str, Any]) -> Iterator[MetricSample]:
     for name, value in stats["counters"].items():
-        yield Sample(f"upquery_{name}", value, _HELP.get(name, name), counter=True)
+        yield MetricSample(f"upquery_{name}", value, _HELP.get(name, name), counter=True)
     for name, value in stats["engine"].items():
         labels = (("event", name),)
-        yield Sample(
+        yield MetricSample(
             "upquery_engine_events", value, "How often rare things happened in the engine.", labels, counter=True
         )
     for name, value in stats["sizes"].items():
-        yield Sample(f"upquery_{_in_units(name)}", value, _SIZES[name])
-    yield Sample("upquery_age_seconds", stats["age_ms"] / 1000, "How far answers may be behind the upstream.")
-    yield Sample("upquery_streaming", float(stats["streaming"]), "Whether the change stream is up.")
+        yield MetricSample(f"upquery_{_in_units(name)}", value, _SIZES[name])
+    yield MetricSample("upquery_age_seconds", stats["age_ms"] / 1000, "How far answers may be behind the upstream.")
+    yield MetricSample("upquery_streaming", float(stats["streaming"]), "Whether the change stream is up.")
     for table in stats["resting_tables"]:
         help_ = "Tables that are not asked for a while, since they did not answer."
-        yield Sample("upquery_table_resting", 1.0, help_, (("table", table),))
-    yield Sample("upquery_position_bytes", stats["position"], "The applied position in the upstream's log.")
+        yield MetricSample("upquery_table_resting", 1.0, help_, (("table", table),))
+    yield MetricSample("upquery_position_bytes", stats["position"], "The applied position in the upstream's log.")
 
 
-def _subscription_samples(counters: dict[str, int]) -> Iterator[Sample]:
+def _subscription_samples(counters: dict[str, int]) -> Iterator[MetricSample]:
     for name, counted, help_, counts in _SUBSCRIPTIONS:
-        yield Sample(f"upquery_{name}", counters[counted], help_, counter=counts)
+        yield MetricSample(f"upquery_{name}", counters[counted], help_, counter=counts)
 
 
-def _worker_samples(worker: Labels, counted: dict[str, Any]) -> Iterator[Sample]:
+def _worker_samples(worker: Labels, counted: dict[str, Any]) -> Iterator[MetricSample]:
     yield from http_samples(worker, counted["requests"], counted["connections"], counted["problems"])
     for operation, asked in counted["wire"].items():
         labels = (*worker, ("operation", operation))
-        yield Sample("upquery_wire_requests", asked, "What a worker asked of the engine.", labels, counter=True)
+        yield MetricSample("upquery_wire_requests", asked, "What a worker asked of the engine.", labels, counter=True)
     for outcome, answered in counted["outcomes"].items():
         labels = (*worker, ("outcome", outcome))
         help_ = "Requests that several shards answered, by how they came to one version."
-        yield Sample("upquery_sharded_requests", answered, help_, labels, counter=True)
+        yield MetricSample("upquery_sharded_requests", answered, help_, labels, counter=True)
     if (left := counted["files_left"]) >= 0:
-        yield Sample("upquery_files_left", left, "How many more files and connections it may open.", worker)
+        yield MetricSample("upquery_files_left", left, "How many more files and connections it may open.", worker)
     log = counted["access_log"]
-    yield Sample("upquery_access_log_lines", log["lines"], "Reads in the access log.", worker, counter=True)
-    yield Sample(
+    yield MetricSample("upquery_access_log_lines", log["lines"], "Reads in the access log.", worker, counter=True)
+    yield MetricSample(
         "upquery_access_log_dropped", log["dropped"], "Reads that the access log has not.", worker, counter=True
     )
 
@@ -210,51 +214,53 @@ def _in_units(name: str) -> str:
     return f"{name.removesuffix('_s')}_seconds" if name.endswith("_s") else name
 
 
-def _view_samples(views: dict[str, dict[str, Any]]) -> Iterator[Sample]:
+def _view_samples(views: dict[str, dict[str, Any]]) -> Iterator[MetricSample]:
     for name, counters in views.items():
         for outcome in ("hits", "misses", "forwarded", "failed"):
             labels = (("view", name), ("outcome", outcome))
             help_ = "Reads of a view, at the workers; of those that missed, what the upstream answered or nobody did."
-            yield Sample("upquery_view_reads", counters[outcome], help_, labels, counter=True)
+            yield MetricSample("upquery_view_reads", counters[outcome], help_, labels, counter=True)
     for name, counters in views.items():
         labels_ = (("view", name),)
-        yield Sample("upquery_view_covered_keys", counters["covered_keys"], "Keys of a view in memory.", labels_)
-        yield Sample("upquery_view_leaf_bytes", counters["leaf_bytes"], "Bytes of a view in the leaf store.", labels_)
-        yield Sample(
+        yield MetricSample("upquery_view_covered_keys", counters["covered_keys"], "Keys of a view in memory.", labels_)
+        yield MetricSample(
+            "upquery_view_leaf_bytes", counters["leaf_bytes"], "Bytes of a view in the leaf store.", labels_
+        )
+        yield MetricSample(
             "upquery_view_inner_bytes", counters["inner_bytes"], "Bytes of a view's plan in the engine.", labels_
         )
-        yield Sample(
+        yield MetricSample(
             "upquery_view_upquery_max_seconds", counters["upquery_max_s"], "The slowest of its upqueries.", labels_
         )
         yield from _counted("view", counters, labels_)
 
 
-def _node_samples(node: dict[str, Any]) -> Iterator[Sample]:
+def _node_samples(node: dict[str, Any]) -> Iterator[MetricSample]:
     labels = (("node", str(node["id"])), ("kind", node["kind"]))
-    yield Sample("upquery_node_covered_keys", node["keys"], "Keys of a node in memory.", labels)
-    yield Sample("upquery_node_state_bytes", node["state_bytes"], "Bytes of a node in the engine.", labels)
+    yield MetricSample("upquery_node_covered_keys", node["keys"], "Keys of a node in memory.", labels)
+    yield MetricSample("upquery_node_state_bytes", node["state_bytes"], "Bytes of a node in the engine.", labels)
     yield from _counted("node", node, labels)
 
 
-def _load_samples(load: dict[str, Any]) -> Iterator[Sample]:
+def _load_samples(load: dict[str, Any]) -> Iterator[MetricSample]:
     labels = (
         ("node", str(load["node"])),
         ("table", load["table"] or ""),
         ("phase", load["phase"]),
         ("way", load["way"] or ""),
     )
-    yield Sample("upquery_load_progress_rows", load["rows"], "Rows of a load that were read, or derived.", labels)
+    yield MetricSample("upquery_load_progress_rows", load["rows"], "Rows of a load that were read, or derived.", labels)
     if load["expected_rows"] is not None:
-        yield Sample("upquery_load_expected_rows", load["expected_rows"], "Rows that a load has, about.", labels)
+        yield MetricSample("upquery_load_expected_rows", load["expected_rows"], "Rows that a load has, about.", labels)
     if load["rows_left"] is not None:
         help_ = "Rows of changes that are to be replayed, or rows to be derived from."
-        yield Sample("upquery_load_left_rows", load["rows_left"], help_, labels)
+        yield MetricSample("upquery_load_left_rows", load["rows_left"], help_, labels)
 
 
-def _counted(kind: str, counters: dict[str, Any], labels: tuple[tuple[str, str], ...]) -> Iterator[Sample]:
+def _counted(kind: str, counters: dict[str, Any], labels: tuple[tuple[str, str], ...]) -> Iterator[MetricSample]:
     for name, counted, help_ in _COUNTED:
-        yield Sample(f"upquery_{kind}_{name}", counters[counted], help_, labels, counter=True)
+        yield MetricSample(f"upquery_{kind}_{name}", counters[counted], help_, labels, counter=True)
     by_budget = counters["evicted_by_budget"]
     for reason, evicted in (("budget", by_budget), ("other", counters["evicted"] - by_budget)):
         help_ = "Keys that were forgotten, by the memory budget or because something changed."
-        yield Sample(f"upquery_{kind}_evicted_keys", evicted, help_, (*labels, ("reason", reason)), counter=True)
+        yield MetricSample(f"upquery_{kind}_evicted_keys", evicted, help_, (*labels, ("reason", reason)), counter=True)

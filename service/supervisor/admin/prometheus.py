@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class MetricSample:
     """One number with its labels."""
 
     name: str
@@ -58,8 +58,8 @@ class _Histograms(Collector):
 class _Samples(Collector):
     """The samples as Prometheus' metric families, one per name."""
 
-    def __init__(self, samples: Iterable[Sample]) -> None:
-        self._families: dict[str, list[Sample]] = {}
+    def __init__(self, samples: Iterable[MetricSample]) -> None:
+        self._families: dict[str, list[MetricSample]] = {}
         for sample in samples:
             self._families.setdefault(sample.name, []).append(sample)
 
@@ -72,7 +72,7 @@ class _Samples(Collector):
             yield family
 
 
-def prometheus_text(samples: Iterable[Sample], histograms: Iterable[Histogram] = ()) -> bytes:
+def prometheus_text(samples: Iterable[MetricSample], histograms: Iterable[Histogram] = ()) -> bytes:
     """The body of ``/metrics``."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Samples(samples))

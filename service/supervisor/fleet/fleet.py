@@ -22,7 +22,7 @@ from service.ground.errors import ApiError
 from service.settings.gateway import GatewaySettings
 from service.sharding.homes import homes_among
 from service.supervisor.admin.engines import Engines, KeyTexts
-from service.supervisor.admin.prometheus import Sample
+from service.supervisor.admin.prometheus import MetricSample
 from service.supervisor.admin.registration import Registering
 from service.supervisor.fleet.pods import Pod
 from service.supervisor.fleet.reconcile import Reconciler
@@ -109,12 +109,16 @@ class Fleet:
         """Whether each shard was ready once."""
         return self.engines.were_ready
 
-    def samples(self) -> Iterator[Sample]:
+    def samples(self) -> Iterator[MetricSample]:
         """What is known of the pods, as metrics."""
         for pod in self.pods:
             labels = (("shard", str(pod.shard)), ("replica", str(pod.replica)))
-            yield Sample("upquery_gateway_pod_up", float(pod.is_there), "Whether a pod's admin port answers.", labels)
-            yield Sample("upquery_gateway_pod_ready", float(pod.is_ready), "Whether a pod can answer reads.", labels)
+            yield MetricSample(
+                "upquery_gateway_pod_up", float(pod.is_there), "Whether a pod's admin port answers.", labels
+            )
+            yield MetricSample(
+                "upquery_gateway_pod_ready", float(pod.is_ready), "Whether a pod can answer reads.", labels
+            )
 
 
 async def _again_and_again(do: Callable[[], Awaitable[None]]) -> None:

@@ -18,7 +18,7 @@ import orjson
 from service.ground.logs import merged_errors
 from service.protocol.control import Control
 from service.supervisor.admin.metrics import Labels, http_samples, left_out
-from service.supervisor.admin.prometheus import Sample
+from service.supervisor.admin.prometheus import MetricSample
 
 #: Of all workers together, those that are remembered.
 _MOST_ERRORS = 50
@@ -82,25 +82,25 @@ class GatewayControl:
         return result | {"recent_errors": errors, "gateway": self._reports.counted()}
 
 
-def gateway_samples(reports: WorkerReports) -> Iterator[Sample]:
+def gateway_samples(reports: WorkerReports) -> Iterator[MetricSample]:
     """The samples of the workers."""
     for number, report in reports.counted().items():
         yield from _worker_samples((("worker", number),), report)
         yield left_out(f"worker-{number}", report["log_left_out"])
 
 
-def _worker_samples(worker: Labels, report: dict[str, Any]) -> Iterator[Sample]:
+def _worker_samples(worker: Labels, report: dict[str, Any]) -> Iterator[MetricSample]:
     yield from http_samples(worker, report["served"], report["connections"], report["problems"])
     for shard, asked in report["requests"].items():
         labels = (*worker, ("shard", shard))
-        yield Sample("upquery_gateway_requests", asked, "What a shard was asked.", labels, counter=True)
+        yield MetricSample("upquery_gateway_requests", asked, "What a shard was asked.", labels, counter=True)
     for outcome, answered in report["outcomes"].items():
         labels = (*worker, ("outcome", outcome))
         help_ = "Requests that several shards answered, by how they came to one version."
-        yield Sample("upquery_sharded_requests", answered, help_, labels, counter=True)
+        yield MetricSample("upquery_sharded_requests", answered, help_, labels, counter=True)
     for name, counted, help_ in _COUNTED:
-        yield Sample(f"upquery_gateway_{name}", report[counted], help_, worker, counter=True)
+        yield MetricSample(f"upquery_gateway_{name}", report[counted], help_, worker, counter=True)
     for name, counted, help_ in _NOW:
-        yield Sample(f"upquery_gateway_{name}", float(report[counted]), help_, worker)
+        yield MetricSample(f"upquery_gateway_{name}", float(report[counted]), help_, worker)
     away = float(len(report["away"]))
-    yield Sample("upquery_gateway_away_pods", away, "Pods that a worker cannot reach.", worker)
+    yield MetricSample("upquery_gateway_away_pods", away, "Pods that a worker cannot reach.", worker)

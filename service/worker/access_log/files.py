@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from service.settings.telemetry import AccessLogSettings
-from service.worker.access_log.keys import Logged
+from service.worker.access_log.keys import LoggedKey
 from service.worker.reads.notes import Outcome
 
 
@@ -23,7 +23,7 @@ class Line(NamedTuple):
     """A read. `reads`: how many its request had."""
 
     time_us: int
-    logged: Logged
+    logged: LoggedKey
     outcome: Outcome
     rows_bytes: int | None
     duration_us: int

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import orjson
 
-from service.leaf_store.catalog import Role, ViewInfo
+from service.leaf_store.catalog import ParameterRole, ViewInfo
 from service.leaf_store.request import Given, Values
 
 _KEY_FILE = "access_log.key"
@@ -24,7 +24,7 @@ _HASH_BYTES = 8
 _ALL = 1 << 32
 
 
-class Logged(NamedTuple):
+class LoggedKey(NamedTuple):
     """A key of a view. `kept`: which of its texts make the key that is kept; `lists`: which of those are lists, each of
     whose values is a key. `json` is what a line says of all that."""
 
@@ -43,7 +43,7 @@ class KeyTexts:
     #: Of keys, the share that is logged.
     share: float = 1.0
 
-    def of(self, info: ViewInfo, values: Values) -> Logged | None:
+    def of(self, info: ViewInfo, values: Values) -> LoggedKey | None:
         """The key of a read; None if it is not one of the sample."""
         texts = [
             self._claim(value) if parameter.is_claim else _text(value)
@@ -55,7 +55,7 @@ class KeyTexts:
             return None
         kept, lists = kept_of(info)
         said = b'"view":%b,"key":%b,"kept":%b,"lists":%b' % (view, json, orjson.dumps(kept), orjson.dumps(lists))
-        return Logged(info.name, texts, said, kept, lists)
+        return LoggedKey(info.name, texts, said, kept, lists)
 
     def _claim(self, value: Given) -> str | None:
         if self.claims_key is None or value is None:
@@ -69,9 +69,9 @@ def kept_of(info: ViewInfo) -> tuple[tuple[int, ...], tuple[int, ...]]:
     them, those that take a list. Of a view that is run again each list is a value."""
     if info.refreshed:
         return tuple(range(len(info.parameters))), ()
-    equal = [place for place, p in enumerate(info.parameters) if p.role in (Role.EQUAL, Role.LIST)]
+    equal = [place for place, p in enumerate(info.parameters) if p.role in (ParameterRole.EQUAL, ParameterRole.LIST)]
     kept = tuple(equal[: len(equal) - info.within])
-    return kept, tuple(place for place in kept if info.parameters[place].role is Role.LIST)
+    return kept, tuple(place for place in kept if info.parameters[place].role is ParameterRole.LIST)
 
 
 def _text(value: Given) -> str | None:

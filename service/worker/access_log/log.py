@@ -23,7 +23,7 @@ from service.leaf_store.layout import key_in
 from service.leaf_store.request import Values
 from service.settings.telemetry import AccessLogSettings
 from service.worker.access_log.files import Files, Line
-from service.worker.access_log.keys import KeyTexts, Logged
+from service.worker.access_log.keys import KeyTexts, LoggedKey
 from service.worker.reads.known_views import KnownViews
 from service.worker.reads.notes import Noted, Outcome
 from service.worker.reads.reads import ViewRoute
@@ -62,8 +62,8 @@ class AccessLog:
         self._waiting: deque[Hit | Request] = deque()
         self._waiting_reads = 0
         self._catalog: object = None
-        self._hits: dict[tuple[bytes, bytes], Logged | None] = {}
-        self._entries: dict[tuple[str, bytes], Logged | None] = {}
+        self._hits: dict[tuple[bytes, bytes], LoggedKey | None] = {}
+        self._entries: dict[tuple[str, bytes], LoggedKey | None] = {}
         #: Since the start: reads that were written, and that were not for want of room or a file.
         self.lines = 0
         self.dropped = 0
@@ -163,7 +163,7 @@ class AccessLog:
         if logged is not None:
             lines.append(Line(at_ns // 1000, logged, Outcome.HIT, rows_bytes, took_ns // 1000, status, 1))
 
-    def _of_hit(self, path: bytes, query: bytes) -> Logged | None:
+    def _of_hit(self, path: bytes, query: bytes) -> LoggedKey | None:
         route = self._reads.routes.get(unquote(path.decode("ascii", "replace").removeprefix(VIEWS_PATH)))
         values = None if route is None else _values(route, query)
         if route is None or values is None:
@@ -189,7 +189,7 @@ class AccessLog:
             if logged is not None:
                 lines.append(Line(time_us, logged, outcome, rows_bytes, took_us, status, n))
 
-    def _of_entry(self, info: ViewInfo, name: bytes) -> Logged | None:
+    def _of_entry(self, info: ViewInfo, name: bytes) -> LoggedKey | None:
         try:
             return self._entries[info.name, name]
         except KeyError:

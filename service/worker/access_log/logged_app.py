@@ -19,7 +19,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST"})
 _now_ns = time.time_ns
 
 
-class Logged:
+class LoggedApp:
     """ASGI: `app`, with its reads written to `log`. Also `Direct`."""
 
     def __init__(self, app: DirectApp, log: AccessLog) -> None:

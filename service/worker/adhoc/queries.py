@@ -19,8 +19,8 @@ from service.protocol.adhoc import Match
 from service.protocol.wire import EngineClient, ReadReply
 from service.web.messages import CONTENT_JSON, Headers, Reply
 from service.web.principal import Principal, Right
-from service.worker.reads.reads import Answers, Reads, ViewRoute, Wanted
-from service.worker.reads.view_reads import Met, ViewReads, answer_headers
+from service.worker.reads.reads import Answers, Reads, ViewRoute, WantedRead
+from service.worker.reads.view_reads import MetConditions, ViewReads, answer_headers
 
 #: Texts that are remembered, and how long one may be.
 _MAX_KNOWN = 2000
@@ -41,7 +41,7 @@ class AnyQueries(Protocol):
 
 
 #: Answers a read of the view that a query means, waiting for so many seconds and for a minimum version.
-Serve = Callable[[Sequence[Wanted], float | None, Position | None], Awaitable[Answers]]
+Serve = Callable[[Sequence[WantedRead], float | None, Position | None], Awaitable[Answers]]
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class Queries:
         # Whoever may ask the database anything may read what it answered.
         return None if route is None or route.info.id != match.id or route.info.status == "broken" else route
 
-    def _wanted(self, match: Match, given: Mapping[str, Any]) -> Wanted | None:
+    def _wanted(self, match: Match, given: Mapping[str, Any]) -> WantedRead | None:
         """The read that a query is; None if its constants cannot be values there after all, or the view has gone.
         ApiError ``parameter_…``."""
         own = dict.fromkeys(match.given.values())
@@ -118,7 +118,7 @@ class Queries:
             return None
         values = {**match.constants, **{name: given[mine] for name, mine in match.given.items()}}
         try:
-            return Wanted(route, route.arguments.values(values))
+            return WantedRead(route, route.arguments.values(values))
         except ApiError as error:
             mine = match.given.get(str(error.members.get("parameter")))
             if mine is None:
@@ -127,7 +127,9 @@ class Queries:
                 error.code, f"Parameter {mine!r} cannot have that value.", error.hint, members={"parameter": mine}
             ) from None
 
-    async def _ask(self, sql: str, given: dict[str, Any], conditions: Met, *, run: bool = False) -> Match | ReadReply:
+    async def _ask(
+        self, sql: str, given: dict[str, Any], conditions: MetConditions, *, run: bool = False
+    ) -> Match | ReadReply:
         limits = self.reads.limits
         limit_s = max(limits.read_timeout_s, min(conditions.wait_s or 0.0, limits.max_wait_s))
         with self.reads.waiting:

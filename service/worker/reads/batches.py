@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from service.ground.errors import ApiError
-from service.leaf_store.answer import Answer
+from service.leaf_store.answer import StoredAnswer
 from service.web.arguments import keys_of
 from service.web.messages import CONTENT_JSON, Headers, Reply
 from service.web.principal import Principal
 from service.worker.reads.known_views import KnownViews
 from service.worker.reads.notes import NOTED
-from service.worker.reads.one_shard import Asking
+from service.worker.reads.one_shard import ShardQuestion
 from service.worker.reads.part import is_part, part_reply
-from service.worker.reads.reads import Answers, Reads, Wanted
+from service.worker.reads.reads import Answers, Reads, WantedRead
 from service.worker.reads.view_reads import ViewReads, answer_headers, cache_control_of, conditions_of
 
 
@@ -37,30 +37,30 @@ class AnyBatches(ABC):
         self.max_keys = views.limits.max_keys
 
     @abstractmethod
-    async def answer(self, wanted: Sequence[Wanted], headers: Headers, started: int) -> Reply:
+    async def answer(self, wanted: Sequence[WantedRead], headers: Headers, started: int) -> Reply:
         """The response, once the minimum version that the request's headers ask for is there. ApiError."""
 
-    def keys(self, view: str, keys: Sequence[Mapping[str, Any]], principal: Principal | None) -> list[Wanted]:
+    def keys(self, view: str, keys: Sequence[Mapping[str, Any]], principal: Principal | None) -> list[WantedRead]:
         """What several keys of one view ask for. ApiError."""
         self._bound(len(keys))
         route = self._known.listed(view, principal)
-        return self._bounded([Wanted(route, route.arguments.values(key, principal)) for key in keys])
+        return self._bounded([WantedRead(route, route.arguments.values(key, principal)) for key in keys])
 
-    def items(self, items: Sequence[Item], principal: Principal | None) -> list[Wanted]:
+    def items(self, items: Sequence[Item], principal: Principal | None) -> list[WantedRead]:
         """What keys of several views ask for. ApiError."""
         self._bound(len(items))
         wanted = []
         for item in items:
             route = self._known.listed(item.view, principal)
             values = route.arguments.values(item.params, principal)
-            wanted.append(Wanted(route, values, route.arguments.window(values, item.limit, item.after)))
+            wanted.append(WantedRead(route, values, route.arguments.window(values, item.limit, item.after)))
         return self._bounded(wanted)
 
     def _bound(self, keys: int) -> None:
         if keys > self.max_keys:
             raise ApiError("too_large", f"{keys} keys in one request.", f"Send at most {self.max_keys}.")
 
-    def _bounded(self, wanted: list[Wanted]) -> list[Wanted]:
+    def _bounded(self, wanted: list[WantedRead]) -> list[WantedRead]:
         """Lists make several keys of one read."""
         n = sum(keys_of(w.values) for w in wanted)
         if n > self.max_keys:
@@ -77,7 +77,7 @@ class Batches(AnyBatches):
         self._reads = reads
         self._views = views
 
-    async def answer(self, wanted: Sequence[Wanted], headers: Headers, started: int) -> Reply:
+    async def answer(self, wanted: Sequence[WantedRead], headers: Headers, started: int) -> Reply:
         """The response, once the minimum version that the request's headers ask for is there. ApiError."""
         if is_part(headers):
             return await self._part(wanted, headers, started)
@@ -86,10 +86,10 @@ class Batches(AnyBatches):
         kept = cache_control_of(w.view for w in wanted)
         return batch_reply(answers, b",".join(map(result_of, answers.answers)), kept, started)
 
-    async def _part(self, wanted: Sequence[Wanted], headers: Headers, started: int) -> Reply:
+    async def _part(self, wanted: Sequence[WantedRead], headers: Headers, started: int) -> Reply:
         """ApiError."""
         _, minimum, wait_s = conditions_of(headers)
-        asking, noted = Asking(self._reads, list(wanted)), NOTED.get()
+        asking, noted = ShardQuestion(self._reads, list(wanted)), NOTED.get()
         asked = [(w.view.info, w.values) for w in wanted]
         try:
             found = await asking.once(wait_s, minimum)
@@ -104,7 +104,7 @@ class Batches(AnyBatches):
         return part_reply(found, b"".join(results), list(map(len, results)), [w.view for w in wanted], started)
 
 
-def result_of(answer: Answer) -> bytes:
+def result_of(answer: StoredAnswer) -> bytes:
     """One of a batch's results."""
     following = b"null" if answer.next is None else b'"' + answer.next.encode() + b'"'
     return b'{"rows":' + answer.rows + b',"next":' + following + b"}"

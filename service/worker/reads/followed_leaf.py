@@ -7,24 +7,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dataflow.types import Position
-from service.leaf_store.answer import Answer, LeafState
+from service.leaf_store.answer import LeafState, StoredAnswer
 from service.leaf_store.catalog import ELSEWHERE, ViewInfo
 from service.leaf_store.reader import answer_in
-from service.leaf_store.transaction import Transaction
+from service.leaf_store.transaction import LeafTransaction
 from service.leaf_store.unchanged import unchanged_since
-from service.worker.reads.reads import Reads, Wanted
+from service.worker.reads.reads import Reads, WantedRead
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """An answer and since when it is this one; None is a hole, and `gone` says why it will stay one."""
 
-    answer: Answer | None = None
+    answer: StoredAnswer | None = None
     since: Position = 0
     gone: str | None = None
 
 
-def look(reads: Reads, wanted: Sequence[Wanted]) -> tuple[LeafState | None, list[Found]]:
+def look(reads: Reads, wanted: Sequence[WantedRead]) -> tuple[LeafState | None, list[Found]]:
     """What there is of each, exact at the state's position. The state is None in between of two streams."""
     with reads.reader.begin() as txn:
         state = reads.follow(txn)
@@ -34,7 +34,7 @@ def look(reads: Reads, wanted: Sequence[Wanted]) -> tuple[LeafState | None, list
         return state, [_found(txn, views.get(w.view.info.id), w, state) for w in wanted]
 
 
-def _found(txn: Transaction, info: ViewInfo | None, wanted: Wanted, state: LeafState) -> Found:
+def _found(txn: LeafTransaction, info: ViewInfo | None, wanted: WantedRead, state: LeafState) -> Found:
     if info is None or not info.listed:
         return Found(gone="The view was replaced or dropped.")
     if info.status == "broken":

@@ -7,14 +7,14 @@ from dataflow.types import Position
 from service.web.principal import Principal
 
 if TYPE_CHECKING:
-    from service.worker.reads.reads import Limits, ViewRoute
+    from service.worker.reads.reads import ReadLimits, ViewRoute
 
 
 class KnownViews(Protocol):
     """What parses requests needs to know."""
 
     @property
-    def limits(self) -> "Limits":
+    def limits(self) -> "ReadLimits":
         """Bounds of requests."""
         ...
 

@@ -10,7 +10,7 @@ from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.serving_options import OnLag
 
 
-class Read(Protocol):
+class AgedRead(Protocol):
     """A view that is read."""
 
     info: ViewInfo
@@ -23,7 +23,7 @@ def bound_of(info: ViewInfo) -> int | None:
     return None if info.serving.on_lag is OnLag.SERVE else info.serving.max_lag_ms
 
 
-def what_to_do(views: Iterable[Read], age_ms: int) -> OnLag:
+def what_to_do(views: Iterable[AgedRead], age_ms: int) -> OnLag:
     """Answers of one read are of one version: if one of its lagging views waits, all do."""
     lagging = {view.info.serving.on_lag for view in views if view.max_lag_ms is not None and view.max_lag_ms < age_ms}
     return OnLag.WAIT if OnLag.WAIT in lagging else lagging.pop() if lagging else OnLag.SERVE

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import structlog
 
 from service.ground.errors import ApiError
-from service.protocol.wire import Source
+from service.protocol.wire import AnswerSource
 from service.web.disconnects import until_left
 from service.web.messages import CACHE_STATUS, CONTENT_JSON, Headers, Receive, Send
 from service.worker.reads.reads import ViewRoute
@@ -33,7 +33,7 @@ class LargeAnswer(NamedTuple):
 async def begun(route: ViewRoute, parts: AsyncGenerator[bytes], headers: Headers) -> LargeAnswer:
     """Wait for the first rows. ApiError."""
     first = await anext(parts, b"")
-    return LargeAnswer(route.info.name, [CONTENT_JSON, CACHE_STATUS[Source.CURRENT], *headers], first, parts)
+    return LargeAnswer(route.info.name, [CONTENT_JSON, CACHE_STATUS[AnswerSource.CURRENT], *headers], first, parts)
 
 
 async def send_large(receive: Receive, send: Send, answer: LargeAnswer, *, head: bool) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from enum import StrEnum
 
-from service.leaf_store.answer import Answer
+from service.leaf_store.answer import StoredAnswer
 from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.request import Values
-from service.protocol.wire import Source
+from service.protocol.wire import AnswerSource
 
 
 class Outcome(StrEnum):
@@ -32,12 +32,12 @@ class Outcome(StrEnum):
 
 
 _OUTCOMES = {
-    Source.STORED: Outcome.MISS,
-    Source.UNSTORED: Outcome.MISS,
-    Source.FORWARDED: Outcome.FORWARD,
-    Source.CURRENT: Outcome.FORWARD,
-    Source.QUERY: Outcome.FORWARD,
-    Source.STALE: Outcome.STALE,
+    AnswerSource.STORED: Outcome.MISS,
+    AnswerSource.UNSTORED: Outcome.MISS,
+    AnswerSource.FORWARDED: Outcome.FORWARD,
+    AnswerSource.CURRENT: Outcome.FORWARD,
+    AnswerSource.QUERY: Outcome.FORWARD,
+    AnswerSource.STALE: Outcome.STALE,
 }
 #: A read: its view, its values, how it was answered, and the bytes of its rows as a JSON array.
 NotedRead = tuple[ViewInfo, Values, Outcome, int | None]
@@ -62,7 +62,7 @@ class Noted:
         """All of these entries were there; `rows` are without their brackets."""
         self.of, self.names, self.sizes = info, names, [len(of_key) + 2 for of_key in rows]
 
-    def answered(self, asked: Asked, answers: Sequence[Answer], source: Source | None) -> None:
+    def answered(self, asked: Asked, answers: Sequence[StoredAnswer], source: AnswerSource | None) -> None:
         """These are the answers: hits without a `source`; else those that were not `there` come from it."""
         there = self.there or [source is None] * len(answers)
         other = Outcome.HIT if source is None else _OUTCOMES[source]
@@ -84,7 +84,7 @@ class Noted:
 NOTED: ContextVar[Noted | None] = ContextVar("noted", default=None)
 
 
-def note_there(found: Sequence[Answer | None]) -> None:
+def note_there(found: Sequence[StoredAnswer | None]) -> None:
     """Of the reads that are under way, these were in the leaf store."""
     noted = NOTED.get()
     if noted is not None:

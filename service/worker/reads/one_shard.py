@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 
 from dataflow.types import Position
 from service.ground.version import Minimum
-from service.protocol.wire import Source
+from service.protocol.wire import AnswerSource
 from service.sharding.common_version import Exact
 from service.worker.reads.followed_leaf import look
-from service.worker.reads.reads import Answers, Reads, Wanted
+from service.worker.reads.reads import Answers, Reads, WantedRead
 
 
 @dataclass(slots=True)
-class Asking:
+class ShardQuestion:
     """What is asked of one shard. *State*: `timeline`, what it has answered so far, as far as it is known where that is
     exact; `said`, what the engine has said last."""
 
     reads: Reads
-    wanted: list[Wanted]
+    wanted: list[WantedRead]
     timeline: list[Exact[Answers]] = field(default_factory=list)
     said: Answers | None = None
     _was_hit: bool = True
@@ -77,13 +77,13 @@ class Asking:
             said = await self.reads.read(self.wanted, wait_s)
         self.said = said
         self._was_hit = self._was_hit and said.hit
-        if said.source is Source.STORED and self.look(said.at_ms):
+        if said.source is AnswerSource.STORED and self.look(said.at_ms):
             return
         after = self.reads.reader.state()
         if after is None or before is None or before.epoch != after.epoch:
             # In the log of which server it is, is not known.
             return
-        if not said.source.has_version or said.source is Source.STALE:
+        if not said.source.has_version or said.source is AnswerSource.STALE:
             # It is exact nowhere in the log, or was in that of a server which may have been replaced since.
             return
         self.timeline.append(Exact(said, said.position, said.position, after.server))

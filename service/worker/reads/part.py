@@ -36,8 +36,9 @@ _CONTENT_PART = (b"content-type", MEDIA_TYPE)
 
 @dataclass(frozen=True, slots=True)
 class PartHead:
-    """What a part says of its results. `at_ms`, `hit`, `source`: as of `Answers` (`service.protocol.wire.Source`);
-    `views`: by name, the definitions of the views that were read (`ViewInfo.definition`)."""
+    """What a part says of its results. `at_ms`, `hit`, `source`: as of `Answers`
+    (`service.protocol.wire.AnswerSource`); `views`: by name, the definitions of the views that were read
+    (`ViewInfo.definition`)."""
 
     since: Position
     position: Position

@@ -14,15 +14,15 @@ from functools import partial
 from dataflow.types import Key, Position, ViewId
 from service.ground.errors import ApiError, without_stop
 from service.ground.version import Minimum, version_text
-from service.leaf_store.answer import Answer, LeafState, Window
+from service.leaf_store.answer import LeafState, PageWindow, StoredAnswer
 from service.leaf_store.catalog import ELSEWHERE, LeafCatalog
 from service.leaf_store.layout import view_of
 from service.leaf_store.read_ahead import NOTHING, Ahead, AtOnce, ReadAhead
 from service.leaf_store.reader import LeafReader, null_answer, picked_in, rows_in
 from service.leaf_store.request import Values, names_of, request_of
 from service.leaf_store.serving_options import OnLag
-from service.leaf_store.transaction import Transaction
-from service.protocol.wire import EngineClient, ReadItem, ReadReply, Source
+from service.leaf_store.transaction import LeafTransaction
+from service.protocol.wire import AnswerSource, EngineClient, ReadItem, ReadReply
 from service.web.arguments import Arguments
 from service.web.messages import CACHE_CONTROL, PRIVATE
 from service.web.principal import Principal, readable, require_read
@@ -41,7 +41,7 @@ def _now_ms() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadLimits:
     """Bounds of requests (`service.settings.sections.HttpSettings`)."""
 
     read_timeout_s: float = 5.0
@@ -54,12 +54,12 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedRead:
     """A read of a view that a request asks for."""
 
     view: "ViewRoute"
     values: Values
-    window: Window | None = None
+    window: PageWindow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,11 @@ class Answers:
     """What a request is answered, all of it exact at `position`; `hit`: without the engine, else `source` says how, and
     whether that has a version."""
 
-    answers: list[Answer]
+    answers: list[StoredAnswer]
     position: Position
     at_ms: int
     hit: bool
-    source: Source = Source.STORED
+    source: AnswerSource = AnswerSource.STORED
 
     @property
     def version(self) -> str | None:
@@ -89,7 +89,7 @@ class Answers:
         return max(0, _now_ms() - self.at_ms)
 
 
-class ViewCounters:
+class ReadCounters:
     """Reads of one view by this worker."""
 
     __slots__ = ("hits", "misses")
@@ -104,7 +104,7 @@ class ViewRoute:
 
     __slots__ = ("arguments", "bare", "cache_control", "counters", "cut", "entry_of", "info", "max_lag_ms", "stale_ms")
 
-    def __init__(self, arguments: Arguments, counters: ViewCounters) -> None:
+    def __init__(self, arguments: Arguments, counters: ReadCounters) -> None:
         self.arguments = arguments
         self.entry_of = arguments.entry_of
         self.info = arguments.info
@@ -122,7 +122,7 @@ class ViewRoute:
         #: The header of all its answers.
         self.cache_control = usual if said is None else (b"cache-control", said.encode())
 
-    def rows_in(self, txn: Transaction, name: bytes, entry: bytes, query: bytes) -> tuple[bytes, bytes]:
+    def rows_in(self, txn: LeafTransaction, name: bytes, entry: bytes, query: bytes) -> tuple[bytes, bytes]:
         """The rows that a query string asks for, of the entry that `entry_of` has said of it, without the brackets, and
         their tag's bytes. NotCoveredError, also where they are too many to be read at once."""
         if self.info.within:
@@ -135,12 +135,12 @@ class ViewRoute:
 class Reads:
     """Reads of one worker. *Maintains*: `routes` has the listed views of the catalog that `refresh` saw last."""
 
-    def __init__(self, reader: LeafReader, engine: EngineClient, limits: Limits) -> None:
+    def __init__(self, reader: LeafReader, engine: EngineClient, limits: ReadLimits) -> None:
         self.reader = reader
         self.limits = limits
         self.routes: dict[str, ViewRoute] = {}
         #: By name, over catalog changes: a replaced view goes on counting.
-        self.counters: dict[str, ViewCounters] = {}
+        self.counters: dict[str, ReadCounters] = {}
         #: Which keys are read.
         self.touches = Touches()
         self.waiting = Waiting(limits.waiting_reads)
@@ -163,7 +163,7 @@ class Reads:
         with self.reader.begin() as txn:
             self.follow(txn)
 
-    def follow(self, txn: Transaction) -> LeafState | None:
+    def follow(self, txn: LeafTransaction) -> LeafState | None:
         """As `refresh`, in a transaction; its state."""
         state = self.reader.state_in(txn)
         catalog = self.reader.catalog_in(txn, state)
@@ -171,7 +171,7 @@ class Reads:
         if catalog is not self.catalog:
             self.catalog = catalog
             self.routes = {
-                name: ViewRoute(Arguments(info, self.limits.max_keys), self.counters.setdefault(name, ViewCounters()))
+                name: ViewRoute(Arguments(info, self.limits.max_keys), self.counters.setdefault(name, ReadCounters()))
                 for name, info in catalog.by_name.items()
             }
         return state
@@ -211,7 +211,7 @@ class Reads:
         return ApiError("view_not_found", f"There is no view {name[:80]!r}.", hint)
 
     async def serve(
-        self, wanted: Sequence[Wanted], wait_s: float | None = None, minimum: Position | None = None
+        self, wanted: Sequence[WantedRead], wait_s: float | None = None, minimum: Position | None = None
     ) -> Answers:
         """As `read`, heeding what the views say of answers that are old; `minimum`: what was waited for. ApiError."""
         noted = NOTED.get()
@@ -226,7 +226,7 @@ class Reads:
         noted.answered(asked, answers.answers, None if answers.hit else answers.source)
         return answers
 
-    async def _serve(self, wanted: Sequence[Wanted], wait_s: float | None, minimum: Position | None) -> Answers:
+    async def _serve(self, wanted: Sequence[WantedRead], wait_s: float | None, minimum: Position | None) -> Answers:
         lag = self._lag(wanted)
         if lag is OnLag.FORWARD:
             for w in wanted:
@@ -241,11 +241,11 @@ class Reads:
             return await self._read_or_stale(wanted[0], wait_s, minimum or 0)
         return await self.read(wanted, wait_s)
 
-    def _lag(self, wanted: Sequence[Wanted]) -> OnLag:
+    def _lag(self, wanted: Sequence[WantedRead]) -> OnLag:
         state = self.reader.state() if any(w.view.max_lag_ms is not None for w in wanted) else None
         return OnLag.SERVE if state is None else what_to_do([w.view for w in wanted], _now_ms() - state.at_ms)
 
-    async def _read_or_stale(self, wanted: Wanted, wait_s: float | None, minimum: Position) -> Answers:
+    async def _read_or_stale(self, wanted: WantedRead, wait_s: float | None, minimum: Position) -> Answers:
         """A read that misses is answered as before, for a while, and what it wants is filled behind it."""
         asked = (wanted.view.info.id, wanted.values, wanted.window)
         (found,), _ = self._look([wanted])
@@ -256,15 +256,15 @@ class Reads:
             self._refilling[asked] = asyncio.get_running_loop().create_task(self._refill(asked, wanted))
         wanted.view.counters.hits += 1
         answer, position, at_ms = kept
-        return Answers([answer], position, at_ms, hit=False, source=Source.STALE)
+        return Answers([answer], position, at_ms, hit=False, source=AnswerSource.STALE)
 
-    async def _read_and_keep(self, wanted: Wanted, wait_s: float | None) -> Answers:
+    async def _read_and_keep(self, wanted: WantedRead, wait_s: float | None) -> Answers:
         answers = await self.read([wanted], wait_s)
         asked = (wanted.view.info.id, wanted.values, wanted.window)
         self._stale.keep(asked, answers.answers[0], answers.position, answers.at_ms)
         return answers
 
-    async def _refill(self, asked: Asked, wanted: Wanted) -> None:
+    async def _refill(self, asked: Asked, wanted: WantedRead) -> None:
         try:
             # It fails for who waits for it; who was answered meanwhile is not told.
             with suppress(ApiError):
@@ -272,7 +272,7 @@ class Reads:
         finally:
             del self._refilling[asked]
 
-    async def read(self, wanted: Sequence[Wanted], wait_s: float | None = None) -> Answers:
+    async def read(self, wanted: Sequence[WantedRead], wait_s: float | None = None) -> Answers:
         """The answers, in order, at one version. `wait_s`: for how long a client would wait. ApiError."""
         found, state = self._look(wanted, await self._ahead(wanted))
         note_there(found)
@@ -301,15 +301,19 @@ class Reads:
         """Of the seconds that a client would wait, those that it may."""
         return self.limits.read_timeout_s if wait_s is None else min(wait_s, self.limits.max_wait_s)
 
-    def _look(self, wanted: Sequence[Wanted], ahead: Ahead = NOTHING) -> tuple[list[Answer | None], LeafState | None]:
+    def _look(
+        self, wanted: Sequence[WantedRead], ahead: Ahead = NOTHING
+    ) -> tuple[list[StoredAnswer | None], LeafState | None]:
         return self.reader.read([(w.view.info.id, w.values, w.window) for w in wanted], ahead)
 
-    async def _ahead(self, wanted: Sequence[Wanted]) -> Ahead:
+    async def _ahead(self, wanted: Sequence[WantedRead]) -> Ahead:
         whole = [w for w in wanted if w.window is None and w.view.info.whole and not w.view.info.cut]
         names = [name for w in whole for name in names_of(w.view.info, w.values)]
         return await self._large.read(self.reader.begin, names)
 
-    async def _fill(self, wanted: Sequence[Wanted], found: Sequence[Answer | None], limit_s: float) -> Answers:
+    async def _fill(
+        self, wanted: Sequence[WantedRead], found: Sequence[StoredAnswer | None], limit_s: float
+    ) -> Answers:
         """Have the engine fill what is missing, then read all of it at what is the version by then."""
         missing = [w for w, answer in zip(wanted, found, strict=True) if answer is None]
         filled = await self._ask(missing, limit_s)
@@ -325,7 +329,7 @@ class Reads:
                 return Answers(answers, state.position, state.at_ms, hit=False, source=filled.source)
         return await self._ask(wanted, limit_s)
 
-    async def _ask(self, wanted: Sequence[Wanted], limit_s: float, how: _Ask | None = None) -> Answers:
+    async def _ask(self, wanted: Sequence[WantedRead], limit_s: float, how: _Ask | None = None) -> Answers:
         """The engine's answers to all of them, at one version."""
         for w in wanted:
             if how is None and w.view.info.status == "building" and not w.view.info.serving.forwards:
@@ -350,7 +354,7 @@ class Reads:
         answers = [filled.get(item) or null_answer(w.view.info) for w, item in zip(wanted, asked, strict=True)]
         return Answers(answers, reply.position, reply.at_ms, hit=False, source=reply.source)
 
-    def stream(self, wanted: Wanted, wait_s: float | None, minimum: Position | None) -> AsyncGenerator[bytes]:
+    def stream(self, wanted: WantedRead, wait_s: float | None, minimum: Position | None) -> AsyncGenerator[bytes]:
         """The rows of an answer too large to be held, some at a time. ApiError, also in the middle."""
         info = wanted.view.info
         item = ReadItem(info.name, wanted.values, None, info.id)

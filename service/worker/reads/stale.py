@@ -11,11 +11,11 @@ Not here: when a read may be answered so (`service.engine.reads.misses`).
 from collections import OrderedDict
 
 from dataflow.types import Position, ViewId
-from service.leaf_store.answer import Answer, Window
+from service.leaf_store.answer import PageWindow, StoredAnswer
 from service.leaf_store.request import Values
 
 #: A read: the view, so that one that was replaced has none, its parameters' values, and which page.
-Asked = tuple[ViewId, Values, Window | None]
+Asked = tuple[ViewId, Values, PageWindow | None]
 #: What an answer takes beside its rows.
 _ENTRY_BYTES = 700
 
@@ -25,10 +25,10 @@ class StaleAnswers:
 
     def __init__(self, max_bytes: int = 32 << 20) -> None:
         self._max_bytes = max_bytes
-        self._kept: OrderedDict[Asked, tuple[Answer, Position, int]] = OrderedDict()
+        self._kept: OrderedDict[Asked, tuple[StoredAnswer, Position, int]] = OrderedDict()
         self._bytes = 0
 
-    def keep(self, asked: Asked, answer: Answer, position: Position, at_ms: int) -> None:
+    def keep(self, asked: Asked, answer: StoredAnswer, position: Position, at_ms: int) -> None:
         """An answer that was exact at `position`; an older one does not replace a newer."""
         old = self._kept.pop(asked, None)
         if old is not None:
@@ -41,7 +41,7 @@ class StaleAnswers:
             gone, (other, _, _) = self._kept.popitem(last=False)
             self._bytes -= _size(gone, other)
 
-    def find(self, asked: Asked, since: Position, since_ms: int) -> tuple[Answer, Position, int] | None:
+    def find(self, asked: Asked, since: Position, since_ms: int) -> tuple[StoredAnswer, Position, int] | None:
         """What was kept, if it is of a version and a time not before these."""
         kept = self._kept.get(asked)
         if kept is None or kept[1] < since or kept[2] < since_ms:
@@ -53,6 +53,6 @@ class StaleAnswers:
         return len(self._kept)
 
 
-def _size(asked: Asked, answer: Answer) -> int:
+def _size(asked: Asked, answer: StoredAnswer) -> int:
     _, values, _ = asked
     return _ENTRY_BYTES + len(answer.rows) + sum(len(str(value)) for value in values)

@@ -24,7 +24,7 @@ from service.web.messages import (
 )
 from service.web.principal import principal_of
 from service.worker.reads.large_answers import LargeAnswer, begun
-from service.worker.reads.reads import Answers, Reads, ViewRoute, Wanted
+from service.worker.reads.reads import Answers, Reads, ViewRoute, WantedRead
 
 VIEWS_PATH = "/v1/views/"
 #: The most that an answer has around its rows: the version and the token of the next page.
@@ -40,7 +40,7 @@ class Conditions(NamedTuple):
     wait_s: float | None
 
 
-class Met(NamedTuple):
+class MetConditions(NamedTuple):
     """Conditions that were waited for; `minimum` is a position by now, one that has what was asked for."""
 
     if_none_match: bytes | None
@@ -98,20 +98,20 @@ class ViewReads:
             detail = "These rows are too many to be held, so they can only be read whole."
             raise ApiError("too_large", detail, "Leave out limit and after.")
         conditions = await self.conditions(scope["headers"])
-        parts = self._reads.stream(Wanted(route, values, None), conditions.wait_s, conditions.minimum)
+        parts = self._reads.stream(WantedRead(route, values, None), conditions.wait_s, conditions.minimum)
         vary = [VARY_BY_TOKEN] if route.info.claims else []
         return await begun(route, parts, [route.cache_control, *vary])
 
-    async def _read(self, route: ViewRoute, scope: Scope) -> tuple[Met, Answers]:
+    async def _read(self, route: ViewRoute, scope: Scope) -> tuple[MetConditions, Answers]:
         values, window = route.arguments.parse(scope["query_string"], principal_of(scope))
         conditions = await self.conditions(scope["headers"])
-        wanted = [Wanted(route, values, window)]
+        wanted = [WantedRead(route, values, window)]
         return conditions, await self._reads.serve(wanted, conditions.wait_s, conditions.minimum)
 
-    async def conditions(self, headers: Headers) -> Met:
+    async def conditions(self, headers: Headers) -> MetConditions:
         """Wait for a minimum version, if one is asked for; what else the headers say."""
         asked, minimum, wait_s = conditions_of(headers)
-        return Met(asked, None if minimum is None else await self._reads.wait_for(minimum, wait_s), wait_s)
+        return MetConditions(asked, None if minimum is None else await self._reads.wait_for(minimum, wait_s), wait_s)
 
     def _reply(self, scope: Scope, answers: Answers, asked: bytes | None, headers: Headers) -> Reply:
         answer = answers.answers[0]

@@ -18,12 +18,12 @@ from service.leaf_store.layout import COUNT_SLICE, ENTRY_BYTES, INLINE
 from service.leaf_store.read_ahead import AtOnce
 from service.leaf_store.reader import answer_in, rows_in
 from service.leaf_store.request import names_of
-from service.leaf_store.transaction import Transaction
+from service.leaf_store.transaction import LeafTransaction
 from service.leaf_store.unchanged import since_of, unchanged_since
 from service.web.principal import Principal, require_read
 from service.worker.reads.batches import AnyBatches, Item, result_of, rows_bytes
 from service.worker.reads.notes import NOTED
-from service.worker.reads.reads import ViewRoute, Wanted
+from service.worker.reads.reads import ViewRoute, WantedRead
 from service.worker.reads.touches import Touches
 from service.worker.reads.view_reads import cache_control_of
 
@@ -76,12 +76,12 @@ class AskedKeys:
             names = entries.of(keys) if keys else None
         return cls(batches, route, content, names, principal)
 
-    def hits(self, txn: Transaction, touches: Touches) -> bytes | None:
+    def hits(self, txn: LeafTransaction, touches: Touches) -> bytes | None:
         """The results; None if they are not all there, or not plain. NotCoveredError."""
         entries = self._entries(txn)
         return None if entries is None else results_of(self._rows(txn, entries, touches))
 
-    def part(self, txn: Transaction, touches: Touches) -> "PartHits | None":
+    def part(self, txn: LeafTransaction, touches: Touches) -> "PartHits | None":
         """As `hits`, for a part."""
         entries = self._entries(txn)
         if entries is None:
@@ -90,11 +90,11 @@ class AskedKeys:
         rows = self._rows(txn, entries, touches)
         return PartHits(_FIRST + _BETWEEN_PARTS.join(rows) + _LAST, [len(row) + _AROUND_BYTES for row in rows], since)
 
-    def _entries(self, txn: Transaction) -> list[bytes] | None:
+    def _entries(self, txn: LeafTransaction) -> list[bytes] | None:
         names = self.names
         return None if names is None or len(names) > self.batches.max_keys else entries_of(txn, self.route, names)
 
-    def _rows(self, txn: Transaction, entries: Sequence[bytes], touches: Touches) -> list[bytes]:
+    def _rows(self, txn: LeafTransaction, entries: Sequence[bytes], touches: Touches) -> list[bytes]:
         """Counted as read. NotCoveredError."""
         route, names = self.route, self.names or ()
         rows = rows_of(txn, route, names, entries, AtOnce())
@@ -114,13 +114,13 @@ class AskedKeys:
         """The header of the answer."""
         return self.route.cache_control
 
-    def wanted(self) -> list[Wanted] | None:
+    def wanted(self) -> list[WantedRead] | None:
         """The same, the general way; None for what the documented application parses otherwise. ApiError."""
         keys = _keys(self.content)
         exact = keys is not None and all(map(_is_exact, keys))
         return self._wanted(keys) if keys is not None and exact else None
 
-    def _wanted(self, keys: list[dict[str, Any]]) -> list[Wanted]:
+    def _wanted(self, keys: list[dict[str, Any]]) -> list[WantedRead]:
         return self.batches.keys(self.route.info.name, keys, self.principal)
 
 
@@ -143,7 +143,7 @@ def _field(content: bytes, name: str) -> Any:
 class AskedItems:
     """The body of ``POST /v1/read``."""
 
-    reads: list[Wanted]
+    reads: list[WantedRead]
 
     @classmethod
     def of(cls, batches: AnyBatches, content: bytes, principal: Principal | None) -> "AskedItems | None":
@@ -155,12 +155,12 @@ class AskedItems:
         items = [item for read in reads if (item := _item(read)) is not None]
         return cls(batches.items(items, principal)) if len(items) == len(reads) else None
 
-    def hits(self, txn: Transaction, touches: Touches) -> bytes | None:
+    def hits(self, txn: LeafTransaction, touches: Touches) -> bytes | None:
         """The results; None if they are not all there. ApiError, NotCoveredError."""
         found = self._found(txn, touches)
         return None if found is None else b",".join([result for result, _ in found])
 
-    def part(self, txn: Transaction, touches: Touches) -> "PartHits | None":
+    def part(self, txn: LeafTransaction, touches: Touches) -> "PartHits | None":
         """As `hits`, for a part."""
         found = self._found(txn, touches)
         if found is None:
@@ -171,7 +171,7 @@ class AskedItems:
         newest = max(known, default=0) if len(known) == len(since) else None
         return PartHits(b"".join(results), list(map(len, results)), newest)
 
-    def _found(self, txn: Transaction, touches: Touches) -> list[_Found] | None:
+    def _found(self, txn: LeafTransaction, touches: Touches) -> list[_Found] | None:
         """Counted as read."""
         found, at_once = [], AtOnce()
         for read in self.reads:
@@ -197,12 +197,12 @@ class AskedItems:
         """The header of the answer."""
         return cache_control_of(read.view for read in self.reads)
 
-    def wanted(self) -> list[Wanted] | None:
+    def wanted(self) -> list[WantedRead] | None:
         """The same, the general way."""
         return self.reads
 
 
-def _result(txn: Transaction, read: Wanted, at_once: AtOnce) -> _Found | None:
+def _result(txn: LeafTransaction, read: WantedRead, at_once: AtOnce) -> _Found | None:
     """One of several reads; None if it is not all there. NotCoveredError."""
     info = read.view.info
     if read.window is None and info.whole:
@@ -215,14 +215,14 @@ def _result(txn: Transaction, read: Wanted, at_once: AtOnce) -> _Found | None:
     return None if answer is None else (result_of(answer), None)
 
 
-def _since(txn: Transaction, read: Wanted, entries: list[bytes] | None) -> Position | None:
+def _since(txn: LeafTransaction, read: WantedRead, entries: list[bytes] | None) -> Position | None:
     """Since when a read's result is unchanged; None: that is not known."""
     if entries is None:
         return unchanged_since(txn, read.view.info, read.values, read.window)
     return since_of(txn, read.view.info, entries)
 
 
-def entries_of(txn: Transaction, route: ViewRoute, names: Sequence[bytes]) -> list[bytes] | None:
+def entries_of(txn: LeafTransaction, route: ViewRoute, names: Sequence[bytes]) -> list[bytes] | None:
     """The entries of these names; None if one is not there, or the view is building."""
     if route.info.building:
         return None
@@ -231,7 +231,7 @@ def entries_of(txn: Transaction, route: ViewRoute, names: Sequence[bytes]) -> li
 
 
 def rows_of(
-    txn: Transaction, route: ViewRoute, names: Sequence[bytes], entries: Sequence[bytes], at_once: AtOnce
+    txn: LeafTransaction, route: ViewRoute, names: Sequence[bytes], entries: Sequence[bytes], at_once: AtOnce
 ) -> list[bytes]:
     """The rows of whole keys, without the brackets. NotCoveredError."""
     info, bare, cut = route.info, route.bare, route.cut

@@ -19,7 +19,7 @@ from service.leaf_store.answer import LeafState
 from service.leaf_store.catalog import UNREADABLE
 from service.leaf_store.scan import NotCoveredError
 from service.leaf_store.serving_options import OnLag
-from service.leaf_store.transaction import Transaction
+from service.leaf_store.transaction import LeafTransaction
 from service.sharding.common_version import Exact
 from service.web.messages import App, Headers, Receive, Reply, Scope, Send, problem_reply, send_reply
 from service.web.principal import Principal, principal_of
@@ -107,7 +107,7 @@ class BatchRoute:
         answers = Answers([], state.position, state.at_ms, hit=True)
         return asked, batch_reply(answers, results, asked.cache_control, started)
 
-    def _part(self, txn: Transaction, state: LeafState, asked: _Asked, started: int) -> Reply | None:
+    def _part(self, txn: LeafTransaction, state: LeafState, asked: _Asked, started: int) -> Reply | None:
         """ApiError, NotCoveredError."""
         hits = asked.part(txn, self._reads.touches)
         if hits is None:
@@ -143,7 +143,7 @@ class BatchRoute:
             failed = ApiError("internal_error", "The request failed; the log has the reason.")
             return problem_reply(failed, scope["path"])
 
-    def _follow(self, txn: Transaction) -> LeafState | None:
+    def _follow(self, txn: LeafTransaction) -> LeafState | None:
         """The state; the views are those of its catalog from here on."""
         reads = self._reads
         state = reads.follow(txn)

@@ -22,7 +22,7 @@ from dataflow.types import Key, ViewId
 from service.ground.version import version_text
 from service.leaf_store.layout import COUNT_SLICE, ENTRY_BYTES, HASH_SLICE, INLINE
 from service.leaf_store.scan import NotCoveredError
-from service.leaf_store.transaction import Transaction
+from service.leaf_store.transaction import LeafTransaction
 from service.protocol.adhoc import is_of_query
 from service.web.messages import (
     CACHE_HIT,
@@ -69,7 +69,7 @@ class HotRoute:
         self._views = views
         self._batches = batches
         self.subscribe = subscribe
-        self._begin = cast(Callable[[], Transaction], reads.reader.environment.begin)
+        self._begin = cast(Callable[[], LeafTransaction], reads.reader.environment.begin)
         self._routes: dict[bytes, ViewRoute] = {}
         self._catalog: object = None
         self._commit = -1
@@ -188,7 +188,7 @@ class HotRoute:
         For reports."""
         return self.reads.take_touches()
 
-    def _follow(self, txn: Transaction) -> bool:
+    def _follow(self, txn: LeafTransaction) -> bool:
         """Take over what a new commit says; False if the views have changed, so that a route may be an old one."""
         reader = self.reads.reader
         state = reader.state_in(txn)

@@ -9,7 +9,7 @@ from fastapi.openapi.utils import get_openapi
 from api_schemas.problem import Problem
 from dataflow.mysql_types import UINT8, UUID
 from dataflow.schema import SqlType
-from service.leaf_store.catalog import NamedType, ParameterInfo, Role, ViewInfo
+from service.leaf_store.catalog import NamedType, ParameterInfo, ParameterRole, ViewInfo
 from service.leaf_store.render import BIGINTS
 from service.leaf_store.serving_options import OnLag
 from service.web.problem_responses import READ_CODES, problem_responses
@@ -121,10 +121,10 @@ def _operation(view: ViewInfo, *, sql: bool) -> dict[str, Any]:
 def _parameter(view: ViewInfo, parameter: ParameterInfo) -> dict[str, Any]:
     document = {"name": parameter.name, "in": "query", "required": True, "schema": value_schema(parameter.type)}
     uses = [_USES[p.role] for p in view.parameters if p.name == parameter.name and p.role in _USES]
-    if parameter.role is Role.LIST:
+    if parameter.role is ParameterRole.LIST:
         document["schema"] = {"type": "array", "items": document["schema"], "minItems": 1}
         document |= {"style": "form", "explode": True}
-    elif parameter.role in (Role.LIMIT, Role.OFFSET):
+    elif parameter.role in (ParameterRole.LIMIT, ParameterRole.OFFSET):
         document["schema"] = {"type": "integer", "format": "int64", "minimum": 0}
     if uses:
         document["description"] = " ".join(uses)
@@ -163,13 +163,13 @@ def _answer_schema(view: ViewInfo) -> dict[str, Any]:
 
 #: What a parameter does, where that is not being equal.
 _USES = {
-    Role.LIST: "A list: give it once for each value.",
-    Role.LESS: "Rows below it.",
-    Role.AT_MOST: "Rows up to it.",
-    Role.GREATER: "Rows above it.",
-    Role.AT_LEAST: "Rows from it on.",
-    Role.LIMIT: "At most so many rows.",
-    Role.OFFSET: "Without so many of the first rows.",
+    ParameterRole.LIST: "A list: give it once for each value.",
+    ParameterRole.LESS: "Rows below it.",
+    ParameterRole.AT_MOST: "Rows up to it.",
+    ParameterRole.GREATER: "Rows above it.",
+    ParameterRole.AT_LEAST: "Rows from it on.",
+    ParameterRole.LIMIT: "At most so many rows.",
+    ParameterRole.OFFSET: "Without so many of the first rows.",
 }
 _PAGE_PARAMETERS: list[dict[str, Any]] = [
     {

@@ -13,12 +13,12 @@ from urllib.parse import quote
 import structlog
 
 from service.ground.errors import ApiError
-from service.sharding.scatter import Part
+from service.sharding.scatter import ShardPart
 from service.web.messages import App, Headers, Receive, Reply, Scope, Send, problem_reply, send_reply
 from service.web.principal import principal_of
 from service.web.request_body import RequestBody
 from service.worker.reads.batches import AnyBatches, batch_reply, result_of
-from service.worker.reads.reads import Wanted
+from service.worker.reads.reads import WantedRead
 from service.worker.reads.view_reads import VIEWS_PATH, cache_control_of, conditions_of
 from service.worker.routes.batch_hits import AskedItems, AskedKeys
 from service.worker.routes.hot import HotRoute
@@ -32,7 +32,7 @@ _VIEWS, _QUERY = VIEWS_PATH.encode(), b"/query"
 _ASKED = "upquery.parts"
 _log = structlog.get_logger(__name__)
 #: What is asked for, in parts; or the number of the one shard that answers.
-_Asked = list[Part[Wanted]] | int
+_Asked = list[ShardPart[WantedRead]] | int
 
 
 class ShardedBatches(AnyBatches):
@@ -42,7 +42,7 @@ class ShardedBatches(AnyBatches):
         super().__init__(reads)
         self._sharded = reads
 
-    async def answer(self, wanted: Sequence[Wanted], headers: Headers, started: int) -> Reply:
+    async def answer(self, wanted: Sequence[WantedRead], headers: Headers, started: int) -> Reply:
         """The response. ApiError."""
         _, minimum, wait_s = conditions_of(headers)
         answers = await self._sharded.serve(wanted, wait_s, minimum)
@@ -141,7 +141,7 @@ class ShardedBatchRoute:
         wanted = None if asked is None else asked.wanted()
         return None if wanted is None else self._reads.parts(wanted)
 
-    def _at_once(self, parts: list[Part[Wanted]], scope: Scope, started: int) -> Reply | None:
+    def _at_once(self, parts: list[ShardPart[WantedRead]], scope: Scope, started: int) -> Reply | None:
         try:
             if conditions_of(scope["headers"]).minimum is not None:
                 return None
@@ -153,7 +153,7 @@ class ShardedBatchRoute:
         kept = cache_control_of(w.view for part in parts for w in part.items)
         return batch_reply(answers, b",".join(map(result_of, answers.answers)), kept, started)
 
-    async def _general(self, parts: list[Part[Wanted]], scope: Scope, started: int) -> Reply | None:
+    async def _general(self, parts: list[ShardPart[WantedRead]], scope: Scope, started: int) -> Reply | None:
         """The answer, or the problem that reading ran into."""
         wanted = _in_order(parts)
         try:
@@ -176,6 +176,6 @@ class ShardedBatchRoute:
             }
 
 
-def _in_order(parts: Sequence[Part[Wanted]]) -> list[Wanted]:
+def _in_order(parts: Sequence[ShardPart[WantedRead]]) -> list[WantedRead]:
     placed = {place: item for part in parts for place, item in zip(part.places, part.items, strict=True)}
     return [placed[place] for place in range(len(placed))]

@@ -9,7 +9,7 @@ from service.settings.sections import SubscriptionSettings
 from service.web.messages import App
 from service.worker.adhoc.queries import Queries
 from service.worker.reads.batches import Batches
-from service.worker.reads.reads import Answers, Limits, Reads, Wanted
+from service.worker.reads.reads import Answers, ReadLimits, Reads, WantedRead
 from service.worker.reads.view_reads import ViewReads
 from service.worker.routes.app import documented_later
 from service.worker.routes.batch_route import BatchRoute
@@ -24,7 +24,7 @@ from service.worker.subscriptions.topics import Subscriptions
 def sharded_app(
     readers: Sequence[LeafReader],
     engines: Sequence[EngineClient],
-    limits: Limits,
+    limits: ReadLimits,
     subscriptions: SubscriptionSettings | None = None,
     *,
     guarded: bool = False,
@@ -54,7 +54,7 @@ def _shard(
 def _queries(reads: ShardedReads, engine: EngineClient, *, adhoc: bool) -> Queries:
     """The first shard says what a query means, and runs what means no view."""
 
-    async def serve(wanted: Sequence[Wanted], wait_s: float | None, minimum: Position | None) -> Answers:
+    async def serve(wanted: Sequence[WantedRead], wait_s: float | None, minimum: Position | None) -> Answers:
         reads.refresh()
         return await reads.serve(wanted, wait_s, minimum)
 

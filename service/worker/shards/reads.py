@@ -24,14 +24,14 @@ from service.ground.errors import ApiError
 from service.ground.version import Minimum
 from service.leaf_store.catalog import ViewInfo
 from service.leaf_store.request import Values
-from service.protocol.wire import EngineClient, Source
-from service.sharding.common_version import Met, awaited, late, meet, reached
-from service.sharding.scatter import Part, joined, split
+from service.protocol.wire import AnswerSource, EngineClient
+from service.sharding.common_version import CommonVersion, awaited, late, meet, reached
+from service.sharding.scatter import ShardPart, joined, split
 from service.web.principal import Principal
 from service.worker.reads.engine_queue import Waiting
 from service.worker.reads.notes import NOTED
-from service.worker.reads.one_shard import Asking
-from service.worker.reads.reads import Answers, Limits, Reads, ViewRoute, Wanted
+from service.worker.reads.one_shard import ShardQuestion
+from service.worker.reads.reads import Answers, ReadLimits, Reads, ViewRoute, WantedRead
 from service.worker.shards.placement import PlacedView, Placing
 
 #: How often everything is looked at again before one shard has to answer.
@@ -51,7 +51,7 @@ class ShardedReads:
         self._engines = engines
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ReadLimits:
         """Bounds of requests."""
         return self.shards[0].limits
 
@@ -81,12 +81,12 @@ class ShardedReads:
         shard = self.placing.unknown() if placed is None else placed.shard
         return self.shards[shard].listed(name, principal)
 
-    def shard_of(self, wanted: Wanted) -> int:
+    def shard_of(self, wanted: WantedRead) -> int:
         """Which shard answers a read."""
         placed = self.placing.views.get(wanted.view.info.name)
         return 0 if placed is None else placed.of_values(wanted.values)
 
-    def of_shard(self, shard: int, wanted: Sequence[Wanted]) -> list[Wanted]:
+    def of_shard(self, shard: int, wanted: Sequence[WantedRead]) -> list[WantedRead]:
         """The same reads, as a shard knows their views. ApiError if it knows others by these names."""
         routes, same = self.shards[shard].routes, []
         for each in wanted:
@@ -97,7 +97,7 @@ class ShardedReads:
                 route = self.shards[shard].listed(info.name, None)
             if route is not each.view and not is_same(route.info, info):
                 raise ApiError("view_building", f"View {info.name!r} is being replaced.", "Try again in a moment.")
-            same.append(Wanted(route, each.values, each.window))
+            same.append(WantedRead(route, each.values, each.window))
         return same
 
     def are_replaced(self, views: Sequence[ViewRoute]) -> bool:
@@ -120,11 +120,11 @@ class ShardedReads:
         assert failed is not None
         raise failed
 
-    def parts(self, wanted: Sequence[Wanted]) -> list[Part[Wanted]]:
+    def parts(self, wanted: Sequence[WantedRead]) -> list[ShardPart[WantedRead]]:
         """A request's parts."""
         return split(wanted, map(self.shard_of, wanted))
 
-    def at_once(self, parts: Sequence[Part[Wanted]]) -> Answers | None:
+    def at_once(self, parts: Sequence[ShardPart[WantedRead]]) -> Answers | None:
         """The answers, if the leaf stores have all of them at one version. ApiError."""
         asking = self._asking(parts)
         if any(part.bounded for part in asking):
@@ -143,7 +143,7 @@ class ShardedReads:
         return answers
 
     async def serve(
-        self, wanted: Sequence[Wanted], wait_s: float | None = None, minimum: Minimum | None = None
+        self, wanted: Sequence[WantedRead], wait_s: float | None = None, minimum: Minimum | None = None
     ) -> Answers:
         """As `Reads.serve`, of whichever shards; the minimum version is waited for where it is read. ApiError."""
         parts = self.parts(wanted)
@@ -163,7 +163,7 @@ class ShardedReads:
         return answers
 
     async def _by_one(
-        self, shard: int, wanted: Sequence[Wanted], wait_s: float | None, minimum: Minimum | None
+        self, shard: int, wanted: Sequence[WantedRead], wait_s: float | None, minimum: Minimum | None
     ) -> Answers:
         reads = self.shards[shard]
         mine = self.of_shard(shard, wanted)
@@ -171,7 +171,11 @@ class ShardedReads:
         return await reads.serve(mine, wait_s, position)
 
     async def _serve(
-        self, parts: Sequence[Part[Wanted]], wanted: Sequence[Wanted], wait_s: float | None, minimum: Minimum | None
+        self,
+        parts: Sequence[ShardPart[WantedRead]],
+        wanted: Sequence[WantedRead],
+        wait_s: float | None,
+        minimum: Minimum | None,
     ) -> Answers:
         one = self._one_of(parts)
         if one is not None and any(w.view.max_lag_ms is not None for w in wanted):
@@ -194,8 +198,12 @@ class ShardedReads:
         )
 
     async def _met(
-        self, asking: Sequence[Asking], engines: Sequence[EngineClient], wait_s: float | None, minimum: Minimum | None
-    ) -> Met[Answers] | None:
+        self,
+        asking: Sequence[ShardQuestion],
+        engines: Sequence[EngineClient],
+        wait_s: float | None,
+        minimum: Minimum | None,
+    ) -> CommonVersion[Answers] | None:
         """One version, as soon as there is one; None if it was looked for in vain."""
         until_s = time.monotonic() + self.limits.read_timeout_s
         for _ in range(_ROUNDS):
@@ -219,17 +227,17 @@ class ShardedReads:
         timelines = [part.timeline for part in asking]
         return meet(timelines, least=0 if minimum is None else reached(timelines))
 
-    def _asking(self, parts: Sequence[Part[Wanted]]) -> list[Asking]:
-        return [Asking(self.shards[part.shard], self.of_shard(part.shard, part.items)) for part in parts]
+    def _asking(self, parts: Sequence[ShardPart[WantedRead]]) -> list[ShardQuestion]:
+        return [ShardQuestion(self.shards[part.shard], self.of_shard(part.shard, part.items)) for part in parts]
 
-    def _one_of(self, parts: Sequence[Part[Wanted]]) -> int | None:
+    def _one_of(self, parts: Sequence[ShardPart[WantedRead]]) -> int | None:
         """The shard that could answer all of it; None if several views are kept whole by different ones."""
         whole = {part.shard for part in parts if any(map(self._is_whole, part.items))}
         if len(whole) > 1:
             return None
         return whole.pop() if whole else max(parts, key=lambda part: len(part.items)).shard
 
-    def _is_whole(self, wanted: Wanted) -> bool:
+    def _is_whole(self, wanted: WantedRead) -> bool:
         placed: PlacedView | None = self.placing.views.get(wanted.view.info.name)
         return placed is not None and placed.whole
 
@@ -239,16 +247,16 @@ def is_same(one: ViewInfo, other: ViewInfo) -> bool:
     return one.definition == other.definition
 
 
-def _noted(parts: Sequence[Part[Wanted]]) -> list[tuple[ViewInfo, Values]]:
+def _noted(parts: Sequence[ShardPart[WantedRead]]) -> list[tuple[ViewInfo, Values]]:
     return joined(parts, [[(w.view.info, w.values) for w in part.items] for part in parts])
 
 
-def _answers(parts: Sequence[Part[Wanted]], met: Met[Answers]) -> Answers:
+def _answers(parts: Sequence[ShardPart[WantedRead]], met: CommonVersion[Answers]) -> Answers:
     read = [exact.answers for exact in met.parts]
     return Answers(
         joined(parts, [each.answers for each in read]),
         met.position,
         min(each.at_ms for each in read),
         all(each.hit for each in read),
-        next((each.source for each in read if each.source is not Source.STORED), Source.STORED),
+        next((each.source for each in read if each.source is not AnswerSource.STORED), AnswerSource.STORED),
     )

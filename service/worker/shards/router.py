@@ -19,7 +19,7 @@ from service.ground.errors import ApiError
 from service.settings.sections import SubscriptionSettings
 from service.web.messages import App, Receive, Reply, Scope, Send
 from service.web.principal import Principal, principal_of
-from service.worker.reads.reads import Wanted
+from service.worker.reads.reads import WantedRead
 from service.worker.reads.view_reads import VIEWS_PATH
 from service.worker.routes.hot import HotRoute
 from service.worker.shards.batch import ShardedBatchRoute
@@ -114,7 +114,7 @@ class Router:
             if found is not None:
                 return found
             values, window = placed.route.arguments.parse(query, principal)
-            wanted = Wanted(placed.route, values, window)
+            wanted = WantedRead(placed.route, values, window)
         return placed.of_values(wanted.values)
 
     def _follow(self) -> None:

@@ -7,7 +7,7 @@ to the continuity of one shard, and stays with it as long as the number of shard
 from collections.abc import Sequence
 
 from service.web.principal import Principal
-from service.worker.reads.reads import Wanted
+from service.worker.reads.reads import WantedRead
 from service.worker.shards.reads import ShardedReads
 from service.worker.subscriptions.topics import Subscription, Subscriptions
 
@@ -20,7 +20,7 @@ class ShardedSubscriptions:
         self._shards = shards
 
     async def subscribe(
-        self, wanted: Wanted, after: str | None = None, principal: Principal | None = None
+        self, wanted: WantedRead, after: str | None = None, principal: Principal | None = None
     ) -> Subscription:
         """Follows an answer at its shard. ApiError."""
         self._reads.refresh()

@@ -14,7 +14,7 @@ from service.ground.version import version_text
 from service.worker.subscriptions.diff import Change
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     """The name of an event."""
 
     SNAPSHOT = "snapshot"
@@ -29,7 +29,7 @@ class Kind(StrEnum):
 class Entry:
     """An event. `token` is what a subscriber resumes behind it with; empty if it cannot. `sse` is ready to send."""
 
-    kind: Kind
+    kind: EventKind
     token: str
     json: bytes
     sse: bytes
@@ -38,7 +38,7 @@ class Entry:
 def snapshot(rows: bytes, position: Position, token: str) -> Entry:
     """All rows, a JSON array."""
     json = b'{"rows":%b,"version":"%b"}' % (rows, version_text(position).encode())
-    return Entry(Kind.SNAPSHOT, token, json, _event(Kind.SNAPSHOT, token, json))
+    return Entry(EventKind.SNAPSHOT, token, json, _event(EventKind.SNAPSHOT, token, json))
 
 
 def change(found: Change, position: Position, token: str) -> Entry:
@@ -52,26 +52,26 @@ def change(found: Change, position: Position, token: str) -> Entry:
         version_text(position).encode(),
     )
     closed = up_to_date(position, token)
-    return Entry(Kind.CHANGE, token, json, _event(Kind.CHANGE, token, json) + closed.sse)
+    return Entry(EventKind.CHANGE, token, json, _event(EventKind.CHANGE, token, json) + closed.sse)
 
 
 def up_to_date(position: Position, token: str) -> Entry:
     """Nothing has changed up to `position`."""
     json = b'{"version":"%b"}' % version_text(position).encode()
-    return Entry(Kind.UP_TO_DATE, token, json, _event(Kind.UP_TO_DATE, token, json))
+    return Entry(EventKind.UP_TO_DATE, token, json, _event(EventKind.UP_TO_DATE, token, json))
 
 
 def must_refetch(reason: str) -> Entry:
     """The end. Its id is empty, so that nobody resumes with one from before."""
     json = orjson.dumps({"reason": reason})
-    return Entry(Kind.MUST_REFETCH, "", json, _event(Kind.MUST_REFETCH, "", json))
+    return Entry(EventKind.MUST_REFETCH, "", json, _event(EventKind.MUST_REFETCH, "", json))
 
 
 def _numbers(numbers: Sequence[int]) -> bytes:
     return b"[%b]" % ",".join(map(str, numbers)).encode()
 
 
-def _event(kind: Kind, token: str, json: bytes) -> bytes:
+def _event(kind: EventKind, token: str, json: bytes) -> bytes:
     # Where JSON that a column has verbatim is in several lines, the event's data are.
     lines = b"\ndata: ".join(json.splitlines())
     return b"event: %b\nid:%b\ndata: %b\n\n" % (kind.encode(), f" {token}".rstrip().encode(), lines)

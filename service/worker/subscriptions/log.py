@@ -24,7 +24,7 @@ class _State:
     entry: Entry | None
 
 
-class Log:
+class TopicLog:
     """States are numbered; `last` is the newest one's number."""
 
     def __init__(self, since: Position, until: Position, most_entries: int, most_bytes: int) -> None:

@@ -10,7 +10,7 @@ import orjson
 from service.ground.errors import ApiError
 from service.web.disconnects import until_left
 from service.web.messages import CONTENT_JSON, Receive, Reply
-from service.worker.subscriptions.topics import Entry, Kind, Subscription
+from service.worker.subscriptions.topics import Entry, EventKind, Subscription
 
 
 async def poll(subscription: Subscription, after: str | None, wait_s: float, receive: Receive) -> Reply | None:
@@ -34,16 +34,16 @@ async def _collect(subscription: Subscription, entries: list[Entry]) -> None:
     """Until there is news, which is more than a newer version."""
     while found := await subscription.next():
         entries += found
-        if any(entry.kind is not Kind.UP_TO_DATE for entry in found):
+        if any(entry.kind is not EventKind.UP_TO_DATE for entry in found):
             return
 
 
 def _reply(entries: list[Entry], after: str | None) -> Reply:
-    if any(entry.kind is Kind.MUST_REFETCH for entry in entries):
+    if any(entry.kind is EventKind.MUST_REFETCH for entry in entries):
         raise ApiError("must_refetch", "What has changed since then is not known.", "Begin anew: ask without 'after'.")
     token = entries[-1].token if entries else after or ""
-    rows = next((entry.json for entry in entries if entry.kind is Kind.SNAPSHOT), b"null")
-    changes = b",".join([entry.json for entry in entries if entry.kind is Kind.CHANGE])
+    rows = next((entry.json for entry in entries if entry.kind is EventKind.SNAPSHOT), b"null")
+    changes = b",".join([entry.json for entry in entries if entry.kind is EventKind.CHANGE])
     said = (rows, changes, orjson.dumps(token.partition("~")[0]), orjson.dumps(token))
     body = b'{"snapshot":%b,"changes":[%b],"version":%b,"token":%b}' % said
     headers = [CONTENT_JSON, (b"cache-control", b"no-store"), (b"content-length", b"%d" % len(body))]

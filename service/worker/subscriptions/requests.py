@@ -12,7 +12,7 @@ from service.ground.errors import ApiError
 from service.web.messages import Headers
 from service.web.principal import Principal
 from service.worker.reads.known_views import KnownViews
-from service.worker.reads.reads import ViewRoute, Wanted
+from service.worker.reads.reads import ViewRoute, WantedRead
 from service.worker.subscriptions.messages import wanted_of
 
 EVENT_STREAM = b"text/event-stream"
@@ -22,10 +22,10 @@ _POLL = "poll"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SubscriptionRequest:
     """What is followed, and where to go on; `polls`: only until the next change."""
 
-    wanted: Wanted
+    wanted: WantedRead
     after: str | None = None
     polls: bool = False
 
@@ -49,7 +49,7 @@ def has_own_live(route: ViewRoute) -> bool:
     return _LIVE in _own(route)
 
 
-def asked_of(route: ViewRoute, query: bytes, headers: Headers, principal: Principal | None) -> Asked:
+def asked_of(route: ViewRoute, query: bytes, headers: Headers, principal: Principal | None) -> SubscriptionRequest:
     """What a GET follows. ApiError ``parameter_…``, ``forbidden``."""
     own = _own(route)
     rest, taken = _without(query, {_LIVE, _AFTER} - own)
@@ -70,14 +70,14 @@ def asked_of(route: ViewRoute, query: bytes, headers: Headers, principal: Princi
             members={"parameter": "limit"},
         )
     after = taken.get(_AFTER) or _last_event_id(headers)
-    return Asked(Wanted(route, values), after, live is not None)
+    return SubscriptionRequest(WantedRead(route, values), after, live is not None)
 
 
-def asked_of_message(reads: KnownViews, message: dict[str, Any], principal: Principal | None) -> Asked:
+def asked_of_message(reads: KnownViews, message: dict[str, Any], principal: Principal | None) -> SubscriptionRequest:
     """What a message over a WebSocket follows. ApiError."""
     view, params, after = wanted_of(message)
     route = reads.route(view, principal)
-    return Asked(Wanted(route, route.arguments.values(params, principal)), after)
+    return SubscriptionRequest(WantedRead(route, route.arguments.values(params, principal)), after)
 
 
 def _own(route: ViewRoute) -> set[str]:

@@ -13,7 +13,7 @@ from service.worker.reads.reads import Reads
 from service.worker.reads.view_reads import VIEWS_PATH, conditions_of
 from service.worker.subscriptions.long_poll import poll
 from service.worker.subscriptions.messages import PATH, no_socket_at
-from service.worker.subscriptions.requests import Asked, asked_of, has_own_live, is_live, wants_events
+from service.worker.subscriptions.requests import SubscriptionRequest, asked_of, has_own_live, is_live, wants_events
 from service.worker.subscriptions.sse import EventStream
 from service.worker.subscriptions.topics import Subscribes, Subscriptions
 from service.worker.subscriptions.websocket import SocketSession
@@ -79,7 +79,7 @@ class SubscribeRoute:
         await EventStream(subscription, send, self._settings.keep_alive_s).run(receive)
         return None
 
-    async def _asked(self, scope: Scope) -> Asked:
+    async def _asked(self, scope: Scope) -> SubscriptionRequest:
         """What a request follows, once a version is there that it may ask for. ApiError."""
         name = scope["path"].removeprefix(VIEWS_PATH).removesuffix(_SUBSCRIBE)
         principal = principal_of(scope)

@@ -14,7 +14,7 @@ from random import uniform
 
 from service.web.disconnects import until_left
 from service.web.messages import Headers, Receive, Send
-from service.worker.subscriptions.topics import Entry, Kind, Subscription
+from service.worker.subscriptions.topics import Entry, EventKind, Subscription
 
 _HEADERS: Headers = [
     (b"content-type", b"text/event-stream"),
@@ -64,7 +64,7 @@ class EventStream:
         while entries := await self._next():
             for entry in entries:
                 await self._write(entry.sse)
-                if entry.kind is Kind.MUST_REFETCH:
+                if entry.kind is EventKind.MUST_REFETCH:
                     return
         # The worker is stopped: there may be many clients, which should not all come back at once.
         await self._write(b"retry: %d\n\n" % (uniform(*_COME_BACK_S) * 1000))

@@ -10,24 +10,24 @@ from itertools import count
 
 from dataflow.types import Key, Position, ViewId
 from service.ground.errors import ApiError
-from service.leaf_store.answer import Window
+from service.leaf_store.answer import PageWindow
 from service.leaf_store.request import Values, request_of
 from service.settings.sections import SubscriptionSettings
-from service.worker.reads.reads import Wanted
+from service.worker.reads.reads import WantedRead
 from service.worker.subscriptions.diff import diff, split_rows
 from service.worker.subscriptions.entries import Entry, change, snapshot, up_to_date
-from service.worker.subscriptions.log import Log
+from service.worker.subscriptions.log import TopicLog
 from service.worker.subscriptions.tokens import UNLISTED, write_token
 
 #: What makes two subscriptions follow the same.
-TopicKey = tuple[ViewId, Values, Window | None]
+TopicKey = tuple[ViewId, Values, PageWindow | None]
 
 #: About what a topic takes besides its rows and its log.
 _TOPIC_BYTES = 4000
 _numbers = count(1)
 
 
-class Held:
+class TopicMemory:
     """What all topics of a worker take."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Held:
         self.keys = 0
 
 
-def key_of(wanted: Wanted) -> TopicKey:
+def key_of(wanted: WantedRead) -> TopicKey:
     """Which topic an answer is."""
     return wanted.view.info.id, wanted.values, wanted.window
 
@@ -45,7 +45,7 @@ class Topic:
     """*State*: `started` once there are rows; `ended` is the last event that subscribers get; `asking` runs while the
     leaf store does not have the answer."""
 
-    def __init__(self, wanted: Wanted, settings: SubscriptionSettings, held: Held) -> None:
+    def __init__(self, wanted: WantedRead, settings: SubscriptionSettings, held: TopicMemory) -> None:
         self.wanted = wanted
         self.settings = settings
         self.number = next(_numbers)
@@ -66,7 +66,7 @@ class Topic:
         self._held_bytes = 0
         held.keys += len(self.keys)
         self._rows: bytes = b""
-        self._log: Log | None = None
+        self._log: TopicLog | None = None
         #: Whether others can know the newest version: it is one of the leaf store's commits.
         self._listed = True
         self._snapshot: Entry | None = None
@@ -77,7 +77,7 @@ class Topic:
         return self._log is not None
 
     @property
-    def log(self) -> Log:
+    def log(self) -> TopicLog:
         """Its states; only once it has started."""
         assert self._log is not None
         return self._log
@@ -86,7 +86,7 @@ class Topic:
         """The first rows. ApiError ``too_large``."""
         self._refuse_large(rows)
         self._rows, self._listed = rows, listed
-        self._log = Log(since, position, self.settings.log_entries, int(self.settings.log_bytes))
+        self._log = TopicLog(since, position, self.settings.log_entries, int(self.settings.log_bytes))
         self._hold()
 
     def apply(self, rows: bytes, position: Position, since: Position, *, listed: bool) -> bool:

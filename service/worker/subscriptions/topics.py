@@ -16,13 +16,13 @@ from service.ground.errors import ApiError
 from service.protocol.wire import EngineClient
 from service.settings.sections import SubscriptionSettings
 from service.web.principal import Principal
-from service.worker.reads.reads import Reads, Wanted
-from service.worker.subscriptions.entries import Entry, Kind, must_refetch
+from service.worker.reads.reads import Reads, WantedRead
+from service.worker.subscriptions.entries import Entry, EventKind, must_refetch
 from service.worker.subscriptions.tokens import Resume, names, read_token
-from service.worker.subscriptions.topic import Held, Topic, TopicKey, key_of
-from service.worker.subscriptions.updates import Following
+from service.worker.subscriptions.topic import Topic, TopicKey, TopicMemory, key_of
+from service.worker.subscriptions.updates import TopicUpdates
 
-__all__ = ["Entry", "Kind", "Subscribes", "Subscription", "Subscriptions"]
+__all__ = ["Entry", "EventKind", "Subscribes", "Subscription", "Subscriptions"]
 
 #: How long those who wait for a topic to start have to come for it.
 _START_S = 1.0
@@ -88,7 +88,7 @@ class Subscribes(Protocol):
     """What follows answers."""
 
     async def subscribe(
-        self, wanted: Wanted, after: str | None = None, principal: Principal | None = None
+        self, wanted: WantedRead, after: str | None = None, principal: Principal | None = None
     ) -> Subscription:
         """Follows an answer: from now on, or from the version on behind which `after` is. ApiError."""
         ...
@@ -103,15 +103,15 @@ class Subscriptions:
         self.slow = 0
         self._reads = reads
         self._settings = settings
-        self._held = Held()
-        self._following = Following(reads, engine, settings.up_to_date_s, self._grown, self._ended)
+        self._held = TopicMemory()
+        self._following = TopicUpdates(reads, engine, settings.up_to_date_s, self._grown, self._ended)
         self._topics: dict[TopicKey, Topic] = {}
         self._starting: dict[TopicKey, asyncio.Task[Topic]] = {}
         #: How many, by client.
         self._subscribers: Counter[str | None] = Counter()
 
     async def subscribe(
-        self, wanted: Wanted, after: str | None = None, principal: Principal | None = None
+        self, wanted: WantedRead, after: str | None = None, principal: Principal | None = None
     ) -> Subscription:
         """Follows an answer: from now on, or from the version on behind which `after` is. ApiError: as of reads,
         ``must_refetch``, ``too_large``, ``rate_limited``."""
@@ -164,7 +164,7 @@ class Subscriptions:
             raise _must_refetch("What has changed since then is not known here.")
         return missed or [topic.up_to_date()]
 
-    async def _topic(self, wanted: Wanted) -> Topic:
+    async def _topic(self, wanted: WantedRead) -> Topic:
         """The topic of an answer, as new as the leaf store: nobody is told what is older than what could be read."""
         key = key_of(wanted)
         while True:
@@ -179,7 +179,7 @@ class Subscriptions:
                 starting.add_done_callback(lambda _: self._starting.pop(key, None))
             await asyncio.shield(starting)
 
-    async def _start(self, wanted: Wanted) -> Topic:
+    async def _start(self, wanted: WantedRead) -> Topic:
         topic = Topic(wanted, self._settings, self._held)
         try:
             if any(key_bytes(part) > _MAX_KEY_BYTES for part in topic.keys):

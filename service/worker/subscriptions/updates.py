@@ -33,7 +33,7 @@ _CONNECT_S = 0.2
 _CONTINUITY = "The change stream was started anew."
 
 
-class Following:
+class TopicUpdates:
     """*State*: `topics` by number, those that start too; `_changed`, those that are to be read."""
 
     def __init__(

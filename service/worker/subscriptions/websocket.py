@@ -25,13 +25,13 @@ from service.web.principal import Principal
 from service.worker.reads.known_views import KnownViews
 from service.worker.subscriptions.messages import PATH, SUBSCRIBE, Id, id_of, not_there, parsed, there_already, type_of
 from service.worker.subscriptions.requests import asked_of_message
-from service.worker.subscriptions.topics import Entry, Kind, Subscribes
+from service.worker.subscriptions.topics import Entry, EventKind, Subscribes
 
 _TYPES = {
-    Kind.SNAPSHOT: b"snapshot",
-    Kind.CHANGE: b"change",
-    Kind.UP_TO_DATE: b"up-to-date",
-    Kind.MUST_REFETCH: b"must-refetch",
+    EventKind.SNAPSHOT: b"snapshot",
+    EventKind.CHANGE: b"change",
+    EventKind.UP_TO_DATE: b"up-to-date",
+    EventKind.MUST_REFETCH: b"must-refetch",
 }
 
 
@@ -113,7 +113,7 @@ class SocketSession:
             while entries := await subscription.next():
                 for entry in entries:
                     await self._write(number, _TYPES[entry.kind], entry)
-                    if entry.kind is Kind.MUST_REFETCH:
+                    if entry.kind is EventKind.MUST_REFETCH:
                         return
         finally:
             subscription.close()

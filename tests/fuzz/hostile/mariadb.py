@@ -20,7 +20,7 @@ from dataflow.types import Row, Value
 from dataflow.values import comparable, float4, order_form, orderable
 from service.engine.databases.mysql.address import Address
 from service.engine.databases.mysql.catalog import load_catalog
-from service.engine.databases.mysql.connect import UpstreamPool
+from service.engine.databases.mysql.connect import MySqlPool
 from service.engine.databases.mysql.row_decoder import answer_rows, lookup_rows
 from tests.dataflow.functions.server import Failed
 from tests.fixtures.mariadb import MariaDbServer
@@ -99,7 +99,7 @@ class MariaDbRun:
         """Compares all that is computed."""
         self._make()
         with asyncio.Runner() as runner:
-            pool = UpstreamPool(Address.parse(self._server.url(DATABASE)), 1)
+            pool = MySqlPool(Address.parse(self._server.url(DATABASE)), 1)
             lent = pool.connection()
             self._runner, self._wire = runner, runner.run(lent.__aenter__())
             self._catalog: Catalog = runner.run(load_catalog(self._wire, "mariadb"))

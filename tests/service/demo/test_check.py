@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from service.demo.check import Difference, same_rows
+from service.demo.check import DemoDifference, same_rows
 
 MOMENT = datetime(2025, 1, 2, 3, 4, 5, 600000, tzinfo=UTC)
 
@@ -48,5 +48,5 @@ def test_a_missing_row_is_a_difference() -> None:
 
 
 def test_a_difference_says_where_it_is() -> None:
-    difference = Difference("v", {"id": "7"}, "pg:0/1", [{"a": 1}, {"a": 2}], [{"a": 1}, {"a": 3}])
+    difference = DemoDifference("v", {"id": "7"}, "pg:0/1", [{"a": 1}, {"a": 2}], [{"a": 1}, {"a": 3}])
     assert "row 1 is [{'a': 2}] from the service and [{'a': 3}] from the database" in str(difference)

@@ -3,13 +3,13 @@
 from collections import Counter, defaultdict
 from random import Random
 
-from service.demo.dataset import TAGS, Size, generate, user_name
+from service.demo.dataset import TAGS, DatasetSize, generate, user_name
 from service.demo.views import VIEWS, draw_story, draw_tag, draw_user
 
-SMALL = Size(users=500, stories=400, votes=6_000, comments=900)
+SMALL = DatasetSize(users=500, stories=400, votes=6_000, comments=900)
 
 
-def tables(size: Size) -> dict[str, list[tuple[str, ...]]]:
+def tables(size: DatasetSize) -> dict[str, list[tuple[str, ...]]]:
     """All rows, as tuples of COPY's text."""
     return {t.table: [tuple(line.rstrip("\n").split("\t")) for line in t.lines] for t in generate(size)}
 
@@ -23,7 +23,7 @@ def test_announced_numbers_of_rows_are_right() -> None:
 
 
 def test_the_default_site_has_a_real_size() -> None:
-    rows = {t.table: t.rows for t in generate(Size())}
+    rows = {t.table: t.rows for t in generate(DatasetSize())}
     assert rows["stories"] >= 20_000
     assert rows["votes"] >= 500_000
 
@@ -60,13 +60,13 @@ def test_a_score_is_the_sum_of_its_votes() -> None:
 
 
 def test_votes_are_skewed() -> None:
-    votes = Counter(row[0] for row in tables(Size(stories=2_000, votes=50_000))["votes"])
+    votes = Counter(row[0] for row in tables(DatasetSize(stories=2_000, votes=50_000))["votes"])
     hottest = sum(count for _, count in votes.most_common(len(votes) // 100))
     assert hottest > len(votes) // 100 * 10 * (50_000 / len(votes))
 
 
 def test_user_names_are_different() -> None:
-    names = [user_name(number) for number in range(Size().users)]
+    names = [user_name(number) for number in range(DatasetSize().users)]
     assert len(set(names)) == len(names)
 
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from service.demo.dataset import Size
+from service.demo.dataset import DatasetSize
 from service.demo.loading import create_tables, load
 from service.demo.views import VIEWS
 from service.demo.write_load import WriteLoad
 from tests.fixtures.postgres import Database
 
 pytestmark = pytest.mark.postgres
-SMALL = Size(users=200, stories=100, votes=2_000, comments=300)
+SMALL = DatasetSize(users=200, stories=100, votes=2_000, comments=300)
 LIMIT_S = 30
 
 

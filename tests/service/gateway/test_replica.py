@@ -6,17 +6,17 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from service.gateway.incoming import Incoming, PodGone
-from service.gateway.replica import Reach, Replica
+from service.gateway.replica import PodTimeouts, Replica
 from service.ground.errors import ApiError
 from tests.service.gateway.scripted import Client, Script, Scripted, answering, response, scripted, until
 from tests.service.gateway.test_sockets import no_more_files
 
 REQUEST = b"GET /v1/views/story?id=7 HTTP/1.1\r\nhost: pod\r\n\r\n"
 HEAD = b"HEAD /v1/views/story?id=7 HTTP/1.1\r\nhost: pod\r\n\r\n"
-SOON = Reach(connections=2, connect_timeout_s=2.0, probe_s=0.01, silent_s=5.0, waiting_s=5.0)
+SOON = PodTimeouts(connections=2, connect_timeout_s=2.0, probe_s=0.01, silent_s=5.0, waiting_s=5.0)
 
 
-def run(script: Script, test: Callable[[Replica, Scripted], Awaitable[None]], reach: Reach = SOON) -> None:
+def run(script: Script, test: Callable[[Replica, Scripted], Awaitable[None]], reach: PodTimeouts = SOON) -> None:
     async def all_of_it() -> None:
         async with scripted(script) as pod:
             replica = Replica(pod.address, reach)
@@ -139,7 +139,7 @@ def test_a_pod_that_says_nothing_is_given_up() -> None:
         with pytest.raises(PodGone, match="said nothing"):
             await asked(replica)
 
-    run(script, test, Reach(silent_s=0.05))
+    run(script, test, PodTimeouts(silent_s=0.05))
 
 
 def test_nobody_reads_faster_than_whoever_wants_it() -> None:
@@ -235,7 +235,7 @@ def test_nobody_waits_for_ever_for_a_turn() -> None:
         await until(lambda: len(pod.requests) == 3)
         again.cancel()
 
-    run(script, test, Reach(connections=1, waiting_s=0.05))
+    run(script, test, PodTimeouts(connections=1, waiting_s=0.05))
 
 
 def test_who_does_not_read_has_no_turn() -> None:
@@ -247,7 +247,7 @@ def test_who_does_not_read_has_no_turn() -> None:
         assert await asyncio.gather(*(asked(replica) for _ in range(3))) == [(200, b"abc")] * 3
         assert len(pod.clients) == 3, "what had its turn gives it back once"
 
-    run(answering(response(bytes(size)), *[response(b"abc")] * 3), test, Reach(connections=1, waiting_s=2.0))
+    run(answering(response(bytes(size)), *[response(b"abc")] * 3), test, PodTimeouts(connections=1, waiting_s=2.0))
 
 
 def test_a_pod_that_is_away_is_found_when_it_is_back() -> None:
@@ -326,7 +326,7 @@ def test_a_pod_whose_machine_has_gone_is_found_out() -> None:
         assert len(pod.clients) == 2, "it was asked again"
 
     pod_of: list[Scripted] = []
-    run(script, test, Reach(probe_s=5.0, silent_s=20.0, suspect_s=0.05))
+    run(script, test, PodTimeouts(probe_s=5.0, silent_s=20.0, suspect_s=0.05))
 
 
 def test_a_pod_that_only_takes_long_is_waited_for() -> None:
@@ -343,7 +343,7 @@ def test_a_pod_that_only_takes_long_is_waited_for() -> None:
         assert not replica.is_away
 
     probes: list[Client] = []
-    run(script, test, Reach(silent_s=20.0, suspect_s=0.05))
+    run(script, test, PodTimeouts(silent_s=20.0, suspect_s=0.05))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
@@ -388,4 +388,4 @@ def test_while_a_request_waits_other_connections_are_kept() -> None:
         assert len(pod.clients) == 2 + len(probes)
 
     probes: list[Client] = []
-    run(script, test, Reach(silent_s=20.0, suspect_s=0.05))
+    run(script, test, PodTimeouts(silent_s=20.0, suspect_s=0.05))

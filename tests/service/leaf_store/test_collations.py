@@ -9,7 +9,7 @@ from dataflow.plan.nodes import Chain, OrderTerm, View
 from dataflow.scalar import ColumnRef
 from dataflow.schema import SqlType
 from dataflow.types import Row, ViewId
-from service.leaf_store.answer import Window
+from service.leaf_store.answer import PageWindow
 from service.leaf_store.reader import LeafReader
 from service.leaf_store.writer import LeafWriter
 from tests.service.leaf_store.sample_views import make_view
@@ -46,10 +46,10 @@ def test_readers_have_the_collations_of_parameters_columns_and_orders(writer: Le
     (answer,), _ = reader.read([(VIEW, key, None)])
     assert answer is not None
     assert [row["id"] for row in json.loads(answer.rows)] == [3, 4, 1, 2]
-    (page,), _ = reader.read([(VIEW, key, Window(2, None))])
+    (page,), _ = reader.read([(VIEW, key, PageWindow(2, None))])
     assert page is not None
     assert page.next is not None
-    (rest,), _ = reader.read([(VIEW, key, Window(2, page.next))])
+    (rest,), _ = reader.read([(VIEW, key, PageWindow(2, page.next))])
     assert rest is not None
     assert [row["id"] for row in json.loads(rest.rows)] == [1, 2]
 

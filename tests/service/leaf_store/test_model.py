@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dataflow.engine.effects import LeafChange, LeafClear, LeafEffect, LeafEvict, LeafFill, LeafFillAll, LeafLoaded
 from dataflow.plan.nodes import OrderTerm, View
 from dataflow.types import Delta, Key, Row, ViewId
-from service.leaf_store.answer import Answer, Window
+from service.leaf_store.answer import PageWindow, StoredAnswer
 from service.leaf_store.layout import RECORD_OVERHEAD_BYTES
 from service.leaf_store.writer import LeafWriter
 from tests.service.leaf_store.sample_views import make_view
@@ -98,7 +98,7 @@ def check(writer: LeafWriter, model: Model) -> None:
     assert writer.total_bytes == scanned_bytes(writer)
 
 
-def check_answer(writer: LeafWriter, view: ViewId, plan: View, bag: list[Row], answer: Answer) -> None:
+def check_answer(writer: LeafWriter, view: ViewId, plan: View, bag: list[Row], answer: StoredAnswer) -> None:
     rows = json.loads(answer.rows)
     expected = expected_rows(plan, bag)
     if plan.limit_rows is not None:
@@ -115,15 +115,15 @@ def check_answer(writer: LeafWriter, view: ViewId, plan: View, bag: list[Row], a
         assert [row for page in paged for row in json.loads(page.rows)] == rows
 
 
-def pages(writer: LeafWriter, view: ViewId, bag: list[Row]) -> list[Answer]:
+def pages(writer: LeafWriter, view: ViewId, bag: list[Row]) -> list[StoredAnswer]:
     """The key's rows in pages of one; of an unordered view, nothing."""
     if not VIEWS[view].order or not bag:
         return []
-    result: list[Answer] = []
+    result: list[StoredAnswer] = []
     token: str | None = None
     key = (bag[0][2],)
     while not result or token is not None:
-        (page,), _ = writer.reader.read([(view, key, Window(1, token))])
+        (page,), _ = writer.reader.read([(view, key, PageWindow(1, token))])
         assert page is not None
         result.append(page)
         token = page.next

@@ -15,9 +15,9 @@ from dataflow.plan.nodes import OrderTerm, RangeParameter, View, column_types
 from dataflow.plan.parts import END, START, WHOLE, Cut, Interval
 from dataflow.state.ordering import Ordering
 from dataflow.types import Key, Row, Value, ViewId
-from service.leaf_store.answer import Answer, Window
+from service.leaf_store.answer import PageWindow, StoredAnswer
 from service.leaf_store.catalog import describe
-from service.leaf_store.request import Request, Values, request_of
+from service.leaf_store.request import LeafRequest, Values, request_of
 from service.leaf_store.writer import LeafWriter
 from tests.service.leaf_store.sample_views import make_view
 from tests.service.leaf_store.test_model import scanned_bytes
@@ -91,7 +91,7 @@ def answer_ordering(view: ViewId) -> Ordering:
 
 
 @cache
-def request(view: ViewId, values: Values) -> Request:
+def request(view: ViewId, values: Values) -> LeafRequest:
     return request_of(describe(view, VIEWS[view], "[]", "ready", True), values)
 
 
@@ -208,7 +208,7 @@ def check_read(writer: LeafWriter, model: Model, view: ViewId, plan: View, value
     paged: list[object] = []
     token: str | None = None
     for _ in range(len(want) + 1):
-        page = read(writer, view, values, Window(2, token))
+        page = read(writer, view, values, PageWindow(2, token))
         if page is None:
             return
         paged += json.loads(page.rows)
@@ -220,7 +220,7 @@ def check_read(writer: LeafWriter, model: Model, view: ViewId, plan: View, value
     assert paged == want
 
 
-def read(writer: LeafWriter, view: ViewId, values: Values, window: Window | None) -> Answer | None:
+def read(writer: LeafWriter, view: ViewId, values: Values, window: PageWindow | None) -> StoredAnswer | None:
     (answer,), _ = writer.reader.read([(view, values, window)])
     return answer
 

@@ -8,7 +8,7 @@ from dataflow.engine.effects import LeafChange, LeafFill
 from dataflow.types import Row, ViewId
 from service.leaf_store.read_ahead import AT_ONCE_ROWS, NOTHING, SLICE_ROWS, Ahead, ReadAhead
 from service.leaf_store.request import names_of
-from service.leaf_store.transaction import Transaction
+from service.leaf_store.transaction import LeafTransaction
 from service.leaf_store.writer import LeafWriter
 from tests.service.leaf_store.sample_views import BY_AUTHOR, make_view
 
@@ -97,7 +97,7 @@ def test_what_was_read_is_kept_for_as_long_as_it_is_right(writer: LeafWriter, mo
     name = fill(writer, different(MANY))
     reading, begun, more = ReadAhead(), 0, (str(MANY), "new", "ann", "0")
 
-    def begin() -> Transaction:
+    def begin() -> LeafTransaction:
         nonlocal begun
         begun += 1
         return writer.reader.begin()

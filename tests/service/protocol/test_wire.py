@@ -7,7 +7,7 @@ import uvloop
 
 from service.ground.errors import ApiError
 from service.protocol.wire import EngineClient
-from service.worker.reads.reads import Limits
+from service.worker.reads.reads import ReadLimits
 from tests.service.worker.conftest import running
 
 
@@ -15,7 +15,7 @@ def test_a_request_right_after_the_connection_broke_finds_another_one(tmp_path: 
     """Whether the loop has closed the transport yet, or its reader has seen that."""
 
     async def scenario() -> None:
-        async with running(tmp_path, Limits()) as service:
+        async with running(tmp_path, ReadLimits()) as service:
             for turns in range(6):
                 assert await problem(service.client) in ("", "engine_unavailable")
                 connection = service.client._connection

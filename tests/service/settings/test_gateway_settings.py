@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from service.settings.errors import SettingsError
 from service.settings.gateway import GatewaySettings, load_gateway_settings
-from service.settings.gateway_file import Following
+from service.settings.gateway_file import GatewayFile
 
 
 def config(tmp_path: Path, text: str) -> Path:
@@ -97,9 +97,9 @@ def test_the_token_for_the_pods_comes_from_a_file_and_is_not_shown(tmp_path: Pat
     assert "hush" not in repr(said)
 
 
-def following(tmp_path: Path, text: str) -> tuple[Path, Following]:
+def following(tmp_path: Path, text: str) -> tuple[Path, GatewayFile]:
     path = config(tmp_path, text)
-    return path, Following(path, load_gateway_settings(path))
+    return path, GatewayFile(path, load_gateway_settings(path))
 
 
 def test_where_the_pods_are_is_followed(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_what_was_changed_before_somebody_looked_is_followed(tmp_path: Path) -> 
     path = config(tmp_path, "[gateway]\nshards = 2\n")
     settings = load_gateway_settings(path)
     path.write_text("[gateway]\nshards = 3\n")
-    follows = Following(path, settings)
+    follows = GatewayFile(path, settings)
     assert follows.look()
     assert follows.settings.gateway.shards == 3
 
@@ -126,7 +126,7 @@ def test_a_link_that_points_elsewhere_is_followed(tmp_path: Path) -> None:
         config(tmp_path / name, f"[gateway]\nshards = {shards}\n")
     data = tmp_path / "data"
     data.symlink_to("one")
-    follows = Following(data / "gateway.toml", load_gateway_settings(data / "gateway.toml"))
+    follows = GatewayFile(data / "gateway.toml", load_gateway_settings(data / "gateway.toml"))
     (tmp_path / "new").symlink_to("other")
     os.replace(tmp_path / "new", data)
     assert follows.look()

@@ -19,8 +19,8 @@ from service.ground.errors import ApiError
 from service.leaf_store.request import request_of
 from service.leaf_store.serving_options import OnLag, Serving
 from service.leaf_store.writer import LeafWriter
-from service.protocol.wire import EngineClient, ReadItem, ReadReply, Source, Touch, WireServer
-from service.worker.reads.reads import Limits
+from service.protocol.wire import AnswerSource, EngineClient, ReadItem, ReadReply, Touch, WireServer
+from service.worker.reads.reads import ReadLimits
 from service.worker.routes.app import build_app
 from service.worker.routes.hot import HotRoute
 from tests.service.leaf_store.sample_views import BY_AUTHOR, INT8, STORY, TEXT, make_view
@@ -88,13 +88,13 @@ class Engine:
         position = self.position
         if self.late:
             self.commit()
-        return ReadReply(answers, position, NOW_MS, Source.FORWARDED)
+        return ReadReply(answers, position, NOW_MS, AnswerSource.FORWARDED)
 
     async def forward(self, items: Sequence[ReadItem], minimum: Position | None) -> ReadReply:
         self.asked_now.append(list(items))
         self.minimums.append(minimum)
         views = {name: info.id for name, info in self.writer.reader.catalog().by_name.items()}
-        return replace(self._forwarded(items, views), position=self.position + 1, source=Source.CURRENT)
+        return replace(self._forwarded(items, views), position=self.position + 1, source=AnswerSource.CURRENT)
 
     async def reach(self, position: Position) -> None:
         self.reaching += 1
@@ -214,7 +214,7 @@ ROWS: dict[tuple[str, Key], list[Row]] = {
 
 
 @asynccontextmanager
-async def running(directory: Path, limits: Limits) -> AsyncIterator[Service]:
+async def running(directory: Path, limits: ReadLimits) -> AsyncIterator[Service]:
     writer = LeafWriter(directory / "leaf", map_bytes=1 << 22)
     engine = Engine(writer, dict(ROWS))
     register_all(writer)
@@ -235,16 +235,16 @@ async def running(directory: Path, limits: Limits) -> AsyncIterator[Service]:
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     """Runs a coroutine function of a `Service`."""
-    return runner(tmp_path, Limits(read_timeout_s=5.0, max_body_bytes=4096, max_keys=20))
+    return runner(tmp_path, ReadLimits(read_timeout_s=5.0, max_body_bytes=4096, max_keys=20))
 
 
 @pytest.fixture
 def run_impatient(tmp_path: Path) -> Run:
     """As `run`, with a short time limit for misses."""
-    return runner(tmp_path, Limits(read_timeout_s=0.05, max_body_bytes=4096, max_keys=20))
+    return runner(tmp_path, ReadLimits(read_timeout_s=0.05, max_body_bytes=4096, max_keys=20))
 
 
-def runner(directory: Path, limits: Limits) -> Run:
+def runner(directory: Path, limits: ReadLimits) -> Run:
     def run(test: Callable[[Service], Awaitable[None]]) -> None:
         async def main() -> None:
             async with running(directory, limits) as service:

@@ -3,7 +3,7 @@
 from dataflow.engine.effects import LeafChange, LeafFillAll, LeafLoaded
 from service.leaf_store.writer import LeafWriter
 from service.worker.reads.followed_leaf import look
-from service.worker.reads.reads import Wanted
+from service.worker.reads.reads import WantedRead
 from tests.service.worker.conftest import BUILDING_ID, Run, Service
 
 ROW = ("7", "Seven", "ann", "3")
@@ -42,8 +42,8 @@ def test_nothing_of_it_is_answered_before_it_is_loaded(run: Run) -> None:
         assert look(service.app.reads, wanted)[1][0].since == 40
         assert not service.engine.reads
 
-    def _wanted(service: Service) -> list[Wanted]:
+    def _wanted(service: Service) -> list[WantedRead]:
         service.app.reads.refresh()
-        return [Wanted(service.app.reads.routes["building"], ("7",))]
+        return [WantedRead(service.app.reads.routes["building"], ("7",))]
 
     run(test)

@@ -17,13 +17,13 @@ from dataflow.engine.effects import LeafFill
 from service.web import compression
 from service.web.compression import Compression, best_coding
 from service.web.messages import Receive, Reply, Scope, Send
-from service.worker.reads.reads import Limits
+from service.worker.reads.reads import ReadLimits
 from service.worker.routes.app import build_app
 from tests.service.worker.conftest import AUTHOR_ID, Service, running
 from tests.service.worker.test_direct_protocol import Client, serving
 
 LEAST = 4000
-LIMITS = Limits(max_body_bytes=1 << 20, max_keys=1000, compress_bytes=LEAST)
+LIMITS = ReadLimits(max_body_bytes=1 << 20, max_keys=1000, compress_bytes=LEAST)
 #: Rows of an author, for an answer of about so many bytes.
 AUTHORS = {"short": 1000, "small": 10_000, "large": 200_000}
 BATCH = json.dumps({"reads": [{"view": "stories_of", "params": {"author": "small"}}]}).encode()

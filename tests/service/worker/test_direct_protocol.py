@@ -19,12 +19,12 @@ from service.web.deferred import DirectApp
 from service.web.direct_protocol import Direct, DirectProtocol
 from service.web.messages import Reply, Scope
 from service.worker.process import server_of
-from service.worker.reads.reads import Limits
+from service.worker.reads.reads import ReadLimits
 from service.worker.routes.app import build_app
 from tests.service.worker.conftest import Engine, Service, running
 
 GET = b"GET /v1/views/story?id=%d HTTP/1.1\r\nhost: localhost\r\n\r\n"
-LIMITS = Limits(read_timeout_s=5.0, max_body_bytes=1 << 20, max_keys=1000)
+LIMITS = ReadLimits(read_timeout_s=5.0, max_body_bytes=1 << 20, max_keys=1000)
 
 
 class Client:

@@ -10,7 +10,7 @@ from service.ground.errors import ApiError
 from service.leaf_store.reader import LeafReader
 from service.leaf_store.writer import LeafWriter
 from service.protocol.wire import MAX_UNREAD_BYTES, UNCONFIRMED_REPORTS, EngineClient, WireServer
-from service.worker.reads.reads import Limits
+from service.worker.reads.reads import ReadLimits
 from service.worker.routes.app import build_app
 from tests.service.worker.conftest import STORY_ID, Engine, Run, Service, register_all, unavailable
 
@@ -293,7 +293,7 @@ def test_views_that_are_being_planned_are_not_missing(run: Run) -> None:
         writer = service.engine.writer
         await service.http.get("/v1/views/story?id=7")
         writer.reset("another")
-        new = httpx.ASGITransport(build_app(LeafReader(writer.reader.environment), service.client, Limits()))
+        new = httpx.ASGITransport(build_app(LeafReader(writer.reader.environment), service.client, ReadLimits()))
         async with httpx.AsyncClient(transport=new, base_url="http://test") as http:
             check_problem(await http.get("/v1/views/story?id=7"), 503, "engine_unavailable")
             with writer.catalog_held():

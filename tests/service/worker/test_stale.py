@@ -8,7 +8,7 @@ import pytest
 from dataflow.engine.effects import LeafEvict
 from dataflow.types import ViewId
 from service.ground.version import version_text
-from service.leaf_store.answer import Answer
+from service.leaf_store.answer import StoredAnswer
 from service.worker.reads.stale import StaleAnswers
 from tests.service.engine.running import until
 from tests.service.worker.conftest import SOON_ID, STALE_ID, Run, Service
@@ -85,12 +85,12 @@ def test_not_when_it_is_too_old_or_the_refill_fails(run: Run) -> None:
 def test_what_is_kept_is_bounded(count: int) -> None:
     kept = StaleAnswers(max_bytes=100_000)
     for n in range(count):
-        kept.keep((STALE_ID, (str(n),), None), Answer(b"x" * 1000, "", None), n, n)
+        kept.keep((STALE_ID, (str(n),), None), StoredAnswer(b"x" * 1000, "", None), n, n)
         assert kept.find((STALE_ID, ("0",), None), 0, 0) is not None
     assert len(kept) == min(count, 58)
     # An answer that came late does not replace a newer one.
-    kept.keep((STALE_ID, ("0",), None), Answer(b"new", "", None), 5, 5)
-    kept.keep((STALE_ID, ("0",), None), Answer(b"old", "", None), 4, 4)
+    kept.keep((STALE_ID, ("0",), None), StoredAnswer(b"new", "", None), 5, 5)
+    kept.keep((STALE_ID, ("0",), None), StoredAnswer(b"old", "", None), 4, 4)
     found = kept.find((STALE_ID, ("0",), None), 5, 5)
     assert found is not None
     assert found[0].rows == b"new"

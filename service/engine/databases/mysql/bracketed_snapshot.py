@@ -13,7 +13,7 @@ from cdc.gtid import GtidSet
 from cdc.mysql.bracket import BracketSnapshot
 from service.engine.databases.mysql.connect import Flavour
 from service.engine.databases.mysql.log_place import BEGIN, END, end_place
-from service.engine.databases.mysql.wire import Reply
+from service.engine.databases.mysql.wire import ServerReply
 
 _EXECUTED = "SELECT @@GLOBAL.gtid_executed"
 _OWNED = "SELECT @@GLOBAL.gtid_owned"
@@ -31,7 +31,7 @@ class BracketQuestion:
         begun = [_OWNED, _EXECUTED] if self.compared else []
         return [_EXECUTED, BEGIN, self.flavour.log_end, *begun, *statements, self.flavour.log_end, END]
 
-    def answer(self, replies: list[Reply]) -> tuple[list[Reply], BracketSnapshot, int]:
+    def answer(self, replies: list[ServerReply]) -> tuple[list[ServerReply], BracketSnapshot, int]:
         """The replies to the statements inside, their snapshot, and the log's end after them.
 
         Raises ServerError, UpstreamError.
@@ -47,5 +47,5 @@ class BracketQuestion:
         return rest, BracketSnapshot(seen, end_place(log_end), begun), end_place(bound)
 
 
-def _text(reply: Reply) -> str:
+def _text(reply: ServerReply) -> str:
     return str(reply.rows[0][0] or "")

@@ -15,7 +15,7 @@ from dataflow.plan.mysql_lookup import lookup_columns, lookup_statement
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.types import Row
-from service.engine.databases.mysql.connect import UpstreamPool
+from service.engine.databases.mysql.connect import MySqlPool
 from service.engine.databases.mysql.exact_snapshot import TRIES, Exact, exact_snapshot
 from service.engine.databases.mysql.row_decoder import lookup_rows
 from service.engine.databases.mysql.wire import ConnectionBroken, ServerError, Wire
@@ -30,7 +30,7 @@ class MySqlReading:
 
     snapshot: Exact
     _wire: Wire
-    _pool: UpstreamPool
+    _pool: MySqlPool
     _catalog: Catalog
 
     @property
@@ -58,7 +58,7 @@ class MySqlReading:
 
 
 @asynccontextmanager
-async def reading(pool: UpstreamPool, catalog: Catalog, tries: int = TRIES) -> AsyncIterator[MySqlReading]:
+async def reading(pool: MySqlPool, catalog: Catalog, tries: int = TRIES) -> AsyncIterator[MySqlReading]:
     """A snapshot, until the end of the block. Raises UpstreamError."""
     async with pool.apart() as wire:
         yield MySqlReading(await exact_snapshot(pool, wire, tries), wire, pool, catalog)

@@ -19,7 +19,7 @@ from service.engine.databases.mysql.connect import Flavour
 from service.engine.databases.mysql.log_place import log_end
 from service.engine.databases.mysql.sql_text import named, quoted, unqualified
 from service.engine.databases.mysql.types import Collations, ColumnRow, column_kind, sql_type, text_type
-from service.engine.databases.mysql.wire import Reply, Wire
+from service.engine.databases.mysql.wire import ServerReply, Wire
 from service.engine.upstream.results import UpstreamError
 
 SYSTEM_SCHEMAS = ("mysql", "information_schema", "performance_schema", "sys")
@@ -151,7 +151,7 @@ async def load_columns(wire: Wire, tables: Iterable[Named], dialect: str) -> dic
     return _column_rows(columns, frozenset(json[0]) if json else frozenset())
 
 
-def _texts(reply: Reply) -> list[tuple[str, ...]]:
+def _texts(reply: ServerReply) -> list[tuple[str, ...]]:
     """Rows of texts, "" for NULL. (MySQL gives some of its catalog's texts as bytes.)"""
     return [tuple(v.decode() if isinstance(v, bytes) else v or "" for v in row) for row in reply.rows]
 

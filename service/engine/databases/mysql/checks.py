@@ -12,7 +12,7 @@ from cdc.mysql.values import undecodable
 from service.engine.databases.mysql.catalog import load_layouts
 from service.engine.databases.mysql.connect import Flavour
 from service.engine.databases.mysql.sql_text import named, quoted, unqualified
-from service.engine.databases.mysql.wire import Reply, Wire
+from service.engine.databases.mysql.wire import ServerReply, Wire
 from service.engine.upstream.results import Finding
 
 OLDEST = {"mariadb": (10, 5), "mysql": (8, 0)}
@@ -235,7 +235,7 @@ def _grant(name: str, account: str) -> str:
     return f"GRANT SELECT ON {_written(name)} TO {account};"
 
 
-def _account(reply: Reply) -> str:
+def _account(reply: ServerReply) -> str:
     """The user that the server takes us for, as statements have it."""
     name, _, host = str(reply.rows[0][0]).rpartition("@")
     return f"'{name}'@'{host}'"

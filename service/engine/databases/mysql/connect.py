@@ -69,7 +69,7 @@ class Flavour:
         return "SHOW BINARY LOG STATUS" if renamed else "SHOW MASTER STATUS"
 
 
-class UpstreamPool:
+class MySqlPool:
     """At most `size` connections, made when needed, thrown away when broken.
 
     *State*: `_idle`, connections that nobody uses, the one used last at the end; `_free`, how many more may be lent.

@@ -21,9 +21,9 @@ from contextlib import asynccontextmanager
 from cdc.gtid import GtidSet
 from cdc.mysql.bracket import BracketSnapshot
 from cdc.mysql.position import BinlogSnapshot
-from service.engine.databases.mysql.connect import Flavour, UpstreamPool
+from service.engine.databases.mysql.connect import Flavour, MySqlPool
 from service.engine.databases.mysql.log_place import BEGIN, END, VISIBLE, end_place, visible_place
-from service.engine.databases.mysql.wire import Reply, ServerError, Wire
+from service.engine.databases.mysql.wire import ServerError, ServerReply, Wire
 from service.engine.upstream.results import UpstreamError
 
 #: How often the server is tried to be caught still, and the longest pause in between.
@@ -38,7 +38,7 @@ _OWNED = "SELECT @@GLOBAL.gtid_owned"
 Exact = BinlogSnapshot | BracketSnapshot
 
 
-async def exact_snapshot(pool: UpstreamPool, wire: Wire, tries: int = TRIES) -> Exact:
+async def exact_snapshot(pool: MySqlPool, wire: Wire, tries: int = TRIES) -> Exact:
     """Begin a transaction at such a snapshot. Raises UpstreamError, ServerError, ConnectionBroken."""
     flavour = known_flavour(pool)
     for number in range(tries):
@@ -51,7 +51,7 @@ async def exact_snapshot(pool: UpstreamPool, wire: Wire, tries: int = TRIES) -> 
         return await begin_locked(wire, flavour)
 
 
-def known_flavour(pool: UpstreamPool) -> Flavour:
+def known_flavour(pool: MySqlPool) -> Flavour:
     """Which server it is."""
     assert pool.flavour is not None, "known since the first connection"
     return pool.flavour
@@ -78,7 +78,7 @@ async def begin(wire: Wire, flavour: Flavour) -> Exact | None:
 
 
 @asynccontextmanager
-async def locked(pool: UpstreamPool) -> AsyncIterator[None]:
+async def locked(pool: MySqlPool) -> AsyncIterator[None]:
     """Nothing commits until the end of the block: all that has a place in the log has committed, and nothing gets one.
     Raises UpstreamError."""
     async with pool.apart() as locker:
@@ -102,7 +102,7 @@ async def begin_locked(wire: Wire, flavour: Flavour) -> Exact:
     return snapshot
 
 
-def _refused(pool: UpstreamPool, problem: ServerError) -> UpstreamError:
+def _refused(pool: MySqlPool, problem: ServerError) -> UpstreamError:
     error = pool.error(problem)
     return UpstreamError(
         "unavailable" if error.code != "denied" else "failed",
@@ -112,5 +112,5 @@ def _refused(pool: UpstreamPool, problem: ServerError) -> UpstreamError:
     )
 
 
-def _text(reply: Reply) -> str:
+def _text(reply: ServerReply) -> str:
     return str(reply.rows[0][0] or "")

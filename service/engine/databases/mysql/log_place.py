@@ -22,7 +22,7 @@ from time import monotonic
 
 from cdc.mysql.position import BinlogSnapshot, position_of
 from service.engine.databases.mysql.connect import Flavour
-from service.engine.databases.mysql.wire import Reply, Wire
+from service.engine.databases.mysql.wire import ServerReply, Wire
 from service.engine.upstream.results import UpstreamError
 
 BEGIN = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
@@ -33,7 +33,7 @@ _LOG_END = "SHOW MASTER STATUS"
 FRESH_S = 0.002
 
 
-class Visible:
+class VisiblePlace:
     """The furthest place that is known to be visible.
 
     *State*: `_told_s`, when it was; `_quiet`, whether it was the end of the log when that was last asked for.
@@ -44,10 +44,10 @@ class Visible:
         self._told_s = 0.0
         self._quiet = False
 
-    def question(self) -> "Question":
+    def question(self) -> "PlaceQuestion":
         """What the next snapshot has to ask."""
         fresh = monotonic() - self._told_s <= FRESH_S
-        return Question(self, self._place, fresh, not fresh and not self._quiet)
+        return PlaceQuestion(self, self._place, fresh, not fresh and not self._quiet)
 
     def told(self, place: int) -> None:
         """This place is visible."""
@@ -64,10 +64,10 @@ class Visible:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PlaceQuestion:
     """Of one snapshot: `place` was visible before it, `fresh` since a short time; or it must `ask` first."""
 
-    visible: Visible
+    visible: VisiblePlace
     place: int
     fresh: bool
     ask: bool
@@ -76,7 +76,7 @@ class Question:
         """A transaction with these statements, and the log's end after them."""
         return [*([VISIBLE] if self.ask else []), BEGIN, _LOG_END, *statements, _LOG_END, END]
 
-    def answer(self, replies: list[Reply]) -> tuple[list[Reply], BinlogSnapshot | None, int]:
+    def answer(self, replies: list[ServerReply]) -> tuple[list[ServerReply], BinlogSnapshot | None, int]:
         """The replies to the statements inside, their snapshot, and the log's end after them. No snapshot: what is
         known says too little; ask again.
 
@@ -101,7 +101,7 @@ class Question:
         return found, BinlogSnapshot(end, place) if known else None, end_place(bound)
 
 
-def visible_place(reply: Reply) -> int:
+def visible_place(reply: ServerReply) -> int:
     """The place that is visible, as the server says it. Raises UpstreamError."""
     values = {str(name).lower(): str(value) for name, value in reply.rows}
     file = values.get("binlog_snapshot_file", "")
@@ -110,7 +110,7 @@ def visible_place(reply: Reply) -> int:
     return position_of(file, int(values["binlog_snapshot_position"]))
 
 
-def end_place(reply: Reply) -> int:
+def end_place(reply: ServerReply) -> int:
     """The end of the log, as the server says it. Raises UpstreamError."""
     if not reply.rows:
         raise _no_log()

@@ -25,10 +25,10 @@ from dataflow.schema import Catalog
 from dataflow.sql.filling import fill
 from service.engine.databases.mysql.bracketed_snapshot import BracketQuestion
 from service.engine.databases.mysql.bulk_reads import BATCH_ROWS
-from service.engine.databases.mysql.connect import UpstreamPool
-from service.engine.databases.mysql.log_place import Question, Visible
+from service.engine.databases.mysql.connect import MySqlPool
+from service.engine.databases.mysql.log_place import PlaceQuestion, VisiblePlace
 from service.engine.databases.mysql.row_decoder import answer_columns, answer_rows, lookup_rows
-from service.engine.databases.mysql.wire import Reply
+from service.engine.databases.mysql.wire import ServerReply
 from service.engine.upstream.results import UNLIMITED, AnswerPart, AnswerSize, ForwardRows, LookupRows, UpstreamError
 
 #: A second time, what is visible is asked for; another server may have taken the place of the one that was asked.
@@ -36,25 +36,25 @@ _TRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class SnapshotReplies:
     """The replies to statements that saw `snapshot`; `bound` is where the log ended after them."""
 
-    replies: list[Reply]
+    replies: list[ServerReply]
     snapshot: BinlogSnapshot | BracketSnapshot
     bound: int
 
 
-class Lookups:
+class MySqlLookups:
     """Everything that is read upstream on behalf of views. Is `service.engine.upstream.upstream.Lookups`.
 
     `watermark`: a table, qualified and quoted, that a push writes to, for change streams that do not go on by
     themselves; it is made by whoever runs the stream.
     """
 
-    def __init__(self, pool: UpstreamPool, watermark: str | None = None) -> None:
+    def __init__(self, pool: MySqlPool, watermark: str | None = None) -> None:
         self._pool = pool
         self._watermark = watermark
-        self._visible = Visible()
+        self._visible = VisiblePlace()
         #: Statements run upstream so far, heartbeats and pushes included.
         self.statements = 0
 
@@ -120,7 +120,9 @@ class Lookups:
             async for reply in wire.stream(fill(sql, parameters), BATCH_ROWS):
                 yield answer_columns(reply.columns), answer_rows(reply)
 
-    async def read(self, statements: Sequence[str], *, compared: bool = False, most: AnswerSize = UNLIMITED) -> Read:
+    async def read(
+        self, statements: Sequence[str], *, compared: bool = False, most: AnswerSize = UNLIMITED
+    ) -> SnapshotReplies:
         """The replies to statements of one snapshot, which others may be `compared` with. Raises UpstreamError."""
         for _ in range(_TRIES):
             self.statements += 1 + len(statements)
@@ -128,10 +130,10 @@ class Lookups:
                 question = self._question(compared)
                 found, snapshot, bound = question.answer(await wire.ask(*question.statements(statements), most=most))
             if snapshot is not None:
-                return Read(found, snapshot, bound)
+                return SnapshotReplies(found, snapshot, bound)
         raise UpstreamError("failed", "The server's places in its binary log make no sense.", retryable=True)
 
-    def _question(self, compared: bool) -> Question | BracketQuestion:
+    def _question(self, compared: bool) -> PlaceQuestion | BracketQuestion:
         flavour = self._pool.flavour
         assert flavour is not None, "known since the first connection"
         return self._visible.question() if flavour.dialect == "mariadb" else BracketQuestion(flavour, compared)

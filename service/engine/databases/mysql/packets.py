@@ -74,7 +74,7 @@ class ServerError(Exception):
 
 
 @dataclass(slots=True)
-class Reply:
+class ServerReply:
     """The answer to one command: of several results of one statement, the first."""
 
     rows: list[tuple[Cell, ...]] = field(default_factory=list)
@@ -110,7 +110,7 @@ class Replies:
     """
 
     def __init__(self, expected: int, prepared: bool = False) -> None:
-        self.replies: list[Reply] = []
+        self.replies: list[ServerReply] = []
         #: As the last reply says.
         self.in_transaction = False
         self._expected = expected
@@ -124,7 +124,7 @@ class Replies:
 
     def _begin(self) -> None:
         self._state = _State.FIRST
-        self._reply = Reply()
+        self._reply = ServerReply()
         self._further = False
         self._count = 0
         self._definitions: list[ColumnInfo] = []
@@ -145,9 +145,9 @@ class Replies:
         """Rows of all replies."""
         return sum([len(reply.rows) for reply in self.replies], len(self._reply.rows))
 
-    def take_rows(self) -> Reply:
+    def take_rows(self) -> ServerReply:
         """The rows that are there of the reply that is not complete yet; it goes on without them."""
-        taken = Reply(self._reply.rows, self._reply.columns)
+        taken = ServerReply(self._reply.rows, self._reply.columns)
         self._reply.rows = []
         return taken
 
@@ -249,7 +249,7 @@ class Replies:
         marked = payload[3:4] == b"#"
         state, text = (payload[4:9], payload[9:]) if marked else (b"", payload[3:])
         message = text.decode(errors="replace")
-        self._reply = Reply(error=ServerError(number, state.decode(errors="replace"), message))
+        self._reply = ServerReply(error=ServerError(number, state.decode(errors="replace"), message))
         self._end_reply()
 
     def _end_reply(self) -> None:

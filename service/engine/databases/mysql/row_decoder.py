@@ -12,7 +12,7 @@ from cdc.column_type import ColumnType
 from cdc.mysql.values import hex_text, lookup_reader
 from dataflow.schema import SqlType
 from dataflow.types import Row
-from service.engine.databases.mysql.packets import Cell, ColumnInfo, Reply
+from service.engine.databases.mysql.packets import Cell, ColumnInfo, ServerReply
 from service.engine.upstream.results import AnswerColumn
 
 _Reader = Callable[[bytes | str], str]
@@ -59,7 +59,7 @@ _integer, _decimal, _float4, _float8 = (
 )
 
 
-def lookup_rows(reply: Reply, types: Sequence[SqlType]) -> list[Row]:
+def lookup_rows(reply: ServerReply, types: Sequence[SqlType]) -> list[Row]:
     """The rows of a lookup, whose columns have these types; without any, the server has one column all the same."""
     if not types:
         return [()] * len(reply.rows)
@@ -67,7 +67,7 @@ def lookup_rows(reply: Reply, types: Sequence[SqlType]) -> list[Row]:
     return _read(reply.rows, readers)
 
 
-def answer_rows(reply: Reply) -> list[Row]:
+def answer_rows(reply: ServerReply) -> list[Row]:
     """The rows of any query."""
     return _read(reply.rows, [_answer_reader(info) for info in reply.columns])
 

@@ -14,9 +14,9 @@ from dataflow.sql.statement import Statement
 from service.engine.databases.mysql import changes, checks, sizes
 from service.engine.databases.mysql.bulk_reads import MySqlReading, reading
 from service.engine.databases.mysql.catalog import load_catalog, load_layouts
-from service.engine.databases.mysql.connect import Flavour, UpstreamPool
+from service.engine.databases.mysql.connect import Flavour, MySqlPool
 from service.engine.databases.mysql.describe import describe
-from service.engine.databases.mysql.lookups import Lookups
+from service.engine.databases.mysql.lookups import MySqlLookups
 from service.engine.databases.mysql.wire import Wire
 from service.engine.upstream.results import AnswerPart, Described, Finding
 from service.engine.upstream.upstream import Capture, UpstreamSession
@@ -109,8 +109,8 @@ class MySqlSession:
 class MySqlUpstream:
     """Is an `Upstream`."""
 
-    pool: UpstreamPool
-    lookups: Lookups
+    pool: MySqlPool
+    lookups: MySqlLookups
     #: Makes the change stream: of the binary log, or of Debezium's topics.
     make_stream: Callable[[Layouts], ChangeStream]
     #: Who takes the changes out of the database, if that is not the source itself.

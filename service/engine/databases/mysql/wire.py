@@ -24,8 +24,8 @@ from service.engine.databases.mysql.packets import (
     COMMAND_QUERY,
     ProtocolError,
     Replies,
-    Reply,
     ServerError,
+    ServerReply,
     command,
 )
 from service.engine.upstream.results import UNLIMITED, AnswerSize, UpstreamError
@@ -78,7 +78,7 @@ class Wire:
         """Whether the server may still be at something."""
         return self._replies is not None
 
-    async def ask(self, *statements: str, most: AnswerSize = UNLIMITED) -> list[Reply]:
+    async def ask(self, *statements: str, most: AnswerSize = UNLIMITED) -> list[ServerReply]:
         """The reply to each statement, in order; errors of the server are in them. Raises ConnectionBroken, and
         UpstreamError ``too_large`` if they are together more than `most`; the connection is broken then, too."""
         data = b"".join(command(COMMAND_QUERY, statement.encode()) for statement in statements)
@@ -88,14 +88,14 @@ class Wire:
         finally:
             self._most = UNLIMITED
 
-    async def query(self, statement: str) -> Reply:
+    async def query(self, statement: str) -> ServerReply:
         """The reply to one statement. Raises ServerError, ConnectionBroken."""
         (reply,) = await self.ask(statement)
         if reply.error is not None:
             raise reply.error
         return reply
 
-    async def query_all(self, statements: Sequence[str]) -> list[Reply]:
+    async def query_all(self, statements: Sequence[str]) -> list[ServerReply]:
         """The replies to several statements. Raises ServerError for the first that fails, ConnectionBroken."""
         replies = await self.ask(*statements)
         for reply in replies:
@@ -103,7 +103,7 @@ class Wire:
                 raise reply.error
         return replies
 
-    async def stream(self, statement: str, rows: int) -> AsyncGenerator[Reply]:
+    async def stream(self, statement: str, rows: int) -> AsyncGenerator[ServerReply]:
         """The rows of one statement as they come, `rows` or some more at a time; what is not taken stays with the
         server. Raises ServerError, ConnectionBroken; left before its end, the connection is busy."""
         replies = Replies(1)
@@ -139,7 +139,7 @@ class Wire:
         # TLS may hold what the socket does not tell of.
         self._readable()
 
-    async def prepare(self, statement: str) -> Reply:
+    async def prepare(self, statement: str) -> ServerReply:
         """What the server says of a statement without running it: parameters and columns. Raises as `query`."""
         (reply,) = await self._exchange(command(COMMAND_PREPARE, statement.encode()), Replies(1, prepared=True))
         if reply.error is not None:
@@ -153,7 +153,7 @@ class Wire:
         if not self.broken or self._connected is not None:
             self._break(ConnectionBroken("The connection is closed."))
 
-    async def _exchange(self, data: bytes, replies: Replies) -> list[Reply]:
+    async def _exchange(self, data: bytes, replies: Replies) -> list[ServerReply]:
         self._send(data, replies)
         await self._until_told()
         return replies.replies
@@ -256,4 +256,4 @@ def _broken(problem: Exception) -> Exception:
     return ConnectionBroken(str(problem) or type(problem).__name__)
 
 
-__all__ = ["ConnectionBroken", "Reply", "ServerError", "Wire"]
+__all__ = ["ConnectionBroken", "ServerError", "ServerReply", "Wire"]

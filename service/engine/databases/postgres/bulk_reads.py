@@ -29,7 +29,7 @@ from dataflow.plan.nodes import table_of
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog
 from dataflow.types import Row
-from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.connect import PostgresPool
 from service.engine.databases.postgres.lookups import VERSION, rows_of, version_of
 from service.engine.databases.postgres.statements import fetch
 from service.engine.upstream.results import text_bytes
@@ -51,7 +51,7 @@ class PostgresReading:
     snapshot: PostgresSnapshot
     bound: int
     _connection: AsyncConnection
-    _pool: UpstreamPool
+    _pool: PostgresPool
     _catalog: Catalog
 
     async def batches(self, lookup: Lookup) -> AsyncIterator[list[Row]]:
@@ -88,7 +88,7 @@ def _next_rows(rows: Sequence[Row]) -> int:
 
 
 @asynccontextmanager
-async def reading(pool: UpstreamPool, lookups: Iterable[Lookup], catalog: Catalog) -> AsyncIterator[PostgresReading]:
+async def reading(pool: PostgresPool, lookups: Iterable[Lookup], catalog: Catalog) -> AsyncIterator[PostgresReading]:
     """A snapshot for these lookups, until the end of the block. Raises UpstreamError."""
     tables = sorted({table_of(lookup.relation) for lookup in lookups})
     async with pool.apart() as connection:

@@ -16,7 +16,7 @@ from cdc.change import TableLayout
 from cdc.postgres.names import qualified_name
 from cdc.postgres.position import parse_lsn
 from dataflow.schema import Catalog, Column, Spread, SqlType, Table, UpstreamView
-from service.engine.databases.postgres.collations import DEFAULT_COLLATION, Collation, load_collations
+from service.engine.databases.postgres.collations import DEFAULT_COLLATION, PostgresCollation, load_collations
 from service.engine.databases.postgres.source_types import load_kinds
 
 #: Types whose equality, order and text we know. Others are carried as text.
@@ -290,7 +290,7 @@ class _Shape:
 class _Types:
     """`SqlType`s by OID and collation."""
 
-    def __init__(self, rows: dict[int, _TypeRow], collations: dict[int, Collation]) -> None:
+    def __init__(self, rows: dict[int, _TypeRow], collations: dict[int, PostgresCollation]) -> None:
         self._rows = rows
         self._collations = collations
         self._made: dict[tuple[int, int, int], SqlType] = {}
@@ -323,7 +323,7 @@ class _Types:
         if row.kind == "e":
             return SqlType(row.name, written, "enum", labels=tuple(row.labels or ()))
         known = row.schema == "pg_catalog" and row.name in BASE_TYPES
-        found = self._collations.get(collation, Collation())
+        found = self._collations.get(collation, PostgresCollation())
         return SqlType(row.name, written, "base" if known else "other", collation=found.order, folding=found.folding)
 
     def _written(self, row: _TypeRow) -> str:

@@ -41,7 +41,7 @@ _CHARACTERS = "(SELECT %s::pg_catalog.text COLLATE {collation} AS s) AS characte
 
 
 @dataclass(frozen=True, slots=True)
-class Collation:
+class PostgresCollation:
     """What `SqlType` says of a collation: `SqlType.collation` and `SqlType.folding`."""
 
     order: str = "bytes"
@@ -64,7 +64,7 @@ class _Provided:
 _SEEN: WeakKeyDictionary[AsyncConnection, dict[_Provided, str]] = WeakKeyDictionary()
 
 
-async def load_collations(connection: AsyncConnection, used: Iterable[int]) -> dict[int, Collation]:
+async def load_collations(connection: AsyncConnection, used: Iterable[int]) -> dict[int, PostgresCollation]:
     """Every collation by OID, the database's default among them; upper and lower case of those in `used`."""
     utf8 = (await _all(connection, "SELECT pg_catalog.current_setting('server_encoding')"))[0][0] == "UTF8"
     version = connection.info.server_version
@@ -75,10 +75,10 @@ async def load_collations(connection: AsyncConnection, used: Iterable[int]) -> d
     }
     provided[DEFAULT_COLLATION] = await _default(connection, version)
     wanted = {*used, DEFAULT_COLLATION}
-    found: dict[int, Collation] = {}
+    found: dict[int, PostgresCollation] = {}
     for oid, item in provided.items():
         folding = await _folding(connection, item) if utf8 and oid in wanted else ""
-        found[oid] = Collation(_order(item, utf8), folding)
+        found[oid] = PostgresCollation(_order(item, utf8), folding)
     return found
 
 

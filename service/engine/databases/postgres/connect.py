@@ -45,7 +45,7 @@ _FORGET = b"SELECT pg_catalog.pg_advisory_unlock_all(); UNLISTEN *; CLOSE ALL; D
 CANCEL_S = 2.0
 
 
-class UpstreamPool:
+class PostgresPool:
     """At most `size` connections, made when needed, thrown away when broken.
 
     *State*: `_idle`, connections that nobody uses, the one used last at the end; `_free`, how many more may be lent.

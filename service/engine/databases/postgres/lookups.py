@@ -38,14 +38,14 @@ from dataflow.plan.nodes import Aggregate, Chain, table_of
 from dataflow.plan.parts import Lookup
 from dataflow.schema import Catalog, Table
 from dataflow.types import Columns, Row
-from service.engine.databases.postgres.connect import CANCEL_S, UpstreamPool, end_if_busy
+from service.engine.databases.postgres.connect import CANCEL_S, PostgresPool, end_if_busy
 from service.engine.databases.postgres.open_transactions import UNDECIDED
-from service.engine.databases.postgres.statements import CHUNK_ROWS, Statements
+from service.engine.databases.postgres.statements import CHUNK_ROWS, PreparedStatements
 from service.engine.upstream.results import (
     UNLIMITED,
+    AnswerCount,
     AnswerPart,
     AnswerSize,
-    Counted,
     ForwardRows,
     LookupRows,
     UpstreamError,
@@ -92,15 +92,15 @@ class _TextContext:
         self.connection = None
 
 
-class Lookups:
+class PostgresLookups:
     """Everything that is read upstream on behalf of views.
 
     *State*: `can_push`, None until the first push.
     """
 
-    def __init__(self, pool: UpstreamPool) -> None:
+    def __init__(self, pool: PostgresPool) -> None:
         self._pool = pool
-        self._statements = Statements()
+        self._statements = PreparedStatements()
         #: Statements run upstream so far, heartbeats and pushes included.
         self.statements = 0
         #: Whether the role may write logical messages; None if nobody tried.
@@ -134,7 +134,7 @@ class Lookups:
         self.statements += 1
         async with self._pool.connection() as connection:
             chunks = self._statements.chunks(connection, _LOOKUP.format(version=VERSION, sql=sql), parameters)
-            found = await _gathered(connection, chunks, Counted(most), _FIRST)
+            found = await _gathered(connection, chunks, AnswerCount(most), _FIRST)
         return LookupRows(found.rows, *found.version)
 
     async def snapshot(self) -> LookupRows:
@@ -186,7 +186,7 @@ class Lookups:
         ((sql, parameters),) = queries
         async with self._transaction(_ONCE) as connection:
             statement = _LOOKUP.format(version=VERSION, sql=sql)
-            found = await self._once(connection, Counted(most), statement, parameters)
+            found = await self._once(connection, AnswerCount(most), statement, parameters)
         return ForwardRows([found.rows], [found.columns], *found.version)
 
     async def stream(self, sql: str, parameters: Sequence[str | None]) -> AsyncGenerator[AnswerPart]:
@@ -206,7 +206,7 @@ class Lookups:
     ) -> ForwardRows:
         for _ in range(_TRIES):
             async with self._transaction(_TOGETHER) as connection:
-                counted, ours = Counted(most), Counted(UNLIMITED)
+                counted, ours = AnswerCount(most), AnswerCount(UNLIMITED)
                 once = partial(self._once, connection, first=0)
                 # The transaction's first query takes its snapshot; the insert LSN is read after that.
                 version = await once(ours, f"SELECT {VERSION}")
@@ -219,7 +219,7 @@ class Lookups:
     async def _once(
         self,
         connection: AsyncConnection,
-        counted: Counted,
+        counted: AnswerCount,
         statement: str,
         parameters: Sequence[str | None] = (),
         first: int = _FIRST,
@@ -264,7 +264,7 @@ class _Gathered:
 
 
 async def _gathered(
-    connection: AsyncConnection, chunks: AsyncIterator[PGresult], counted: Counted, first: int
+    connection: AsyncConnection, chunks: AsyncIterator[PGresult], counted: AnswerCount, first: int
 ) -> _Gathered:
     """The rows of a statement that runs, from their column `first` on. Once they are too many it is ended upstream, and
     what is still to come is read and thrown away, so that the connection can be used again. Raises psycopg.Error,

@@ -28,7 +28,7 @@ _FORGOTTEN = frozenset({"26000", "0A000"})
 _SUCCESS = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
 
 
-class Statements:
+class PreparedStatements:
     """The prepared statements of each of a pool's connections."""
 
     def __init__(self) -> None:

@@ -16,9 +16,9 @@ from dataflow.sql.statement import Statement
 from service.engine.databases.postgres import checks, schema_marks, sizes
 from service.engine.databases.postgres.bulk_reads import PostgresReading, reading
 from service.engine.databases.postgres.catalog import load_catalog, load_layouts
-from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.connect import PostgresPool
 from service.engine.databases.postgres.describe import describe
-from service.engine.databases.postgres.lookups import Lookups
+from service.engine.databases.postgres.lookups import PostgresLookups
 from service.engine.databases.postgres.publication import ensure_published
 from service.engine.upstream.results import AnswerPart, Described, Finding, SchemaToken
 from service.engine.upstream.upstream import Capture, UpstreamSession
@@ -120,8 +120,8 @@ class PostgresSession:
 class PostgresUpstream:
     """Is an `Upstream`."""
 
-    pool: UpstreamPool
-    lookups: Lookups
+    pool: PostgresPool
+    lookups: PostgresLookups
     #: Makes the change stream: of a slot, or of Debezium's topics.
     make_stream: Callable[[Layouts], ChangeStream]
     publication: str

@@ -7,9 +7,9 @@ from dataflow.scalar import ColumnRef
 from dataflow.schema import SqlType
 from dataflow.types import Row, ViewId
 from service.engine.audit.comparison import TIED, Comparison
-from service.engine.audit.leaf_copy import Stored
+from service.engine.audit.leaf_copy import CopiedKey
 from service.engine.audit.messages import Audited, Difference
-from service.engine.views.registry import Plan
+from service.engine.views.registry import ViewPlan
 from service.leaf_store.catalog import describe
 
 INT = SqlType("int4", "integer")
@@ -27,12 +27,12 @@ def comparison(order: bool = False, limit_rows: int | None = None, shown: tuple[
         (OrderTerm(0),) if order else (),
         limit_rows,
     )
-    return Comparison(Audited(ID, "v", Plan(view, view.sql)), describe(ID, view, None, "ready", True))
+    return Comparison(Audited(ID, "v", ViewPlan(view, view.sql)), describe(ID, view, None, "ready", True))
 
 
-def stored(*rows: tuple[int, ...], prefix: bool = False, names: str = "ab") -> Stored:
+def stored(*rows: tuple[int, ...], prefix: bool = False, names: str = "ab") -> CopiedKey:
     texts = [b"{" + b",".join(b'"%c":%d' % (ord(n), v) for n, v in zip(names, row, strict=True)) + b"}" for row in rows]
-    return Stored(ID, (), (), texts, prefix)
+    return CopiedKey(ID, (), (), texts, prefix)
 
 
 def rows(*found: tuple[int, ...]) -> list[Row]:

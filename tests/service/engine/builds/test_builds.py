@@ -26,12 +26,12 @@ from dataflow.types import LookupId, NodeId, Row
 from service.command.diagnosis import examine
 from service.engine.builds import build as builds
 from service.engine.builds import requirements, spark_way
-from service.engine.builds.holder import Held
-from service.engine.builds.job import Job
+from service.engine.builds.holder import NamedSnapshot
+from service.engine.builds.job import JobProcess
 from service.engine.builds.postgres_holder import PostgresHolder, held_snapshot
 from service.engine.builds.spark_way import SparkWay
 from service.engine.databases.postgres.catalog import load_catalog
-from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.connect import PostgresPool
 from service.engine.initial_load.way import Progress
 from service.engine.upstream.results import UpstreamError
 from service.settings.spark import SparkSettings
@@ -73,7 +73,7 @@ class Setting:
         self.acts = folder / "acts"
         self.acts.mkdir()
         self.told: list[Progress] = []
-        self.pool = UpstreamPool(database.url)
+        self.pool = PostgresPool(database.url)
         self.way = SparkWay(
             SparkSettings(threshold_rows=rows, **settings),
             PostgresHolder(self.pool, database.url, None),
@@ -320,7 +320,7 @@ def test_pipes_that_are_kept_open_by_others_hold_up_nobody(tmp_path: Path) -> No
     )
 
     async def check() -> None:
-        ended = await Job((str(script),), 0, tmp_path).run({}, lambda _: None)
+        ended = await JobProcess((str(script),), 0, tmp_path).run({}, lambda _: None)
         assert (ended.problem, ended.detail, ended.retryable) == ("mine", "why", False)
         assert ended.log == ("a log line",)
 
@@ -357,7 +357,7 @@ def test_without_a_snapshot_it_is_read_in_another_way(
     database.execute(*TABLES)
 
     @asynccontextmanager
-    async def held(*_: object) -> AsyncIterator[Held]:
+    async def held(*_: object) -> AsyncIterator[NamedSnapshot]:
         raise UpstreamError(code, "Not now.", retryable=True)
         yield
 
@@ -400,7 +400,7 @@ def test_what_spark_needs_and_is_not_there_is_said(
         raise RequirementMissing("pyspark_missing", "pyspark is not installed.", "Install it.")
 
     monkeypatch.setattr(requirements, "check_packages", check_packages)
-    way = SparkWay(SparkSettings(), PostgresHolder(UpstreamPool(database.url), database.url, None), tmp_path)
+    way = SparkWay(SparkSettings(), PostgresHolder(PostgresPool(database.url), database.url, None), tmp_path)
     assert not way.takes([], Catalog(), 1e9)
     way.close()
     found = asyncio.run(examine(Settings.model_validate({"upstream": {"url": database.url}, "spark": {}})))
@@ -413,7 +413,7 @@ def test_tables_stay_as_they_are_while_a_snapshot_is_held(database: Database) ->
     database.execute(*TABLES)
 
     async def check() -> None:
-        pool = UpstreamPool(database.url)
+        pool = PostgresPool(database.url)
         with psycopg.connect(database.url) as altering:
             altering.execute("TRUNCATE stories")
             async with asyncio.timeout(LIMIT_S):
@@ -427,7 +427,7 @@ def test_tables_stay_as_they_are_while_a_snapshot_is_held(database: Database) ->
     run(check())
 
 
-async def _held(pool: UpstreamPool, database: Database) -> int:
+async def _held(pool: PostgresPool, database: Database) -> int:
     async with held_snapshot(pool, ["public.stories"]) as held:
         with psycopg.connect(database.url, autocommit=True) as reader, psycopg.connect(database.url) as altering:
             reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")

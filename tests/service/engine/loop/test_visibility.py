@@ -8,7 +8,7 @@ import pytest
 
 from cdc.postgres.position import PostgresSnapshot
 from service.engine.loop.dispatcher import Dispatcher
-from service.engine.loop.visibility import Visible
+from service.engine.loop.visibility import Visibility
 from service.engine.upstream.upstream import Lookups, Upstream
 
 
@@ -40,7 +40,7 @@ def test_what_the_last_engine_knew_counts_where_it_may(position: int, server: st
     engine = SimpleNamespace(applied=7, seen_by=lambda _: lambda _: True)
     dispatcher, upstream = SimpleNamespace(engine=engine, running=True), SimpleNamespace(server="one")
     snapshots = Snapshots()
-    visible = Visible(cast(Dispatcher, dispatcher), cast(Lookups, snapshots), cast(Upstream, upstream), alone=True)
+    visible = Visibility(cast(Dispatcher, dispatcher), cast(Lookups, snapshots), cast(Upstream, upstream), alone=True)
     visible.stream_ends()
     dispatcher.engine, dispatcher.running = None, False
     # It is known by the first connection.

@@ -9,7 +9,7 @@ from dataflow.plan.nodes import OrderTerm, RangeParameter, View
 from dataflow.plan.parts import END, START, Cut, Interval
 from dataflow.types import ViewId
 from service.engine.reads.extents import extent_of
-from service.leaf_store.answer import Window
+from service.leaf_store.answer import PageWindow
 from service.leaf_store.catalog import describe
 from service.leaf_store.encoder import ViewEncoder
 from service.leaf_store.pages import Place, write_token
@@ -30,21 +30,21 @@ BETWEEN = Interval(Cut(("9",), behind=True), Cut(("2",), behind=True))
     [
         (PLAIN, ("ann",), None, 1, None),
         (BY_AUTHOR, ("ann",), None, 1, None),
-        (BY_AUTHOR, ("ann",), Window(10), 1, Ahead(11, START)),
-        (BY_AUTHOR, ("ann",), Window(10), 4, Ahead(44, START)),
-        (BY_AUTHOR, ("ann",), Window(2_000_000), 1, None),
+        (BY_AUTHOR, ("ann",), PageWindow(10), 1, Ahead(11, START)),
+        (BY_AUTHOR, ("ann",), PageWindow(10), 4, Ahead(44, START)),
+        (BY_AUTHOR, ("ann",), PageWindow(2_000_000), 1, None),
         (TOP, ("ann",), None, 1, Ahead(5, START)),
-        (TOP, ("ann",), Window(2), 1, Ahead(5, START)),
-        (TOP, ("ann",), Window(9), 1, Ahead(5, START)),
+        (TOP, ("ann",), PageWindow(2), 1, Ahead(5, START)),
+        (TOP, ("ann",), PageWindow(9), 1, Ahead(5, START)),
         (SIZED, ("ann", "7"), None, 1, Ahead(7, START)),
         (SIZED, ("ann", None), None, 1, None),
         (SIZED, ("ann", str(10**18 - 1)), None, 512, None),
         (RANGED, ("ann", "2", "9"), None, 1, BETWEEN),
-        (RANGED, ("ann", "2", "9"), Window(3), 1, Ahead(4, Cut(("9",), behind=True))),
+        (RANGED, ("ann", "2", "9"), PageWindow(3), 1, Ahead(4, Cut(("9",), behind=True))),
         (RESORTED, ("ann", "2", "9"), None, 1, Interval(Cut(("2",), behind=False), Cut(("9",), behind=False))),
     ],
 )
-def test_extent(plan: View, values: Values, window: Window | None, factor: int, extent: Extent) -> None:
+def test_extent(plan: View, values: Values, window: PageWindow | None, factor: int, extent: Extent) -> None:
     info = describe(ViewId(1), plan, "[]", "ready", True)
     assert extent_of(info, values, request_of(info, values, window), factor) == extent
 
@@ -54,10 +54,13 @@ def test_extent_behind_a_page() -> None:
     suffix, _ = ViewEncoder(ViewId(1), TOP).encode(("7", "Seven", "ann", "5"))
     token = write_token(Place(1, 2, suffix), check_of(info, ("ann",)))
     here = Cut(("5", "Seven"), behind=False)
-    for window, extent in ((Window(1, token), Ahead(2 + 1 + 1, here)), (Window(None, token), Ahead(2 + 2, here))):
+    for window, extent in (
+        (PageWindow(1, token), Ahead(2 + 1 + 1, here)),
+        (PageWindow(None, token), Ahead(2 + 2, here)),
+    ):
         assert extent_of(info, ("ann",), request_of(info, ("ann",), window)) == extent
     everything = replace(info, limit_rows=None)
-    rest = request_of(everything, ("ann",), Window(None, token))
+    rest = request_of(everything, ("ann",), PageWindow(None, token))
     assert extent_of(everything, ("ann",), rest) == Interval(here, END)
     with pytest.raises(ValueError, match="not a token"):
-        extent_of(info, ("bob",), request_of(info, ("bob",), Window(None, token)))
+        extent_of(info, ("bob",), request_of(info, ("bob",), PageWindow(None, token)))

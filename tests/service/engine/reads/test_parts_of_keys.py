@@ -13,12 +13,12 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from dataflow.engine.limits import Limits as EngineLimits
+from dataflow.engine.limits import ReadLimits as EngineLimits
 from service.engine.session import session
 from service.engine.session.runtime import Runtime
 from service.protocol.wire import EngineClient, ReadItem, ReadReply
 from service.settings.stack import Settings
-from service.worker.reads.reads import Limits, Reads, Wanted
+from service.worker.reads.reads import ReadLimits, Reads, WantedRead
 from tests.fixtures.postgres import Database
 
 pytestmark = pytest.mark.postgres
@@ -57,14 +57,14 @@ class Worker:
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
-        self._reads = Reads(runtime.leaf.reader, cast(EngineClient, Here(runtime)), Limits(read_timeout_s=20.0))
+        self._reads = Reads(runtime.leaf.reader, cast(EngineClient, Here(runtime)), ReadLimits(read_timeout_s=20.0))
 
     async def read(self, name: str, query: str) -> tuple[list[dict[str, Any]], str | None, int]:
         """Rows, next page, and how many rows were looked up for it."""
         before = self.runtime.counters.lookup_rows
         route = self._reads.route(name, None)
         values, window = route.arguments.parse(query.encode())
-        answer = (await self._reads.read([Wanted(route, values, window)])).answers[0]
+        answer = (await self._reads.read([WantedRead(route, values, window)])).answers[0]
         return json.loads(answer.rows), answer.next, self.runtime.counters.lookup_rows - before
 
     async def caught_up(self) -> None:

@@ -22,7 +22,7 @@ from service.engine.views.registry import ViewOptions
 from service.ground.errors import ApiError
 from service.leaf_store.reader import LeafReader
 from service.leaf_store.writer import LeafWriter
-from service.protocol.wire import ReadItem, Source
+from service.protocol.wire import AnswerSource, ReadItem
 from service.settings.stack import Settings
 from tests.fixtures.postgres import Database, discard_server, start_server
 from tests.service.engine.running import STORY, running, until
@@ -68,7 +68,7 @@ def test_an_engine_that_fails_is_built_anew(database: Database, tmp_path: Path) 
             # No event of the engine's: its step raises, as a bug would.
             runtime.dispatcher.step("not an event")  # type: ignore[arg-type]
             assert not runtime.dispatcher.running
-            assert (await runtime.read([ReadItem("story", ("7",))])).source is Source.CURRENT
+            assert (await runtime.read([ReadItem("story", ("7",))])).source is AnswerSource.CURRENT
             database.execute("UPDATE stories SET title = 'new' WHERE id = 7")
             await until(lambda: runtime.counters.streams == 2)
             # It does not stay in memory, though it was there when what stays was set apart.
@@ -142,11 +142,11 @@ def test_a_first_stream_that_nobody_waits_for_is_begun_again_and_again(database:
             await until(lambda: tried >= 3)
             assert not starting.done()
             reply = await runtime.read([ReadItem("story", ("7",))])
-            assert (reply.answers[0].rows, reply.source) == (b'[{"id":7,"title":"title 7"}]', Source.CURRENT)
+            assert (reply.answers[0].rows, reply.source) == (b'[{"id":7,"title":"title 7"}]', AnswerSource.CURRENT)
             forgotten.rollback()
         await starting
         sessions = asyncio.ensure_future(runtime.run())
-        assert (await runtime.read([ReadItem("story", ("7",))])).source is Source.STORED
+        assert (await runtime.read([ReadItem("story", ("7",))])).source is AnswerSource.STORED
         sessions.cancel()
         await asyncio.gather(sessions, return_exceptions=True)
         await runtime.close()

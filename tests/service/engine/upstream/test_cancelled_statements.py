@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from service.engine.databases.postgres.connect import UpstreamPool
-from service.engine.databases.postgres.lookups import Lookups as PostgresLookups
+from service.engine.databases.postgres.connect import PostgresPool
+from service.engine.databases.postgres.lookups import PostgresLookups
 from service.engine.upstream.upstream import Lookups
 from tests.fixtures.mariadb import MariaDatabase
 from tests.fixtures.postgres import Database
@@ -48,7 +48,7 @@ async def storm(lookups: Lookups, delay: Query, random: Random) -> None:
 @pytest.mark.postgres
 def test_postgres(database: Database) -> None:
     async def check() -> None:
-        pool = UpstreamPool(database.url, CONNECTIONS)
+        pool = PostgresPool(database.url, CONNECTIONS)
         try:
             await storm(PostgresLookups(pool), lambda r: f"pg_sleep({r.random() * 0.002})::text", random)
         finally:

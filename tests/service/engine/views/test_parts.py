@@ -15,7 +15,7 @@ from service.engine.loop.positions import Positions
 from service.engine.loop.pushes import Pushes
 from service.engine.reads.forwards import forward_query, forward_sql
 from service.engine.views.planner import place
-from service.engine.views.registry import Plan
+from service.engine.views.registry import ViewPlan
 from service.engine.views.repair import columns_used
 from service.ground.backoff import Backoff
 from service.leaf_store.catalog import describe
@@ -166,9 +166,9 @@ def test_a_forwarded_query_has_the_key() -> None:
         (OutputColumn("a", 0),),
     )
     info = describe(ViewId(1), view, "[]", "ready", True)
-    assert forward_query(Plan(view, view.sql), info, ("5",)) == ("SELECT a FROM t WHERE a = $1", ["5"])
-    assert columns_used(Plan(view, view.sql), "public.t") == {1}
-    assert columns_used(Plan(view, view.sql), "public.other") == set()
+    assert forward_query(ViewPlan(view, view.sql), info, ("5",)) == ("SELECT a FROM t WHERE a = $1", ["5"])
+    assert columns_used(ViewPlan(view, view.sql), "public.t") == {1}
+    assert columns_used(ViewPlan(view, view.sql), "public.other") == set()
 
 
 def test_a_place_in_sql_is_a_line_and_a_column() -> None:

@@ -15,8 +15,8 @@ from service.engine.views import plan_cache, planner
 from service.engine.views.catalog_diff import Look
 from service.engine.views.plan_cache import KnownPlans
 from service.engine.views.planner import Planning, TableChecks
-from service.engine.views.registry import Definition, Installation, Origin, Plan, RegisteredView, ViewRegistry
-from service.engine.views.tables import Following
+from service.engine.views.registry import Definition, InstalledView, Origin, RegisteredView, ViewPlan, ViewRegistry
+from service.engine.views.tables import FollowedTables
 from service.protocol.wire import ReadItem
 from service.settings.sections import CdcSettings
 from tests.fixtures.postgres import Database
@@ -56,7 +56,7 @@ def registry_of(look: Look, directory: Path, names: Iterable[str]) -> ViewRegist
     registry = ViewRegistry(directory)
     registry.views = {name: RegisteredView(DEFINITIONS[name]) for name in names}
 
-    async def planned(definition: Definition) -> Plan:
+    async def planned(definition: Definition) -> ViewPlan:
         others = {name: sql for name, sql in VIEWS.items() if name != definition.name}
         checks = TableChecks(None, look.catalog.tables)  # type: ignore[arg-type]
         planning = Planning(replace(look.catalog, registered=others), checks)
@@ -64,7 +64,7 @@ def registry_of(look: Look, directory: Path, names: Iterable[str]) -> ViewRegist
 
     for number, name in enumerate(names):
         plan = asyncio.run(planned(DEFINITIONS[name]))
-        registry.installations[ViewId(number)] = Installation(ViewId(number), plan, DEFINITIONS[name])
+        registry.installations[ViewId(number)] = InstalledView(ViewId(number), plan, DEFINITIONS[name])
     return registry
 
 
@@ -77,7 +77,7 @@ def written(
 ) -> KnownPlans:
     """The file of a session that began with a look; `later`, the last one."""
     registry = registry or registry_of(look, directory, names)
-    known = KnownPlans(directory / "plans", registry, Following(CdcSettings()))
+    known = KnownPlans(directory / "plans", registry, FollowedTables(CdcSettings()))
     assert known.under(look) == {}
 
     async def write() -> None:

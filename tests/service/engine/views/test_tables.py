@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from cdc.change import SchemaNotice
-from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.connect import PostgresPool
 from service.engine.databases.postgres.upstream import PostgresSession
 from service.engine.upstream.results import UpstreamError
 from service.engine.upstream.upstream import UpstreamSession
 from service.engine.views.registry import Status, ViewOptions
-from service.engine.views.tables import Following, TableAlteredError, TableRefusedError
+from service.engine.views.tables import FollowedTables, TableAlteredError, TableRefusedError
 from service.ground.errors import ApiError
 from service.settings.sections import CdcSettings
 from tests.fixtures.mariadb import MariaDatabase
@@ -36,8 +36,8 @@ class Unanswered:
 def refused_after(database: Database | MariaDatabase, session_of: Opened, table: str, change: str, said: str) -> None:
     """A table that is changed between the plan and its layout is not followed."""
 
-    async def follow() -> Following:
-        following = Following(CdcSettings())
+    async def follow() -> FollowedTables:
+        following = FollowedTables(CdcSettings())
         async with session_of(database.url) as session:
             fresh = await session.load_catalog()
             assert not await following.refusals(session, [table])
@@ -56,7 +56,7 @@ ALTERED = r"notes`? is (gone|being altered)"
 
 @asynccontextmanager
 async def postgres_session(url: str) -> AsyncIterator[UpstreamSession]:
-    pool = UpstreamPool(url)
+    pool = PostgresPool(url)
     try:
         async with pool.connection() as connection:
             yield PostgresSession(connection, "upquery")
@@ -165,7 +165,7 @@ def test_a_table_that_is_altered_all_the_time_is_a_matter_of_trying_again(
     async def put() -> None:
         async with running(database, tmp_path) as runtime:
             with monkeypatch.context() as patched:
-                patched.setattr(Following, "follow", altered)
+                patched.setattr(FollowedTables, "follow", altered)
                 with pytest.raises(ApiError, match="altered") as raised:
                     await runtime.changes.put("notes", NOTES, ViewOptions(), create_only=False)
             assert (raised.value.code, raised.value.retryable) == ("view_unsupported", True)

@@ -16,7 +16,7 @@ from service.engine.upstream.results import UNLIMITED, AnswerSize, UpstreamError
 from service.engine.upstream.upstream import Lookups
 from service.engine.views.registry import ViewOptions
 from service.ground.errors import ApiError
-from service.protocol.wire import ReadItem, ReadReply, Source
+from service.protocol.wire import AnswerSource, ReadItem, ReadReply
 from tests.fixtures.postgres import Database
 from tests.service.engine.running import running, until
 
@@ -235,7 +235,7 @@ def test_the_database_answers_without_a_stream(database: Database, tmp_path: Pat
             ((position,),) = database.query("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
             reply = await runtime.forward([ReadItem("counted", ("author 9",)), ReadItem("counted", ("author 8",))])
             assert sum(row["votes"] for row in rows(kept)) - sum(row["votes"] for row in rows(reply)) == 3
-            assert reply.source is Source.CURRENT
+            assert reply.source is AnswerSource.CURRENT
             assert reply.position >= position
             assert len(json.loads(reply.answers[1].rows)) == 10
 

@@ -1,7 +1,7 @@
 """Durations, and what Prometheus reads of them."""
 
 from service.ground.latency import BOUNDS_S, Latency
-from service.supervisor.admin.prometheus import Histogram, Sample, prometheus_text
+from service.supervisor.admin.prometheus import Histogram, MetricSample, prometheus_text
 
 
 def test_durations_are_counted_by_their_bounds() -> None:
@@ -19,7 +19,7 @@ def test_a_histogram_is_cumulative() -> None:
     latency.took(0.004)
     latency.took(10.0)
     histogram = Histogram("wait_seconds", "Waits.", BOUNDS_S, latency.buckets, latency.sum_s, (("view", "a"),))
-    lines = prometheus_text([Sample("up", 1, "Up.")], [histogram]).decode().splitlines()
+    lines = prometheus_text([MetricSample("up", 1, "Up.")], [histogram]).decode().splitlines()
     assert "up 1.0" in lines
     assert 'wait_seconds_bucket{le="0.002",view="a"} 0.0' in lines
     assert 'wait_seconds_bucket{le="0.005",view="a"} 1.0' in lines

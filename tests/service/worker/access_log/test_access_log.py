@@ -14,23 +14,23 @@ import pyarrow.parquet as pq
 import pytest
 
 from dataflow.types import ViewId
-from service.leaf_store.catalog import NamedType, ParameterInfo, Role, ViewInfo
+from service.leaf_store.catalog import NamedType, ParameterInfo, ParameterRole, ViewInfo
 from service.settings.telemetry import AccessLogSettings
 from service.web.messages import Receive, Reply, Scope, Send
 from service.web.principal import SCOPE_KEY, Principal, Right
 from service.worker.access_log.files import JsonLines, Line
 from service.worker.access_log.keys import KeyTexts, claims_key
-from service.worker.access_log.keys import Logged as KeysLogged
+from service.worker.access_log.keys import LoggedKey as KeysLogged
 from service.worker.access_log.log import AccessLog
-from service.worker.access_log.logged_app import Logged
+from service.worker.access_log.logged_app import LoggedApp
 from service.worker.reads.notes import Outcome
-from service.worker.reads.reads import Limits
+from service.worker.reads.reads import ReadLimits
 from service.worker.routes.app import build_app
 from tests.service.leaf_store.sample_views import INT8, TEXT, make_view
 from tests.service.worker.conftest import Service, running
 from tests.service.worker.test_direct_protocol import Client, serving
 
-LIMITS = Limits(read_timeout_s=5.0, max_body_bytes=1 << 16, max_keys=100)
+LIMITS = ReadLimits(read_timeout_s=5.0, max_body_bytes=1 << 16, max_keys=100)
 Read = dict[str, Any]
 
 
@@ -39,12 +39,12 @@ def settings_of(directory: Path, **more: Any) -> AccessLogSettings:
 
 
 @asynccontextmanager
-async def logging(directory: Path, **more: Any) -> AsyncIterator[tuple[Service, Logged]]:
+async def logging(directory: Path, **more: Any) -> AsyncIterator[tuple[Service, LoggedApp]]:
     settings = settings_of(directory, **more)
     share = settings.sample_rate if settings.sample == "keys" else 1.0
     async with running(directory, LIMITS) as service:
         app = build_app(service.engine.writer.reader, service.client, LIMITS)
-        logged = Logged(app, AccessLog(settings, app.reads, KeyTexts(b"k" * 32, share), 3))
+        logged = LoggedApp(app, AccessLog(settings, app.reads, KeyTexts(b"k" * 32, share), 3))
         yield service, logged
         await logged.log.close()
 
@@ -148,14 +148,14 @@ class Answering:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
 
-def hits(logged: Logged, keys: range) -> None:
-    wrapper = Logged(Answering(), logged.log)
+def hits(logged: LoggedApp, keys: range) -> None:
+    wrapper = LoggedApp(Answering(), logged.log)
     for key in keys:
         scope = {"raw_path": STORY.encode(), "query_string": b"id=%d" % key, "type": "http", "method": "GET"}
         wrapper.answer(scope, None)
 
 
-def logged_keys(directory: Path, hit: Callable[[Logged], None], **more: Any) -> tuple[list[str], AccessLog]:
+def logged_keys(directory: Path, hit: Callable[[LoggedApp], None], **more: Any) -> tuple[list[str], AccessLog]:
     """The keys in the log."""
     logs = []
 
@@ -180,7 +180,7 @@ def test_what_there_is_no_room_for_is_counted(tmp_path: Path) -> None:
 
 
 def test_a_sample_of_keys_has_all_of_a_keys_reads_or_none(tmp_path: Path) -> None:
-    def twice(logged: Logged) -> None:
+    def twice(logged: LoggedApp) -> None:
         hits(logged, range(1000))
         hits(logged, range(1000))
 
@@ -316,7 +316,7 @@ def test_whose_rows_were_read_is_not_said(tmp_path: Path) -> None:
 
 
 def test_claims_are_hashed_or_left_out(tmp_path: Path) -> None:
-    parameters = (ParameterInfo("claims.sub", TEXT), ParameterInfo("ids", INT8, Role.LIST))
+    parameters = (ParameterInfo("claims.sub", TEXT), ParameterInfo("ids", INT8, ParameterRole.LIST))
     info = ViewInfo(ViewId(1), "mine", "", parameters, (NamedType("id", INT8),), False, None, 0, None, "ready")
     key = claims_key(tmp_path / "state")
     assert key == claims_key(tmp_path / "state")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from service.ground.version import parse_version
-from service.worker.subscriptions.entries import Entry, Kind
+from service.worker.subscriptions.entries import Entry, EventKind
 
 
 class Rebuilt:
@@ -15,7 +15,7 @@ class Rebuilt:
         self.rows: list[Any] = []
         self.token: str | None = None
         self.position = 0
-        self.kinds: list[Kind] = []
+        self.kinds: list[EventKind] = []
         self.reason = ""
         self._check = check
 
@@ -23,12 +23,12 @@ class Rebuilt:
         for entry in entries:
             self.kinds.append(entry.kind)
             said = json.loads(entry.json)
-            if entry.kind is Kind.MUST_REFETCH:
+            if entry.kind is EventKind.MUST_REFETCH:
                 self.reason = said["reason"]
                 continue
-            if entry.kind is Kind.SNAPSHOT:
+            if entry.kind is EventKind.SNAPSHOT:
                 self.rows = said["rows"]
-            elif entry.kind is Kind.CHANGE:
+            elif entry.kind is EventKind.CHANGE:
                 self._change(said)
             position = parse_version(said["version"])
             assert position >= self.position, "a version went back"

@@ -11,7 +11,7 @@ import pytest
 from dataflow.engine.events import Apply, EvictKey, EvictSome
 from dataflow.types import Key, ViewId
 from service.ground.errors import ApiError
-from service.worker.subscriptions.entries import Kind
+from service.worker.subscriptions.entries import EventKind
 from service.worker.subscriptions.topics import Subscription
 from tests.fixtures.postgres import Database
 from tests.service.engine.running import until
@@ -105,7 +105,7 @@ class Follower:
                 while entries := await subscription.next():
                     # The writer may not have seen yet what has arrived here.
                     await until(self.run.is_known)
-                    self.run.changes += sum(entry.kind is Kind.CHANGE for entry in entries)
+                    self.run.changes += sum(entry.kind is EventKind.CHANGE for entry in entries)
                     self.rebuilt.take(entries)
             finally:
                 subscription.close()

@@ -12,7 +12,7 @@ from dataflow.engine.events import EvictKey
 from service.engine.views.registry import ViewOptions
 from service.ground.errors import ApiError
 from service.web.principal import Principal, Right
-from service.worker.subscriptions.entries import Kind
+from service.worker.subscriptions.entries import EventKind
 from tests.fixtures.postgres import Database
 from tests.service.engine.running import until
 from tests.service.worker.subscriptions.workers import Followed, Worker, following
@@ -142,9 +142,9 @@ def test_topics_linger_and_go(run: Callable[..., None], database: Database) -> N
         assert worker.subscriptions.counters()["topics"] == 0
         # Nothing has changed since: any worker knows.
         listener = await other.listen("story", "1", after=token, had=[{"id": 1, "title": "title 1"}])
-        await listener.until(lambda rebuilt: rebuilt.kinds == [Kind.UP_TO_DATE])
+        await listener.until(lambda rebuilt: rebuilt.kinds == [EventKind.UP_TO_DATE])
         database.execute("UPDATE stories SET title = 'new' WHERE id = 1")
-        await listener.until(lambda rebuilt: rebuilt.kinds == [Kind.UP_TO_DATE, Kind.CHANGE])
+        await listener.until(lambda rebuilt: rebuilt.kinds == [EventKind.UP_TO_DATE, EventKind.CHANGE])
         listener = await worker.listen("story", "1")
         await listener.until(lambda rebuilt: rebuilt.rows == [{"id": 1, "title": "new"}])
         with pytest.raises(ApiError) as raised:
@@ -188,12 +188,12 @@ def test_a_version_that_another_worker_told(run: Callable[..., None], database: 
         one, two = [(await teller.until(lambda r: r.position > first)).token for teller in tellers]
         # Where nothing has happened since, it is as good as one of its own; and then it is one.
         again = await other.listen("story", "1", after=one)
-        await again.until(lambda r: r.kinds == [Kind.UP_TO_DATE])
+        await again.until(lambda r: r.kinds == [EventKind.UP_TO_DATE])
         database.execute("UPDATE stories SET title = 'new' WHERE id IN (1, 2)")
         for listener in listeners:
-            await listener.until(lambda r: r.kinds == [Kind.SNAPSHOT, Kind.CHANGE])
+            await listener.until(lambda r: r.kinds == [EventKind.SNAPSHOT, EventKind.CHANGE])
         again = await other.listen("story", "1", after=one, had=before)
-        await again.until(lambda r: r.kinds == [Kind.CHANGE])
+        await again.until(lambda r: r.kinds == [EventKind.CHANGE])
         # What it was at that version is not known here.
         with pytest.raises(ApiError) as raised:
             await other.listen("story", "2", after=two)
@@ -210,8 +210,8 @@ def test_bounds(run: Callable[..., None], database: Database) -> None:
             title = f"version {number}"
             database.execute(f"UPDATE stories SET title = '{title}' WHERE id = 1")
             await quick.until(lambda rebuilt, title=title: rebuilt.rows == [{"id": 1, "title": title}])
-        assert [entry.kind for entry in await lazy.next()] == [Kind.SNAPSHOT]
-        assert [entry.kind for entry in await lazy.next()] == [Kind.MUST_REFETCH]
+        assert [entry.kind for entry in await lazy.next()] == [EventKind.SNAPSHOT]
+        assert [entry.kind for entry in await lazy.next()] == [EventKind.MUST_REFETCH]
         assert list(await lazy.next()) == []
         lazy.close()
         assert worker.subscriptions.counters() == {
@@ -304,7 +304,7 @@ def test_draining(run: Callable[..., None]) -> None:
             await listener.until(lambda rebuilt: rebuilt.kinds)
         await worker.subscriptions.close()
         await until(lambda: all(listener.ended for listener in listeners))
-        assert all(listener.rebuilt.kinds == [Kind.SNAPSHOT] for listener in listeners)
+        assert all(listener.rebuilt.kinds == [EventKind.SNAPSHOT] for listener in listeners)
         await refused(worker, "engine_unavailable", "story", "1")
 
     run(scenario)
@@ -327,7 +327,7 @@ def test_views_that_expire_whole_ones_and_bounds_of_rows(run: Callable[..., None
         await none.until(lambda rebuilt: [row["id"] for row in rebuilt.rows] == [1])
         await first.until(lambda rebuilt: [row["id"] for row in rebuilt.rows] == [5, 7, 8])
         await counted.until(lambda rebuilt: rebuilt.rows == [{"n": 19}])
-        assert nothing.rebuilt.kinds == [Kind.SNAPSHOT]
+        assert nothing.rebuilt.kinds == [EventKind.SNAPSHOT]
         # The whole view is a hole, and comes back with what has happened.
         evict_all(followed, "whole")
         database.execute("UPDATE stories SET title = 'none' WHERE id = 2")

@@ -4,17 +4,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.worker.subscriptions.diff import Change
-from service.worker.subscriptions.entries import Entry, Kind, change, must_refetch, snapshot
-from service.worker.subscriptions.log import Log
+from service.worker.subscriptions.entries import Entry, EventKind, change, must_refetch, snapshot
+from service.worker.subscriptions.log import TopicLog
 from service.worker.subscriptions.tokens import UNLISTED, names, read_token, write_token
 
 
 def entry(number: int, size: int = 0) -> Entry:
-    return Entry(Kind.CHANGE, str(number), b"x" * size, b"")
+    return Entry(EventKind.CHANGE, str(number), b"x" * size, b"")
 
 
 def test_a_version_resumes_where_its_state_is_known() -> None:
-    log = Log(100, 110, 10, 1000)
+    log = TopicLog(100, 110, 10, 1000)
     log.confirm(100, 120)
     log.append(130, 140, entry(1))
     log.append(150, 150, entry(2))
@@ -25,21 +25,21 @@ def test_a_version_resumes_where_its_state_is_known() -> None:
 
 
 def test_rows_that_are_the_same_again_may_have_been_others() -> None:
-    log = Log(100, 110, 10, 1000)
+    log = TopicLog(100, 110, 10, 1000)
     log.confirm(120, 130)
     assert [log.find(at) for at in (110, 115, 120)] == [0, None, 1]
     assert list(log.behind(0) or ()) == []
 
 
 def test_a_state_does_not_begin_before_the_one_before_it_ended() -> None:
-    log = Log(100, 110, 10, 1000)
+    log = TopicLog(100, 110, 10, 1000)
     log.append(105, 120, entry(1))
     assert [log.find(at) for at in (105, 110, 111)] == [0, 0, 1]
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=30), st.integers(1, 6), st.integers(1, 100))
 def test_a_log_has_its_bounds_and_whoever_is_up_to_date_misses_nothing(sizes: list[int], most: int, room: int) -> None:
-    log = Log(0, 0, most, room)
+    log = TopicLog(0, 0, most, room)
     for number, size in enumerate(sizes, start=1):
         at = log.last
         log.append(number, number, entry(number, size))
@@ -70,14 +70,14 @@ def test_events_are_lines() -> None:
 
 
 def test_a_version_of_two_states_resumes_neither() -> None:
-    log = Log(100, 110, 10, 1000)
+    log = TopicLog(100, 110, 10, 1000)
     log.append(111, 110, entry(1))
     log.confirm(111, 120)
     assert [log.find(at) for at in (109, 110, 111, 120)] == [0, None, 1, 1]
 
 
 def test_what_is_not_needed_can_be_forgotten() -> None:
-    log = Log(0, 0, 10, 1000)
+    log = TopicLog(0, 0, 10, 1000)
     for number in range(1, 5):
         log.append(number, number, entry(number, 10))
     log.shorten()

@@ -10,7 +10,7 @@ from typing import Any
 from service.engine.session.runtime import Runtime
 from service.protocol.wire import EngineClient, WireServer
 from service.settings.sections import SubscriptionSettings
-from service.worker.reads.reads import Limits, Reads, Wanted
+from service.worker.reads.reads import ReadLimits, Reads, WantedRead
 from service.worker.subscriptions.topics import Subscription, Subscriptions
 from tests.fixtures.postgres import Database
 from tests.service.engine.running import running, until
@@ -56,9 +56,9 @@ class Worker:
     client: EngineClient
     subscriptions: Subscriptions
 
-    def wanted(self, view: str, *values: Any) -> Wanted:
+    def wanted(self, view: str, *values: Any) -> WantedRead:
         self.reads.refresh()
-        return Wanted(self.reads.routes[view], values)
+        return WantedRead(self.reads.routes[view], values)
 
     async def subscribe(self, view: str, *values: Any, after: str | None = None) -> Subscription:
         async with asyncio.timeout(LIMIT_S):
@@ -105,5 +105,5 @@ async def following(
 
 def worker_of(runtime: Runtime, socket: Path, settings: Mapping[str, Any]) -> Worker:
     client = EngineClient(socket)
-    reads = Reads(runtime.leaf.reader, client, Limits())
+    reads = Reads(runtime.leaf.reader, client, ReadLimits())
     return Worker(reads, client, Subscriptions(reads, client, SubscriptionSettings(**settings)))

@@ -4,15 +4,15 @@ from cdc.gtid import parse_gtid
 from cdc.mysql.position import position_of
 from service.engine.databases.mysql.bracketed_snapshot import BracketQuestion
 from service.engine.databases.mysql.connect import Flavour
-from service.engine.databases.mysql.packets import Cell, Reply
+from service.engine.databases.mysql.packets import Cell, ServerReply
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429563"
 OLD, NEW = Flavour("mysql", (8, 0, 36)), Flavour("mysql", (8, 4, 0))
 
 
-def reply(*cells: Cell) -> Reply:
-    return Reply([cells] if cells else [])
+def reply(*cells: Cell) -> ServerReply:
+    return ServerReply([cells] if cells else [])
 
 
 def test_a_lookup() -> None:

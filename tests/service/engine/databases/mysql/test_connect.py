@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from service.engine.databases.mysql.address import Address
-from service.engine.databases.mysql.connect import UpstreamPool
-from service.engine.databases.mysql.lookups import Lookups
+from service.engine.databases.mysql.connect import MySqlPool
+from service.engine.databases.mysql.lookups import MySqlLookups
 from service.engine.databases.mysql.wire import ConnectionBroken
 from service.engine.upstream.results import UpstreamError
 from tests.fixtures.mariadb import MariaDatabase, start_mariadb
@@ -184,8 +184,8 @@ def test_a_server_that_goes_and_comes_back() -> None:
     server = start_mariadb()
 
     async def check() -> None:
-        pool = UpstreamPool(Address.parse(server.url("mysql")), 2)
-        lookups = Lookups(pool)
+        pool = MySqlPool(Address.parse(server.url("mysql")), 2)
+        lookups = MySqlLookups(pool)
         before = (await lookups.snapshot()).bound
         async with pool.connection() as wire:
             asked = asyncio.create_task(wire.query("SELECT SLEEP(20)"))

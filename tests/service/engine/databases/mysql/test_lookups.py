@@ -18,7 +18,7 @@ from dataflow.plan.nodes import Chain
 from dataflow.plan.parts import Lookup
 from dataflow.scalar import ColumnRef
 from dataflow.types import LookupId, NodeId
-from service.engine.databases.mysql.lookups import Lookups
+from service.engine.databases.mysql.lookups import MySqlLookups
 from service.engine.upstream.results import UpstreamError
 from tests.fixtures.binlogs import following
 from tests.fixtures.mariadb import MariaDatabase, start_mariadb
@@ -69,7 +69,7 @@ def test_a_snapshot_is_a_prefix_of_the_log(mariadb: MariaDatabase) -> None:
     taken: list[tuple[BinlogSnapshot, State]] = []
     stop = Event()
 
-    async def take(lookups: Lookups) -> None:
+    async def take(lookups: MySqlLookups) -> None:
         while len(taken) < SNAPSHOTS:
             read = await lookups.read(queries)
             taken.append((read.snapshot, [Counter(reply.rows) for reply in read.replies]))
@@ -219,11 +219,11 @@ def test_pushes(mariadb: MariaDatabase) -> None:
             before = (await upstream.lookups.snapshot()).bound
             assert await upstream.lookups.push()
             assert (await upstream.lookups.snapshot()).bound == before
-            pushing = Lookups(upstream.pool, watermark)
+            pushing = MySqlLookups(upstream.pool, watermark)
             assert await pushing.push()
             assert await pushing.push()
             assert (await upstream.lookups.snapshot()).bound > before
-            assert not await Lookups(reader.pool, watermark).push()
+            assert not await MySqlLookups(reader.pool, watermark).push()
         assert mariadb.query("SELECT id, n FROM watermark") == [(1, 2)]
 
     run(check())

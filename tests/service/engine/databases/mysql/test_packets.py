@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.engine.databases.mysql.packets import COMMAND_QUERY, ProtocolError, Replies, Reply, command
+from service.engine.databases.mysql.packets import COMMAND_QUERY, ProtocolError, Replies, ServerReply, command
 
 
 def packet(payload: bytes, number: int = 1) -> bytes:
@@ -35,7 +35,7 @@ def result(*rows: bytes, status: int = 2) -> bytes:
 ROW = text("žluť".encode()) + text(b"\x00\xff")
 
 
-def read(data: bytes, expected: int, size: int = 1 << 20) -> list[Reply]:
+def read(data: bytes, expected: int, size: int = 1 << 20) -> list[ServerReply]:
     """The replies in `data`, which arrives in pieces of `size`."""
     replies = Replies(expected)
     for start in range(0, len(data), size):

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from cdc.mysql.stream import MySqlStream
 from cdc.stream import Layouts
 from service.engine.databases.mysql.address import Address
-from service.engine.databases.mysql.connect import UpstreamPool
-from service.engine.databases.mysql.lookups import Lookups
+from service.engine.databases.mysql.connect import MySqlPool
+from service.engine.databases.mysql.lookups import MySqlLookups
 from service.engine.databases.mysql.upstream import MySqlUpstream
 from service.engine.upstream.upstream import UpstreamSession
 from tests.fixtures.mariadb import MariaDatabase
@@ -22,9 +22,9 @@ T = TypeVar("T")
 async def opened(url: str, **options: Any) -> AsyncIterator[MySqlUpstream]:
     """The upstream of a URL."""
     address = Address.parse(url)
-    pool = UpstreamPool(address, **options)
+    pool = MySqlPool(address, **options)
     try:
-        yield MySqlUpstream(pool, Lookups(pool), partial(_binlog, address))
+        yield MySqlUpstream(pool, MySqlLookups(pool), partial(_binlog, address))
     finally:
         await pool.close()
 

@@ -7,7 +7,7 @@ from cdc.column_type import ColumnType
 from cdc.postgres.names import quote_identifier
 from dataflow.schema import Catalog, Column, Spread, SqlType, UpstreamView
 from service.engine.databases.postgres.catalog import load_catalog, load_layouts
-from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.connect import PostgresPool
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import run
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.postgres
 
 def catalog_of(database: Database) -> Catalog:
     async def load() -> Catalog:
-        pool = UpstreamPool(database.url)
+        pool = PostgresPool(database.url)
         try:
             async with pool.connection() as connection:
                 return await load_catalog(connection)
@@ -28,7 +28,7 @@ def catalog_of(database: Database) -> Catalog:
 
 def layouts_of(database: Database, *tables: str) -> dict[str, TableLayout]:
     async def load() -> dict[str, TableLayout]:
-        pool = UpstreamPool(database.url)
+        pool = PostgresPool(database.url)
         try:
             async with pool.connection() as connection:
                 return await load_layouts(connection, tables)
@@ -208,7 +208,7 @@ def test_layouts_can_say_what_columns_are_for_sources_that_print_values(database
     )
 
     async def ask() -> TableLayout:
-        pool = UpstreamPool(database.url)
+        pool = PostgresPool(database.url)
         try:
             async with pool.connection() as connection:
                 return (await load_layouts(connection, ["public.things"], with_column_types=True))["public.things"]

@@ -3,7 +3,7 @@
 import pytest
 
 from service.engine.databases.postgres.checks import check_server, check_tables, set_replica_identity
-from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.connect import PostgresPool
 from service.engine.databases.postgres.publication import ensure_published
 from service.engine.upstream.results import Finding, UpstreamError
 from tests.fixtures.postgres import Database
@@ -16,7 +16,7 @@ def findings(database: Database, *tables: str, user: str = "postgres") -> list[F
     """Of the tables; without any, of the server."""
 
     async def check() -> list[Finding]:
-        pool = UpstreamPool(database.url.replace("postgres@", f"{user}@"))
+        pool = PostgresPool(database.url.replace("postgres@", f"{user}@"))
         try:
             async with pool.connection() as connection:
                 if tables:
@@ -63,7 +63,7 @@ def test_replica_identity(database: Database) -> None:
     assert fatal(database, "public.t") == [("replica_identity", "ALTER TABLE public.t REPLICA IDENTITY FULL;")]
 
     async def repair() -> None:
-        pool = UpstreamPool(database.url)
+        pool = PostgresPool(database.url)
         async with pool.connection() as connection:
             await set_replica_identity(connection, "public.t")
         await pool.close()
@@ -77,7 +77,7 @@ def test_replica_identity_of_somebody_else_s_table(database: Database) -> None:
     database.execute("DROP ROLE IF EXISTS guest", "CREATE ROLE guest LOGIN", "CREATE TABLE t (a int4)")
 
     async def repair() -> UpstreamError:
-        pool = UpstreamPool(database.url.replace("postgres@", "guest@"))
+        pool = PostgresPool(database.url.replace("postgres@", "guest@"))
         async with pool.connection() as connection:
             with pytest.raises(UpstreamError) as refused:
                 await set_replica_identity(connection, "public.t")
@@ -135,7 +135,7 @@ def test_stored_generated_columns_come_with_a_publication_of_ours(database: Data
     assert fatal(database, "public.t") == []
 
     async def publish() -> list[str]:
-        pool = UpstreamPool(database.url)
+        pool = PostgresPool(database.url)
         async with pool.connection() as connection:
             added = await ensure_published(connection, PUBLICATION, ["public.t"])
             assert await ensure_published(connection, PUBLICATION, ["public.t"]) == []

@@ -4,7 +4,7 @@ import pytest
 
 from dataflow.errors import InvalidQuery
 from dataflow.sql.statement import statement_of
-from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.connect import PostgresPool
 from service.engine.databases.postgres.describe import describe
 from service.engine.upstream.results import Described
 from tests.fixtures.postgres import Database
@@ -30,7 +30,7 @@ def _schema(database: Database) -> None:
 
 def described(database: Database, sql: str) -> Described:
     async def ask() -> Described:
-        pool = UpstreamPool(database.url)
+        pool = PostgresPool(database.url)
         try:
             async with pool.connection() as connection:
                 return await describe(connection, statement_of(sql))

@@ -13,8 +13,8 @@ from psycopg.conninfo import make_conninfo
 
 from cdc.postgres.stream import PostgresStream
 from cdc.stream import Layouts
-from service.engine.databases.postgres.connect import UpstreamPool
-from service.engine.databases.postgres.lookups import Lookups
+from service.engine.databases.postgres.connect import PostgresPool
+from service.engine.databases.postgres.lookups import PostgresLookups
 from service.engine.databases.postgres.upstream import PostgresUpstream
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import run
@@ -79,8 +79,8 @@ def _slot(url: str, layouts: Layouts) -> PostgresStream:
 
 
 async def encryption(url: str) -> str:
-    pool = UpstreamPool(url)
-    upstream = PostgresUpstream(pool, Lookups(pool), partial(_slot, url), "upquery")
+    pool = PostgresPool(url)
+    upstream = PostgresUpstream(pool, PostgresLookups(pool), partial(_slot, url), "upquery")
     try:
         async with upstream.session() as session:
             return await session.encryption()

@@ -16,8 +16,8 @@ from service.engine.audit.postgres import holding
 from service.engine.builds.postgres_holder import held_snapshot
 from service.engine.databases.postgres.bulk_reads import reading
 from service.engine.databases.postgres.catalog import load_catalog
-from service.engine.databases.postgres.connect import UpstreamPool
-from service.engine.databases.postgres.lookups import Lookups
+from service.engine.databases.postgres.connect import PostgresPool
+from service.engine.databases.postgres.lookups import PostgresLookups
 from service.engine.upstream.results import UpstreamError
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import LIMIT_S, run
@@ -44,22 +44,22 @@ CHANGES = {
 }
 #: Backends that wait for a lock on a table.
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-Read = Callable[[Lookups, str], Awaitable[list[Row]]]
+Read = Callable[[PostgresLookups, str], Awaitable[list[Row]]]
 
 
-async def lookup(lookups: Lookups, sql: str) -> list[Row]:
+async def lookup(lookups: PostgresLookups, sql: str) -> list[Row]:
     return (await lookups.run_statement(sql, [])).rows
 
 
-async def forward_one(lookups: Lookups, sql: str) -> list[Row]:
+async def forward_one(lookups: PostgresLookups, sql: str) -> list[Row]:
     return (await lookups.forward([(sql, [])])).rows[0]
 
 
-async def forward_several(lookups: Lookups, sql: str) -> list[Row]:
+async def forward_several(lookups: PostgresLookups, sql: str) -> list[Row]:
     return (await lookups.forward([("SELECT 1", []), (sql, [])])).rows[1]
 
 
-async def audit(lookups: Lookups, sql: str) -> list[Row]:
+async def audit(lookups: PostgresLookups, sql: str) -> list[Row]:
     async with holding(lookups._pool, ["public.items"]) as held:
         while True:
             # It waits for a moment only, since nothing is applied meanwhile.
@@ -70,12 +70,12 @@ async def audit(lookups: Lookups, sql: str) -> list[Row]:
             return (await reader.ask(sql, []))[0]
 
 
-async def build(lookups: Lookups, sql: str) -> list[Row]:
+async def build(lookups: PostgresLookups, sql: str) -> list[Row]:
     async with held_snapshot(lookups._pool, ["public.items"]) as held:
         return await at_snapshot(lookups._pool._conninfo, held.name, sql)
 
 
-async def spark(lookups: Lookups, sql: str) -> list[Row]:
+async def spark(lookups: PostgresLookups, sql: str) -> list[Row]:
     holder = await asyncio.to_thread(SnapshotHolder, lookups._pool._conninfo, None, ["public.items"])
     try:
         return await at_snapshot(lookups._pool._conninfo, holder.snapshot.name, sql)
@@ -91,7 +91,7 @@ async def at_snapshot(url: str, name: str, sql: str) -> list[Row]:
         return await found.fetchall()
 
 
-async def load(lookups: Lookups, sql: str) -> list[Row]:
+async def load(lookups: PostgresLookups, sql: str) -> list[Row]:
     del sql
     async with lookups._pool.connection() as connection:
         catalog = await load_catalog(connection)
@@ -127,11 +127,13 @@ def test_what_waits_for_a_table_sees_it_as_it_is_then(database: Database, read: 
     database.execute(*ITEMS)
 
     async def check() -> None:
-        pool = UpstreamPool(database.url)
+        pool = PostgresPool(database.url)
         with psycopg.connect(database.url) as writer:
             for statement in CHANGES[change]:
                 writer.execute(statement.encode())
-            reading = asyncio.ensure_future(read(Lookups(pool), f"SELECT id, name FROM {table} ORDER BY id -- all"))
+            reading = asyncio.ensure_future(
+                read(PostgresLookups(pool), f"SELECT id, name FROM {table} ORDER BY id -- all")
+            )
             await waits(database, reading)
         assert await reading == [("1", "a"), ("2", "b")]
         await pool.close()

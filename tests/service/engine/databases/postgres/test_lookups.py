@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager, suppress
 import psycopg
 import pytest
 
-from service.engine.databases.postgres.connect import UpstreamPool
-from service.engine.databases.postgres.lookups import Lookups, array_text
+from service.engine.databases.postgres.connect import PostgresPool
+from service.engine.databases.postgres.lookups import PostgresLookups, array_text
 from service.engine.upstream.results import AnswerSize, UpstreamError
 from tests.fixtures.postgres import Database, discard_server, start_server
 from tests.fixtures.streams import LIMIT_S, run
@@ -24,10 +24,10 @@ BY_ID = "SELECT id, name FROM public.items WHERE id = ANY($1::int8[]) ORDER BY i
 
 
 @asynccontextmanager
-async def looking(url: str, **options: float) -> AsyncIterator[Lookups]:
-    pool = UpstreamPool(url, **options)  # type: ignore[arg-type]
+async def looking(url: str, **options: float) -> AsyncIterator[PostgresLookups]:
+    pool = PostgresPool(url, **options)  # type: ignore[arg-type]
     try:
-        yield Lookups(pool)
+        yield PostgresLookups(pool)
     finally:
         await pool.close()
 
@@ -223,7 +223,7 @@ def test_no_connection_free(database: Database) -> None:
     """The bound holds; whoever waits too long is told so."""
 
     async def check() -> None:
-        pool = UpstreamPool(database.url, size=1, statement_timeout_s=0.05)
+        pool = PostgresPool(database.url, size=1, statement_timeout_s=0.05)
         async with pool.connection():
             with pytest.raises(UpstreamError) as refused:
                 async with pool.connection():

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from cdc.stream import UpstreamSnapshot
-from service.engine.databases.postgres.lookups import Lookups
+from service.engine.databases.postgres.lookups import PostgresLookups
 from service.engine.databases.postgres.open_transactions import UNDECIDED
 from tests.fixtures.postgres import Database, discard_server, start_server
 from tests.fixtures.service import until
@@ -29,7 +29,7 @@ def database() -> Iterator[Database]:
     discard_server(server)
 
 
-Step = Callable[[Lookups, UpstreamSnapshot], Awaitable[None]]
+Step = Callable[[PostgresLookups, UpstreamSnapshot], Awaitable[None]]
 
 
 def looked(database: Database, step: Step, *, role: str = "postgres") -> None:
@@ -42,13 +42,13 @@ def looked(database: Database, step: Step, *, role: str = "postgres") -> None:
     run(scenario())
 
 
-async def is_settled(lookups: Lookups, since: UpstreamSnapshot) -> None:
+async def is_settled(lookups: PostgresLookups, since: UpstreamSnapshot) -> None:
     now = (await lookups.snapshot()).snapshot
     assert not now.finished(since)
     assert await lookups.settled(since)
 
 
-async def is_not(lookups: Lookups, since: UpstreamSnapshot) -> None:
+async def is_not(lookups: PostgresLookups, since: UpstreamSnapshot) -> None:
     assert not await lookups.settled(since)
 
 
@@ -104,7 +104,7 @@ def test_one_that_waits_for_a_standby_has(database: Database) -> None:
 
 
 def test_one_that_began_later_does_not_matter(database: Database) -> None:
-    async def step(lookups: Lookups, since: UpstreamSnapshot) -> None:
+    async def step(lookups: PostgresLookups, since: UpstreamSnapshot) -> None:
         with running(database, "INSERT INTO items VALUES (1)", waits_for="SyncRep"):
             assert await asyncio.to_thread(database.query, "SELECT 1 FROM items LIMIT 0") == []
             await is_settled(lookups, since)

@@ -5,7 +5,7 @@ import pytest
 from dataflow.plan.nodes import Aggregate, Chain, Relation, inputs_of
 from dataflow.sql import plan_view
 from service.engine.databases.postgres.catalog import load_catalog
-from service.engine.databases.postgres.connect import UpstreamPool
+from service.engine.databases.postgres.connect import PostgresPool
 from service.engine.databases.postgres.sizes import expected_sizes
 from tests.fixtures.postgres import Database
 from tests.fixtures.streams import run
@@ -21,7 +21,7 @@ def test_conditions_groups_and_widths_count(database: Database) -> None:
     )
 
     async def ask() -> None:
-        pool = UpstreamPool(database.url)
+        pool = PostgresPool(database.url)
         try:
             async with pool.connection() as connection:
                 catalog = await load_catalog(connection)
@@ -52,7 +52,7 @@ def test_tables_that_were_never_analyzed_are_as_large_as_they_are(database: Data
     )
 
     async def ask() -> None:
-        pool = UpstreamPool(database.url)
+        pool = PostgresPool(database.url)
         try:
             async with pool.connection() as connection:
                 catalog = await load_catalog(connection)
