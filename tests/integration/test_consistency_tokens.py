@@ -219,7 +219,7 @@ def answered(client: httpx.Client, path: str, headers: dict[str, str]) -> httpx.
     """The answer of a client that tries again when it is told to: writes may cross a forwarded read each time."""
     for _ in range(20):
         reply = client.get(path, headers=headers)
-        if reply.status_code != 503 or not reply.json()["retryable"]:
+        if reply.status_code not in (503, 504) or not reply.json()["retryable"]:
             break
     assert reply.status_code == 200, reply.text
     return reply
